@@ -103,7 +103,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         binning.rows(table)
         rows, said = rows_for(_domain(learner), binning, table), word_positions(labels, names)
         receipt = scope.release(learner, _sample(learner, rows, said, units, scope), key=self.key)
-        self.classes_ = np.array(list(self.classes))
+        self.classes_ = _as_given(list(self.classes))
         self.receipt_, self.hypothesis_ = replace(receipt, reads=_read_as(learner, binning, names)), receipt.value
         return self
 
@@ -124,6 +124,8 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _checked(self) -> tuple[Any, Binning, Scope]:
         """Learner, binning and scope; ParameterError for what is none."""
+        if isinstance(self.learner, type):
+            raise ParameterError("learner", f"the class {self.learner.__name__}", "a learner, made with its parameters")
         if not isinstance(self.learner, Mechanism) or not isinstance(self.learner, LearnsRows | LearnsUsers):
             raise ParameterError("learner", type(self.learner).__name__, "a learner of labelled rows, with a `domain`")
         if not isinstance(self.binning, Binning):
@@ -213,10 +215,18 @@ def _column(y: object) -> object:
     if rows is None or rows.ndim == 1:
         return y if rows is None else rows
     if rows.ndim != 2 or rows.shape[1] != 1:
-        raise ParameterError("y", f"shape {rows.shape}", "a 1d array: one label a row")
+        found = f"{rows.shape[1]} columns" if rows.ndim == 2 else f"{rows.ndim} axes"  # not how many rows there are
+        raise ParameterError("y", found, "a 1d array: one label a row")
     told = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
     warnings.warn(told, DataConversionWarning, stacklevel=3)
     return rows[:, 0]
+
+
+def _as_given(classes: list[Any]) -> Labels:
+    """The two classes as an array that holds them as they are: of a number beside a text numpy would make two texts."""
+    found = np.array(classes)
+    mixed = found.dtype.kind in "US" and not all(isinstance(one, type(classes[0])) for one in classes)
+    return np.array(classes, dtype=object) if mixed else found
 
 
 def _two_words(classes: object) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Literal, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +32,11 @@ from dpledger.audit.populations import Population
 from dpledger.decimals import Number, whole
 from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.domains import LearnsUsers
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.parities.learners import FAIL, Failed
-from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, class_from
 from dpledger.mechanisms.learning.theory.contracts import (
     AgnosticContract,
@@ -51,7 +52,11 @@ from dpledger.schema import listed
 __all__ = ["ContractCheck", "Finding", "check_contract", "exact_failure"]
 
 Answer: TypeAlias = Hypothesis | Literal[Failed.FAIL]
-Learner: TypeAlias = Mechanism[LabeledSample, Answer] | Callable[[LabeledSample, np.random.Generator], Answer]
+Learner: TypeAlias = (
+    Mechanism[LabeledSample, Answer]
+    | Mechanism[UserSample, Answer]
+    | Callable[[LabeledSample, np.random.Generator], Answer]
+)
 
 MOST_SAMPLES = 400_000  # multisets of examples that are walked
 MOST_CONCEPTS = 4096
@@ -106,6 +111,7 @@ def check_contract(
     populations: Sequence[Population],
     *,
     concepts: ConceptClass | None = None,
+    examples: int = 1,
     trials: int = 1000,
     error: Number = Decimal("1e-6"),
     relation: Relation | str = Relation.ADD_REMOVE,
@@ -114,8 +120,10 @@ def check_contract(
     """Try the learner on samples of n of each population. The answer FAIL breaks every contract.
 
     `learner`: a mechanism, or f(sample, rng) -> hypothesis. `concepts`: the class that an AgnosticContract compares
-    with, and that holds the truth of the others (default: the learner's). Of a PPACContract the privacy is checked by
-    the mechanism's parts, and ClaimTooSmall raised where it does not hold; a function promises none, and is refused.
+    with, and that holds the truth of the others (default: the learner's). `examples`: of each of n users, who are then
+    the unit; a learner of users is given them by user, every other all their examples. Of a PPACContract the privacy is
+    checked by the mechanism's parts, and ClaimTooSmall raised where it does not hold; a function promises none, and is
+    refused.
 
     Claim: but with probability `error`, the verdict `violation` and `met` are right on these populations: one-sided
     Clopper-Pearson limits at error/(2 populations) each; no error at all where the law is enumerated.
@@ -127,7 +135,8 @@ def check_contract(
     >>> found.verdict, found.met
     ('not_refuted', True)
     """
-    size, runs = whole(n, field="n", most=MOST_ROWS), whole(trials, field="trials", least=1, most=10**9)
+    each = whole(examples, field="examples", least=1, most=MOST_ROWS)
+    size, runs = whole(n, field="n", most=MOST_ROWS // each), whole(trials, field="trials", least=1, most=10**9)
     first = whole(seed, field="seed", most=2**53 - 1)
     tried = listed(populations, field="populations")
     if not tried or not all(isinstance(one, Population) for one in tried):
@@ -135,13 +144,13 @@ def check_contract(
     share = float(open_unit(error, "error")) / (2 * len(tried))
     if not isinstance(contract, PACContract | AgnosticContract | PPACContract):
         raise ParameterError("contract", type(contract).__name__, "PACContract, AgnosticContract or PPACContract")
-    placed = _placed(learner, contract, Relation.read(relation))
+    placed = _placed(learner, contract, Relation.read(relation), Unit("user", each) if each > 1 else Unit())
     of_whom = concepts if concepts is not None else getattr(placed, "concept_class", None)
     compared = None if of_whom is None else class_from(of_whom, "concepts")
     found = []
     for number, population in enumerate(tried):
-        if isinstance(placed, ExponentialPPACLearner) and _is_small(_numbered(placed), population, size):
-            failure = exact_failure(placed, contract, size, population, concepts=compared)
+        if isinstance(placed, ExponentialPPACLearner) and _is_small(_numbered(placed), population, size * each):
+            failure = exact_failure(placed, contract, size * each, population, concepts=compared)
             low, high = max(0.0, failure - SLACK), min(1.0, failure + SLACK)
             found.append(Finding(population=population.name, how="exact", failures=0, trials=0, lower=low, upper=high))
             continue
@@ -149,7 +158,7 @@ def check_contract(
         entropy = np.random.SeedSequence((first, number))
         bad = 0
         for child in entropy.spawn(runs):
-            answer = _learned(placed, population, size, child)
+            answer = _learned(placed, population, size, each, child)
             bad += answer is FAIL or not contract.accepts(population.error(answer), least)
         found.append(
             Finding(
@@ -194,30 +203,38 @@ def exact_failure(
     return total
 
 
-def _placed(learner: Learner, contract: Contract, relation: Relation) -> Learner:
-    """The learner under a relation, its privacy checked where the contract has it."""
+def _placed(learner: Learner, contract: Contract, relation: Relation, unit: Unit) -> Learner:
+    """The learner for a relation and a unit, its privacy checked where the contract has it."""
     if isinstance(learner, type) or not (isinstance(learner, Mechanism) or callable(learner)):
         raise ParameterError("learner", type(learner).__name__, "a mechanism, or f(sample, rng) -> hypothesis")
     match contract:
         case PPACContract():
             if not isinstance(learner, Mechanism):
                 raise ParameterError("learner", type(learner).__name__, "a mechanism: a function promises no privacy")
-            placed = learner.under(relation, Unit())
+            placed = learner.under(relation, unit)
             asked = ApproxDP(contract.epsilon, contract.delta) if contract.delta else PureDP(contract.epsilon)
             check(asked, placed.parts(), relation)
             return placed
         case PACContract() | AgnosticContract():
-            return learner.under(relation, Unit()) if isinstance(learner, Mechanism) else learner
+            return learner.under(relation, unit) if isinstance(learner, Mechanism) else learner
         case _:
             assert_never(contract)
 
 
-def _learned(learner: Learner, population: Population, n: int, seeds: np.random.SeedSequence) -> Answer:
+def _learned(learner: Learner, population: Population, n: int, each: int, seeds: np.random.SeedSequence) -> Answer:
+    """What it answers to n units of `each` examples; ParameterError where that is no answer of a learner."""
     rng = np.random.default_rng(seeds)
-    sample = population.drawn(n, rng)
+    of_users = not isinstance(learner, type) and isinstance(learner, LearnsUsers)
+    sample: Any = population.users(n, each, rng) if of_users else population.drawn(n * each, rng)
     if isinstance(learner, Mechanism):
-        return learner.release(sample, entropy=seeded(int(rng.integers(2**62)))).value
-    return learner(sample, rng)
+        answer = learner.release(sample, entropy=seeded(int(rng.integers(2**62)))).value
+    else:
+        answer = learner(sample, rng)
+    if answer == FAIL:
+        return FAIL
+    if not isinstance(answer, Hypothesis):
+        raise ParameterError("learner", f"one that answers {type(answer).__name__}", "answers that predict, or FAIL")
+    return answer
 
 
 def _least(contract: Contract, population: Population, concepts: ConceptClass | None) -> Fraction:

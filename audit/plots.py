@@ -9,6 +9,7 @@ what was found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from dpledger.audit.verdict import AuditResult, StratumFinding
 
-__all__ = ["check_destination", "claimed_ceiling", "drawn"]
+__all__ = ["best_of", "check_destination", "claimed_ceiling", "drawn"]
 
 STEPS = 800
 VERDICTS = {"violation": "violation", "not_refuted": "not refuted (which is no proof of privacy)"}
@@ -47,6 +48,31 @@ def claimed_ceiling(false_alarms: Floats, points: tuple[Point, ...]) -> Floats:
         ceilings += [growth * false_alarms + delta, 1 - (1 - delta - false_alarms) / growth]
     result: Floats = np.min(ceilings, axis=0)
     return result
+
+
+def best_of(tests: Sequence[tuple[float, float]], false_alarms: Floats) -> Floats:
+    """The most detections, at each rate of false alarms, of all lotteries between tests of these rates (of false
+    alarms, of detections), the test that never accuses and the one that always does.
+
+    Claim: where each test has at most its false alarms and at least its detections, some test with at most
+        `false_alarms` detects at least this much. Source: a lottery between two tests is a test, whose rates are the
+        same mixture of theirs; and accusing more often loses no detection.
+    """
+    corners: list[tuple[float, float]] = []
+    for x, y in sorted([*tests, (0.0, 0.0), (1.0, 1.0)], key=lambda test: (test[0], -test[1])):
+        if corners and y <= corners[-1][1]:
+            continue
+        while len(corners) > 1 and _is_below(corners[-1], corners[-2], (x, y)):
+            corners.pop()
+        corners.append((x, y))
+    found: Floats = np.interp(false_alarms, [x for x, _ in corners], [y for _, y in corners])
+    return found
+
+
+def _is_below(test: tuple[float, float], left: tuple[float, float], right: tuple[float, float]) -> bool:
+    """Whether a lottery between its neighbours is as good."""
+    (x, y), (x0, y0), (x1, y1) = test, left, right
+    return (y - y0) * (x1 - x0) <= (y1 - y0) * (x - x0)
 
 
 def check_destination(path: str | PathLike[str]) -> None:
@@ -145,18 +171,15 @@ def _draw_claim(axes: Axes, result: AuditResult, rates: Floats) -> None:
 
 
 def _draw_band(axes: Axes, result: AuditResult, rates: Floats) -> None:
-    """The limits of each planned event, joined by straight lines: a lottery between two events is a test as well.
+    """What the limits of the planned events, which hold at once, say of all lotteries between them: those are tests as
+    well.
 
     Seen from the other side the events are their complements: false alarms and misses change places."""
     uppers = [(point.false_alarm_upper, point.missed_upper) for point in result.band]
     lowers = [(point.false_alarm_lower, point.missed_lower) for point in result.band]
     if result.witness.planned.direction is not result.cells.side:
         uppers, lowers = ([(missed, alarm) for alarm, missed in limits] for limits in (uppers, lowers))
-    surely, at_most = (
-        [(0.0, 0.0), *((alarm, 1 - missed) for alarm, missed in limits), (1.0, 1.0)]
-        for limits in (sorted(uppers), sorted(lowers))
-    )
-    lower, upper = (np.interp(rates, corners[:, 0], corners[:, 1]) for corners in (np.array(surely), np.array(at_most)))
+    lower, upper = (best_of([(alarm, 1 - missed) for alarm, missed in limits], rates) for limits in (uppers, lowers))
     shown = lower > 0
     axes.fill_between(rates[shown], lower[shown], upper[shown], color="0.6", alpha=0.6, lw=0)
     label = f"measured: at least this much ({percent(result.confidence)}, whole line)"

@@ -19,10 +19,12 @@ import numpy as np
 
 from dpledger.decimals import Number, read
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.learning.baselines import parity_learner
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
-from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.theory.concepts import (
+    MOST_POINTS,
     ConceptClass,
     FiniteClass,
     ParityClass,
@@ -80,6 +82,13 @@ class Population:
         chances = np.array(self.weights, dtype=np.float64) / sum(self.weights)
         return self.repeated(tuple(rng.multinomial(size, chances).tolist()))
 
+    def users(self, size: int, examples: int, rng: np.random.Generator) -> UserSample:
+        """`size` users with so many independent examples each."""
+        chances = np.array(self.weights, dtype=np.float64) / sum(self.weights)
+        drawn = rng.choice(len(self.examples), size=(size, examples), p=chances)
+        points, labels = zip(*self.examples, strict=True)
+        return UserSample(np.array(points, dtype=np.uint64)[drawn], np.array(labels, dtype=np.uint8)[drawn])
+
     def error(self, hypothesis: Hypothesis) -> Fraction:
         """The probability of a mistake, exactly."""
         said = hypothesis.predict([x for x, _ in self.examples]).tolist()
@@ -87,10 +96,17 @@ class Population:
         return Fraction(sum(mistakes), sum(self.weights))
 
     def least_error(self, concepts: ConceptClass) -> Fraction:
-        """That of the best concept of the class, exactly."""
+        """That of the best concept of the class, exactly. WorkLimit where none of many parities fits."""
+        if isinstance(concepts, ParityClass) and self._fits_parity(concepts):
+            return Fraction(0)
         counted = error_counts(concepts, self.whole)
         standing = counted.errors[np.asarray(counted.counts > 0, dtype=bool)]
         return Fraction(int(standing.min()), sum(self.weights))
+
+    def _fits_parity(self, concepts: ParityClass) -> bool:
+        """Whether some parity labels every example that may be drawn."""
+        heard = [one for one, weight in zip(self.examples, self.weights, strict=True) if weight]
+        return parity_learner(concepts, LabeledSample([x for x, _ in heard], [y for _, y in heard])) is not None
 
 
 def hard_populations(concepts: ConceptClass, alpha: Number) -> tuple[Population, ...]:
@@ -101,7 +117,8 @@ def hard_populations(concepts: ConceptClass, alpha: Number) -> tuple[Population,
     >>> [population.name for population in dpl.hard_populations(dpl.ThresholdClass(4), "0.2")][:2]
     ['uniform, target 0', 'all on 0, target 0']
     """
-    class_from(concepts, "concepts")
+    if class_from(concepts, "concepts").points > MOST_POINTS:
+        raise ParameterError("concepts", f"parities of {concepts.points.bit_length() - 1} bits", "at most 2^64 points")
     part = Fraction(open_unit(alpha, "alpha"))
     points, shattered = _points(concepts), _shattered(concepts)
     found = []

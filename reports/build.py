@@ -10,10 +10,12 @@ from dpledger.reports.model import Answer, ReportModel, Section
 from dpledger.reports.promises import promises
 from dpledger.reports.sections.audits import audits_section
 from dpledger.reports.sections.declared import Declarations, declared_section
+from dpledger.reports.sections.failures import failures_section
 from dpledger.reports.sections.questions import questions_section
 from dpledger.reports.sections.record import limits_section, record_section, unread_section, verified_section
 from dpledger.reports.sections.registry import registry_section
 from dpledger.reports.sections.scopes import Scopes
+from dpledger.reports.sections.since import since_section
 
 __all__ = ["build"]
 
@@ -36,9 +38,12 @@ def build(verified: Verified) -> ReportModel:
     product = declarations.of("product_name")
     people = same_people(verified.state)
     found = promises(scopes.accounts, people, verified.state.scopes)
+    shown = scopes.sections(people)
     evidence = (
-        *scopes.sections(people),
+        *since_section(verified, scopes.accounts, scopes.histories, declarations, engine),
+        *shown,
         audits_section(verified.entries, engine),
+        failures_section(found, scopes.accounts, verified.entries, shown),
         declared_section(declarations),
     )
     elsewhere = (

@@ -95,7 +95,7 @@ def _origin(origin: Origin) -> str:
         case "measured":
             return "[measured]"
         case "unknown":
-            return "**[unknown]**"
+            return f"**[unknown]**{_declared(origin)}"
         case "declared":
             return f"[declared{_declared(origin)}]"
         case _:

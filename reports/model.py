@@ -92,7 +92,8 @@ def _is_shown(character: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where an item comes from. `by`, `when`, `signature`, `entry`: of a declaration; empty otherwise."""
+    """Where an item comes from. `by`, `when`, `signature`, `entry`: of a declaration, also of one in the words of the
+    sample, which leaves an item unknown; empty otherwise."""
 
     status: Status
     by: str = ""
@@ -219,9 +220,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarChart:
-    """Bars in one account, and the account's limit."""
+    """Bars in one account, what several come to together, and the account's limit."""
 
     bars: tuple[Bar, ...]
+    together: Bar | None
     limit: Decimal
     kind: Literal["bar_chart"] = "bar_chart"
 

@@ -27,6 +27,9 @@ Identity = tuple[int, int]
 """Which file it is: its device and its inode."""
 
 BESIDE = ("-wal", "-shm", "-journal")
+A_FILE = (
+    "a ledger file, no folder (a bundle is read by `dpledger verify`, `report`, `scopes`, `show`, `spent` with --key)"
+)
 
 
 def remove(file: Path) -> None:
@@ -83,6 +86,8 @@ def existing(path: str | os.PathLike[str]) -> Path:
         links = file.stat().st_nlink if file.is_file() else 0
     except (OSError, ValueError):
         links = 0
+    if file.is_dir():
+        raise ParameterError("ledger", str(file), A_FILE)
     if not links:
         raise ParameterError("ledger", str(file), "a ledger file (create one with `dpledger init`)")
     if links > 1:

@@ -40,7 +40,8 @@ def point_learner(concepts: PointClass, sample: LabeledSample) -> Concept | Cons
 
 
 def threshold_learner(concepts: ThresholdClass, sample: LabeledSample) -> Concept:
-    """One above the largest point with label 1, as concepts are 1[x < u]. Sizes: `sizes.one_sided`."""
+    """One above the largest point with label 1, as concepts are 1[x < u] (Nissim 2017 has x < j in one place and x <= j
+    in another). Sizes: `sizes.one_sided`."""
     check_sample(sample)
     found = points_of(sample.x, concepts.points)
     ones = found.points[found.known & (labels_of(sample.y) == 1)]

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.errors import WorkLimit
 from dpledger.mechanisms.learning.samples import LabeledSample, Words, bits_of, labels_of, points_of
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
@@ -157,7 +158,10 @@ def _of_thresholds(concepts: ThresholdClass, seen: Words, zeros: Ints, ones: Int
 
 
 def _of_parities(concepts: ParityClass, sample: LabeledSample) -> ErrorCounts:
-    """c_r errs on (n - W_r)/2 records, W the Walsh-Hadamard transform of the sums of (-1)^y at each point."""
+    """c_r errs on (n - W_r)/2 records, W the Walsh-Hadamard transform of the sums of (-1)^y at each point. WorkLimit
+    where there are too many."""
+    if concepts.dimension > MOST_PARITY_BITS:
+        raise WorkLimit(f"parities of {concepts.dimension} bits: each is weighed, of at most {MOST_PARITY_BITS} bits")
     rows = bits_of(sample.x, concepts.dimension)
     bits, y = rows.bits[rows.known], labels_of(sample.y)[rows.known]
     at = bits.astype(np.int64) @ (np.int64(1) << np.arange(concepts.dimension, dtype=np.int64))

@@ -49,7 +49,7 @@ from dpledger.mechanisms.plan import Status, open_unit
 from dpledger.relations import Relation, one_way
 from dpledger.schema import flag
 
-__all__ = ["Plans", "Recommendation", "Recommended", "plan", "recommend"]
+__all__ = ["Asked", "Plans", "Recommendation", "Recommended", "plan", "recommend"]
 
 NO_PRIVACY = 10**9  # the exponent with which the choice is that of the fewest errors
 MOST_PAIRS = 2**13  # concepts, all pairs of which are compared
@@ -92,7 +92,7 @@ def plan(
     (248, 'privacy')
     """
     anything = flag(agnostic, field="agnostic")
-    if isinstance(what, Plans):
+    if isinstance(what, Plans) and not isinstance(what, type):
         return _planned(what, {"alpha": alpha, "beta": beta, "epsilon": epsilon, "relation": relation}, anything)
     if isinstance(what, LearnsRows | LearnsUsers) and not isinstance(what, type):
         name = type(what).__name__
@@ -202,7 +202,7 @@ def recommend(
     """
     fits, m = flag(realizable, field="realizable"), whole(examples, field="examples", least=1, most=MOST_TRIALS)
     target, risk, loss = open_unit(alpha, "alpha"), open_unit(beta, "beta"), _loss(epsilon)
-    asked = _Asked(any_class_from(concepts, "concepts"), m, target, risk, loss, Relation.read(relation), fits)
+    asked = Asked(any_class_from(concepts, "concepts"), m, target, risk, loss, Relation.read(relation), fits)
     found = []
     for learner, planned in asked.learners():
         try:
@@ -222,7 +222,7 @@ class _Near:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class Asked:
     """What was asked, and who could do it."""
 
     concepts: AnyClass
@@ -240,12 +240,10 @@ class _Asked:
             yield exponential, self._of_records
         else:
             yield f"{exponential} of records, by group privacy", self._of_records
+        yield from self.structured()
         match self.concepts:
-            case PointClass(points=points):
-                if points.bit_count() == 1 and points > 2:
-                    if self.examples == 1:
-                        name = "RealizableRepresentationLearner" if self.realizable else "SurrogateAgnosticLearner"
-                        yield f"{name}, hashed points", self._hashed
+            case PointClass():
+                if self._can_be_hashed:
                     yield "UserLevelSurrogateLearner, hashed points", self._surrogate
                 yield "UserLevelProperLearner", self._proper
             case ThresholdClass():
@@ -254,14 +252,33 @@ class _Asked:
             case FiniteClass():
                 yield "UserLevelProperLearner", self._proper
             case ParityClass():
-                if self.realizable:
-                    yield "RepeatedParity", self._parity
+                pass
             case StumpClass():
                 return  # a learner of users takes numbered points, and a booster promises no accuracy
             case _:
                 assert_never(self.concepts)
         if self.concepts.size <= MOST_PAIRS:
             yield "ClippedPairwiseEM", self._clipped
+
+    def structured(self) -> Iterator[tuple[str, Callable[[], SampleSize]]]:
+        """Those of records that look at less than all concepts of the class."""
+        match self.concepts:
+            case PointClass() if self.examples == 1 and self._can_be_hashed:
+                name = "RealizableRepresentationLearner" if self.realizable else "SurrogateAgnosticLearner"
+                yield f"{name}, hashed points", self._hashed
+            case ParityClass() if self.realizable:
+                yield "RepeatedParity", self._parity
+            case PointClass() | ParityClass() | ThresholdClass() | FiniteClass() | StumpClass():
+                return
+            case _:
+                assert_never(self.concepts)
+
+    @property
+    def _can_be_hashed(self) -> bool:
+        """Whether its points are all those of some bits, and more than two."""
+        return (
+            isinstance(self.concepts, PointClass) and self.concepts.points > 2 and self.concepts.points.bit_count() == 1
+        )
 
     def _of_records(self) -> SampleSize:
         exponent = exponent_for(self.epsilon, sensitivity=self.examples, monotone=one_way(self.relation))

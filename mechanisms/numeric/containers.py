@@ -12,14 +12,15 @@ __all__ = ["array_of"]
 
 
 def array_of(data: object) -> npt.NDArray[Any] | None:
-    """`data` as an array, if they are an array, a column or a table; masked entries as None. None for all else."""
+    """`data` as an array, if they are an array, a column or a table; masked entries as None. None for all else. Of
+    numpy's own kind: a row of a `matrix` would be another one."""
     if isinstance(data, np.ma.MaskedArray):
         found, masked = np.array(np.ma.getdata(data), dtype=object), np.ma.getmaskarray(data)
         if masked.dtype == np.bool_:  # not of records, which are no rows of numbers or words
             found[masked] = None
         return found
     if isinstance(data, np.ndarray):
-        return data
+        return np.asarray(data)
     if hasattr(data, "__array__") and isinstance(data, Iterable):
         return np.asarray(data)
     return None

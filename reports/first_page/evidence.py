@@ -11,15 +11,17 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
-from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
-from dpledger.reports.sections.audits import (
+from dpledger.reports.model import Answer, Item, Items, Link, Section, Table, blocks
+from dpledger.reports.sections.declared import COPIED, ITEMS, Declarations, label
+from dpledger.reports.sections.since import first_new
+from dpledger.reports.tested import (
     AuditEntry,
+    Audits,
     kinds_that_ran,
     mechanisms_that_ran,
     runs_elsewhere,
     told_apart,
 )
-from dpledger.reports.sections.declared import COPIED, ITEMS, Declarations, label
 
 __all__ = ["audited", "gaps", "last_refusal", "record"]
 
@@ -46,7 +48,7 @@ def record(verified: Verified) -> Answer:
         text=f"{words.count(size, 'entry', 'entries')}, " + ("verified in full" if full else "their bytes only"),
         lines=(checked, *_since(verified.entries), _seen(verified)),
         status="measured" if full else "unknown",
-        links=ANNEX_OF_RECORD,
+        links=(*ANNEX_OF_RECORD, *(() if first_new(verified) is None else (Link("what is new", "since"),))),
     )
 
 
@@ -59,7 +61,7 @@ def _seen(verified: Verified) -> str:
     size, seen = verified.head.size, verified.witnessed
     if verified.is_own:
         return (
-            "The checkpoint given is this bundle's own, or as new as it: it shows nothing about earlier copies. A "
+            "The checkpoint given is this record's own, or as new as it: it shows nothing about earlier copies. A "
             "cut-off end, or a new beginning, cannot be seen."
         )
     if not seen:
@@ -83,43 +85,41 @@ def audited(entries: Sequence[Entry]) -> Answer:
     refuted = plainly((audit.mechanism.kind for audit in here if audit.verdict == "violation"), ran)
     tested = {audit.mechanism.kind for audit in here}
     missing = plainly(ran - tested, ran)
-    violations = _violations(audits.concerning)
+    violations = tuple(_found_wrong(audits))
     exactly = mechanisms_that_ran(entries)
     pairs = {(one.mechanism.kind, repr(one.mechanism.parameters)) for one in here}
     same = {kind for kind, _ in pairs & exactly}
     other = plainly(tested - same, ran)
-    lines = []
-    if audits.named:
-        lines.append(f"Under the name of what ran elsewhere: {_of(audits.named)}.")
-    if audits.about:
-        lines.append(f"About {_budgets(audits.about)}, of what did not run here under that name: {_of(audits.about)}.")
+    lines = [f"{_capital(how)}: {_of(some)}." for some, how in _concerning(audits) if not _all_violations(some)]
     if other:
         lines.append(f"With other parameters than ran here: {_listed(other)}.")
     if missing:
         lines.append(f"Never audited: {_listed(missing)}.")
     if audits.apart:
-        lines.append(f"Of what did not run here, and about no budget: {_counted(audits.apart)}; kept in the annex.")
+        lines.append(
+            f"Of what ran nowhere under that name, and about no budget: {_counted(audits.apart)}; kept in the annex."
+        )
     if there.never:
         lines.append(f"{words.count(len(there.never), 'run')} elsewhere never audited.")
     if there.named:
-        lines.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone.")
+        told = there.outcome(there.named)
+        lines.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone{told}.")
     if here or audits.concerning:
         lines.append("Not refuted is not proved.")
+    untested = ran or there.never or there.named
     return Answer(
         id="first_page/audits",
         question="What did audits find of what ran here?",
         text=_verdict(ran, tested, refuted, violations),
         lines=tuple(lines),
-        status="unknown" if (ran or there.never or there.named) and not here and not violations else "measured",
+        status="unknown" if untested and not here and not violations else "measured",
         tone="warning" if refuted or violations else "plain",
         links=(Link("each audit", "audits"),),
     )
 
 
-def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], violations: int) -> str:
-    found = [f"refuted: {_listed(refuted)}"] if refuted else []
-    if violations:
-        found.append(f"{words.count(violations, 'violation')}, of what did not run here under that name")
+def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], violations: Sequence[str]) -> str:
+    found = [*([f"refuted: {_listed(refuted)}"] if refuted else []), *violations]
     if found:
         return "; ".join(found)
     if not ran:
@@ -127,6 +127,30 @@ def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], viol
     if not tested:
         return "no audit"
     return f"{len(tested):,} of {words.count(len(ran), 'kind')} tested, none refuted"
+
+
+def _concerning(audits: Audits) -> tuple[tuple[tuple[AuditEntry, ...], str], ...]:
+    """Audits of no kind that ran here, which are about what is charged here all the same, and how they are."""
+    told = (
+        (audits.charged, "of the charge of what ran elsewhere"),
+        (audits.named, "under the name of what ran elsewhere"),
+        (audits.about, f"about {_budgets(audits.about)}, of what ran nowhere under that name"),
+    )
+    return tuple((some, how) for some, how in told if some)
+
+
+def _found_wrong(audits: Audits) -> Iterator[str]:
+    """The violations among them, each group by how it concerns this ledger and what was audited."""
+    for some, how in _concerning(audits):
+        wrong = [one for one in some if one.body.verdict == "violation"]
+        if wrong:
+            kinds = _listed(plainly(one.body.mechanism.kind for one in wrong))
+            yield f"{words.count(len(wrong), 'violation')}, {how}: {kinds}"
+
+
+def _all_violations(audits: Sequence[AuditEntry]) -> bool:
+    """Then the answer has told all of them."""
+    return _violations(audits) == len(audits)
 
 
 def _violations(audits: Sequence[AuditEntry]) -> int:
@@ -208,10 +232,7 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...]) -> Answer:
     missing, copied = declarations.missing, declarations.copied
     places = tuple(_unknown(sections))
     lines = [
-        f"{words.count(len(missing), 'item')} of {len(ITEMS)} that people must declare."
-        if missing
-        else f"All {len(ITEMS)} items that people must declare are declared.",
-        *([f"{words.count(len(copied), 'item')} in {COPIED}."] if copied else []),
+        *_undeclared(missing, copied),
         f"{words.count(len(places), 'place')} where the record, or whoever ran something, does not say."
         if places
         else "Nothing else is marked unknown.",
@@ -230,10 +251,25 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...]) -> Answer:
     )
 
 
+def _undeclared(missing: Sequence[str], copied: Sequence[str]) -> Iterator[str]:
+    """How many of the items that people must declare nobody has said."""
+    if missing:
+        yield f"{words.count(len(missing), 'item')} of {len(ITEMS)} that people must declare."
+    if copied:
+        yield f"{words.count(len(copied), 'item')} of {len(ITEMS)} in {COPIED}."
+    if not missing and not copied:
+        yield f"All {len(ITEMS)} items that people must declare are declared."
+
+
 def _declared(item: str, declarations: Declarations) -> Link:
     """The place of an item of the list: of the first declaration of it in the sample's words, where there is one."""
     found = next((one for one in declarations.of(item) if one.is_copied), None)
     return Link(label(item), f"declared/{item}" if found is None else found.item(label(item)).id)
+
+
+def _is_unknown(item: Item) -> bool:
+    """Whether the record does not say it. What people must declare, said or copied, is counted apart."""
+    return item.origin.status == "unknown" and not item.id.startswith("declared/") and not item.origin.by
 
 
 def _unknown(sections: tuple[Section, ...]) -> Iterator[Link]:
@@ -241,7 +277,7 @@ def _unknown(sections: tuple[Section, ...]) -> Iterator[Link]:
     for block in blocks(sections):
         if isinstance(block, Items):
             for item in block.items:
-                if item.origin.status == "unknown" and not item.id.startswith("declared/"):
+                if _is_unknown(item):
                     yield Link(item.label, item.id)
         elif isinstance(block, Table):
             for row in block.rows:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpledger.reports.model import Answer, Link
-from dpledger.reports.sections.declared import Declaration, Declarations, label
+from dpledger.reports.sections.declared import COPIED, Declaration, Declarations, label
 
 __all__ = ["decided", "unprotected"]
 
@@ -35,15 +35,16 @@ def unprotected(declarations: Declarations) -> Answer:
     """What is published from the same data without noise: outside of every promise."""
     asked = (("Without noise", "non_dp_releases"), ("Exactly", "invariants"))
     found = [one for _, item in asked for one in declarations.of(item)[:1]]
+    said = [one for one in found if not one.is_copied]
     return Answer(
         id="first_page/unprotected",
         question="What is published without this protection?",
-        text=f"In the words of {found[0].speaker(NAME)}" if found else "nobody has said",
+        text=f"In the words of {_names(said)}" if said else COPIED if found else "nobody has said",
         lines=(
             *(_line(word, item, declarations) for word, item in asked),
             "No promise of this page covers it, nor what never went through the record.",
         ),
-        status="declared" if len(found) == len(asked) and not any(one.is_copied for one in found) else "unknown",
+        status="declared" if len(said) == len(asked) else "unknown",
         links=_links(tuple(item for _, item in asked), declarations),
     )
 
@@ -57,8 +58,11 @@ def _line(word: str, item: str, declarations: Declarations) -> str:
 
 
 def _by(found: Sequence[Declaration]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(one.speaker(NAME) for one in found))
-    return (f"Declared by {'; '.join(names)}.",) if names else ()
+    return (f"Declared by {_names(found)}.",) if found else ()
+
+
+def _names(found: Sequence[Declaration]) -> str:
+    return "; ".join(dict.fromkeys(one.speaker(NAME) for one in found))
 
 
 def _links(items: Sequence[str], declarations: Declarations) -> tuple[Link, ...]:

@@ -48,9 +48,9 @@ def _chart(
         case SpentChart():
             return (WIDTH, 320), _spent(chart)
         case BarChart():
-            return (WIDTH, 74 + ROW * len(chart.bars)), _bars(chart, id_)
+            return (WIDTH, 74 + ROW * len(_all_bars(chart))), _bars(chart, id_)
         case CurveChart():
-            return (WIDTH, KEY + 30 * (len(chart.curves) + 1)), _curves(chart, id_)
+            return (WIDTH, KEY + 30 + sum(_height(curve.label) for curve in chart.curves)), _curves(chart, id_)
         case ClaimChart():
             return (WIDTH, 80 + CLAIM_ROW * len(chart.rows)), _claims(chart)
         case OddsChart():
@@ -111,11 +111,12 @@ def _spent_legend(chart: SpentChart) -> Iterator[Markup]:
 
 def _bars(chart: BarChart, id_: str) -> Iterator[Markup]:
     yield _hatching(id_)
-    widest = max([chart.limit, *(add(bar.charged, bar.returned) for bar in chart.bars)])
+    bars = _all_bars(chart)
+    widest = max([chart.limit, *(add(bar.charged, bar.returned) for bar in bars)])
     x = Scale(0.0, float(widest) * 1.04, 10, WIDTH - 10)
-    for place, bar in enumerate(chart.bars):
+    for place, bar in enumerate(bars):
         yield from _bar(bar, x, 34 + ROW * place, id_)
-    bottom = 30 + ROW * len(chart.bars)
+    bottom = 30 + ROW * len(bars)
     limit = x.at(chart.limit)
     yield svg.path([(limit, 22), (limit, bottom)], "line budget")
     yield svg.label(f"limit {words.at_least(chart.limit)}", limit - 6, 18, anchor="end", style="label strong")
@@ -123,6 +124,10 @@ def _bars(chart: BarChart, id_: str) -> Iterator[Markup]:
     yield svg.label("charged", 44, bottom + 27)
     yield svg.element("rect", x=124, y=bottom + 16, width=26, height=12, class_="back", fill=f"url(#{id_}-hatch)")
     yield svg.label("came back", 158, bottom + 27)
+
+
+def _all_bars(chart: BarChart) -> tuple[Bar, ...]:
+    return chart.bars if chart.together is None else (*chart.bars, chart.together)
 
 
 def _bar(bar: Bar, x: Scale, top: float, id_: str) -> Iterator[Markup]:
@@ -180,7 +185,8 @@ def _band(chart: CurveChart, x: Scale, y: Scale, id_: str) -> Iterator[Markup]:
     yield svg.element("polygon", points=steps, class_="band", fill=f"url(#{id_}-hatch)")
 
 
-MOST_LETTERS = 38  # of what a curve or a bar is called
+MOST_LETTERS = 38  # of what a bar is called, or of a line of what a curve is called
+LINE = 17  # pixels from one line to the next
 MOST_LETTERS_ACROSS = 62  # of what has a line to itself
 
 
@@ -192,10 +198,26 @@ def _short(name: str, most: int) -> str:
 def _curve_legend(chart: CurveChart, styles: Sequence[str]) -> Iterator[Markup]:
     rows = [("line guess", "guessing: nothing is learnt")]
     rows += [(style, curve.label) for curve, style in zip(chart.curves, styles, strict=True)]
-    for place, (style, name) in enumerate(rows):
-        top = KEY + 30 * place
+    top = KEY
+    for style, name in rows:
         yield svg.path([(64, top), (100, top)], style)
-        yield svg.label(_short(name, MOST_LETTERS), 110, top + 4)
+        for place, line in enumerate(_lines(name)):
+            yield svg.label(line, 110, top + 4 + LINE * place)
+        top += _height(name)
+
+
+def _lines(name: str) -> tuple[str, ...]:
+    """What a curve is called, in one line or two: broken between words, else where the line is full."""
+    if len(name) <= MOST_LETTERS:
+        return (name,)
+    place = name.rfind(" ", 0, MOST_LETTERS + 1)
+    if place <= 0:
+        return name[:MOST_LETTERS], _short(name[MOST_LETTERS:], MOST_LETTERS)
+    return name[:place], _short(name[place + 1 :], MOST_LETTERS)
+
+
+def _height(name: str) -> int:
+    return 30 + LINE * (len(_lines(name)) - 1)
 
 
 # ---- claims against audits ------------------------------------------------------------------------------------------

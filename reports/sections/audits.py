@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from dpledger.ledger.entries.bodies import Aborted, Audited, Reserved
+from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.requests import DECLARED
 from dpledger.reports import words
 from dpledger.reports.certified import Engine, curve_of_guarantee
 from dpledger.reports.grouping import Group, grouped, indices
@@ -28,18 +26,16 @@ from dpledger.reports.model import (
     unknown,
     visible,
 )
+from dpledger.reports.tested import (
+    AuditEntry,
+    RunsElsewhere,
+    kinds_that_ran,
+    mechanisms_that_ran,
+    runs_elsewhere,
+    told_apart,
+)
 
-__all__ = [
-    "AuditEntry",
-    "Audits",
-    "RunsElsewhere",
-    "audits_of",
-    "audits_section",
-    "kinds_that_ran",
-    "mechanisms_that_ran",
-    "runs_elsewhere",
-    "told_apart",
-]
+__all__ = ["audits_section"]
 
 MOST_CURVES = 4  # audits whose curves are drawn
 MOST_BARS = 16  # audits in the chart of claims
@@ -49,143 +45,39 @@ PROVES_NOTHING = (
     "refutes it, at the stated confidence. Not refuted is not proved: this effort found nothing, and the power "
     "says what it could have found.",
 )
+OF_RUNS_ELSEWHERE = "Audits of what ran elsewhere and is charged here"
+NOWHERE = "Audits of what ran nowhere under that name, as far as this ledger says"
+ITS_CHARGE = "whose charge an audit names: whoever recorded it says that this run is what was audited"
+ITS_NAME = "under a name that was audited: the entries say no more of whether that is what was audited"
+NO_AUDIT = "under no name that was audited: no entry says whether that is what was audited"
 NOT_HERE = (
-    "dpledger ran nothing under these names in this ledger. That a verdict concerns a budget is the word of whoever "
+    "Nothing that is charged in this ledger bears these names. That a verdict concerns a budget is the word of whoever "
     "recorded it so; one without a budget says nothing about this ledger. Planted faults, with which one shows that "
-    "the auditor finds what is wrong, stand here too."
+    "the auditor finds what is wrong, stand here too.",
 )
-UNDER_THE_NAME = "under a name that was audited: the entries say no more of whether that is what was audited"
-UNDER_NO_NAME = "under no name that was audited: no entry says whether that is what was audited"
 VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
-    """An audit and where it stands."""
-
-    index: int
-    time: str
-    body: Audited
-
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """The scopes that it is about."""
-        return tuple(level.scope for level in self.body.path)
-
-
-@dataclass(frozen=True, slots=True)
-class Audits:
-    """The audits of a ledger, each once: of a kind that ran here; under the name, or of the charge, of a run elsewhere;
-    about a budget, under another name; and those that nothing ties to what is charged here."""
-
-    here: tuple[AuditEntry, ...]
-    named: tuple[AuditEntry, ...]
-    about: tuple[AuditEntry, ...]
-    apart: tuple[AuditEntry, ...]
-
-    @property
-    def concerning(self) -> tuple[AuditEntry, ...]:
-        """Those of no kind that ran here, which are about what is charged here all the same, in order."""
-        return tuple(sorted((*self.named, *self.about), key=lambda one: one.index))
-
-
-@dataclass(frozen=True, slots=True)
-class RunsElsewhere:
-    """The runs elsewhere that were admitted, and not given back: `named`, that bear a name or a charge that an audit
-    has, and `never`, of which no audit is."""
-
-    named: tuple[Reserved, ...]
-    never: tuple[Reserved, ...]
-
-
-def audits_of(entries: Iterable[Entry]) -> tuple[AuditEntry, ...]:
-    """Every audit, in order."""
-    return tuple(
-        AuditEntry(entry.index, entry.time or "", entry.body) for entry in entries if isinstance(entry.body, Audited)
-    )
-
-
-def kinds_that_ran(entries: Iterable[Entry]) -> frozenset[str]:
-    """The tags of all mechanisms that were admitted to run here, and not given back. What runs elsewhere bears the name
-    that somebody gave it: an audit of what bears that name here says nothing of it."""
-    return frozenset(body.mechanism.kind for body in _that_ran(entries) if body.attested is None)
-
-
-def mechanisms_that_ran(entries: Iterable[Entry]) -> frozenset[tuple[str, str]]:
-    """The tags and parameters of the same mechanisms."""
-    here = (body.mechanism for body in _that_ran(entries) if body.attested is None)
-    return frozenset((mechanism.kind, repr(mechanism.parameters)) for mechanism in here)
-
-
-def runs_elsewhere(entries: Iterable[Entry]) -> RunsElsewhere:
-    """What ran elsewhere, with and without an audit of its name. `declared_run` is no name."""
-    known = tuple(entries)
-    audits = audits_of(known)
-    kinds, charges = {one.body.mechanism.kind for one in audits}, {one.body.charge for one in audits}
-    named: list[Reserved] = []
-    never: list[Reserved] = []
-    for body in _that_ran(known):
-        if body.attested is not None:
-            (named if body.charge in charges or _name(body) in kinds else never).append(body)
-    return RunsElsewhere(tuple(named), tuple(never))
-
-
-def told_apart(entries: Iterable[Entry]) -> Audits:
-    """Every audit, by what ties it to what is charged in this ledger."""
-    known = tuple(entries)
-    ran = kinds_that_ran(known)
-    there = [body for body in _that_ran(known) if body.attested is not None]
-    names, charges = {_name(body) for body in there}, {body.charge for body in there}
-    here, named, about, apart = [], [], [], []
-    for one in audits_of(known):
-        if one.body.charge not in charges and one.body.mechanism.kind in ran:
-            here.append(one)
-        elif one.body.charge in charges or one.body.mechanism.kind in names:
-            named.append(one)
-        elif one.scopes or one.body.charge is not None:
-            about.append(one)
-        else:
-            apart.append(one)
-    return Audits(tuple(here), tuple(named), tuple(about), tuple(apart))
-
-
-def _name(there: Reserved) -> str | None:
-    """What a run elsewhere was called; None where nobody named it."""
-    return None if there.mechanism.kind == DECLARED else there.mechanism.kind
-
-
-def _that_ran(entries: Iterable[Entry]) -> Iterable[Reserved]:
-    found: dict[str, Reserved] = {}
-    for entry in entries:
-        if isinstance(entry.body, Reserved):
-            found[entry.body.charge] = entry.body
-        elif isinstance(entry.body, Aborted):
-            del found[entry.body.charge]
-    return found.values()
-
-
 def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
-    """The section on audits: those of kinds of mechanisms that ran in this ledger, and apart from them all others."""
+    """The section on audits: those of kinds of mechanisms that ran in this ledger, those of runs elsewhere that are
+    charged in it, and those of what ran nowhere under that name."""
     audits = told_apart(entries)
-    here = _groups(audits.here)
-    others = _groups(sorted((*audits.concerning, *audits.apart), key=lambda one: one.index))
+    here, there, nowhere = _groups(audits.here), _groups(audits.elsewhere), _groups(audits.nowhere)
+    caption = "Claims of what ran here that were tested, and what was found"
     blocks: list[Block] = [
         Prose(id="audits/not_proved", lines=PROVES_NOTHING, tone="note"),
-        _table(
-            "audits/results",
-            "Claims of what ran here that were tested, and what was found",
-            here,
-            mechanisms_that_ran(entries),
-        ),
-        Items(items=(_never_audited(entries),)),
+        _table("audits/results", caption, here, mechanisms_that_ran(entries)),
     ]
-    if here:
-        blocks.append(_claims_picture(here, engine))
-        blocks += [_curve_picture(number, group, engine) for number, group in enumerate(here[:MOST_CURVES], start=1)]
-    if others:
-        blocks.append(_table("audits/elsewhere", "Audits of what did not run here under that name", others, None))
-        lines = _what_they_say(runs_elsewhere(entries))
-        blocks.append(Prose(id="audits/elsewhere_says_nothing", lines=lines, tone="note"))
+    if there:
+        blocks.append(_table("audits/elsewhere", OF_RUNS_ELSEWHERE, there, None))
+    blocks += [*_of_runs_elsewhere(runs_elsewhere(entries)), Items(items=(_never_audited(entries),))]
+    if nowhere:
+        blocks.append(_table("audits/nowhere", NOWHERE, nowhere, None))
+        blocks.append(Prose(id="audits/nowhere_says_nothing", lines=NOT_HERE, tone="note"))
+    tested = (*here, *there)
+    if tested:
+        blocks.append(_claims_picture(tested, engine))
+        blocks += [_curve_picture(number, group, engine) for number, group in enumerate(tested[:MOST_CURVES], start=1)]
     return Section(
         id="audits",
         heading="Audits",
@@ -194,9 +86,11 @@ def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
     )
 
 
-def _what_they_say(there: RunsElsewhere) -> tuple[str, ...]:
-    told = ((there.named, UNDER_THE_NAME), (there.never, UNDER_NO_NAME))
-    return (NOT_HERE, *(f"{words.count(len(found), 'run')} elsewhere {how}." for found, how in told if found))
+def _of_runs_elsewhere(there: RunsElsewhere) -> tuple[Prose, ...]:
+    """What ties audits to runs elsewhere, and what nothing does."""
+    told = ((there.charged, ITS_CHARGE), (there.named, ITS_NAME), (there.never, NO_AUDIT))
+    lines = tuple(f"{words.count(len(found), 'run')} elsewhere {how}." for found, how in told if found)
+    return (Prose(id="audits/elsewhere_says", lines=lines, tone="note"),) if lines else ()
 
 
 def _groups(audits: Iterable[AuditEntry]) -> tuple[Group[AuditEntry], ...]:
@@ -233,7 +127,7 @@ def _kind(one: AuditEntry) -> str:
 def _table(
     id_: str, caption: str, found: tuple[Group[AuditEntry], ...], ran: frozenset[tuple[str, str]] | None
 ) -> Table:
-    """`ran`: the mechanisms that ran here; None where none of these kinds did."""
+    """`ran`: the mechanisms that ran here; None in a table of what did not."""
     return Table(
         id=id_,
         caption=caption,
@@ -318,10 +212,12 @@ def _never_audited(entries: tuple[Entry, ...]) -> Item:
     if there.never:
         gaps.append(f"{words.count(len(there.never), 'run')} elsewhere: no audit is of that name")
     if there.named:
-        gaps.append(f"{words.count(len(there.named), 'run')} elsewhere: audited by name alone")
+        told = there.outcome(there.named)
+        gaps.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone{told}")
     if gaps:
         return unknown(id_, label, "; ".join(gaps))
-    return Item(id=id_, label=label, text="none: each kind was audited at least once" if ran else "nothing ran")
+    is_any = ran or there.charged
+    return Item(id=id_, label=label, text="none: each kind was audited at least once" if is_any else "nothing ran")
 
 
 # ---- the pictures ---------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
     carrier = standing[-1].account
     side = _side(account, carrier)
     bars = _bars(standing, side)
+    together = _together(bars)
     limit = _limit(account, carrier)
     mixed = carrier.startswith("mixed")
     named = _mixed_name(account, carrier) if mixed else words.account(carrier)
@@ -47,8 +48,9 @@ def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
         + (f"; an epsilon is read from it by adding {words.at_most(_offset(account, carrier))}" if mixed else "")
         + ". "
         + "; ".join(_bar_words(bar) for bar in bars)
+        + ("" if together is None else f"; {_bar_words(together)}")
         + ".",
-        chart=BarChart(bars=bars, limit=limit),
+        chart=BarChart(bars=bars, together=together, limit=limit),
     )
 
 
@@ -68,6 +70,12 @@ def _bars(standing: Sequence[Admission], side: Sequence[str]) -> tuple[Bar, ...]
     rest = bars[MOST_BARS - 1 :]
     others = Bar(f"{len(rest)} other kinds", total(bar.charged for bar in rest), total(bar.returned for bar in rest))
     return (*bars[: MOST_BARS - 1], others)
+
+
+def _together(bars: Sequence[Bar]) -> Bar | None:
+    if len(bars) < 2:
+        return None
+    return Bar("together", total(bar.charged for bar in bars), total(bar.returned for bar in bars))
 
 
 def _bar_words(bar: Bar) -> str:

@@ -147,11 +147,11 @@ class Declaration:
         return f"{name} ({COPIED_NAME})" if is_sample_name(self.body.by) else name
 
     def origin(self) -> Origin:
-        """Whose word it is, when, and under whose signature."""
+        """Whose word it is, when, and under whose signature. Those of the sample are nobody's, whoever copied them."""
         own = "their own envelope is inside the entry; its signature is not checked here"
         operator = "the ledger's own key: the operator's word about them"
         return Origin(
-            status="declared",
+            status="unknown" if self.is_copied else "declared",
             by=self.speaker(200),
             when=self.time,
             signature=operator if self.body.envelope is None else own,
@@ -196,6 +196,14 @@ class Declarations:
     def for_scope(self, item: str, scope: str) -> Declaration | None:
         """The declaration of `item` that counts in `scope`: its own, else the ledger's."""
         return self._last.get((item, scope)) or self._last.get((item, ""))
+
+    def last(self) -> tuple[Declaration, ...]:
+        """The last one of each item and scope, in the order in which they were made."""
+        return tuple(sorted(self._last.values(), key=lambda one: one.index))
+
+    def at(self, one: Declaration) -> Declaration | None:
+        """The last one of the same item in the same place."""
+        return self._last.get((one.body.item, one.scope))
 
     def others(self) -> tuple[Declaration, ...]:
         """Those that are not on the list."""
@@ -248,8 +256,8 @@ def declared_section(declarations: Declarations) -> Section:
             blocks = (_other_table(others),)
         sections.append(Section(id="declared/layer/others", heading="Further declarations", blocks=blocks))
     if declarations.replaced:
-        table = _replaced(declarations.replaced)
-        sections.append(Section(id="declared/layer/replaced", heading="Words that were replaced", blocks=(table,)))
+        shown = _replaced(declarations.replaced)
+        sections.append(Section(id="declared/layer/replaced", heading="Words that were replaced", blocks=shown))
     return Section(
         id="declared",
         heading="What people declared, and what nobody has said",
@@ -259,8 +267,19 @@ def declared_section(declarations: Declarations) -> Section:
     )
 
 
-def _replaced(found: Sequence[tuple[Declaration, int]]) -> Table:
-    """What people said before: the latest MOST_ROWS of it."""
+def _replaced(found: Sequence[tuple[Declaration, int]]) -> tuple[Block, ...]:
+    """What people said before; the words of the sample, which nobody had said, are counted in a line."""
+    said = [(one, by) for one, by in found if not one.is_copied]
+    table = (_table_of_replaced(said),) if said else ()
+    filled = {(one.body.item, one.scope) for one, _ in found if one.is_copied}
+    if not filled:
+        return table
+    line = f"{words.count(len(filled), 'item')} stood there in the sample's words before; they are in the entries."
+    return (*table, Prose(id="declared/sample_replaced", lines=(line,), tone="note"))
+
+
+def _table_of_replaced(found: Sequence[tuple[Declaration, int]]) -> Table:
+    """The latest MOST_ROWS of it."""
     shown = found[-MOST_ROWS:]
     more = len(found) - len(shown)
     return Table(

@@ -153,7 +153,7 @@ def _witness(verified: Verified) -> tuple[Item, ...]:
             id="record/witness_policy", label="Witness policy", text=POLICIES[opened.witness], value=opened.witness
         )
     )
-    why = "the one given is this bundle's own, or as new as it" if verified.is_own else NONE_GIVEN
+    why = "the one given is this record's own, or as new as it" if verified.is_own else NONE_GIVEN
     last = (
         unknown("record/witnessed", LAST_SEEN, f"none: {why}")
         if seen == 0

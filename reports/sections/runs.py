@@ -8,7 +8,7 @@ from typing import assert_never
 
 from dpledger.accounting import composition as trees, guarantees as promises
 from dpledger.accounting.pricing import outcomes
-from dpledger.decimals import ZERO, round_up
+from dpledger.decimals import ZERO, round_up, total
 from dpledger.ledger.accounts.recomposition import Admission, Refusal, ScopeAccount, attested
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
@@ -17,7 +17,7 @@ from dpledger.reports.grouping import Group, grouped, indices, keys, span
 from dpledger.reports.model import Cell, Column, Table, visible
 from dpledger.schema import plain
 
-__all__ = ["admissions", "epsilons_of_one_run", "is_stated", "leaves", "open_charges", "refusals"]
+__all__ = ["admissions", "epsilons_of_one_run", "is_stated", "leaves", "open_charges", "price_of_each", "refusals"]
 
 RULES = {
     "cap": "stands at its cap",
@@ -27,6 +27,12 @@ RULES = {
 STATED = "; the mechanism's own word"  # of a loss that an attested leaf states
 OURS = "dpledger "  # what the library of a mechanism begins with, unless it is somebody's own code
 MOST_NOTES = 6  # steps, breaches and warnings that one row tells
+STATED_AS = (
+    ("sensitivity", "no reason given"),
+    ("clip_norm", "each contribution is clipped to it"),
+    ("max_grad_norm", "each gradient is clipped to it"),
+)
+"""The parameters that say how much one unit moves what noise is added to, and why it is so where no reason is given."""
 SHOWN_BESIDE = ("sensitivity", "justification", "assumes")  # parameters with a place of their own
 ON_INTEGERS = (trees.DiscreteLaplaceLaw, trees.DiscreteGaussianLaw)
 Admitted = Group[Admission]
@@ -40,14 +46,14 @@ def admissions(account: ScopeAccount, engine: Engine, prefix: str) -> Table:
     rows = (_admission(group, account, engine) for group in _groups(account))
     return Table(
         id=f"{prefix}/admissions",
-        caption=f"What was admitted in {account.scope}, and the price that carried it",
+        caption=f"What was admitted in {account.scope}, and the price of each run in the account that carried it",
         columns=(
             Column("Mechanism"),
             Column("Entries"),
             Column("Sensitivity"),
             Column("Claim"),
-            Column("Reserved", numeric=True),
-            Column("Charged", numeric=True),
+            Column("Reserved, each", numeric=True),
+            Column("Charged, each", numeric=True),
             Column("Status"),
             Column("Basis"),
         ),
@@ -92,8 +98,10 @@ def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[
         Cell(indices([member.index for member in group.members]), len(group.members)),
         _sensitivity(group),
         _claim(group, account, engine),
-        _price([member.reserved.get(member.account) for member in group.members], note=words.account(first.account)),
-        _price([_charged(member) for member in group.members], note=_refund(first)),
+        price_of_each(
+            [member.reserved.get(member.account) for member in group.members], f"in the {words.account(first.account)}"
+        ),
+        price_of_each([_charged(member) for member in group.members], _refund(first)),
         _status(group),
         _basis(group),
     )
@@ -127,7 +135,7 @@ def _sensitivity(group: Admitted) -> Cell:
 def _declared_sensitivity(one: Admission) -> tuple[str, str] | None:
     """The sensitivity that the mechanism names and its reason; of a sampled or clipped run, its clipping bound."""
     stated = one.mechanism.parameters
-    for field, reason in (("sensitivity", "no reason given"), ("clip_norm", "each contribution is clipped to it")):
+    for field, reason in STATED_AS:
         if isinstance(stated.get(field), (str, int)):
             why = str(stated.get("justification", reason))
             return visible(str(stated[field]), 80), visible(why, 500)
@@ -195,8 +203,13 @@ def _charged(one: Admission) -> Decimal | None:
     return ZERO if one.status == "aborted" else one.charged.get(one.account)
 
 
-def _price(numbers: Sequence[Decimal | None], note: str = "") -> Cell:
-    return Cell(span(numbers), numbers[0] if len(set(numbers)) == 1 else None, note=note)
+def price_of_each(numbers: Sequence[Decimal | None], note: str = "") -> Cell:
+    """The price of each run; of several, what they come to is told below."""
+    known = [number for number in numbers if number is not None]
+    told = [note] if note else []
+    if len(numbers) > 1 and len(known) == len(numbers):
+        told.insert(0, f"all {len(numbers):,}: {words.at_most(total(known))}")
+    return Cell(span(numbers), numbers[0] if len(set(numbers)) == 1 else None, note="; ".join(told))
 
 
 def _refund(one: Admission) -> str:
@@ -294,7 +307,7 @@ def leaves(tree: trees.Composition) -> Iterator[trees.Composition]:
 def open_charges(account: ScopeAccount, prefix: str) -> Table:
     """Charges that are not settled: they hold their cap until somebody settles them, for ever if nobody does."""
     waiting = (one for one in account.admissions if one.status in ("reserved", "started"))
-    found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status))
+    found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status, one.account))
     rows = (
         (
             Cell(
@@ -305,7 +318,7 @@ def open_charges(account: ScopeAccount, prefix: str) -> Table:
             Cell(indices([member.index for member in group.members]), len(group.members)),
             Cell(group.first.status, group.first.status),
             Cell(words.account(group.first.account), group.first.account),
-            _price([member.reserved.get(member.account) for member in group.members]),
+            price_of_each([member.reserved.get(member.account) for member in group.members]),
         )
         for group in found
     )
@@ -317,7 +330,7 @@ def open_charges(account: ScopeAccount, prefix: str) -> Table:
             Column("Entries"),
             Column("Status"),
             Column("Account"),
-            Column("Holds", numeric=True),
+            Column("Holds, each", numeric=True),
         ),
         rows=tuple(rows),
         empty="Every charge is settled: nothing is held.",

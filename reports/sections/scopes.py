@@ -25,7 +25,8 @@ BASIS = (
     "ran here, as its entry says, and its claim follows from its public parameters by a proof that the entry does not "
     "repeat. Attested: it rests on a promise that the entry only declares, or the run happened elsewhere, and its "
     "parts are somebody's word. Reserved is the price at which the run was admitted, at its worst; charged is what "
-    "stands.",
+    "stands. Both are of one run; prices in different accounts do not add up to anything: what all runs come to stands "
+    "under “Spent so far”.",
 )
 MOST_DETAILED = 20  # scopes with a section of their own; all stand in the table
 
@@ -38,7 +39,7 @@ class Scopes:
         self._declarations = declarations
         self._engine = engine
         self.accounts = accounts(verified.entries, verified.state)
-        self._histories = Histories(verified.entries, verified.state)
+        self.histories = Histories(verified.entries, verified.state)
 
     def sections(self, shared: SamePeople) -> tuple[Section, ...]:
         """The table of all scopes, then a section for each of the first MOST_DETAILED."""
@@ -89,10 +90,10 @@ class Scopes:
             about="Its promise, the odds, what it ran at which price, what it refused.",
             blocks=(*contradicted(account, prefix), Items(items=(self._dataset(account.scope, prefix),))),
             sections=(
-                promised(account, scope, population, self._histories.opening(account.scope), self._engine, prefix),
+                promised(account, scope, population, self.histories.opening(account.scope), self._engine, prefix),
                 meaning(account, self._engine, prefix),
                 self._ran(account, prefix),
-                spending(account, self._histories, self._engine, prefix),
+                spending(account, self.histories, self._engine, prefix),
                 *odometer(account, prefix),
                 Section(
                     id=f"{prefix}/stopped",
@@ -103,19 +104,20 @@ class Scopes:
         )
 
     def _dataset(self, scope: str, prefix: str) -> Item:
-        noted = self._histories.dataset(scope)
+        noted = self.histories.dataset(scope)
         if noted is None:
             return unknown(f"{prefix}/dataset", "Dataset", "the scope names no dataset and commits to none")
         return Item(
             id=f"{prefix}/dataset",
             label="Dataset, as the scope names it",
             text=noted,
-            origin=self._histories.opening(scope),
+            origin=self.histories.opening(scope),
         )
 
     def _ran(self, account: ScopeAccount, prefix: str) -> Section:
         picture = contributions(account, prefix)
-        is_told = self._declarations.for_scope("accuracy", account.scope) is not None
+        declared = self._declarations.for_scope("accuracy", account.scope)
+        is_told = declared is not None and not declared.is_copied
         table = admissions(account, self._engine, prefix)
         blocks: list[Block] = [table]
         if picture is not None:

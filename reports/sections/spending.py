@@ -153,6 +153,19 @@ class Histories:
         """Whose word it is what the scope was opened with: its unit, its relation, its dataset."""
         return self._openings[scope]
 
+    def places(self, scope: str) -> tuple[int, ...]:
+        """The entries that opened the scope, charged it, or were refused by it, in order."""
+        history, opened = self._of[scope], self._openings[scope].entry
+        assert opened is not None
+        return tuple(sorted((opened, *(change.index for change in history.changes), *history.refused)))
+
+    def reading_before(self, account: ScopeAccount, size: int) -> Decimal:
+        """The upper bound of the reading once `size` entries were in; infinite where nothing can be said."""
+        history = self._of[account.scope]
+        sums = [change.sums for change in history.changes if change.index < size]
+        rule = history.scope.filter
+        return filters.reading(rule, sums[-1] if sums else filters.opening(rule), account.delta)
+
     def chart(self, account: ScopeAccount) -> SpentChart:
         """The reading of the scope, with both bounds, at up to MOST_POINTS entries."""
         history = self._of[account.scope]

@@ -111,6 +111,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.booster import (
         PrivateStumpBooster as PrivateStumpBooster,
     )
+    from dpledger.mechanisms.learning.compare import (
+        compare_private_nonprivate as compare_private_nonprivate,
+    )
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
@@ -161,9 +164,6 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.learning.tables.stumps import (
         StumpClass as StumpClass,
-    )
-    from dpledger.mechanisms.learning.theory.compare import (
-        compare_private_nonprivate as compare_private_nonprivate,
     )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
@@ -490,7 +490,7 @@ _HOME = {
         "TrivialRepresentation",
     ),
     "dpledger.mechanisms.learning.theory.users.clipped_sizes": ("clipped_pairwise_plan",),
-    "dpledger.mechanisms.learning.theory.compare": ("compare_private_nonprivate",),
+    "dpledger.mechanisms.learning.compare": ("compare_private_nonprivate",),
     "dpledger.mechanisms.learning.theory.orders": ("order_bounds",),
     "dpledger.mechanisms.learning.theory.parity_sizes": ("parity_plan",),
     "dpledger.mechanisms.learning.users.clipped_pairwise": ("ClippedPairwiseEM",),

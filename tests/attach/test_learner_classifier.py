@@ -103,6 +103,14 @@ def test_classes_are_what_was_declared(classes: Any) -> None:
     assert model.predict(x).tolist() == np.array(classes)[y].tolist()
 
 
+@pytest.mark.parametrize("classes", [(0, "a"), ("a", 1.5), (True, "b")], ids=str)
+def test_a_number_beside_a_text_stays_a_number(classes: Any) -> None:
+    x = np.array([[0.0, 0.0], [0.0, 9.0]] * 30)
+    model = stump_model(classes=classes).fit(x, [classes[0], classes[1]] * 30)
+    assert model.classes_.tolist() == list(classes)
+    assert set(map(type, model.predict(x).tolist())) <= set(map(type, classes))
+
+
 def test_fitting_leaves_the_parameters_as_they_are() -> None:
     model = stump_model()
     before = model.get_params()
@@ -132,7 +140,8 @@ def test_no_record_makes_it_raise() -> None:
         (np.zeros((4, 1)), np.zeros(4), "column 1"),
         (np.zeros((4, 0)), np.zeros(4), r"0 feature\(s\)"),
         (np.zeros((4, 2)), np.zeros(3), "one label a row"),
-        (np.zeros((4, 2)), np.zeros((4, 2)), "1d array"),
+        (np.zeros((4, 2)), np.zeros((4, 2)), "1d array: one label a row, got 2 columns"),
+        (np.zeros((4, 2)), np.zeros((4, 1, 1)), "1d array: one label a row, got 3 axes"),
         (np.zeros((4, 2)), None, "requires y"),
         (np.zeros((4, 2)), "abcd", "rows"),
         (pd.DataFrame({"a": [1], "b": [2]}), [1], "column 1"),
@@ -153,6 +162,7 @@ def test_other_containers_are_refused_and_nothing_is_spent(x: Any, y: Any, names
         ({"learner": StumpClass(SECOND)}, "learner"),
         ({"learner": Laplace(sensitivity=1, epsilon=1)}, "learner"),
         ({"learner": None}, "learner"),
+        ({"learner": ExponentialPPACLearner}, "the class ExponentialPPACLearner"),
         ({"learner": ExponentialPPACLearner(ThresholdClass(41), epsilon=1)}, "binning"),
         ({"learner": PrivateParityLearner(dimension=40, epsilon="0.1")}, "binning"),
         ({"binning": Binning({1: [0]}, source="others")}, "binning"),

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import json
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.claims import Point
 from dpledger.audit.evidence.bands import CellCounts, band
 from dpledger.audit.evidence.thresholds import Direction
-from dpledger.audit.plots import claimed_ceiling
+from dpledger.audit.plots import best_of, claimed_ceiling
 from dpledger.audit.zoo import ZOO
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import Step
@@ -190,3 +193,30 @@ def test_the_claimed_ceiling_is_the_one_of_dong_roth_su() -> None:
     ceiling = claimed_ceiling(rates, (Point(ApproxDP(1, "0.05").epsilon, Decimal("0.05")),))
     expected = [0.05, np.e * 0.1 + 0.05, 1 - (1 - 0.05 - 0.5) / np.e, 1.0]
     assert ceiling == pytest.approx(expected)
+
+
+SHARES = st.floats(0, 1, width=16)
+
+
+@given(st.lists(st.tuples(SHARES, SHARES), max_size=6), SHARES)
+def test_what_the_band_says_at_least_is_the_best_lottery(tests: list[tuple[float, float]], rate: float) -> None:
+    """Enumerated: of two tests, one with at most `rate` of false alarms and one with more, mixed so that the rate is
+    met; or one alone that has no more."""
+    both = [*((Fraction(x), Fraction(y)) for x, y in tests), (Fraction(0), Fraction(0)), (Fraction(1), Fraction(1))]
+    exact = Fraction(rate)
+    best = max(y for x, y in both if x <= exact)
+    for (x0, y0), (x1, y1) in itertools.product(both, both):
+        if x0 <= exact < x1:
+            best = max(best, y0 + (y1 - y0) * (exact - x0) / (x1 - x0))
+    assert float(best_of(tests, np.array([rate]))[0]) == pytest.approx(float(best), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["laplace", "laplace_half_noise", "gaussian_half_noise"])
+def test_what_is_measured_at_least_is_a_line_without_a_notch(name: str) -> None:
+    """It never falls as false alarms grow, nor turns upwards again."""
+    axes = audited(name).plot().axes[0]
+    (line,) = (one for one in axes.lines if str(one.get_label()).startswith("measured: at least"))
+    rates, found = (np.asarray(one, dtype=float) for one in line.get_data())
+    assert (np.diff(found) >= -1e-12).all()
+    slopes = np.diff(found) / np.diff(rates)
+    assert (np.diff(slopes) <= 1e-6 * slopes[:-1]).all()

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpledger.audit.contracts import check_contract, exact_failure
 from dpledger.audit.populations import Population, hard_populations, noisy
@@ -36,6 +39,8 @@ from dpledger.mechanisms.learning.theory.contracts import (
 )
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.sizes import occam
+from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
+from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.relations import Relation, Unit
 from learning_oracle import exponential_law
 
@@ -142,6 +147,21 @@ def test_parities_of_twelve_bits_keep_theirs_at_the_published_size() -> None:
     assert found.met, found.worst
 
 
+def test_parities_of_many_bits_are_compared_by_elimination_and_not_by_weighing_each() -> None:
+    concepts, plan = ParityClass(64), parity_plan(64, "0.25", "0.2", epsilon=2, relation=Relation.REPLACE_ONE)
+    learner = RepeatedParity(64, epsilon=2, stop_probability=dict(plan.inside)["stop probability"])
+    some = hard_populations(concepts, "0.25")[1:3]
+    found = check_contract(
+        learner, PACContract("0.25", "0.2"), plan.needed, some, concepts=concepts, trials=60, relation="replace_one"
+    )
+    assert found.verdict == "not_refuted"
+    neither = Population("neither", ((3, 1), (3, 0)), (1, 1))
+    with pytest.raises(WorkLimit, match="64 bits"):
+        check_contract(learner, AgnosticContract("0.25", "0.2"), 9, [neither], concepts=concepts)
+    with pytest.raises(ParameterError, match="65 bits"):
+        hard_populations(ParityClass(65), "0.25")
+
+
 def test_a_learner_of_normalised_scores_breaks_the_contract() -> None:
     """exp(epsilon q / (2n)): private, and useless."""
     law = exponential_law(matrix_of(FOUR), 1 / (2 * 100))
@@ -182,6 +202,54 @@ def test_an_answer_without_a_hypothesis_keeps_no_contract() -> None:
     broken = check_contract(once, contract, n, some, concepts=concepts, trials=300)
     assert broken.verdict == "violation"
     assert broken.worst.failures > 100
+
+
+@pytest.mark.parametrize("answer", [None, 3, "fail"], ids=str)
+def test_what_is_no_hypothesis_is_refused(answer: Any) -> None:
+    with pytest.raises(ParameterError, match="learner"):
+        check_contract(lambda sample, rng: answer, PACContract("0.2", "0.2"), 5, [TILTED], concepts=FOUR, trials=2)
+
+
+def of_users(learner: Any, needed: Callable[[Any], int]) -> tuple[Any, int]:
+    """A learner, and how many users of 25 examples its plan asks for."""
+    return learner, needed(learner.under(Relation.REPLACE_ONE, Unit("user", max_contributions=25)))
+
+
+@pytest.mark.parametrize(
+    ("learner", "needed"),
+    [
+        of_users(UserLevelProperLearner.planned(FOUR, 25, "0.2", "0.2", epsilon=2), lambda one: one.plan("0.2").needed),
+        of_users(ClippedPairwiseEM(FOUR, epsilon=2, clip=12), lambda one: one.plan("0.2", "0.2").needed),
+        of_users(
+            ExponentialPPACLearner(FOUR, epsilon=2),
+            lambda one: -(-one.plan("0.2", "0.2", agnostic=True).needed // 25),
+        ),
+    ],
+    ids=["by users", "clipped pairs", "group privacy"],
+)
+def test_learners_of_users_keep_theirs_with_as_many_users_as_planned_and_not_with_one(
+    learner: Any, needed: int
+) -> None:
+    contract = AgnosticContract("0.2", "0.2")
+    some = [noisy(one, "0.1") for one in hard_populations(FOUR, "0.2")[::7]]
+    kept = check_contract(
+        learner, contract, needed, some, examples=25, trials=100, relation="replace_one", error="1e-3"
+    )
+    assert kept.met
+    assert check_contract(learner, contract, 1, some, examples=25, trials=200, relation="replace_one").verdict == (
+        "violation"
+    )
+
+
+def test_users_are_independent_draws_of_a_population() -> None:
+    drawn = TILTED.users(4000, 3, np.random.default_rng(3))
+    assert drawn.x.shape == drawn.y.shape == (4000, 3)
+    labels = dict(TILTED.examples)
+    assert {(int(x), int(y)) for x, y in zip(drawn.x.ravel(), drawn.y.ravel(), strict=True)} == set(labels.items())
+    shares = np.array(TILTED.weights) / sum(TILTED.weights)
+    for column in drawn.x.T:
+        seen = np.array([int((column == point).sum()) for point, _ in TILTED.examples])
+        assert stats.chisquare(seen, 4000 * shares).pvalue > 1e-6
 
 
 def test_a_contract_of_privacy_needs_the_privacy() -> None:

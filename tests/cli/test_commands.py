@@ -370,7 +370,7 @@ def test_a_report_tells_what_came_after_a_checkpoint(run: Run, ledger: Path, tmp
     assert "no.checkpoint" in done.stderr
 
 
-OWN = "is this bundle's own, or as new as it: it shows nothing about earlier copies"
+OWN = "is this record's own, or as new as it: it shows nothing about earlier copies"
 
 
 def test_the_checkpoint_of_the_bundle_itself_shows_nothing(run: Run, ledger: Path, tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_the_checkpoint_of_the_bundle_itself_shows_nothing(run: Run, ledger: Pat
         text = (tmp_path / "report.md").read_text()
         assert OWN in text
         assert "nothing was changed up to entry" not in text
-        assert "none: the one given is this bundle's own" in text
+        assert "none: the one given is this record's own" in text
         verified = run("verify", "bundle", *key, "--since", since)
         assert OWN in verified.stdout
         assert json.loads(run("verify", "bundle", *key, "--since", since, "--json").stdout)["unwitnessed"] == size + 2

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 import dpledger as dpl
 from dpledger.cli import app
+from dpledger.reports.sections.declared import ITEMS
 
 Run = Callable[..., Result]
 
@@ -82,6 +83,20 @@ def test_the_sample_in_a_ledger_without_scopes_says_what_to_leave_out(run: Run, 
     before, after = sample.split("scopes:")
     assert "leave this out until somebody has opened a scope in Python (docs/start.md, 2)" in after
     assert run("declare", str(ledger), said(tmp_path, before)).exit_code == 0
+
+
+def test_the_untouched_sample_declares_nothing_of_the_report(run: Run, tmp_path: Path) -> None:
+    with dpl.Ledger.create(tmp_path / "other.ledger") as book:
+        book.scope("patients-2026", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    done = run("declare", "other.ledger", said(tmp_path, SAMPLE.read_text(encoding="utf-8")))
+    assert done.stdout.endswith("  in the sample's words, not filled in: 44 of 49 items of the report\n")
+    own = [f"  {item}: Words of our own" for item in ITEMS]
+    done = run("declare", "other.ledger", said(tmp_path, "by: A", "ledger:", *own))
+    assert done.stdout.endswith("  in the sample's words, not filled in: 1 of 49 items of the report\n")
+    own = ["by: A", "ledger:", "  region: x", "scopes:", "  patients-2026:", "    population_size: 12"]
+    assert run("declare", "other.ledger", said(tmp_path, *own)).stdout.endswith(
+        "every item of the report is declared\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["entry.yaml", "entry.YAML"])

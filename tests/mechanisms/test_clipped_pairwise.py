@@ -242,6 +242,8 @@ def test_what_clipping_leaves_nothing_of_is_infeasible() -> None:
     learner = ClippedPairwiseEM(ThresholdClass(4), epsilon=1, clip=1).under(Relation.REPLACE_ONE, Unit("user", 10**4))
     with pytest.raises(InfeasiblePlan, match="clip later"):
         learner.plan("0.1", "0.1")
+    with pytest.raises(InfeasiblePlan, match="more than"):
+        clipped_pairwise_plan(10, 10, "0.1", "0.1", epsilon="1e-59", relation=Relation.REPLACE_ONE)
     for changes in ({"alpha": 0}, {"beta": 1}, {"epsilon": 0}, {"size": 0}, {"examples": 0}):
         given = {"size": 10, "examples": 10, "alpha": "0.1", "beta": "0.1", "epsilon": 1, **changes}
         with pytest.raises(ParameterError, match=next(iter(changes))):

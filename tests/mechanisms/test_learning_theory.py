@@ -8,6 +8,7 @@ import math
 import time
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -22,10 +23,11 @@ from dpledger.mechanisms.learning.baselines import (
     point_learner,
     threshold_learner,
 )
+from dpledger.mechanisms.learning.compare import compare_private_nonprivate
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.recommended import recommend
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.theory.compare import compare_private_nonprivate
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
     FiniteClass,
@@ -284,8 +286,31 @@ def test_the_table_of_what_privacy_costs(concepts: ConceptClass) -> None:
         assert table["exponential mechanism"].needed == learner.plan("0.1", "0.05", agnostic=agnostic).needed
         free, sharp = table["without privacy"].needed, table["exponential mechanism, monotone"].needed
         assert free <= sharp <= table["exponential mechanism"].needed
+        beside = {row.learner: row for row in recommend("0.1", "0.05", 1, 1, concepts, realizable=not agnostic).rows}
+        structured = [name for name in table if name in beside]
+        assert [(table[name].needed, table[name].status) for name in structured] == [
+            (beside[name].needed, beside[name].status) for name in structured
+        ]
     with pytest.raises(ParameterError, match="epsilon"):
         compare_private_nonprivate(concepts, "0.1", "0.05", 0)
+
+
+def test_the_table_has_the_learners_that_know_the_class() -> None:
+    """The published sizes of hashed points and of repeated parities, and the orders that stand beside them."""
+
+    def needed(concepts: ConceptClass, **more: Any) -> dict[str, int]:
+        return {row.learner: row.needed for row in compare_private_nonprivate(concepts, "0.1", "0.05", 1, **more)}
+
+    points = needed(PointClass(2**40), delta="1e-6")
+    assert points["RealizableRepresentationLearner, hashed points"] == 359
+    assert (points["proper, pure DP"], points["improper, pure DP"]) == (400, 10)
+    assert points["proper, approximate DP"] == math.ceil(10 * math.log(1e6))
+    assert "SurrogateAgnosticLearner, hashed points" in needed(PointClass(2**40), agnostic=True)
+    assert needed(ParityClass(20))["RepeatedParity"] == 564
+    assert "RepeatedParity" not in needed(ParityClass(20), agnostic=True)
+    assert not any("hashed" in learner for learner in needed(PointClass(1000)) | needed(PointClass(4)))
+    with pytest.raises(ParameterError, match="delta"):
+        compare_private_nonprivate(PointClass(8), "0.1", "0.05", 1, delta=1)
 
 
 # ---- learners without privacy ---------------------------------------------------------------------------------------

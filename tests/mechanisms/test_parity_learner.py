@@ -257,6 +257,8 @@ def test_claims_and_parts_of_each_mode() -> None:
     assert capped.parts() == capped.claim()
     with pytest.raises(ParameterError, match="max_runs"):
         RepeatedParity(dimension=2, sampling_rate="0.25", stop_probability="0.1", max_runs=7)
+    with pytest.raises(ParameterError, match="runs: "):
+        RepeatedParity(dimension=2, sampling_rate="0.25", mode="basic", runs=10**12 + 1)
 
 
 @pytest.mark.parametrize("name", LAWS)

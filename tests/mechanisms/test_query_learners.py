@@ -303,6 +303,7 @@ def test_the_learner_of_the_specification() -> None:
     learner = PrivateSQThresholdLearner(4096, epsilon=1).under(Relation.REPLACE_ONE, Unit())
     assert (learner.queries, learner.tolerance) == (26, Fraction(1, 20))
     assert learner.plan().needed == 7226  # 7225 with continuous noise
+    assert "an error of at most 0.1, but with probability 0.05, where a threshold fits" in learner.plan().words()
     assert PrivateSQThresholdLearner(4096, epsilon=1).under(Relation.ADD_REMOVE, Unit()).plan().needed == 6864
     rng, failed, most = np.random.default_rng(1), 0, 0
     for _ in range(600):

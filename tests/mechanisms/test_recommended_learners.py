@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpledger.errors import InfeasiblePlan, ParameterError
@@ -127,6 +130,18 @@ def test_rows_that_stand_twice_are_a_prior_that_plans_pay_for() -> None:
     assert few < more
 
 
+@pytest.mark.parametrize("concepts", [PointClass(2**20), ThresholdClass(16), FiniteClass([[0, 1], [1, 1]])], ids=str)
+@pytest.mark.parametrize("realizable", [False, True])
+@pytest.mark.parametrize("epsilon", ["1e-60", "2e-60", "1e-57"])
+def test_an_epsilon_whose_shares_cannot_be_written_is_enough_for_nobody_who_shares_it(
+    concepts: AnyClass, realizable: bool, epsilon: str
+) -> None:
+    for relation in Relation:
+        with suppress(ParameterError):  # an exponent of 0 is none, of the exponential mechanism itself
+            for row in recommend("0.1", "0.1", epsilon, 1, concepts, relation=relation, realizable=realizable).rows:
+                assert row.needed is not None or "10^" in row.why or "hash" in row.why or "alpha" in row.why
+
+
 def test_what_no_number_is_enough_for_is_said() -> None:
     coarse = recommend("0.1", "0.1", 1, 1, PointClass(4))
     hashed = [row for row in coarse.rows if "hashed" in row.learner]
@@ -135,6 +150,21 @@ def test_what_no_number_is_enough_for_is_said() -> None:
     assert coarse.rows[-2:] == tuple(hashed)
     with pytest.raises(InfeasiblePlan, match="nobody"):
         _ = Recommendation((Recommended(learner="none", plan=None, why="nobody"),)).plan
+
+
+@pytest.mark.parametrize("alpha", [1 / 3, np.float32(0.1), "0.999999999999999999999"], ids=str)
+@pytest.mark.parametrize("examples", [1, 7])
+def test_a_target_with_many_digits_is_planned_like_the_short_one_beside_it(alpha: Any, examples: int) -> None:
+    """Parts of alpha are rounded down, so that 2 x 3/10 + 2/5 of it leave a speck for the last interval, whose halves
+    are not told apart: that way to share it is no plan, and the others are."""
+    short = Decimal(f"{float(alpha):.6f}") - Decimal("1e-6")
+    found = recommend(alpha, "0.05", 1, examples, ThresholdClass(1024))
+    beside = recommend(short, "0.05", 1, examples, ThresholdClass(1024))
+    for row in found.rows:
+        (same,) = (one for one in beside.rows if one.learner == row.learner)
+        assert row.needed is not None
+        assert same.needed is not None
+        assert 0.99 * same.needed - 1 <= row.needed <= same.needed
 
 
 @pytest.mark.parametrize(
@@ -163,6 +193,12 @@ def test_a_learner_is_asked_for_its_own_plan() -> None:
     for more in ({"epsilon": 1}, {"agnostic": True}, {"relation": Relation.ADD_REMOVE}):
         with pytest.raises(ParameterError, match=next(iter(more))):
             plan(learner, "0.1", "0.05", **more)
+
+
+@pytest.mark.parametrize("given", [ExponentialPPACLearner, ThresholdClass, RealizableRepresentationLearner])
+def test_a_class_of_python_is_no_learner(given: Any) -> None:
+    with pytest.raises(ParameterError, match="what"):
+        plan(given, "0.1", "0.1")
 
 
 def test_a_learner_that_promises_no_accuracy_says_so() -> None:

@@ -21,6 +21,10 @@ from hypothesis import assume, given, strategies as st
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
+from dpledger.mechanisms.learning.users.median import UserLevelMedian
+from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.numeric import ClippedMean, Count, Gaussian, Histogram, Laplace
 from dpledger.mechanisms.numeric.grid import TotalMap, to_steps, vector_to_steps
@@ -114,6 +118,22 @@ def test_what_is_refused_is_the_container_alone() -> None:
         for data in (np.zeros((2, 2)), np.array([["x", "y"]]), np.zeros((2, 2), dtype=object)):
             with pytest.raises(ParameterError, match="2 axes"):
                 mechanism.inspect(data)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("entry", [0, None, "x"], ids=repr)
+def test_a_matrix_of_numpy_is_the_array_that_it_holds(entry: object) -> None:
+    """A row of a matrix is a matrix: what read it by rows raised where one entry made objects of all."""
+    held = np.array([[1, 0, 1], [1, entry, 1]], dtype=object if entry is None else None)
+    bits, users = np.matrix(held), np.matrix(held.T)
+    learner = PrivateConjunctionLearner(3, epsilon=1)
+    kept = [learner.release(LabeledSample(x, [1, 0]), entropy=seeded(1)).value for x in (held, bits)]
+    assert kept[0] == kept[1]
+    read = [users_of(UserSample(x, np.matrix(np.ones((3, 2)))), 4).points.tolist() for x in (held.T, users)]
+    assert read[0] == read[1]
+    median = UserLevelMedian(points=4, epsilon=1, strict=True).under(Relation.ADD_REMOVE, Unit("user", 2))
+    inside = [median._are_inside(UserSample(x, x)) for x in (held.T, users)]
+    assert inside == [entry == 0] * 2
 
 
 # ---- wide floats ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from dpledger.accounting.guarantees import BoundedRange, PureDP
-from dpledger.errors import BudgetRefused, ParameterError
+from dpledger.errors import BudgetRefused, InfeasiblePlan, ParameterError
 from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
@@ -192,6 +192,19 @@ def test_the_mass_shrinks_by_a_quarter_until_it_is_small() -> None:
         bounds = shrinking(target)
         assert len(bounds) == math.ceil(math.log(float(target)) / math.log(0.75))
         assert all(0.75 * float(one) <= float(two) * (1 + 1e-15) for one, two in itertools.pairwise(bounds))
+    assert len(shrinking("1e-58")) == math.ceil(math.log(1e-58) / math.log(0.75))
+    with pytest.raises(ParameterError, match="target"):
+        shrinking("1e-59")  # three quarters of 3e-60 are 3e-60, rounded up
+
+
+@pytest.mark.parametrize("mass", ["1e-59", "1.5", "0"])
+def test_a_mass_of_which_no_parts_can_be_written_is_refused_when_it_is_given(mass: str) -> None:
+    with pytest.raises(ParameterError, match="mass"):
+        UserLevelMedian(points=8, epsilon=1, mass=mass)
+    least = UserLevelMedian(points=8, epsilon=1, mass="1e-58").under(Relation.REPLACE_ONE, Unit("user", 2))
+    assert least.parameters()["more_than"] == 0
+    with pytest.raises(InfeasiblePlan, match="is not told from"):
+        least.plan("0.1")
 
 
 def test_with_as_many_users_as_planned_both_sides_are_light() -> None:

@@ -131,6 +131,25 @@ def test_which_rows_are_kept_is_on_the_tape() -> None:
     assert not np.array_equal(cap_users(rows, examples=3, entropy=seeded(2)).x, kept)
 
 
+class _Raises:
+    """What numpy may not ask for its array."""
+
+    def __array__(self) -> Any:
+        raise RuntimeError("what was asked of it")
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [[[1, 2], [3, 4], [5, 6]], [[1], [2], [3]], [(), (), ()], [np.zeros(2)] * 3, [[1, 2], "x", None], [_Raises()] * 3],
+    ids=["pairs", "ones", "empty", "arrays", "mixed", "raises"],
+)
+def test_entries_of_a_list_are_kept_as_they_are_whatever_they_are(listed: list[Any]) -> None:
+    kept = cap_users(ByUnit((listed, [1, 0, 1]), units=["ann", "bob", "ann"]), examples=1, entropy=seeded(1))
+    assert kept.x.shape == kept.y.shape == (2, 1)
+    assert all(any(entry is one for one in listed) for entry in kept.x.ravel().tolist())
+    assert len(users_of(kept, points=8)) == 0
+
+
 def test_nobody_and_wrong_containers() -> None:
     empty: Any = ByUnit(([], []), units=[])
     assert cap_users(empty, examples=3, entropy=seeded(1)).x.shape == (0, 3)

@@ -43,6 +43,7 @@ QUESTIONS = [
     *("who", "promise", "used", "meaning", "decision", "unprotected"),
     *("record", "audits", "refusal", "gaps"),
 ]
+TABLES_OF_AUDITS = ("results", "elsewhere", "nowhere")
 
 
 def page(record: Record) -> dict[str, Answer]:
@@ -310,7 +311,7 @@ def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], 
         record.add(audit(kind, PureDP("0.5"), "0.9", "violation"))
     found = page(record)["audits"]
     assert (found.text, found.tone) == (text, tone)
-    apart = "Of what did not run here, and about no budget: 1 audit, a violation; kept in the annex."
+    apart = "Of what ran nowhere under that name, and about no budget: 1 audit, a violation; kept in the annex."
     assert (apart in found.lines) == ("twin" in refuted)
 
 
@@ -324,14 +325,11 @@ def test_a_violation_about_a_budget_warns_though_nothing_ran_under_that_name() -
         scope.release(Laplace(sensitivity=1, epsilon="0.5"), 3)
         book.record(audit("laplace", PureDP("0.5"), "0.9", "violation"))
         both = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
-    assert (alone.text, alone.status, alone.tone) == (
-        "2 violations, of what did not run here under that name",
-        "measured",
-        "warning",
-    )
-    told = "3 audits, 2 of them violations (myjob.count, myjob.mean_los)"
-    assert f"About budget “patients”, of what did not run here under that name: {told}." in alone.lines
-    assert both.text == "refuted: noisy numbers; 2 violations, of what did not run here under that name"
+    told = "about budget “patients”, of what ran nowhere under that name"
+    wrong = f"2 violations, {told}: myjob.mean_los"
+    assert (alone.text, alone.status, alone.tone) == (wrong, "measured", "warning")
+    assert f"A{told[1:]}: 3 audits, 2 of them violations (myjob.count, myjob.mean_los)." in alone.lines
+    assert both.text == f"refuted: noisy numbers; {wrong}"
 
 
 def test_no_audit_that_found_nothing_is_a_test_of_what_ran_here_under_another_name() -> None:
@@ -341,10 +339,36 @@ def test_no_audit_that_found_nothing_is_a_test_of_what_ran_here_under_another_na
 
 
 def test_a_violation_under_the_name_of_what_ran_elsewhere_warns() -> None:
-    found, _ = charged_elsewhere("myjob.mean_los", audit("myjob.mean_los", PureDP("0.5"), "0.9", "violation"))
-    assert (found.text, found.tone) == ("1 violation, of what did not run here under that name", "warning")
-    assert "Under the name of what ran elsewhere: 1 audit, a violation (myjob.mean_los)." in found.lines
-    assert "1 run elsewhere audited by name alone." in found.lines
+    found, annex = charged_elsewhere("myjob.mean_los", audit("myjob.mean_los", PureDP("0.5"), "0.9", "violation"))
+    assert found.text == "1 violation, under the name of what ran elsewhere: myjob.mean_los"
+    assert found.tone == "warning"
+    assert found.lines == ("1 run elsewhere audited by name alone: refuted.", "Not refuted is not proved.")
+    assert annex["audits/never_audited"].text == "1 run elsewhere audited by name alone: refuted"
+
+
+def test_violations_of_what_ran_elsewhere_and_of_what_ran_nowhere_are_counted_apart() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
+        for name in ("mine.release", "mine.other"):
+            scope.charge(PureDP("0.25"), by="A. Smith", reason="a survey", mechanism=name)
+        for name in ("mine.release", "mine.gone"):
+            book.record(audit(name, PureDP("0.5"), "0.9", "violation"), about=["patients"])
+        book.record(audit("mine.other", PureDP("0.5"), "0.4", "not_refuted"), about=["patients"])
+        book.record(audit("twin", PureDP("0.5"), "0.9", "violation"))
+        model = build(book.verify())
+    found = {answer.id: answer for answer in model.answers}["first_page/audits"]
+    assert found.text == (
+        "1 violation, under the name of what ran elsewhere: mine.release; "
+        "1 violation, about budget “patients”, of what ran nowhere under that name: mine.gone"
+    )
+    assert found.lines == (
+        "Under the name of what ran elsewhere: 2 audits, 1 of them a violation (mine.other, mine.release).",
+        "Of what ran nowhere under that name, and about no budget: 1 audit, a violation; kept in the annex.",
+        "2 runs elsewhere audited by name alone: 1 refuted.",
+        "Not refuted is not proved.",
+    )
+    names = {id_: [row[0].text for row in table_of(model.sections, f"audits/{id_}").rows] for id_ in TABLES_OF_AUDITS}
+    assert names == {"results": [], "elsewhere": ["mine.release", "mine.other"], "nowhere": ["mine.gone", "twin"]}
 
 
 def test_a_run_elsewhere_that_no_audit_is_of_is_told_as_never_audited() -> None:
@@ -364,8 +388,8 @@ def test_an_audit_of_the_charge_of_a_run_elsewhere_is_of_that_run() -> None:
         (one,) = scope.releases()
         book.record(replace(audit("twin", PureDP("0.5"), "0.9", "violation"), charge=one.charge))
         found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
-    assert found.tone == "warning"
-    assert not any("never audited" in line for line in found.lines)
+    assert (found.text, found.tone) == ("1 violation, of the charge of what ran elsewhere: twin", "warning")
+    assert not any("never audited" in line or "by name" in line for line in found.lines)
 
 
 def charged_elsewhere(name: str, result: Audited) -> tuple[Answer, dict[str, Item]]:
@@ -486,6 +510,8 @@ def test_what_is_published_without_noise_stands_on_the_page() -> None:
     found = page(record)["unprotected"]
     assert (found.text, found.status) == ("In the words of A. Lindqvist", "declared")
     assert found.lines[:2] == ("Without noise: The number of invitations", "Exactly: The number of hospitals")
+    record.declare("invariants", "The number of beds", "M. Ndiaye")
+    assert page(record)["unprotected"].text == "In the words of A. Lindqvist; M. Ndiaye"
 
 
 def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
@@ -506,11 +532,20 @@ def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
     )
     assert f"Trust model: unknown; what stands there is {copied[1:-1]}." in found["promise"].lines
     assert any(copied in line for line in found["who"].lines)
-    assert "44 items in the sample's words, not filled in." in found["gaps"].lines
+    assert found["unprotected"].text == copied[1:-1]
+    assert "44 items of 49 in the sample's words, not filled in." in found["gaps"].lines
+    assert not any("are declared" in line for line in found["gaps"].lines)
     items = {one.id: one for block in blocks(made.model.sections) if isinstance(block, Items) for one in block.items}
     assert items["scope:patients-2026/delta_against_population"].origin.status == "unknown"
     assert items["declared/dpia_reference"].text == f"DPIA-2026-014 [{copied[1:-1]}]"
+    assert items["declared/dpia_reference"].origin.status == "unknown"
+    assert items["declared/dpia_reference"].origin.by.startswith("A. Lindqvist")
     assert items["declared/data_growth"].text == "Growing"
+    assert items["declared/data_growth"].origin.status == "declared"
+    for form in (made.html(), made.markdown()):
+        assert "A. Lindqvist, data protection officer (the sample's name), 2" in form.replace("\\", "").replace(
+            "&#39;", "'"
+        ).replace("</bdi>", "")
     rows = table_of(made.model.sections, "questions/table").rows
     asked = {row[0].text: row[3] for row in rows if row[3].text != "nothing is needed"}
     kinds = "Are models or synthetic data released, and how were they made?"
@@ -672,3 +707,13 @@ def test_parameters_that_do_not_come_out_again_have_no_interval() -> None:
     record = one_scope()
     record.release("patients", Finer(sensitivity=1, epsilon="0.25"))
     assert intervals(record)["laplace"].status == "unknown"
+
+
+def test_words_of_the_sample_about_a_scope_are_one_gap() -> None:
+    """Counted among what was not filled in, and not again among what the record does not say."""
+    record = one_scope("0.5")
+    before = page(record)["gaps"].lines
+    record.declare("dpia_reference", "DPIA-2026-014", "A. Lindqvist", scope="patients")
+    after = page(record)["gaps"].lines
+    assert "1 item of 49 in the sample's words, not filled in." in after
+    assert [line for line in before if "the record" in line] == [line for line in after if "the record" in line]

@@ -16,13 +16,18 @@ import pytest
 import dpledger as dpl
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.errors import ParameterError
+from dpledger.ledger.entries import declared_files
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.mechanisms.numeric.laplace import Laplace
+from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.reports import Report
 from dpledger.reports.build import build
-from dpledger.reports.model import Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
+from dpledger.reports.model import BarChart, Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
 from dpledger.reports.sections.declared import ITEMS
+from dpledger.reports.words import at_most
 from report_records import Record, audit, hostile, long, report_on_sample, sample
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
 
 
 def items_of(model: ReportModel) -> list[Item]:
@@ -157,6 +162,28 @@ def test_refunds_name_their_rule(model: ReportModel) -> None:
         assert rows[name][5].value < rows[name][4].value  # type: ignore[operator]
 
 
+def test_prices_are_of_one_run_in_a_named_account_and_alike_ones_are_added_up(model: ReportModel) -> None:
+    found = tables_of(model)["scope:patients-2026/admissions"]
+    assert [column.heading for column in found.columns[4:6]] == ["Reserved, each", "Charged, each"]
+    rows = {row[0].text: row for row in found.rows}
+    five, one = rows["laplace × 5"], rows["gaussian"]
+    assert (five[4].text, five[4].note) == ("0.05", "all 5: 0.25; in the sum of epsilons")
+    assert (five[5].text, five[5].note) == ("0.05", "all 5: 0.25; stands at its cap")
+    assert one[4].note == "in the mixed account, as Rényi, boundary 1"
+    (basis,) = (one for one in blocks(model.sections) if isinstance(one, Prose) and one.id.endswith("2026/basis"))
+    assert "prices in different accounts do not add up" in str(basis.lines)
+
+
+def test_the_picture_of_contributions_tells_what_they_come_to(model: ReportModel) -> None:
+    found = next(one for one in blocks(model.sections) if isinstance(one, Picture) and "contributions" in one.id)
+    assert isinstance(found.chart, BarChart)
+    together = found.chart.together
+    assert together is not None
+    for name in ("charged", "returned"):
+        assert getattr(together, name) == sum(getattr(bar, name) for bar in found.chart.bars)
+    assert f"; together: {at_most(together.charged)} charged, " in found.description
+
+
 def test_what_a_claim_assumes_of_the_callers_code_is_told_and_not_called_measured(model: ReportModel) -> None:
     assumed = item(model, "scope:patients-2026/assumed")
     assert "dp_sgd: gradients are batch-invariant" in assumed.text
@@ -175,7 +202,7 @@ def test_refusals_and_open_charges_are_told(model: ReportModel) -> None:
 def test_both_verdicts_stand_beside_their_claims(model: ReportModel) -> None:
     found = tables_of(model)
     assert [row[3].text for row in found["audits/results"].rows] == ["not refuted"]
-    assert [row[3].text for row in found["audits/elsewhere"].rows] == ["violation"]
+    assert [row[3].text for row in found["audits/nowhere"].rows] == ["violation"]
     assert item(model, "audits/never_audited").origin.status == "unknown"
     assert "dp_sgd" in item(model, "audits/never_audited").text
 
@@ -191,7 +218,13 @@ def test_a_declaration_says_whose_word_and_whose_signature(model: ReportModel) -
 
 def test_words_that_were_replaced_stand_with_the_entry_that_replaced_them(model: ReportModel) -> None:
     (row,) = tables_of(model)["declared/replaced"].rows
-    assert [cell.text for cell in row] == ["Who receives the output", "The public", "A. Lindqvist", "6", "7"]
+    assert [cell.text for cell in row] == [
+        "Who receives the output",
+        "The public, once a year",
+        "A. Lindqvist",
+        "6",
+        "7",
+    ]
     record = Record()
     for number in range(200):
         record.declare("region", f"Region {number}", "A. Lindqvist")
@@ -199,6 +232,42 @@ def test_words_that_were_replaced_stand_with_the_entry_that_replaced_them(model:
     assert len(table.rows) == 150
     assert table.caption.endswith("49 earlier ones stand there")
     assert [cell.text for cell in table.rows[-1]] == ["Region", "Region 198", "A. Lindqvist", "199", "200"]
+
+
+def test_words_of_the_sample_that_were_replaced_are_counted_and_not_repeated() -> None:
+    record = Record()
+    record.declare("dpia_reference", "DPIA-2026-014", "A. Lindqvist")
+    record.declare("dpia_reference", "DPIA-7", "A. Lindqvist")
+    found = {one.id: one for one in blocks(build(record.verified()).sections) if isinstance(one, Table | Prose)}
+    assert "declared/replaced" not in found
+    told = found["declared/sample_replaced"]
+    assert isinstance(told, Prose)
+    assert told.lines == ("1 item stood there in the sample's words before; they are in the entries.",)
+    record.declare("dpia_reference", "DPIA-8", "A. Lindqvist")
+    assert [row[1].text for row in tables_of(build(record.verified()))["declared/replaced"].rows] == ["DPIA-7"]
+
+
+def test_the_samples_word_of_accuracy_is_nobodys() -> None:
+    """Where no interval is known, only somebody's own words say how exact a release is."""
+    record = Record()
+    record.scope("s", ApproxDP(3, "1e-6"))
+    record.watch("s", SparseVector(epsilon="0.4", cutoff=4, threshold=20, sensitivity=1), (12,))
+    told = []
+    (sample_of_accuracy,) = (one.text for one in declared_files.read(EXAMPLE) if one.item == "accuracy")
+    for text in (sample_of_accuracy, "Within 30 of the threshold"):
+        record.declare("accuracy", text, "A. Lindqvist")
+        (row,) = tables_of(build(record.verified()))["scope:s/accuracy"].rows
+        told.append(row[2].status)
+    assert told == ["unknown", "declared"]
+
+
+def test_the_norm_to_which_a_training_elsewhere_clipped_is_its_sensitivity() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-6"))
+        run = dpl.PureDP("0.25")
+        scope.charge(run, by="A. Smith", reason="a training", parameters={"max_grad_norm": "1.5", "clipping": "flat"})
+        (row,) = tables_of(build(book.verify()))["scope:s/admissions"].rows
+    assert (row[2].text, row[2].status, row[2].note) == ("1.5", "declared", "each gradient is clipped to it")
 
 
 def test_words_of_the_sample_file_are_marked() -> None:

@@ -65,7 +65,7 @@ def test_the_annex_says_which_budget_an_audit_is_about_and_nothing_untrue_of_wha
     scope.charge(dpl.PureDP("0.25"), **WORD)
     text = dpl.report(book).markdown().replace("\\", "")
     tables = {block.id: block for block in blocks(build(book.verify()).sections) if isinstance(block, Table)}
-    found = tables["audits/elsewhere"]
+    found = tables["audits/nowhere"]
     assert found.columns[-1].heading == "Budget"
     assert [(row[3].text, row[-1].text) for row in found.rows] == [
         ("violation", "patients"),

@@ -18,8 +18,10 @@ from dpledger.reports.build import build
 from dpledger.reports.model import (
     BarChart,
     ClaimChart,
+    Curve,
     CurveChart,
     Picture,
+    Point,
     ReportModel,
     SpentChart,
     blocks,
@@ -175,3 +177,30 @@ def test_a_budget_that_reads_as_no_epsilon_is_drawn() -> None:
     record.scope("s", GDP("1e-9"))
     for picture in pictures(build(record.verified())):
         assert "nan" not in drawn(picture, "p").lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("gaussian, alone", ["gaussian, alone"]),
+        (
+            "exponential_ppac_learner (stump of the clinic), alone",
+            ["exponential_ppac_learner (stump of the", "clinic), alone"],
+        ),
+        ("x" * 50, ["x" * 38, "x" * 12]),
+        ("x" * 90, ["x" * 38, "x" * 37 + "…"]),
+    ],
+)
+def test_a_long_name_of_a_curve_stands_in_two_lines_within_the_picture(name: str, lines: list[str]) -> None:
+    points = (Point(Decimal(0), Decimal(1)), Point(Decimal(1), Decimal(0)))
+    curves = tuple(Curve(label=label, role="plan", points=points) for label in (name, "the last one"))
+    drawing = ElementTree.fromstring(
+        drawn(Picture(id="p", title="t", description="d", chart=CurveChart(curves=curves)), "p")
+    )
+    texts = [(one.text, float(one.get("y", "0"))) for one in drawing.iter("text")]
+    told = [text for text, _ in texts]
+    place = told.index(lines[0])
+    assert told[place : place + len(lines) + 1] == [*lines, "the last one"]
+    heights = [height for _, height in texts[place:]]
+    assert all(below - above >= 17 for above, below in pairwise(heights))
+    assert max(heights) < float(drawing.get("viewBox", "").split()[3])

@@ -633,7 +633,7 @@ DOORS: dict[str, Door] = {
     ),
     "compare_private_nonprivate": Door(
         dpl.compare_private_nonprivate,
-        {"concepts": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "agnostic": False},
+        {"concepts": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "agnostic": False, "delta": "1e-6"},
     ),
     "order_bounds": Door(
         dpl.order_bounds,
@@ -802,6 +802,7 @@ DOORS: dict[str, Door] = {
             "n": 5,
             "populations": [dpl.Population("one", ((0, 1),), (1,))],
             "concepts": None,
+            "examples": 1,
             "trials": 10,
             "error": "1e-6",
             "relation": "add_remove",
@@ -854,7 +855,10 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         (f"{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")), "exact fractions, of an audit's own"
     ),
-    **dict.fromkeys(("Population.drawn", "Population.error", "Population.repeated"), "between the parts of an audit"),
+    **dict.fromkeys(
+        ("Population.drawn", "Population.error", "Population.repeated", "Population.users"),
+        "between the parts of an audit",
+    ),
     **dict.fromkeys(("Population.least_error",), "takes a class of concepts alone"),
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",

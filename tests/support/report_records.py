@@ -239,7 +239,7 @@ def sample() -> Record:
     )
     record.scope("patients-2026", ApproxDP(3, "1e-6"), dataset="screening visits of 2026, one row a patient")
     record.declare("population_size", "569", "A. Lindqvist", scope="patients-2026")
-    record.declare("output_recipients", "The public", "A. Lindqvist")
+    record.declare("output_recipients", "The public, once a year", "A. Lindqvist")
     record.declare("output_recipients", "The regional registry and the public", "A. Lindqvist")
     for _ in range(5):
         record.release("patients-2026", Laplace(sensitivity=1, epsilon="0.05", justification="one patient is one row"))

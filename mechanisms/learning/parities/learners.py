@@ -56,7 +56,7 @@ __all__ = ["FAIL", "Failed", "ParityAnswer", "PrivateParityLearner", "RepeatedPa
 
 _PLACE_BITS = 64
 Dimension = Annotated[Whole, Field(strict=True, ge=1, le=2**20)]
-Runs = Annotated[Whole, Field(strict=True, ge=1, le=2**53 - 1)]
+Runs = Annotated[Whole, Field(strict=True, ge=1, le=10**12)]  # as often as a guarantee is repeated
 
 
 class _Repetition(NamedTuple):
@@ -180,6 +180,10 @@ class PrivateParityLearner(_Parity):
     rows are bits (or numbers, bit j of a number being bit j of a row). `strict`: see `RowLearner`.
     The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
 
+    Of the slides (Nissim 2017, "Private Learning"): at the rate epsilon/4 and a fail probability of 1/2 an example that
+    no parity fits makes FAIL likelier by epsilon/8 and not by epsilon/4, and what is lost is 2 artanh(epsilon/4), about
+    half of epsilon; above epsilon = 3.83 it is more than epsilon. The labels of their example are in two notations.
+
     >>> learner = dpl.PrivateParityLearner(dimension=20, epsilon=1, fail_probability="0.01")
     >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
     >>> learner.plan("0.1", "0.1").needed
@@ -227,7 +231,8 @@ class RepeatedParity(_Parity):
     `mode`: `until_success` tosses a coin after each FAIL, and stops with probability `stop_probability`; with
     `max_runs` it stops there at the latest, which costs a delta. `first_success` has `runs` at most. `basic` pays for
     each of its `runs`, as if all were shown. Everything else as of a `PrivateParityLearner`. Which run found it is not
-    said, and how long it takes depends on the examples: do not show the time.
+    said, and how long it takes depends on the examples: do not show the time. Where no parity fits, `until_success`
+    takes up to 1/`stop_probability` runs on average, unless `max_runs` ends it.
     The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
 
     >>> from dpledger.mechanisms.entropy import seeded

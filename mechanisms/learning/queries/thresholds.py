@@ -19,6 +19,7 @@ docs/proofs/learning_queries.md, section 5.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -30,6 +31,7 @@ from pydantic import Field
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, PureDP
+from dpledger.decimals import text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
@@ -145,8 +147,9 @@ class PrivateSQThresholdLearner(RowLearner):
 
     def plan(self) -> SampleSize:
         """How many records are enough for alpha and beta where a threshold fits."""
-        least = self.tolerance
-        return self.oracle.plan(Decimal(least.numerator), self.beta)
+        asked = self.oracle.plan(Decimal(self.tolerance.numerator), self.beta)
+        what = f"an error of at most {text(self.alpha)}, but with probability {text(self.beta)}, where a threshold fits"
+        return dataclasses.replace(asked, target=what, bound=f"threshold by {self.queries} statistical queries")
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """The threshold that the search ends at."""

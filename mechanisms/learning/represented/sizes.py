@@ -44,6 +44,7 @@ def realizable_size(representation: NearAll, exponent: Decimal, alpha: Number, b
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
     near = representation.a
     _require(representation, near < target, target, risk, 2)
+    _require_exponent(exponent)
     with localcontext(outward.context(target, risk, near, exponent)):
         least = min(exponent, outward.ln(target / near) / 2)
         gained = target * -outward.expm1(-least) - near * outward.expm1(least)
@@ -78,6 +79,7 @@ def surrogate_size(
         )
         sixth, logarithm = round_down(risk / 6), outward.ln(6 / risk)
     _require(representation, representation.a <= near, near, risk, 6)
+    _require_exponent(exponent)
     card, vc, hypotheses = natural_log(concepts.size), known_vc(concepts), representation.log_size
     with localcontext(outward.context(target, risk, exponent)):
         terms = (
@@ -106,6 +108,11 @@ def _require(representation: NearAll, is_near: bool, near: Decimal, risk: Decima
             f"the representation has a = {representation.a:.4g} and b = {representation.b:.4g}; needed are at most "
             f"{near:.4g} and {risk}/{parts}"
         )
+
+
+def _require_exponent(exponent: Decimal) -> None:
+    if not exponent:
+        raise InfeasiblePlan("the exponent that follows from epsilon is below 10^-60")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

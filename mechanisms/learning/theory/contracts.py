@@ -75,7 +75,8 @@ Contract: TypeAlias = PACContract | AgnosticContract | PPACContract
 
 
 def dp_generalization_note(epsilon: Number, delta: Number) -> str:
-    """A sentence for people. No planner uses it: its constants are those of a worst case (Bassily et al. 2016)."""
+    """A sentence for people. No planner uses it: its constants are those of a worst case (Bassily et al. 2016). Slides
+    that state it for pure privacy and without constants (Nissim 2017) leave out that it needs delta > 0."""
     loss, miss = read(epsilon, field="epsilon"), open_unit(delta, "delta")
     return (
         f"an ({loss}, {miss})-DP learner with n = O(ln(1/delta)/epsilon^2) records generalises within O(epsilon) but "

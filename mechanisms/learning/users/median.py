@@ -31,7 +31,7 @@ from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size
 from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser, Sides
-from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
+from dpledger.mechanisms.learning.users.reading import ReadsUsers, flat, users_of
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -78,8 +78,7 @@ class UserLevelMedian(ReadsUsers):
     kind: Literal["user_level_median"] = tag(default="user_level_median")
 
     def __post_init__(self) -> None:
-        if not self.mass <= 1:
-            raise ParameterError("mass", self.mass, "a number in (0, 1]")
+        _ = self.more_than
         if self.last > self.points:
             raise ParameterError("high", self.last, f"at most {self.points}, the number of points")
         if self.low > self.last:
@@ -138,7 +137,7 @@ class UserLevelMedian(ReadsUsers):
         return False
 
     def _are_inside(self, data: UserSample) -> bool:
-        return are_points(data.x.reshape(-1), self.points)
+        return are_points(flat(data.x), self.points)
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[int]:
         """One place."""

@@ -45,7 +45,7 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import check_column, rows_of
 from dpledger.mechanisms.units import ByUnit
 
-__all__ = ["ReadsUsers", "Users", "cap_users", "users_of"]
+__all__ = ["ReadsUsers", "Users", "cap_users", "flat", "users_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -100,15 +100,15 @@ class ReadsUsers(OneShot, ABC):
 
     def _are_inside(self, data: UserSample) -> bool:
         """Whether every example is a point as it stands, and every label 0 or 1."""
-        every = LabeledSample(data.x.reshape(-1), data.y.reshape(-1))
+        every = LabeledSample(flat(data.x), flat(data.y))
         return are_all_inside(NumberedPoints(self._points), every)
 
 
 def users_of(sample: UserSample, points: int) -> Users:
     """Each user's examples on {0..points-1}, by a total map that is fixed by `points` alone."""
-    found = points_of(sample.x.reshape(-1), points)
+    found = points_of(flat(sample.x), points)
     kept = found.known.reshape(sample.x.shape).all(axis=1)
-    labels = labels_of(sample.y.reshape(-1)).reshape(sample.y.shape)
+    labels = labels_of(flat(sample.y)).reshape(sample.y.shape)
     return Users(found.points.reshape(sample.x.shape)[kept], labels[kept])
 
 
@@ -139,6 +139,13 @@ def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
     return UserSample(x, y)
 
 
+def flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """All entries in a row, whatever kind of array holds them."""
+    found = array_of(values)
+    assert found is not None, "an array"
+    return found.reshape(-1)
+
+
 def _column(column: object) -> npt.NDArray[Any]:
     """A column as an array in which no row changes how another is read: of a list, each entry as it is."""
     found = array_of(column)
@@ -146,5 +153,6 @@ def _column(column: object) -> npt.NDArray[Any]:
         return found
     listed = list(column) if isinstance(column, list | tuple) else []
     held = np.empty(len(listed), dtype=object)
-    held[:] = listed
+    for place, entry in enumerate(listed):  # one by one, as it is: numpy would ask each for its array
+        held[place] = entry
     return held

@@ -35,7 +35,7 @@ from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
-from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap
+from dpledger.mechanisms.learning.theory.users.median_sizes import LEAST_MASS, mass_gap
 from dpledger.mechanisms.learning.theory.users.threshold_sizes import (
     Comparison,
     Halving,
@@ -153,7 +153,7 @@ class UserLevelThresholdLearner(ReadsUsers):
 
     def __post_init__(self) -> None:
         split = self.split
-        if self.resolution is not None and self.margin is not None and not self._left > 0:
+        if self.resolution is not None and self.margin is not None and not self._left > LEAST_MASS:
             raise ParameterError("margin", self.margin, f"with 2 x {self.resolution} less than alpha = {self.alpha}")
         if not (split.estimating and split.halving and split.comparing):
             raise ParameterError("epsilon", self.epsilon, "more: each share of it is rounded down to 60 places")

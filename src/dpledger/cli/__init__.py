@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dpledger.cli import auditing, calibrating, composing, demonstration, ledgers, profiling, reporting
+from dpledger.cli import auditing, calibrating, composing, demonstration, ledgers, looking, profiling, reporting
 from dpledger.cli.speaking import Commands
 
 app = typer.Typer(
@@ -57,17 +57,21 @@ _COMMANDS = (
         ("dpledger init clinic.ledger", "dpledger init clinic.ledger --name north-clinic"),
     ),
     (
-        ledgers.scopes,
+        looking.scopes,
         "List the scopes of a ledger and what each spent.",
         ("dpledger scopes clinic.ledger", "dpledger scopes clinic.ledger --json"),
     ),
     (
-        ledgers.show,
+        looking.show,
         "List the entries of a ledger, or show one.",
-        ("dpledger show clinic.ledger", "dpledger show clinic.ledger --index 3"),
+        (
+            "dpledger show clinic.ledger",
+            "dpledger show clinic.ledger --index 3",
+            "dpledger show bundle --key clinic.ledger.pub --since remembered.checkpoint",
+        ),
     ),
     (
-        ledgers.spent,
+        looking.spent,
         "Read what a scope has spent.",
         (
             "dpledger spent clinic.ledger --scope patients",

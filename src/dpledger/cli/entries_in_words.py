@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpledger.ledger.entries.entry import Entry
     from dpledger.ledger.entries.members import Attestation, MechanismNote
 
-__all__ = ["guarantee_in_words", "names_of", "rows_of"]
+__all__ = ["elsewhere", "guarantee_in_words", "names_of", "rows_of"]
 
 MOST_NAMED = 5  # people, in a line
 
@@ -29,6 +29,10 @@ def names_of(words: list[str]) -> str:
     names = [" ".join(inert(name).split())[:80] for name in sorted(set(words))]
     more = len(names) - MOST_NAMED
     return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def elsewhere(count: int) -> str:
+    return f"{count:,} charge{'s' if count > 1 else ''} for what ran elsewhere"
 
 
 def guarantee_in_words(guarantee: Guarantee) -> str:

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli.speaking import WHICH_KEY, AsJson, read_checkpoint, remembered, speaking
+from dpledger.cli import records
+from dpledger.cli.speaking import AsJson, speaking
 
 if TYPE_CHECKING:
-    from dpledger.ledger.signed.keys import VerifyingKey
     from dpledger.reports import Report
+    from dpledger.reports.sections.declared import Declarations
 
 __all__ = ["declare", "report"]
 
 
 def report(
-    source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
+    source: records.Record,
     output: Annotated[
         list[Path],
         typer.Option(
@@ -34,7 +35,9 @@ def report(
             "named .pub)."
         ),
     ] = None,
-    since: Annotated[Path | None, typer.Option(help="A checkpoint that you kept: what came after it is told.")] = None,
+    since: Annotated[
+        Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept: what came after it is listed.")
+    ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="The first page alone: one sheet of paper.")] = False,
     record: Annotated[
         bool,
@@ -47,21 +50,14 @@ def report(
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
     with speaking(as_json) as voice:
-        from dpledger.ledger.signed import checkpoint
-        from dpledger.ledger.verifying import sources, verification
-        from dpledger.progress import bar
         from dpledger.reports import report as reported
 
         if summary:
             _check_forms(output)
         if record:
             _check_recorded(source, output, summary)
-        with sources.opened(source) as signed:
-            trusted = _trusted(source, key)
-            kept = [] if since is None else [read_checkpoint(since, trusted)]
-            with bar("verifying", checkpoint.verify(signed.head, trusted).size) as advance:
-                verified = verification.verify(signed.leaves, signed.head, trusted, since=kept, advance=advance)
-        whole = reported(remembered(verified, since, source))
+        verified = records.verified(source, key, since)
+        whole = reported(verified)
         made = whole.summary() if summary else whole
         for path in output:
             made.save(path)
@@ -108,19 +104,6 @@ def _recorded(source: Path, made: Report) -> int:
         return book.record(made.body()).index
 
 
-def _trusted(source: Path, key: str | None) -> VerifyingKey:
-    """The key that was given, or the one beside a ledger file. ParameterError where there is neither."""
-    from dpledger.errors import ParameterError
-    from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
-
-    if key is not None:
-        return read_public_key(key)
-    beside = KeyFiles.beside(source).public
-    if not beside.exists():
-        raise ParameterError("key", f"none, and there is no {beside}", WHICH_KEY)
-    return read_public_key(beside)
-
-
 def declare(
     ledger: Annotated[Path, typer.Argument(help="A ledger file; its signing key lies beside it.")],
     file: Annotated[Path, typer.Argument(help="Declarations in YAML; examples/declarations.yaml is one to copy.")],
@@ -136,7 +119,7 @@ def declare(
 
         with Ledger.open(ledger) as book:
             entries = book.declare_file(file)
-            missing = Declarations(book.entries()).missing
+            standing = Declarations(book.entries())
         said = declared_files.read(file)
         copied = [one.item for one in said if declared_files.is_sample(one.item, one.text)]
         unread = {one: form for one in said if (form := readings.form(one.item, one.text))}
@@ -146,14 +129,22 @@ def declare(
             voice.say("  the report says so beside them; write your own words and declare the file again")
         for one, form in unread.items():
             voice.say(f"  {one.item}: the report looks for {form}; it cannot read {shown(one.text)}")
-        voice.say(
-            f"  still not declared: {', '.join(missing)}" if missing else "  every item of the report is declared"
-        )
+        voice.say(f"  {_still(standing)}")
         voice.give(
             {
                 "declared": [entry.index for entry in entries],
-                "missing": list(missing),
+                "missing": list(standing.missing),
                 "of_the_sample": copied,
                 "not_read": sorted({one.item for one in unread}),
             }
         )
+
+
+def _still(standing: Declarations) -> str:
+    """What nobody has said yet, of the items of a report."""
+    from dpledger.reports.sections.declared import COPIED, ITEMS
+
+    left = f"in {COPIED}: {len(standing.copied)} of {len(ITEMS)} items of the report" if standing.copied else ""
+    if standing.missing:
+        return f"still not declared: {', '.join(standing.missing)}" + (f"; {left}" if left else "")
+    return left or "every item of the report is declared"

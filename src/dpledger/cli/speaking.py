@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -10,8 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -28,21 +26,13 @@ from dpledger.errors import (
 )
 from dpledger.notebooks import inert
 
-if TYPE_CHECKING:
-    from dpledger.ledger.signed.checkpoint import Checkpoint
-    from dpledger.ledger.signed.keys import VerifyingKey
-    from dpledger.ledger.verifying.verification import Verified
-
 __all__ = [
-    "WHICH_KEY",
     "AsJson",
     "Commands",
     "Voice",
     "bounds_in_words",
     "inert",
     "number",
-    "read_checkpoint",
-    "remembered",
     "share_above",
     "share_below",
     "speaking",
@@ -53,7 +43,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for
 REFUSED = 1
 BAD_INPUT = 2
 WHOLE_ROWS = 10**6  # columns of a terminal that a pipe or a file is taken for: no row is folded
-WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer itself does not name it, and where it lives has changed
 
 
@@ -154,28 +143,6 @@ def _status(error: DpledgerError) -> int:
     if isinstance(error, (InputError, EngineError, ForeignLedger, NewerThanVerifier, StoreBehind, StoreFailure)):
         return BAD_INPUT
     return REFUSED
-
-
-def read_checkpoint(path: Path, trusted: VerifyingKey) -> Checkpoint:
-    """A checkpoint that somebody kept. ParameterError for a file that holds none by that key."""
-    from dpledger import bounded
-    from dpledger.errors import ParameterError, VerificationError
-    from dpledger.ledger.signed import checkpoint
-
-    try:
-        return checkpoint.verify(bounded.read(path, checkpoint.MAX_BYTES), trusted)
-    except OSError as error:
-        raise ParameterError("since", str(path), f"a readable checkpoint ({error.strerror})") from None
-    except VerificationError as error:
-        raise ParameterError("since", str(path), f"a checkpoint that the given key signed ({error.reason})") from None
-
-
-def remembered(verified: Verified, since: Path | None, source: Path) -> Verified:
-    """What was verified, for a checkpoint that the verifier kept: one that lies within the bundle that it is held
-    against shows nothing."""
-    if since is None or not source.is_dir() or not since.resolve().is_relative_to(source.resolve()):
-        return verified
-    return dataclasses.replace(verified, witnessed=0, is_own=True)
 
 
 def number(value: float | Decimal) -> float | str:

@@ -105,7 +105,7 @@ def clipped_size(size: int, examples: int, clip: int, exponent: Number, alpha: N
 
 def _argument(size: int, m: int, clip: int, drift: float, exponent: float, beta: float) -> _Argument:
     gained = drift if clip >= m else drift - _beyond(clip - drift, m) - _beyond(clip, m)
-    if gained <= LEAST_SHARE * drift:
+    if gained <= LEAST_SHARE * drift or not exponent:
         return _Argument(math.inf, math.inf, clip, drift, gained, 0.0)
     spread = float(min(clip * clip, m))
     rate = min(exponent, gained / (4 * spread))

@@ -13,16 +13,17 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, multiply, read, round_up, text, whole
-from dpledger.errors import ParameterError
+from dpledger.decimals import Number, read, round_up, text, whole
+from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, largest_of, users_of_examples
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.plan import open_unit
 
-__all__ = ["mass_gap", "median_size", "shrinking"]
+__all__ = ["LEAST_MASS", "mass_gap", "median_size", "shrinking"]
 
-HALF, THREE_QUARTERS = Decimal("0.5"), Decimal("0.75")
+HALF, THREE_QUARTERS = Fraction(1, 2), Fraction(3, 4)
+LEAST_MASS = Decimal("1e-58")  # of which half and three quarters are two numbers of 60 digits
 
 
 def mass_gap(examples: int, mass: Number) -> BinomialGap:
@@ -30,8 +31,8 @@ def mass_gap(examples: int, mass: Number) -> BinomialGap:
     than so many on a side a user counts there.
 
     Source: Li-Wang-Ye 2024, lemma 5.1."""
-    most = _mass(mass)
-    return BinomialGap(examples, multiply(most, HALF), multiply(most, THREE_QUARTERS))
+    most = Fraction(_mass(mass))
+    return BinomialGap(examples, round_up(most * HALF), round_up(most * THREE_QUARTERS))
 
 
 def shrinking(target: Number) -> tuple[Decimal, ...]:
@@ -39,6 +40,8 @@ def shrinking(target: Number) -> tuple[Decimal, ...]:
 
     Claim: each is at least three quarters of the one before, and depends on `target` alone."""
     goal = open_unit(target, "target")
+    if goal < LEAST_MASS:
+        raise ParameterError("target", goal, f"a number in (0, 1), at least {LEAST_MASS}")
     return tuple(_bounds(goal))
 
 
@@ -46,7 +49,7 @@ def _bounds(goal: Decimal) -> Iterator[Decimal]:
     bound = Decimal(1)
     while bound > goal:
         yield bound
-        bound = round_up(Fraction(multiply(bound, THREE_QUARTERS)))
+        bound = round_up(Fraction(bound) * THREE_QUARTERS)
 
 
 def median_size(points: int, exponent: Number, mass: Number, beta: Number, *, m: int) -> SampleSize:
@@ -60,6 +63,8 @@ def median_size(points: int, exponent: Number, mass: Number, beta: Number, *, m:
         raise ParameterError("exponent", exponent, "a number above 0")
     risk, gap = open_unit(beta, "beta"), mass_gap(m, mass)
     apart, heavy = gap.lower, gap.chance(gap.high)[1]
+    if not apart:
+        raise InfeasiblePlan(f"a mass of {text(gap.low)} is not told from one of {text(gap.high)}")
     with localcontext(outward.context(rate, risk, apart)):
         chosen = ceiling(2 * outward.ln(2 * (size + 1) / risk) / (rate * apart))
         sampled = ceiling(32 * heavy * outward.ln(2 * (size + 1) ** 2 / risk) / (apart * apart))
@@ -75,6 +80,6 @@ def median_size(points: int, exponent: Number, mass: Number, beta: Number, *, m:
 
 def _mass(mass: Number) -> Decimal:
     most = read(mass, field="mass")
-    if not 0 < most <= 1:
-        raise ParameterError("mass", mass, "a number in (0, 1]")
+    if not LEAST_MASS <= most <= 1:
+        raise ParameterError("mass", mass, f"a number in (0, 1], at least {LEAST_MASS}")
     return most

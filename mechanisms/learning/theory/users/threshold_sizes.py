@@ -22,7 +22,7 @@ from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, feasible, largest_of, users_of_examples
 from dpledger.mechanisms.learning.theory.users.estimator_sizes import Richness, estimator_users, rounds_for
 from dpledger.mechanisms.learning.theory.users.gap import gap_worst
-from dpledger.mechanisms.learning.theory.users.median_sizes import median_size, shrinking
+from dpledger.mechanisms.learning.theory.users.median_sizes import LEAST_MASS, median_size, shrinking
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import open_unit
 
@@ -36,6 +36,7 @@ RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "
 MARGINS = tuple(Fraction(f) for f in ("1/5", "3/10", "2/5", "1/2", "3/5", "7/10"))
 SHARES = tuple((Decimal(a), Decimal(b)) for a, b in ((".4", ".15"), (".3", ".1"), (".5", ".2")))
 MOST_ROUNDS = 200
+LEAST_SHARE = Decimal("2e-60")  # of epsilon, half of which is an exponent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +154,10 @@ def _fewest(target: _Target, resolution: Decimal | None, margin: Decimal | None)
     plans = (plan for halving in halvings for plan in feasible(_at(target, halving)))
     found = min(plans, key=lambda plan: plan.needed, default=None)
     if found is None:
-        left = f"nothing of alpha = {target.alpha} is left for the last interval"
-        raise InfeasiblePlan(f"{left}: smaller resolution or margin")
+        raise InfeasiblePlan(
+            f"nothing of alpha = {target.alpha} is left for the last interval, or no number of users is enough: "
+            "smaller resolution or margin, or more of alpha or epsilon"
+        )
     return found
 
 
@@ -174,22 +177,23 @@ def _halvings(alpha: Decimal, resolution: Decimal | None, margin: Decimal | None
     for a in resolutions:
         for b in margins:
             left = Fraction(alpha) - 2 * Fraction(a) - Fraction(b)
-            if left > 0 and (rest := round_down(left)) > 0:
+            if (rest := round_down(max(left, Fraction(0)))) > LEAST_MASS:
                 yield Halving(resolution=a, margin=b, remaining=rest)
 
 
 def _at(target: _Target, halving: Halving) -> Iterator[SampleSize]:
     """The plans of one halving, one for each way to share the gap."""
     rounds, richness, m = halving.rounds, Richness(target.points + 1, 1), target.m
-    if rounds > MOST_ROUNDS:
+    choosing, comparing = (each_round(part, rounds) for part in (target.split.halving, target.split.comparing))
+    if rounds > MOST_ROUNDS or min(target.split.estimating, choosing, comparing) < LEAST_SHARE:
         return
     levels = min(m, 2 ** rounds_for(halving.resolution))
     eighth, quarter = round_down(Fraction(target.beta) / 8), round_down(Fraction(target.beta) / 4)
     estimating = estimator_users(richness, m, halving.resolution, target.split.estimating, quarter)
-    exponent = exponent_for(each_round(target.split.halving, rounds), sensitivity=1, monotone=target.monotone)
+    exponent = exponent_for(choosing, sensitivity=1, monotone=target.monotone)
     risk = round_down(Fraction(target.beta) / (4 * rounds))
     medians = max(median_size(target.points, exponent, mass, risk, m=m).needed for mass in halving.bounds)
-    scale = noise_scale(target.comparison, each_round(target.split.comparing, rounds), monotone=target.monotone)
+    scale = noise_scale(target.comparison, comparing, monotone=target.monotone)
     gap = gap_worst(m, halving.margin)
     for uniform, single in SHARES:
         with localcontext(outward.context(target.beta, scale, gap)):

@@ -118,6 +118,8 @@ def _target(
     with localcontext(outward.context(loss, part)):
         estimating, choosing = round_down(loss * part), round_down(loss - loss * part)
         exponent = round_down(choosing / (moved if monotone else 2 * moved))
+    if not (estimating and exponent):
+        raise InfeasiblePlan(f"a share of epsilon = {loss} is below 10^-60")
     return _Target(
         richness=Richness.of(concepts),
         m=whole(examples, field="examples", least=1, most=MOST_EXAMPLES),

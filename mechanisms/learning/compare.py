@@ -12,13 +12,16 @@ lower bound, pure DP 100 order
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
 
 from dpledger.decimals import Number, read
-from dpledger.errors import ParameterError
+from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.mechanisms.learning.recommended import Asked
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
     FiniteClass,
@@ -27,9 +30,11 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ThresholdClass,
     class_from,
 )
+from dpledger.mechanisms.learning.theory.planning import natural_log
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import Status, open_unit
+from dpledger.relations import Relation
 from dpledger.schema import flag
 
 __all__ = ["Compared", "compare_private_nonprivate"]
@@ -48,10 +53,17 @@ class Compared:
 
 
 def compare_private_nonprivate(
-    concepts: ConceptClass, alpha: Number, beta: Number, epsilon: Number, *, agnostic: bool = False
+    concepts: ConceptClass,
+    alpha: Number,
+    beta: Number,
+    epsilon: Number,
+    *,
+    agnostic: bool = False,
+    delta: Number | None = None,
 ) -> tuple[Compared, ...]:
-    """Records needed without privacy, by the exponential mechanism (monotone: under add_remove), and of which order it
-    must or may be otherwise. Realizable, or `agnostic`.
+    """Records needed without privacy, by the exponential mechanism (monotone: under add_remove), by learners that know
+    the class, and of which order it must or may be otherwise. Realizable, or `agnostic`. With `delta` also the order
+    for points at (epsilon, delta)-DP.
 
     Source: `sizes`; Beimel-Brenner-Kasiviswanathan-Nissim 2014 (points); Feldman-Xiao 2014 (thresholds);
     Kasiviswanathan et al. 2011 (parities).
@@ -79,7 +91,18 @@ def compare_private_nonprivate(
     for name, plan in made:
         note = f"any relation; {plan.binding} binds" if not name else f"add_remove or zero_out; {plan.binding} binds"
         rows.append(Compared(f"exponential mechanism{name}", plan.needed, "proved", note))
-    return (*rows, *_orders(concepts, open_unit(alpha, "alpha"), loss))
+    target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    miss = None if delta is None else open_unit(delta, "delta")
+    asked = Asked(concepts, 1, target, risk, loss, Relation.REPLACE_ONE, realizable=not anything)
+    return (*rows, *_structured(asked), *_orders(concepts, target, loss, miss))
+
+
+def _structured(asked: Asked) -> Iterator[Compared]:
+    """The learners that know the class, where some number is enough."""
+    for learner, planned in asked.structured():
+        with suppress(InfeasiblePlan):
+            plan = planned()
+            yield Compared(learner, plan.needed, plan.status, f"replace_one; {plan.binding} binds")
 
 
 def _without_privacy(concepts: ConceptClass, alpha: Number, beta: Number) -> Compared:
@@ -92,17 +115,21 @@ def _without_privacy(concepts: ConceptClass, alpha: Number, beta: Number) -> Com
             assert_never(concepts)
 
 
-def _orders(concepts: ConceptClass, alpha: Decimal, epsilon: Decimal) -> tuple[Compared, ...]:
+def _orders(concepts: ConceptClass, alpha: Decimal, epsilon: Decimal, delta: Decimal | None) -> tuple[Compared, ...]:
     """What is known up to constants, with d the bits of a point."""
     d = max(1, (concepts.points - 1).bit_length())
     rate = Fraction(alpha) * Fraction(epsilon)
     grows, constant = math.ceil(d / rate), math.ceil(1 / rate)
     match concepts:
         case PointClass():
-            return (
+            pure = (
                 Compared("proper, pure DP", grows, "order", "d/(alpha epsilon): grows with the domain"),
                 Compared("improper, pure DP", constant, "order", "1/(alpha epsilon), by a representation"),
             )
+            if delta is None:
+                return pure
+            stable = math.ceil(Fraction(natural_log(1 / Fraction(delta))) / rate)
+            return (*pure, Compared("proper, approximate DP", stable, "order", "log(1/delta)/(alpha epsilon)"))
         case ThresholdClass():
             return (Compared("lower bound, pure DP", grows, "order", "d/(alpha epsilon), improper ones too"),)
         case ParityClass():

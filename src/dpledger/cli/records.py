@@ -1,0 +1,126 @@
+"""How commands read a signed record: with which key, against which checkpoint, from a ledger file or a bundle."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from dpledger.ledger.entries.entry import Entry
+    from dpledger.ledger.rules.standing import State
+    from dpledger.ledger.signed.checkpoint import Checkpoint
+    from dpledger.ledger.signed.keys import VerifyingKey
+    from dpledger.ledger.verifying.sources import Source
+    from dpledger.ledger.verifying.verification import Verified
+
+__all__ = ["WHICH_KEY", "Key", "Looked", "Record", "looked", "verified"]
+
+WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
+REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
+
+Record = Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")]
+Key = Annotated[
+    str | None,
+    typer.Option(help="The public key you trust: its text, or a file that holds it. A bundle is verified with it."),
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Looked:
+    """What a ledger or a bundle says. `first`: the first entry after the checkpoint that was given."""
+
+    entries: tuple[Entry, ...]
+    state: State
+    first: int = 0
+
+
+def looked(source: Path, key: str | None, since: Path | None = None) -> Looked:
+    """What `source` says. A ledger file is read as it is; a bundle is verified first, and so is a file for which a key
+    or a checkpoint is given."""
+    from dpledger.ledger.ledger import Ledger
+
+    if source.is_dir() or key is not None or since is not None:
+        found = verified(source, key, since)
+        return Looked(found.entries, found.state, 0 if since is None else _checkpoint(since, found.key).size)
+    with Ledger.look(source) as book:
+        return Looked(tuple(book.entries()), book.state)
+
+
+def _trusted(source: Path, key: str | None) -> VerifyingKey:
+    """The key that was given, or the one beside a ledger file. ParameterError where there is neither."""
+    from dpledger.errors import ParameterError
+    from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
+
+    if key is not None:
+        return read_public_key(key)
+    beside = KeyFiles.beside(source).public
+    if source.is_dir() or not beside.exists():
+        there = "" if source.is_dir() else f", and there is no {beside}"
+        raise ParameterError("key", f"none{there}", WHICH_KEY)
+    return read_public_key(beside)
+
+
+def verified(source: Path, key: str | None, since: Path | None, *, quick: bool = False) -> Verified:
+    """`source`, verified with a key (of a ledger file, without one, with that beside it), against a checkpoint that was
+    kept if one is given."""
+    from dpledger.ledger.signed import checkpoint
+    from dpledger.ledger.verifying import verification
+    from dpledger.progress import bar
+
+    with _opened(source) as signed:
+        trusted = _trusted(source, key)
+        kept = [] if since is None else [_checkpoint(since, trusted)]
+        with bar("verifying", checkpoint.verify(signed.head, trusted).size) as advance:
+            if quick:
+                found = verification.verify_quick(signed.leaves, signed.head, trusted, since=kept)
+            else:
+                found = verification.verify(signed.leaves, signed.head, trusted, since=kept, advance=advance)
+    return _remembered(found, since, source)
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[Source]:
+    """The record at `source`; of a report, which is none, what to do with it."""
+    from dpledger.errors import ForeignLedger
+    from dpledger.ledger.verifying import sources
+
+    try:
+        with sources.opened(source) as signed:
+            yield signed
+    except ForeignLedger as error:
+        if source.suffix.lower() not in REPORTS:
+            raise
+        raise ForeignLedger(
+            f"{error}. A report is checked by making it again: dpledger report BUNDLE --key KEY -o r.json, with the "
+            "same --since or none; it is the same if it bears the SHA-256 of your r.json"
+        ) from None
+
+
+def _checkpoint(path: Path, trusted: VerifyingKey) -> Checkpoint:
+    """A checkpoint that somebody kept, or the one in a bundle that they kept. ParameterError for a file that holds none
+    by that key."""
+    from dpledger import bounded
+    from dpledger.errors import ParameterError, VerificationError
+    from dpledger.ledger.signed import checkpoint
+    from dpledger.ledger.verifying import bundle
+
+    file = path / bundle.CHECKPOINT if path.is_dir() else path
+    try:
+        return checkpoint.verify(bounded.read(file, checkpoint.MAX_BYTES), trusted)
+    except OSError as error:
+        raise ParameterError("since", str(file), f"a readable checkpoint ({error.strerror})") from None
+    except VerificationError as error:
+        raise ParameterError("since", str(file), f"a checkpoint that the given key signed ({error.reason})") from None
+
+
+def _remembered(found: Verified, since: Path | None, source: Path) -> Verified:
+    """What was verified, for a checkpoint that the verifier kept: one that lies within the bundle that it is held
+    against shows nothing."""
+    if since is None or not source.is_dir() or not since.resolve().is_relative_to(source.resolve()):
+        return found
+    return dataclasses.replace(found, witnessed=0, is_own=True)
