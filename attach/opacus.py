@@ -1,9 +1,13 @@
-"""Three lines around training with Opacus: what its sampler and its optimizer do is charged, and recorded as attested.
+"""A few lines around training with Opacus: what its sampler and its optimizer do is charged, and recorded as attested.
 
-    model, optimizer, loader = engine.make_private(module=..., ...)
-    with charging(scope, engine, optimizer, loader, steps=10 * len(loader), by=..., reason=...) as run:
+    plan = plan_training(scope, model, loader, steps=10 * len(loader))
+    model, optimizer, loader = engine.make_private(module=..., noise_multiplier=float(plan.noise_multiplier), ...)
+    asked = {"steps": plan.steps, "tail_delta": plan.tail_delta}
+    with charging(scope, engine, optimizer, loader, **asked, by=..., reason=...) as run:
         train(model, optimizer, loader)
     print(run.epsilons("1e-6"))
+
+Needs Opacus and torch: `pip install 'dpledger[opacus]'`.
 
 The planned run is held before the first step. Each step passes the optimizer's `add_noise`, where its steps are granted
 in blocks, durably, before its noise is drawn; skipped steps (`BatchMemoryManager`) draw none and cost none. What does
@@ -48,16 +52,21 @@ from decimal import Decimal
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-import opacus
-import torch
-from opacus.optimizers import DPOptimizer
-from torch.utils.hooks import RemovableHandle
-
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.profile import Bounds, compose
-from dpledger.attach.opacus_objects import WholeBatches, counted, rate_of, require_flat, sampler_of, state_of
+from dpledger.attach.extras import extra
+from dpledger.attach.opacus_objects import (
+    WholeBatches,
+    counted,
+    rate_of,
+    require_flat,
+    require_relation,
+    sampler_of,
+    state_of,
+)
+from dpledger.attach.opacus_planning import plan_training
 from dpledger.decimals import Number, read, text, whole
-from dpledger.errors import ContractViolation, Halted, ParameterError, RelationError
+from dpledger.errors import ContractViolation, Halted, ParameterError
 from dpledger.ledger.attempts import Receipt
 from dpledger.ledger.declared_runs import DeclaredRun
 from dpledger.ledger.entries.entry import Entry
@@ -67,7 +76,13 @@ from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 from dpledger.relations import Relation
 
-__all__ = ["ASSUMES", "Epsilons", "OpacusRun", "charging"]
+with extra("opacus"):
+    import opacus
+    import torch
+    from opacus.optimizers import DPOptimizer
+    from torch.utils.hooks import RemovableHandle
+
+__all__ = ["ASSUMES", "Epsilons", "OpacusRun", "charging", "plan_training"]
 
 ASSUMES = (
     "each step is on one batch of the loader; the number of rows, which gives rate and batch size, is public; the "
@@ -77,7 +92,6 @@ ASSUMES = (
 GROUPED = "each row of the data is everything of one unit"
 NULL_ROW = "a row that is zeroed out has no gradient"
 _CHARGED_IN = "dpledger_run"
-_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
 
 
 def charging(
@@ -147,10 +161,7 @@ def _require_ready(scope: object, engine: object, optimizer: Any, *, steps_befor
     """Errors for what no run can be charged of; how many steps the engine's accountant has counted before it."""
     if not isinstance(scope, Scope):
         raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
-    if scope.relation not in _RELATIONS:
-        raise RelationError(
-            f"no price of Poisson samples is known under {scope.relation.value}: add_remove, or zero_out"
-        )
+    require_relation(scope.relation)
     if not isinstance(engine, opacus.PrivacyEngine):
         raise ParameterError("engine", type(engine).__name__, "the PrivacyEngine that made the optimizer private")
     if scope.unit.max_contributions > 1 and not grouped:

@@ -15,16 +15,30 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import torch
-from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
-from opacus.utils.batch_memory_manager import BatchSplittingSampler
-from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 
+from dpledger.attach.extras import extra
 from dpledger.decimals import round_up
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, RelationError
+from dpledger.relations import Relation
 
-__all__ = ["WholeBatches", "counted", "rate_of", "require_flat", "sampler_of", "state_of"]
+with extra("opacus"):
+    import torch
+    from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
+    from opacus.utils.batch_memory_manager import BatchSplittingSampler
+    from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 
+__all__ = [
+    "WholeBatches",
+    "counted",
+    "rate_at",
+    "rate_of",
+    "require_flat",
+    "require_relation",
+    "sampler_of",
+    "state_of",
+]
+
+_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
 _BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
 _SAMPLED_IN = (torch.float32, torch.float64)
 _FLAT = "flat clipping by hooks: make_private(clipping='flat', grad_sample_mode='hooks') in one process"
@@ -32,6 +46,12 @@ _REFUSED = {
     AdaClipDPOptimizer: "adaptive clipping, which divides by the size of the batch, to which no noise is added",
     DPOptimizerFastGradientClipping: "ghost clipping, of which nobody sees how many passes a sum is of",
 }
+
+
+def require_relation(relation: Relation) -> None:
+    """RelationError where no price of Poisson samples is known."""
+    if relation not in _RELATIONS:
+        raise RelationError(f"no price of Poisson samples is known under {relation.value}: add_remove, or zero_out")
 
 
 def require_flat(optimizer: Any) -> None:
@@ -84,9 +104,13 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
 def rate_of(sampler: Any) -> Decimal:
     """The probability with which a row is drawn, or above: that a uniform multiple of 2^-24 is below the sample rate,
     which the comparison may have rounded to a float32."""
+    return rate_at(float(sampler.sample_rate))
+
+
+def rate_at(asked: float) -> Decimal:
+    """The same of a sampler that will be made with this sample rate."""
     if torch.get_default_dtype() not in _SAMPLED_IN:
         raise ParameterError("torch.get_default_dtype()", str(torch.get_default_dtype()), "float32 or float64")
-    asked = float(sampler.sample_rate)
     if not 0 < asked <= 1:
         raise ParameterError("loader", f"a sample rate of {asked}", "one in (0, 1]")
     least = max(asked, float(np.float32(asked)))

@@ -41,11 +41,8 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpledger.attach.extras import extra
 from dpledger.errors import ParameterError
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import system
@@ -59,6 +56,12 @@ from dpledger.mechanisms.numeric.rows import word, word_positions
 from dpledger.mechanisms.protocol import Mechanism
 from dpledger.mechanisms.units import ByUnit
 from dpledger.schema import listed
+
+with extra("sklearn"):
+    from sklearn.base import BaseEstimator, ClassifierMixin, clone
+    from sklearn.exceptions import DataConversionWarning
+    from sklearn.utils import Tags
+    from sklearn.utils.validation import check_is_fitted, validate_data
 
 __all__ = ["LearnerClassifier"]
 

@@ -32,6 +32,7 @@ from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.audit.claims import Target, target
 from dpledger.audit.counting import Evidence, Plan, measured
 from dpledger.audit.evidence.thresholds import POWER, most_telling, needed_epsilon
+from dpledger.audit.neighbours import apart, check_pair
 from dpledger.audit.outcomes import Raised, encode, usual_width
 from dpledger.audit.sampling import (
     Batched,
@@ -97,6 +98,10 @@ def audit_mechanism(
     joblib. `insist`: also where the first runs show that it would take over three hours, which is else a ParameterError
     that says how long.
 
+    The pair is the caller's choice, and an audit is as good as its pair: one unit apart, the smallest data and the most
+    extreme rows first. Lists that are more than one unit apart under `relation` are refused for a mechanism that reads
+    rows, by its own claim; the result of any other says so (`apart`), since its lists may be no rows.
+
     Claim: if the mechanism keeps the claim on this pair, the verdict is `violation` with probability at most
         1 - confidence; and except with that probability (for both together) epsilon_lower is no larger than the truth.
     Source: docs/proofs/audit.md. Assumes: `left` and `right` are neighbours; runs are independent of each other.
@@ -112,6 +117,8 @@ def audit_mechanism(
     relation, unit = Relation.read(relation), Unit.read(unit)
     subject = _subject(mechanism, claim, relation, unit, batched)
     _inspect(subject.runner, left, right)
+    if subject.own:
+        check_pair(mechanism, left, right, relation, unit)
     aim = subject.aim(relation, settings.delta)
     started = time.perf_counter()
     stated = aim if isinstance(aim, Stated) else None
@@ -130,6 +137,7 @@ def audit_mechanism(
         aim=aim,
         relation=relation,
         pair=f"{_shape(left)} and {_shape(right)}",
+        apart=apart(left, right, relation, unit),
         width=runs.width,
         seconds=time.perf_counter() - started,
         seed=settings.seed,
@@ -179,6 +187,7 @@ def audit_outputs(
         aim=aim,
         relation=relation,
         pair="outputs collected elsewhere",
+        apart=None,
         width=width,
         seconds=time.perf_counter() - started,
         seed=None,
@@ -194,6 +203,7 @@ def _result(
     aim: Target | Stated,
     relation: Relation,
     pair: str,
+    apart: str | None,
     width: int,
     seconds: float,
     seed: int | None,
@@ -215,6 +225,7 @@ def _result(
         cells=evidence.cells,
         power=Power(epsilon=min(found), probability=POWER) if found else None,
         pair=pair,
+        apart=apart,
         width=width,
         selected_on=evidence.selected_on,
         trials_left=evidence.trials[0],

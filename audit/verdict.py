@@ -21,6 +21,7 @@ from dpledger.audit.counting import Strata
 from dpledger.audit.events import Event, InStratum
 from dpledger.audit.evidence.bands import BandPoint, CellCounts, band
 from dpledger.audit.evidence.thresholds import Direction, Look, most_telling
+from dpledger.audit.neighbours import ONE_UNIT
 from dpledger.audit.strata import Stratum
 from dpledger.decimals import RoundsDown
 from dpledger.errors import CannotCertify
@@ -76,7 +77,8 @@ class AuditResult:
     `looks`: every test that was made, each with its share of the error budget; `selected_on`: runs a side spent on
     choosing them, which count in no bound. `constant`: every run, on both sides, gave the same output; what releases
     nothing keeps every promise, so the verdict says nothing of the code that was meant. `width`: how many numbers an
-    output usually is. `seed`: None where the runs were collected by somebody else.
+    output usually is. `apart`: why the two datasets are no neighbours, if they are rows. `seed`: None where the runs
+    were collected by somebody else.
 
     Of an ex-post claim `claim`, `epsilon_lower` and `event` are about one stratum, the one that fell or is closest to
     it; `by_stratum` has them all, `strata` what was seen of them and the test of all together.
@@ -104,6 +106,7 @@ class AuditResult:
     seconds: float
     seed: int | None
     strata: Strata | None = None
+    apart: str | None = None
 
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]:
@@ -210,6 +213,11 @@ class AuditResult:
         return [
             head,
             *([CONSTANT] if self.constant else ()),
+            *(
+                [f"{self.apart}: if these are rows, nothing follows for the claim; take data that {ONE_UNIT}"]
+                if self.apart
+                else ()
+            ),
             f"epsilon at delta {float(self.delta):.3g} is at least {float(self.epsilon_lower):.6g} "
             f"(confidence {percent(self.confidence)}, {runs}, {self.seconds:.1f} s)",
             f"event: {self.event.words}, in {tally.left:,} of {tally.runs_left:,} runs on the left data "
@@ -302,6 +310,7 @@ class AuditResult:
                 "mechanism": self.mechanism,
                 "relation": self.relation,
                 "pair": self.pair,
+                "apart": self.apart,
                 "event": self.event.words,
                 "method": METHOD,
                 "trials": {"left": self.trials_left, "right": self.trials_right},

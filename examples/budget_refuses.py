@@ -6,7 +6,7 @@ with dpl.Ledger.in_memory() as book:
     scope = book.scope("visitors", unit="visitor", relation="add_remove", budget=dpl.PureDP(1))
     for day in ("monday", "tuesday", "wednesday"):
         try:
-            answer = scope.release(dpl.Count(epsilon="0.4", counted="visits"), ["visit"] * 120, key=day)
+            answer = scope.release(dpl.Count(epsilon="0.4", of="rows", counted="visits"), ["visit"] * 120, key=day)
             print(f"{day}: about {answer.value} visits")
         except dpl.BudgetRefused as refused:
             print(f"{day}: {refused}")

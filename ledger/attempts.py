@@ -52,7 +52,7 @@ class Receipt(Generic[Value]):
 
     >>> book = dpl.Ledger.in_memory()
     >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-    >>> receipt = scope.release(dpl.Count(epsilon="0.1"), ["a", "b", "c"], key="count")
+    >>> receipt = scope.release(dpl.Count(epsilon="0.1", of="rows"), ["a", "b", "c"], key="count")
     >>> type(receipt.value).__name__, receipt.entry.body.kind, receipt.replayed
     ('int', 'committed', False)
     """

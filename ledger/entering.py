@@ -11,7 +11,7 @@ from dpledger.errors import ChargeInProgress
 from dpledger.ledger.entries.bodies import Body, Reserved
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.handle import Handle
-from dpledger.ledger.rules import gate
+from dpledger.ledger.rules import gate, quotes, refusals
 from dpledger.ledger.rules.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
 from dpledger.ledger.rules.standing import State
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
@@ -47,7 +47,7 @@ def enter(
             continue
         match decision:
             case RefusedRequest(error=error):
-                raise error
+                raise refusals.with_a_way(error, quotes.another_way(book.state, request))
             case Admitted():
                 return Entered(entries)
             case Replayed():

@@ -57,7 +57,7 @@ class Ledger(Handle):
 
     >>> book = dpl.Ledger.in_memory()  # `Ledger.open_or_create("clinic.ledger")` keeps it in a file
     >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
-    >>> receipt = scope.release(dpl.Count(epsilon="0.1"), ["a", "b", "c"])
+    >>> receipt = scope.release(dpl.Count(epsilon="0.1", of="rows"), ["a", "b", "c"])
     >>> [entry.body.kind for entry in book.entries()]
     ['ledger_opened', 'scope_opened', 'reserved', 'committed']
     """

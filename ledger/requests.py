@@ -120,7 +120,9 @@ def quoted(scope: ScopeState, what: object, tail_delta: Number | None, draw: Dra
     if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
         return asked(scope, what, None, tail_delta, draw)[1]
     if isinstance(what, type) or what is None or isinstance(what, (str, bytes)):
-        raise ParameterError("what", kind_of(what), "a mechanism, like Count(epsilon=1), or parts, as `compose` takes")
+        raise ParameterError(
+            "what", kind_of(what), "a mechanism, like Count(epsilon=1, of='rows'), or parts, as `compose` takes"
+        )
     run = Elsewhere(
         attested=Attestation("nobody", "a quote", None),
         mechanism=MechanismNote(DECLARED, {}, ELSEWHERE),

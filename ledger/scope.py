@@ -69,8 +69,9 @@ class Scope(TakesDeclaredRuns):
 
     >>> book = dpl.Ledger.in_memory()
     >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
-    >>> receipt = scope.release(dpl.Count(epsilon="0.1"), ["a", "b", "c"])
-    >>> round(scope.spent(delta="1e-6").upper, 4), scope.afford(dpl.Count(epsilon="0.1"), most=20).one_by_one
+    >>> count = dpl.Count(epsilon="0.1", of="rows")
+    >>> receipt = scope.release(count, ["a", "b", "c"])
+    >>> round(scope.spent(delta="1e-6").upper, 4), scope.afford(count, most=20).one_by_one
     (0.1, 20)
     """
 
@@ -113,9 +114,11 @@ class Scope(TakesDeclaredRuns):
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
-    def spent(self, delta: Number) -> Bounds:
-        """What was spent so far, read at `delta`: see `ledger.accounts.readings`."""
-        return readings.spent(self._ledger.refresh().scope(self.name), delta)
+    def spent(self, delta: Number | None = None) -> Bounds:
+        """What was spent so far, read at `delta`: see `ledger.accounts.readings`. Default: the delta of the scope's own
+        budget. ParameterError where that is of another kind and has none."""
+        scope = self._ledger.refresh().scope(self.name)
+        return readings.spent(scope, readings.own_delta(scope) if delta is None else delta)
 
     def left(self) -> RoundsDown:
         """The most epsilon that a release may promise on its own (epsilon-DP, no delta) to be admitted now, to six
@@ -127,7 +130,7 @@ class Scope(TakesDeclaredRuns):
 
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
-        >>> receipt = scope.release(dpl.Count(epsilon="0.3"), [1, 2, 3])
+        >>> receipt = scope.release(dpl.Count(epsilon="0.3", of="rows"), [1, 2, 3])
         >>> scope.left(), scope.left() < 3, f"{scope.left() / 2.0:.3f}"
         (Decimal('2.7'), True, '1.350')
         """
@@ -154,7 +157,8 @@ class Scope(TakesDeclaredRuns):
 
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
-        >>> scope.quote(dpl.Count(epsilon=2)).admitted, scope.quote([dpl.PureDP("0.5"), dpl.LaplaceLaw("0.2")]).admitted
+        >>> count, plan = dpl.Count(epsilon=2, of="rows"), [dpl.PureDP("0.5"), dpl.LaplaceLaw("0.2")]
+        >>> scope.quote(count).admitted, scope.quote(plan).admitted
         (False, True)
         """
         request = requests.quoted(self._scope, what, tail_delta, self._ledger.draw)
@@ -313,7 +317,7 @@ class Scope(TakesDeclaredRuns):
 
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-        >>> result = dpl.audit_mechanism(dpl.Count(epsilon="0.5"), [1], [1, 2], trials=2000, seed=1)
+        >>> result = dpl.audit_mechanism(dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], trials=2000, seed=1)
         >>> scope.record(result).body.verdict
         'not_refuted'
         """

@@ -29,9 +29,14 @@ class Row:
 
 
 def rows() -> Mapping[str, Row]:
-    found = re.findall(r"^\|[^|]*\| `(\w+)`[^|]*\| (\w+) \| (\w+) \| ([^|]+) \|$", PAGE, re.MULTILINE)
-    assert len({name for name, *_ in found}) == len(found), "each once"
-    return {name: Row(by, several, tuple(re.findall(r"`(\w+)`", claim))) for name, by, several, claim in found}
+    form = r"^\|[^|]*\| `(\w+)(\([^`]*\))?`[^|]*\| (\w+) \| (\w+) \| ([^|]+) \|$"
+    found = re.findall(form, PAGE, re.MULTILINE)
+    assert len({(name, how) for name, how, *_ in found}) == len(found), "each once"
+    told: dict[str, Row] = {}
+    for name, _, by, several, claim in found:
+        row = Row(by, several, tuple(re.findall(r"`(\w+)`", claim)))
+        assert told.setdefault(name, row) == row, f"all rows of {name} say the same of it"
+    return told
 
 
 ROWS = rows()

@@ -25,7 +25,7 @@ def book() -> Iterator[dpl.Ledger]:
 @pytest.fixture(scope="module")
 def receipt(book: dpl.Ledger) -> dpl.Receipt[int]:
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1), keep="digest")
-    return scope.release(dpl.Count(epsilon="0.25"), [0] * 4321)
+    return scope.release(dpl.Count(epsilon="0.25", of="rows"), [0] * 4321)
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,7 @@ def shown(book: dpl.Ledger, receipt: dpl.Receipt[int]) -> dict[str, object]:
         "Ledger": book,
         "Scope": book.scope("patients"),
         "Receipt": receipt,
+        "Entry": receipt.entry,
         "ScopeAccount": book.scope("patients").account(),
         "Verified": book.verify(),
         "Profile": dpl.compose([(noise, n) for n in range(1, 9)]),
@@ -43,7 +44,7 @@ def shown(book: dpl.Ledger, receipt: dpl.Receipt[int]) -> dict[str, object]:
     }
 
 
-KINDS = ("Ledger", "Scope", "Receipt", "ScopeAccount", "Verified", "Profile", "AuditResult", "Report")
+KINDS = ("Ledger", "Scope", "Receipt", "Entry", "ScopeAccount", "Verified", "Profile", "AuditResult", "Report")
 
 
 @pytest.mark.parametrize("kind", KINDS)

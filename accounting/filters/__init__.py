@@ -43,6 +43,7 @@ from __future__ import annotations
 from dpledger.accounting.filters.admission import (
     admits,
     asked,
+    deciding,
     delta_for_claims,
     fits,
     fullest,
@@ -108,6 +109,7 @@ __all__ = [
     "budget_guarantee",
     "charge",
     "currencies",
+    "deciding",
     "delta_for_claims",
     "fits",
     "fullest",

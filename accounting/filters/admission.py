@@ -29,7 +29,7 @@ from dpledger.accounting.filters.mixture import best_alone, mixture_epsilon, sha
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract, text
 from dpledger.errors import ParameterError
 
-__all__ = ["admits", "asked", "delta_for_claims", "fits", "fullest", "leading", "left", "reading", "spent"]
+__all__ = ["admits", "asked", "deciding", "delta_for_claims", "fits", "fullest", "leading", "left", "reading", "spent"]
 
 
 def admits(filter_: Filter, sums: Sums) -> bool:
@@ -55,9 +55,20 @@ def fits(filter_: Filter, sums: Sums, more: Mapping[str, Decimal]) -> bool:
 
 
 def _within(filter_: Filter, accounts: Mapping[str, tuple[Decimal, Decimal]]) -> bool:
-    """Whether every account is within its limit. The sum of pure prices binds no mixture, which counts it too."""
-    told_only = "pure" if isinstance(filter_, EitherFilter) else None
-    return all(total <= limit for account, (total, limit) in accounts.items() if account != told_only)
+    """Whether every account that decides is within its limit."""
+    told = _told_only(filter_)
+    return all(total <= limit for account, (total, limit) in accounts.items() if account != told)
+
+
+def deciding(filter_: Filter) -> tuple[str, ...]:
+    """The accounts that must all stay within their limits, and no other. The sum of pure prices binds no mixture, which
+    counts it too: `mixed` is never above `pure`."""
+    told = _told_only(filter_)
+    return tuple(account for account in _accounts(filter_, opening(filter_)) if account != told)
+
+
+def _told_only(filter_: Filter) -> str | None:
+    return "pure" if isinstance(filter_, EitherFilter) else None
 
 
 def _total(sums: Sums, name: str) -> Decimal:

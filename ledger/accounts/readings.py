@@ -15,15 +15,16 @@ from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.ex_post import odometer as odometers
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
+from dpledger.accounting.guarantees import ApproxDP, PureDP, words_of
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.accounting.profile import Bounds, compose
-from dpledger.decimals import Number, float_up, read, text
+from dpledger.decimals import ZERO, Number, float_up, read, text
 from dpledger.errors import CannotCertify, Contradiction, EngineError, InputError, ParameterError
 from dpledger.ledger.rules.standing import ScopeState
 from dpledger.relations import Relation
 
-__all__ = ["least", "odometer", "spent"]
+__all__ = ["least", "odometer", "own_delta", "spent"]
 
 REMEMBERED = 1024  # answers of the engine; a scope asks for at most `ran.MOST` at one delta
 
@@ -48,6 +49,16 @@ def spent(scope: ScopeState, delta: Number) -> Bounds:
             f"{lower:.6g} at the least, and all releases {upper:.6g} at most by what was charged"
         )
     return Bounds(lower=lower, upper=upper)
+
+
+def own_delta(scope: ScopeState) -> Decimal:
+    """The delta of the scope's own budget, 0 of one in epsilon alone. ParameterError for any other budget."""
+    budget = filters.budget_guarantee(scope.filter)
+    if isinstance(budget, ApproxDP):
+        return budget.delta
+    if not isinstance(budget, PureDP):
+        raise ParameterError("delta", "nothing", f"a delta, like 1e-6: {words_of(budget)}, the budget, is read at any")
+    return ZERO
 
 
 def least(parts: Composition, relation: Relation, delta: Decimal) -> float:

@@ -42,6 +42,10 @@ class Entry:
     body: Body
     time: Time | None = given(default=None)
 
+    def __repr__(self) -> str:
+        """Which one it is; `plain(entry)` and `dpledger show` say all of it."""
+        return f"<Entry {self.index} in {self.ledger}: {self.body.kind}>"
+
 
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 

@@ -315,7 +315,11 @@ def _exclusive(scope: str) -> str:
 
 def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) -> Decision:
     if not any(earlier.request == digest for digest in _digests(state, scope, request)):
-        raise KeyReused(f"key {request.key!r} was used in scope {request.scope!r} for another request: use a new key")
+        where = "still open" if earlier.ended is None else f"entry {earlier.ended} ended it"
+        raise KeyReused(
+            f"key {request.key!r} was used in scope {request.scope!r} for another request ({where}; "
+            "`scope.releases()` shows which): use a new key"
+        )
     match earlier.status:
         case "committed":
             assert earlier.ended is not None, "a store records by which entry a charge ended"

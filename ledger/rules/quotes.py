@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting import filters
+from dpledger.accounting import certified, filters
 from dpledger.accounting.asking import ways as asking
 from dpledger.accounting.asking.calibration import most_that
 from dpledger.accounting.asking.ways import Level, Levels
@@ -20,9 +20,10 @@ from dpledger.decimals import ZERO, multiply, read, text
 from dpledger.ledger.rules.gate import Admitted, Decision, Request, levels_of, require_open
 from dpledger.ledger.rules.standing import ScopeState, State
 
-__all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "left", "quoted"]
+__all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "another_way", "left", "quoted"]
 
 
+TOLD_ONLY = " (for comparison: mixed counts it and decides)"
 WORTH = Fraction(98, 100)
 PLACE = Decimal("1e-6")
 MOST_PLACES = 10**15  # an epsilon of 10^9
@@ -47,15 +48,20 @@ class Affordable:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountQuote:
     """One account of one scope: what it holds before and after the request, what would then be left, and what is
-    left now; decimal texts, `inf` where a charge has no price."""
+    left now; decimal texts, `inf` where a charge has no price. `decides`: whether what is admitted stays within it;
+    else it is told beside an account that counts it too."""
 
     before: str
     after: str
     left: str
     left_now: str
+    decides: bool = True
 
     def words(self, *, admitted: bool) -> str:
         """What a request that is admitted leaves of it, or what there is for one that is not."""
+        return f"{self._amounts(admitted)}{'' if self.decides else TOLD_ONLY}"
+
+    def _amounts(self, admitted: bool) -> str:
         if Decimal(self.before).is_infinite():
             return "holds a charge that has no price in it"
         if Decimal(self.after).is_infinite():
@@ -132,6 +138,17 @@ def quoted(state: State, scope: ScopeState, request: Request, decision: Decision
     )
 
 
+def another_way(state: State, request: Request) -> Decimal | None:
+    """The tail_delta with which a plan that is refused is admitted in this state, if there is one. Looked for where the
+    scope prices such a plan by its profile unless it is told otherwise: there it is known what that costs."""
+    scope = state.scopes[request.scope]
+    if not certified.wants_profile(request.parts, scope.relation):
+        return None
+    levels = levels_of(state, scope)
+    asked = asking.chosen_tail_delta(levels, request.parts) if request.tail_delta is None else request.tail_delta
+    return _cheapest(levels, request.parts, asked)
+
+
 def _cheapest(levels: Levels, parts: Composition, asked: Decimal) -> Decimal | None:
     """The other way that is admitted and uses least; of two alike the one that takes less of delta."""
     others = (way for way in asking.ways(levels, parts) if way != asked and asking.admits(levels, parts, way))
@@ -151,9 +168,14 @@ def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta:
     for name, before, then in zip(names, levels, charged, strict=True):
         held, now = (filters.spent(at.filter, at.sums) for at in (before, then))
         left_now, left = (filters.left(at.filter, at.sums) for at in (before, then))
+        deciding = filters.deciding(before.filter)
         accounts[name] = {
             account: AccountQuote(
-                before=held[account], after=now[account], left=left[account], left_now=left_now[account]
+                before=held[account],
+                after=now[account],
+                left=left[account],
+                left_now=left_now[account],
+                decides=account in deciding,
             )
             for account in held
         }

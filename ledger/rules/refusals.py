@@ -8,11 +8,13 @@ from fractions import Fraction
 
 from dpledger.accounting import filters
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.decimals import INFINITY, ZERO, add, round_up, text
+from dpledger.decimals import INFINITY, ZERO, add, round_down, round_up, text
+from dpledger.errors import BudgetRefused
 from dpledger.ledger.rules.standing import ScopeState
 
-__all__ = ["words"]
+__all__ = ["with_a_way", "words"]
 
+TOLD_DIGITS = 9  # of an account: a price that is told from a scale of noise is exact to twelve
 FEW_DIGITS = 3  # of a number that people are told
 
 
@@ -20,21 +22,46 @@ def words(scope: ScopeState, mechanism: str, wanted: Mapping[str, str], *, elsew
     """What is said where `scope` does not admit what asks `wanted` of its accounts. `elsewhere`: of a run that may
     happen all the same."""
     spent, left = (told(scope.filter, scope.sums) for told in (filters.spent, filters.left))
+    decides = filters.deciding(scope.filter)
     accounts = "; ".join(
         f"{name}: holds a charge that has no price in it"
         if spent[name] == "inf"
-        else f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}"
+        else f"{name}: asked {_up(wanted[name])}, spent {_up(spent[name])}, left {_down(left[name])}"
         for name in wanted
     )
+    told = "".join(f" ({name} is no limit)" for name in wanted if name not in decides)
     unpriced = [name for name in wanted if wanted[name] == "inf"]
     never = (
         f"; no theorem prices it in {' and '.join(unpriced)}: another kind of budget may have one" if unpriced else ""
     )
     uncovered = "; if it runs elsewhere all the same, no promise of this scope covers it" if elsewhere else ""
     return (
-        f"scope {scope.scope!r} refuses {mechanism}, and nothing was spent. By account: {accounts}. Ask for less, or "
-        f"open a new scope (of the same people, both add up){never}"
+        f"scope {scope.scope!r} refuses {mechanism}, and nothing was spent. By account: {accounts}{told}. Ask for "
+        f"less, or open a new scope (of the same people, both add up){never}"
         f"{_where_delta_fits(scope, wanted)}{uncovered}"
+    )
+
+
+def _up(number: str) -> str:
+    """A number as people are told it, no smaller than it is."""
+    return number if number == "inf" else text(round_up(Decimal(number), digits=TOLD_DIGITS))
+
+
+def _down(number: str) -> str:
+    return text(round_down(Decimal(number), digits=TOLD_DIGITS))
+
+
+def with_a_way(refused: BudgetRefused, tail_delta: Decimal | None) -> BudgetRefused:
+    """The refusal, with the tail_delta that the same request is admitted with, if there is one."""
+    if tail_delta is None:
+        return refused
+    return BudgetRefused(
+        f"{refused}; the same request fits now with tail_delta={text(tail_delta)}",
+        scope=refused.scope,
+        asked=refused.asked,
+        spent=refused.spent,
+        left=refused.left,
+        tail_delta=tail_delta,
     )
 
 

@@ -5,7 +5,8 @@ unit may contribute up to `unit.max_contributions` rows (one, while no unit is f
 multiplied by that.
 
 >>> from dpledger.mechanisms.entropy import seeded
->>> Count(epsilon=1).release(["a", "b", "c"], entropy=seeded(1)).parts == Count(epsilon=1).parts()
+>>> count = Count(epsilon=1, of="rows")
+>>> count.release(["a", "b", "c"], entropy=seeded(1)).parts == count.parts()
 True
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +42,7 @@ from dpledger.mechanisms.numeric.rows import (
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OptionalSignedNumbers, Positive
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, given, plain, record, tag
+from dpledger.schema import Plain, given, plain, record, said, tag
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,20 +55,22 @@ class Count(OneShot):
     """How many rows there are, or how many of them are true. Discrete Laplace noise.
 
     `of`: "rows" counts every row, whatever it holds; "true" counts the rows that are True (among numbers 1, among text
-    "True") and needs one entry a row. Which of the two is public: what the rows hold never decides. `counted` says in
-    words what a counted row is. One unit moves the count by at most its rows, under every relation. The value is a
-    whole number, and may be negative.
+    "True") and needs one entry a row. Which of the two is public, and has no default: what the rows hold never decides.
+    `counted` says in words what a counted row is. One unit moves the count by at most its rows, under every relation.
+    The value is a whole number, and may be negative.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> count = dpl.Count(epsilon="0.1")
+    >>> count = dpl.Count(epsilon="0.1", of="rows")
     >>> count.release(["a", "b", "c"] * 100, entropy=seeded(1)).value
     275
     >>> count.interval("0.95")
     30
+    >>> dpl.Count(epsilon="0.1", of="true").release([True, False] * 150, entropy=seeded(1)).value
+    125
     """
 
     epsilon: Positive
-    of: Literal["rows", "true"] = given(default="rows")
+    of: Annotated[Literal["rows", "true"], said("'rows' (every row, whatever it holds) or 'true' (rows that are true)")]
     counted: ShortText = given(default="rows")
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)

@@ -137,6 +137,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.queries.thresholds import (
         PrivateSQThresholdLearner as PrivateSQThresholdLearner,
     )
+    from dpledger.mechanisms.learning.reachable import (
+        reachable_error as reachable_error,
+    )
     from dpledger.mechanisms.learning.recommended import (
         plan as plan,
         recommend as recommend,
@@ -472,6 +475,7 @@ _HOME = {
         "PrivateParityLearner",
         "RepeatedParity",
     ),
+    "dpledger.mechanisms.learning.reachable": ("reachable_error",),
     "dpledger.mechanisms.learning.recommended": (
         "plan",
         "recommend",

@@ -146,24 +146,33 @@ class PolicyError(DpledgerError):
 class BudgetRefused(PolicyError):
     """The filter of a scope does not admit the request; nothing was spent.
 
-    `asked`, `spent`, `left` are the filter's coordinates by name, as decimal strings.
+    `asked`, `spent`, `left` are the filter's accounts by name, as decimal strings. `tail_delta`: one with which the
+    same request, a plan, is admitted as things stand; None where there is none.
 
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
     >>> try:
-    ...     scope.release(dpl.Count(epsilon=2), [1, 2, 3])
+    ...     scope.release(dpl.Count(epsilon=2, of="rows"), [1, 2, 3])
     ... except dpl.BudgetRefused as refused:
     ...     print(refused.asked["pure"], refused.left["pure"])
     2 1
     """
 
     def __init__(
-        self, message: str, *, scope: str, asked: dict[str, str], spent: dict[str, str], left: dict[str, str]
+        self,
+        message: str,
+        *,
+        scope: str,
+        asked: dict[str, str],
+        spent: dict[str, str],
+        left: dict[str, str],
+        tail_delta: Decimal | None = None,
     ) -> None:
         super().__init__(message)
         self.scope = scope
         self.asked = asked
         self.spent = spent
         self.left = left
+        self.tail_delta = tail_delta
 
 
 class Halted(PolicyError):

@@ -43,6 +43,7 @@ __all__ = [
     "one_text",
     "plain",
     "record",
+    "said",
     "tag",
     "validated",
     "words",
@@ -65,6 +66,11 @@ def tag(*, default: str, kw_only: Literal[True] = True) -> Any:
 def given(*, default: object) -> Any:
     """The default of a field (validated like any value that is given)."""
     return Field(default=default, validate_default=True)
+
+
+def said(choices: str) -> Any:
+    """What an annotated field expects, in words: told where it is left out, or is none of its choices."""
+    return Field(description=choices)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, tag, given))
@@ -100,7 +106,7 @@ def _speak_of_parameters(cls: Any) -> None:
         try:
             construct(self, *plain_args, *args[len(names) :], **plain_kwargs)
         except pydantic.ValidationError as error:
-            raise _as_parameter_error(cls.__name__, error, given, names) from None
+            raise _as_parameter_error(cls.__name__, error, given, cls.__pydantic_fields__) from None
 
     cls.__init__ = initialise
 
@@ -147,18 +153,20 @@ def validated(adapter: TypeAdapter[T], value: object, what: str) -> T:
 
 
 def _as_parameter_error(
-    what: str, error: pydantic.ValidationError, root: object, names: tuple[str, ...] = ()
+    what: str, error: pydantic.ValidationError, root: object, fields: Mapping[str, Any] = MappingProxyType({})
 ) -> ParameterError:
+    """`fields`: those of the record that is made, in order; none, where what does not fit was not made by a call."""
     found = error.errors(include_url=False)
     unknown = next((one for one in found if _is_unknown_word(one)), None)  # what is beside it cannot be judged
     first = unknown or next((one for one in found if one["type"] in _UNKNOWN), found[0])  # nor what may be misspelt
     loc = first["loc"]
-    if names and loc and isinstance(loc[0], int) and loc[0] < len(names):
-        loc = (names[loc[0]], *loc[1:])  # an argument given by position
+    if fields and loc and isinstance(loc[0], int) and loc[0] < len(fields):
+        loc = (list(fields)[loc[0]], *loc[1:])  # an argument given by position
+    described = fields[str(loc[0])].description if len(loc) == 1 and loc[0] in fields else None
     steps = _steps(root, loc)
     field = ".".join([what, *steps])
     if first["type"] in {"missing", "missing_argument"}:
-        return ParameterError(field, "nothing", "a value")
+        return ParameterError(field, "nothing", described or "a value")
     if first["type"] == "union_tag_invalid":
         known = first["ctx"]["expected_tags"]
         told = UnknownWord if _is_unknown_word(first) else ParameterError
@@ -167,7 +175,7 @@ def _as_parameter_error(
     if isinstance(cause, ParameterError):
         own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
         return type(cause)(own, cause.value, cause.expected)
-    expected = str(cause) if cause is not None else _expected(first)
+    expected = str(cause) if cause is not None else described or _expected(first)
     told = UnknownWord if _is_unknown_word(first) else ParameterError
     return told(field, _shown_at(root, loc, first["input"]), expected)
 

@@ -118,7 +118,7 @@ def test_a_report_asks_for_curves_not_for_points(monkeypatch: pytest.MonkeyPatch
     book = dpl.Ledger.in_memory()
     scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
     scope.release(dpl.Laplace(sensitivity=1, epsilon="0.1"), 1)
-    scope.release(dpl.Count(epsilon="0.1"), [1])
+    scope.release(dpl.Count(epsilon="0.1", of="rows"), [1])
     dpl.report(book)
     assert 0 < len(calls) <= 60
 

@@ -410,3 +410,35 @@ def test_a_gaussian_budget_has_a_square_that_can_be_written_down() -> None:
         filters.opened_by(GDP("1e9"))
     widest = filters.opened_by(GDP("999999999.9"))
     assert filters.left(widest, filters.opening(widest)) == {"mu_squared": "999999999800000000.01"}
+
+
+# ---- which accounts decide ------------------------------------------------------------------------------------------
+
+
+@every_filter
+def test_every_account_decides_but_the_pure_one_beside_a_mixture(filter_: Filter) -> None:
+    told = filters.spent(filter_, filters.opening(filter_))
+    assert filters.deciding(filter_) == tuple(name for name in told if filter_ is not EITHER or name != "pure")
+
+
+@given(st.lists(requests, max_size=12))
+def test_of_a_mixture_mixed_and_delta_decide_and_mixed_is_never_above_pure(asked: list[Composition]) -> None:
+    """As every page and every refusal says, at every prefix: also where `pure` has nothing left."""
+    sums = filters.opening(EITHER)
+    for tree in asked:
+        sums = filters.with_charge(EITHER, sums, filters.charge(EITHER, price(EITHER, tree)))
+        held = {name: Decimal(total) for name, total in filters.spent(EITHER, sums).items()}
+        assert held["mixed"] <= held["pure"]
+        fits = held["mixed"] <= EITHER.epsilon and held["delta"] <= EITHER.delta_sum
+        assert filters.admits(EITHER, sums) == fits
+
+
+def test_nothing_left_of_pure_refuses_nothing() -> None:
+    sums = filters.opening(EITHER)
+    small = filters.charge(EITHER, price(EITHER, LaplaceLaw("0.05")))
+    for _ in range(60):
+        sums = filters.with_charge(EITHER, sums, small)
+    left = filters.left(EITHER, sums)
+    assert left["pure"] == "0"
+    assert Decimal(left["mixed"]) > Decimal("0.9")
+    assert filters.admits(EITHER, filters.with_charge(EITHER, sums, small))

@@ -513,6 +513,16 @@ def test_a_target_that_is_none_is_told_what_one_is(run: Run, target: str, told: 
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_no_module_that_was_imported_is_proposed(run: Run, tmp_path: Path) -> None:
+    text = "import math as ma, dpledger as dpl\n\nmab = 3\nmac = dpl.Count(1, of='rows')\n\ndef mad(data, rng): ...\n"
+    (tmp_path / "my_names.py").write_text(text)
+    told = run("audit", "my_names:ma_", *PAIR).stderr
+    assert "my_names:mac" in told
+    assert "my_names:mad" in told
+    assert "my_names:mab" not in told
+    assert "my_names:ma," not in told.replace("got my_names:ma_", "")
+
+
 def test_a_function_without_a_claim_is_asked_for_one(run: Run, tmp_path: Path) -> None:
     (tmp_path / "my_unclaimed.py").write_text(NOISY)
     done = run("audit", "my_unclaimed:release", "--left", "0", "--right", "1")
@@ -544,6 +554,44 @@ def test_a_function_that_cannot_be_called_is_bad_input(run: Run, tmp_path: Path)
     assert done.exit_code == 2
     assert "TypeError" in done.stderr
     assert "f(data, rng)" in done.stderr
+
+
+ROWS = "import dpledger as dpl\n\ncount = dpl.Count(1, of='rows')\nwards = dpl.Histogram(1, categories=('a', 'b'))\n"
+RUNS = ("--trials", "2000", "--seed", "3")
+
+
+def test_rows_that_are_no_neighbours_refute_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_rows.py").write_text(ROWS)
+    far = run("audit", "my_rows:count", "--left", "[1, 1]", "--right", "[1, 1, 1, 1, 1]", *RUNS)
+    assert (far.exit_code, "no neighbours under add_remove" in far.stderr) == (2, True)
+    assert run("audit", "my_rows:count", "--left", "[1, 1]", "--right", "[1, 1, 1]", *RUNS).exit_code == 0
+
+
+def test_a_relation_is_named_where_no_scope_brings_one(run: Run, tmp_path: Path, ledger: Path) -> None:
+    (tmp_path / "my_wards.py").write_text(ROWS)
+    words = ("audit", "my_wards:wards", "--left", '["a"]', "--right", '["b"]', *RUNS)
+    assert run(*words).exit_code == 2
+    assert run(*words, "--relation", "replace_one").exit_code == 0
+    assert run(*words, "--relation", "neighbours").exit_code == 2
+    beside = run(*words, "--relation", "replace_one", "--ledger", str(ledger), "--scope", "patients")
+    assert (beside.exit_code, "none beside --scope" in beside.stderr) == (2, True)
+
+
+def test_what_a_function_raises_is_shown_to_whoever_audits_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_raising_release.py").write_text("def release(data, rng):\n    raise ValueError(f'boom {data}')\n")
+    done = run("audit", "my_raising_release:release", *PAIR, "--left", "7", "--right", "7")
+    assert done.exit_code == 2
+    assert "ValueError from all of the first 128 runs" in done.stderr.splitlines()[0]
+    assert done.stderr.splitlines()[1] == "cause: ValueError: boom 7 (line 2 of my_raising_release.py)"
+    told = run("audit", "my_raising_release:release", *PAIR, "--left", "7", "--right", "7", "--json")
+    assert json.loads(told.stdout)["error"]["notes"] == [done.stderr.splitlines()[1]]
+
+
+def test_of_what_was_raised_the_record_knows_no_words(run: Run, tmp_path: Path, ledger: Path) -> None:
+    (tmp_path / "my_recorded_release.py").write_text("def release(data, rng):\n    raise ValueError('boom')\n")
+    before = ledger.read_bytes()
+    assert run("audit", "my_recorded_release:release", *PAIR, "--ledger", str(ledger)).exit_code == 2
+    assert (audits(ledger), b"boom" in ledger.read_bytes(), b"boom" in before) == ([], False, False)
 
 
 @pytest.mark.parametrize("value", ["None", "7", "'done'", "[0.0, 1.0]", "float('nan')"])

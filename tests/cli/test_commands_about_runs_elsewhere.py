@@ -24,7 +24,7 @@ def ledger(tmp_path: Path) -> Path:
     path = tmp_path / "clinic.ledger"
     with dpl.Ledger.create(path) as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-        scope.release(dpl.Count("0.25", counted="patients"), [1, 1])
+        scope.release(dpl.Count("0.25", of="rows", counted="patients"), [1, 1])
         scope.charge(dpl.PureDP("0.25"), key="2025", **WORD)
         scope.charge(dpl.PureDP("0.125"), by="A second\nword", reason="another study")
         with scope.charging(dpl.PureDP("0.125"), by="Nobody", reason="it never ran") as run:

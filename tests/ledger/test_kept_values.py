@@ -97,7 +97,7 @@ def test_what_was_kept_is_answered_after_the_ledger_was_opened_again(scope: Scop
 @pytest.mark.parametrize(
     "mechanism",
     [
-        dpl.Count(epsilon="0.1"),
+        dpl.Count(epsilon="0.1", of="rows"),
         dpl.ClippedMean(epsilon="0.1", lower=0, upper=90),
         dpl.Histogram(epsilon="0.1", edges=(0, 40, 90)),
         dpl.Laplace(sensitivity=1, epsilon="0.1", dimension=2),
@@ -261,7 +261,7 @@ def test_a_statistic_says_its_value_in_numbers_and_makes_it_again_of_them(mechan
     first = scope.release(mechanism, data, key="k")
     again = scope.release(mechanism, [], key="k")
     assert (again.replayed, again.value, type(again.value)) == (True, first.value, type(first.value))
-    for other in (replace(mechanism, epsilon="0.5"), dpl.Count(epsilon=mechanism.epsilon)):
+    for other in (replace(mechanism, epsilon="0.5"), dpl.Count(epsilon=mechanism.epsilon, of="rows")):
         with pytest.raises(KeyReused):
             scope.release(other, data, key="k")
 
@@ -314,7 +314,7 @@ def test_outputs_stand_in_the_store_and_its_backup_and_in_nothing_that_is_handed
     with Ledger.create(tmp_path / "ward.ledger") as book:
         scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(99))
         receipts = [scope.release(laplace(), f"canary {CANARY}", key="text") for _ in range(2)]
-        receipts += [scope.release(dpl.Count(epsilon=40), range(CANARY), key="count") for _ in range(2)]
+        receipts += [scope.release(dpl.Count(epsilon=40, of="rows"), range(CANARY), key="count") for _ in range(2)]
         assert [receipt.replayed for receipt in receipts] == [False, True] * 2
         told["receipts"] = " ".join(repr(one) + one._repr_html_() for one in receipts)
         told["tables"] = book.entries().to_frame().to_string() + scope.releases().to_frame().to_string()

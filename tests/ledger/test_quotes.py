@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -162,9 +163,89 @@ class TestQuote:
         assert "tail_delta=" in str(quote)
         ran(scope, run, quote.cheaper.tail_delta)
 
+    def test_which_accounts_decide_is_said(self) -> None:
+        mixed, basic = opened(dpl.ApproxDP(3, "1e-6")), opened(filters.BasicFilter(3, "1e-6"))
+        told = str(mixed.quote([(dpl.LaplaceLaw("0.05"), 60)])).splitlines()
+        assert told[1] == "  pure: 0 before, 3 after, 0 left (for comparison: mixed counts it and decides)"
+        assert [line.split(":")[0] for line in told[2:4]] == ["  mixed", "  delta"]
+        assert not any("comparison" in line for line in told[2:])
+        assert "comparison" not in str(basic.quote(dpl.LaplaceLaw("0.05")))
+
     def test_where_nothing_is_cheaper_nothing_is_said(self) -> None:
         quote = opened(dpl.ApproxDP(1, "1e-6")).quote(dpl.Laplace(sensitivity=1, epsilon="0.5"))
         assert quote.cheaper is None
+
+
+class TestRefusals:
+    """What does not fit as it was asked, and would fit in another way."""
+
+    RUN = dpl.DPSGD(rate="0.01", steps=1800, noise_multiplier=1, clip_norm=1, dimension=3, expected_batch_size=1)
+
+    def test_a_plan_is_told_with_which_tail_delta_it_fits(self) -> None:
+        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        with pytest.raises(dpl.BudgetRefused) as raised:
+            ran(scope, self.RUN)
+        quote = scope.quote(self.RUN)
+        assert quote.cheaper is not None
+        assert raised.value.tail_delta == quote.cheaper.tail_delta
+        assert str(raised.value).endswith(f"the same request fits now with tail_delta={quote.cheaper.tail_delta:f}")
+        ran(scope, self.RUN, raised.value.tail_delta)
+
+    @pytest.mark.parametrize("asked", ["0", "1e-9"])
+    def test_one_that_was_asked_in_a_way_of_its_own_too(self, asked: str) -> None:
+        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        with pytest.raises(dpl.BudgetRefused) as raised:
+            ran(scope, self.RUN, asked)
+        ran(scope, self.RUN, raised.value.tail_delta)
+
+    @pytest.mark.parametrize(
+        ("budget", "what"),
+        [
+            (dpl.ApproxDP(1, "1e-6"), dpl.Laplace(sensitivity=1, epsilon=2)),
+            (dpl.ApproxDP("0.1", "1e-6"), RUN),
+            (dpl.ZCDP("0.0001"), dpl.Gaussian(sensitivity=1, sigma=5)),
+        ],
+        ids=["one release", "in no way", "no delta"],
+    )
+    def test_where_no_way_fits_none_is_told(self, budget: Any, what: Any) -> None:
+        scope = opened(budget)
+        with pytest.raises(dpl.BudgetRefused) as raised:
+            ran(scope, what) if isinstance(what, dpl.DPSGD) else scope.release(what, 0)
+        assert raised.value.tail_delta is None
+        assert "tail_delta" not in str(raised.value)
+
+    def test_the_record_is_of_the_request_alone(self) -> None:
+        """The way that fits now is said to whoever asked; the entry says what was asked, and is written once."""
+        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        for _ in range(2):
+            with pytest.raises(dpl.BudgetRefused):
+                scope.charge((dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 1800), by="A. Smith", reason="a run")
+        bodies = [entry.body for entry in scope._ledger.entries()]
+        assert [body.kind for body in bodies].count("refused") >= 1
+        assert not any("fits now" in repr(body) for body in bodies)
+
+    def test_its_numbers_are_told_in_nine_digits_and_never_to_its_favour(self) -> None:
+        """The price of noise on a grid is that of its scale, which is rounded: 8.99999999993 is nobody's epsilon."""
+        scope = opened(dpl.PureDP("1.00000000001"))
+        with pytest.raises(dpl.BudgetRefused, match=r"asked 9, spent 0, left 1\.") as raised:
+            scope.release(dpl.Count(epsilon=9, of="rows"), [1])
+        assert raised.value.asked["pure"] == "8.99999999993"
+        with pytest.raises(dpl.BudgetRefused, match=r"asked 1\.00000001, spent 0, left 1\."):
+            scope.charge(dpl.PureDP("1.00000000002"), by="A. Smith", reason="a count")
+
+    def test_a_refusal_says_which_accounts_decide(self) -> None:
+        with pytest.raises(dpl.BudgetRefused, match=r"left 0\.0000005 \(pure is no limit\)"):
+            opened(dpl.ApproxDP(1, "1e-6")).release(dpl.Laplace(sensitivity=1, epsilon=2), 0)
+        with pytest.raises(dpl.BudgetRefused) as raised:
+            opened(dpl.PureDP(1)).release(dpl.Laplace(sensitivity=1, epsilon=2), 0)
+        assert "no limit" not in str(raised.value)
+
+    def test_it_travels(self) -> None:
+        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        with pytest.raises(dpl.BudgetRefused) as raised:
+            ran(scope, self.RUN)
+        copied = pickle.loads(pickle.dumps(raised.value))
+        assert (copied.tail_delta, str(copied)) == (raised.value.tail_delta, str(raised.value))
 
 
 class TestPlans:

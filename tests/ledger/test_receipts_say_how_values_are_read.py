@@ -18,7 +18,7 @@ HELD: list[tuple[Any, Any, Any, str]] = [
     (dpl.Gaussian(sensitivity=1, sigma=4), 3.0, math.inf, "infinity too, counts as 9007199254740992 with its sign"),
     (dpl.Geometric(sensitivity=1, epsilon=1), 3, NAN, "NaN, and what is no number, counts as 0"),
     (dpl.ClippedMean(1, 0, 10), [1, 2], [1, NAN], "counts as 5"),
-    (dpl.Count(1), [1, 2], [1, None], "every row counts"),
+    (dpl.Count(1, of="rows"), [1, 2], [1, None], "every row counts"),
     (dpl.Count(1, of="true"), [True, 2], [True, None], "is not counted"),
     (dpl.Histogram(1, edges=(0, 1)), [0.5], [NAN], "is ignored"),
     (dpl.Histogram(1, categories=("a",), others="counted"), ["a"], [None], 'counts as "other"'),

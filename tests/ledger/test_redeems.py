@@ -14,6 +14,7 @@ from dpledger.accounting.guarantees import ApproxDP
 from dpledger.errors import PolicyError, VerificationError
 from dpledger.ledger.attempts import Attempt
 from dpledger.ledger.entries.bodies import Committed, Progress, Reserved, Started
+from dpledger.ledger.entries.entry import format_entry
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules.redeems import Redeem
 from dpledger.ledger.scope import Scope
@@ -99,7 +100,7 @@ def test_the_bits_are_drawn_for_each_attempt_and_are_in_no_entry() -> None:
     scope = book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(3, "0.000001"))
     scope.release(laplace(), 1)
     scope.reserve(laplace()).release(1)
-    told = "".join(repr(entry) for entry in book.entries())
+    told = "".join(repr(format_entry(entry)) for entry in book.entries())
     secrets = [token for token in drawn if hashlib.sha256(token).hexdigest() in told]
     assert len(secrets) == len(set(secrets)) == 2
     assert not any(token.hex() in told for token in secrets)

@@ -52,6 +52,7 @@ from dpledger.errors import (
 )
 from dpledger.ledger.declared_runs import DeclaredRun
 from dpledger.ledger.entries.bodies import Body, Committed, Refused, Reserved
+from dpledger.ledger.entries.entry import format_entry
 from dpledger.ledger.entries.members import Attestation
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules import gate
@@ -563,7 +564,7 @@ def test_an_exception_gives_nothing_back_and_is_not_changed(
     assert caught.value is raised
     assert scope.account().sums["pure"] == (Decimal("0.5"), 0)
     assert kinds(scope) == ["reserved", "started", "committed"]
-    assert "out of memory" not in "".join(map(str, book_of(scope).entries()))
+    assert "out of memory" not in "".join(str(format_entry(entry)) for entry in book_of(scope).entries())
 
 
 @pytest.mark.parametrize(

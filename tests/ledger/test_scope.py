@@ -30,6 +30,7 @@ from dpledger.errors import (
     ScopeError,
 )
 from dpledger.ledger.entries.bodies import Audited, Committed, Heartbeat, Reserved
+from dpledger.ledger.entries.entry import format_entry
 from dpledger.ledger.entries.members import MechanismNote
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -220,7 +221,7 @@ def test_data_that_are_not_for_the_mechanism_are_refused_before_it_is_charged(sc
     [
         (Laplace(sensitivity=1, epsilon="0.1"), [1, 2]),
         (Laplace(sensitivity=1, epsilon="0.1"), None),
-        (Count(epsilon="0.1"), {"a": 1}),
+        (Count(epsilon="0.1", of="rows"), {"a": 1}),
         (ClippedMean(epsilon="0.1", lower=0, upper=1), np.zeros((3, 2))),
     ],
 )
@@ -252,8 +253,10 @@ def test_what_has_no_price_in_the_filter_is_refused(scope: Scope) -> None:
 def test_a_key_stands_for_one_request(scope: Scope) -> None:
     first = scope.release(laplace(), 5, key="k")
     assert scope.release(laplace(), 6, key="k") == first
-    with pytest.raises(KeyReused):
+    with pytest.raises(KeyReused, match=rf"another request \(entry {first.entry.index} ended it; `scope.releases"):
         scope.release(laplace("0.2"), 5, key="k")
+    with scope.reserve(laplace(), key="held"), pytest.raises(KeyReused, match="still open"):
+        scope.release(laplace("0.2"), 5, key="held")
     book = scope._ledger
     assert isinstance(book, Ledger)
     other = book.scope("t", budget=PureDP(1), **RULES)
@@ -323,7 +326,7 @@ def test_no_output_and_no_data_are_in_any_entry(book: Ledger, scope: Scope) -> N
     scope.release(laplace(), "the-output-4711", key="k")
     with pytest.raises(ContractViolation):
         scope.release(Once(run=raising(ValueError("the-data-4711"))), "the-data-4711")
-    told = "".join(str(entry) for entry in book.entries())
+    told = "".join(str(format_entry(entry)) for entry in book.entries())
     assert "release" in told
     assert "the-output" not in told
     assert "the-data" not in told

@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, Repeated, Sequence
-from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.decimals import multiply
-from dpledger.errors import ContractViolation, VerificationError
+from dpledger.errors import ContractViolation, ParameterError, VerificationError
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules import settling
@@ -195,3 +195,37 @@ def test_a_leaf_with_an_outcome_has_no_lower_bound_of_its_own(scope: Scope) -> N
     spent = scope.spent("0.000001")
     assert spent.lower == 0.0
     assert 0 < spent.upper <= 0.5
+
+
+# ---- at which delta -------------------------------------------------------------------------------------------------
+
+
+def spending(budget: Guarantee | filters.Filter) -> Scope:
+    scope = Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=budget)
+    scope.release(laplace("0.1"), 1)
+    return scope
+
+
+@pytest.mark.parametrize(
+    ("budget", "delta"),
+    [
+        (PureDP(1), "0"),
+        (ApproxDP(1, "0.000001"), "0.000001"),
+        (filters.BasicFilter(1, "0.00001"), "0.00001"),
+        (filters.advanced(1, "0.00001", "0.00001"), "0.00002"),
+    ],
+    ids=lambda value: getattr(value, "kind", value),
+)
+def test_what_is_spent_is_read_at_the_delta_of_the_budget_unless_another_is_said(
+    budget: Guarantee | filters.Filter, delta: str
+) -> None:
+    scope = spending(budget)
+    assert scope.spent() == scope.spent(delta)
+    assert 0 < scope.spent().upper < 1
+
+
+@pytest.mark.parametrize("budget", [ZCDP(1), GDP(1), RDP((2, 8), (1, 1))], ids=lambda budget: budget.kind)
+def test_a_budget_without_a_delta_asks_for_one(budget: Guarantee) -> None:
+    with pytest.raises(ParameterError, match=r"^delta: expected a delta, like 1e-6") as raised:
+        spending(budget).spent()
+    assert raised.value.field == "delta"

@@ -111,7 +111,7 @@ def test_a_reservation_is_released_or_given_back() -> None:
 def test_a_reservation_in_a_scope_that_was_closed_since_is_given_back() -> None:
     book = dpl.Ledger.in_memory()
     scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-    with scope.reserve(dpl.Count(epsilon="0.5")) as reserved:
+    with scope.reserve(dpl.Count(epsilon="0.5", of="rows")) as reserved:
         scope.end("the study is over")
         with pytest.raises(ScopeError, match="closed before this was started"):
             reserved.release([7])

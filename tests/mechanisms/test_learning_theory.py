@@ -225,7 +225,7 @@ def test_privacy_costs_nothing_at_the_end_and_binds_before() -> None:
     assert private_agnostic(1024, "0.2", "0.1", "0.05").binding == "sampling"
     tight = private_agnostic(1024, "0.01", "0.1", "0.05")
     assert tight.binding == "privacy"
-    assert dict(tight.inside) == {"lambda": Decimal("0.01")}
+    assert dict(tight.inside) == {"exponent of an error that is counted on": Decimal("0.01")}
     assert "privacy needs" in tight.words()
 
 

@@ -240,7 +240,7 @@ class TestCount(MechanismConformance):
     bad_parameters = (*refused("epsilon", *NO_POSITIVES, "1e-20"), *refused("counted", "", 3))
 
     def make(self, **changes: Any) -> Count:
-        return Count(**{"epsilon": "0.5", **changes})
+        return Count(**{"epsilon": "0.5", "of": "rows", **changes})
 
 
 class TestCountOfTrueRows(MechanismConformance):

@@ -22,7 +22,7 @@ from exact_tests import SIGNIFICANCE
 from tapes import declared, grid_of
 
 MECHANISMS = [
-    Count(epsilon="0.5"),
+    Count(epsilon="0.5", of="rows"),
     Count(epsilon="0.5", of="true"),
     ClippedMean(epsilon="0.5", lower=0, upper=100),
     ClippedMean(epsilon="0.5", lower="-0.1", upper="0.25", missing="0.2", grid="0.125"),
@@ -137,20 +137,29 @@ def test_many_runs_at_once_are_as_many_independent_releases(mechanism: Any) -> N
     ],
 )
 def test_a_count_is_of_every_row_or_of_those_that_are_true(data: object, every: int, true: int) -> None:
-    (of_rows,), (of_true,) = drawn(Count(epsilon=1), data), drawn(Count(epsilon=1, of="true"), data)
+    (of_rows,), (of_true,) = drawn(Count(epsilon=1, of="rows"), data), drawn(Count(epsilon=1, of="true"), data)
     assert (of_rows.value, of_true.value) == (every, true)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"of": None}, {"of": "ill"}])
+def test_what_a_count_counts_is_said_by_whoever_asks(wrong: dict[str, Any]) -> None:
+    """A condition is rows as well: a count that took them for what is counted would tell how many rows there are."""
+    with pytest.raises(ParameterError) as raised:
+        Count(epsilon=1, **wrong)
+    assert raised.value.field == "Count.of"
+    assert raised.value.expected == "'rows' (every row, whatever it holds) or 'true' (rows that are true)"
 
 
 def test_a_table_has_rows_and_no_truth() -> None:
     table = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
-    (draw,) = drawn(Count(epsilon=1), table)
+    (draw,) = drawn(Count(epsilon=1, of="rows"), table)
     assert draw.value == 2
     with pytest.raises(ParameterError, match="one column"):
         Count(epsilon=1, of="true").inspect(table)
 
 
 def test_a_count_of_users_has_the_noise_of_all_their_rows() -> None:
-    placed = Count(epsilon="0.5").under(Relation.ADD_REMOVE, Unit("user", max_contributions=4))
+    placed = Count(epsilon="0.5", of="rows").under(Relation.ADD_REMOVE, Unit("user", max_contributions=4))
     assert placed.parts() == DiscreteLaplaceLaw(scale=8, sensitivity=4)
 
 

@@ -44,7 +44,7 @@ def test_they_are_mechanisms_and_can_be_sampled() -> None:
         Gaussian(sensitivity=1, noise_multiplier=1.0),
         Geometric(sensitivity=1, epsilon=1),
         IntegerGaussian(sensitivity=1, sigma=1),
-        Count(epsilon=1),
+        Count(epsilon=1, of="rows"),
     ]
     for mechanism in mechanisms:
         assert isinstance(mechanism, Mechanism)
@@ -253,7 +253,7 @@ def test_a_gaussian_release_follows_its_law_around_each_entry() -> None:
 
 @pytest.mark.parametrize(
     "mechanism",
-    [Geometric(sensitivity=1, epsilon="0.2"), IntegerGaussian(sensitivity=1, sigma=4), Count(epsilon="0.2")],
+    [Geometric(sensitivity=1, epsilon="0.2"), IntegerGaussian(sensitivity=1, sigma=4), Count(epsilon="0.2", of="rows")],
 )
 def test_integer_releases_follow_their_law_around_the_number(mechanism: Geometric | IntegerGaussian | Count) -> None:
     data: object = [1] * 9 if isinstance(mechanism, Count) else 9

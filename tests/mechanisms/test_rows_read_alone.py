@@ -75,7 +75,7 @@ def test_a_row_reads_the_same_beside_any_other(
 @pytest.mark.parametrize(
     "mechanism",
     [
-        Count(epsilon=1),
+        Count(epsilon=1, of="rows"),
         Count(epsilon=1, of="true"),
         ClippedMean(epsilon=1, lower=0, upper=4),
         Histogram(epsilon=1, edges=(0, 1, 2, 4), others="counted"),

@@ -251,7 +251,7 @@ def test_a_mechanism_of_ours_that_ran_here_is_nobodys_word() -> None:
 def test_runs_elsewhere_are_told_with_whose_word_they_are() -> None:
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(2), dataset="visits")
-        scope.release(dpl.Count(epsilon="0.5"), [1, 2])
+        scope.release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
         for by in ("B. Mbeki", "A. Lindqvist"):
             scope.charge(PureDP("0.25"), by=by, reason="a survey of 2024")
         answers = {answer.id: answer for answer in build(book.verify()).answers}
@@ -428,8 +428,8 @@ def test_an_audit_of_other_parameters_says_so() -> None:
     assert "With other parameters than ran here: noisy numbers." in page(record)["audits"].lines
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
-        scope.release(dpl.Count(epsilon="0.5"), [1, 2])
-        book.record(dpl.audit_mechanism(dpl.Count(epsilon="0.5"), [1], [1, 2], trials=2000, seed=1).body())
+        scope.release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
+        book.record(dpl.audit_mechanism(dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], trials=2000, seed=1).body())
         answers = {answer.id: answer for answer in build(book.verify()).answers}
     assert answers["first_page/audits"].lines == ("Not refuted is not proved.",)
 
@@ -664,7 +664,7 @@ def test_an_interval_is_that_of_the_mechanism_itself() -> None:
     record = one_scope("0.25", budget=ApproxDP(30, "1e-6"))
     unit = Unit("patient", 1)
     for mechanism in (
-        Count(epsilon="0.1"),
+        Count(epsilon="0.1", of="rows"),
         Histogram(epsilon="0.2", edges=(0, 1, 2)),
         Gaussian(sensitivity=1, noise_multiplier=4),
         Geometric(sensitivity=1, epsilon="0.5"),

@@ -102,7 +102,7 @@ def assert_fits(entry: dict[str, Any]) -> None:
 def declared(budget: Guarantee) -> Report:
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients-2026", unit="patient", relation="add_remove", budget=budget, dataset="visits")
-        scope.release(dpl.Count(epsilon="0.01"), [1, 2])
+        scope.release(dpl.Count(epsilon="0.01", of="rows"), [1, 2])
         for one in declared_files.read(EXAMPLE):
             text = OWN.get(one.item, f"Ours: {one.text}" if declared_files.is_sample(one.item, one.text) else one.text)
             (scope if one.scope else book).declare(one.item, text, by="R. Meier")

@@ -19,7 +19,7 @@ TRYING = "<script>alert(1)</script>[x](javascript:alert(1))|`'\""
 def reported(**said: Any) -> Report:
     book = dpl.Ledger.in_memory()
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-    scope.release(dpl.Count("0.125", counted="patients"), [1, 1], key="here")
+    scope.release(dpl.Count("0.125", of="rows", counted="patients"), [1, 1], key="here")
     scope.charge(dpl.LaplaceLaw("0.25"), key="there", **said)
     with scope.charging(dpl.LaplaceLaw("0.25"), key="never", **said) as run:
         run.nothing_ran()

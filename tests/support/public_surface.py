@@ -35,7 +35,8 @@ class Door:
     """A public callable. `good`: arguments that work, by parameter; `names`: by what else a message may
     name a parameter, where it checks several together; `left`: parameters that are not given bad values, and why.
     `numbers`: a parameter that is a list of numbers, which a message may show. `longest`:
-    characters of a message; a list of all kinds is long, one of all declarations longer."""
+    characters of a message; a list of all kinds is long, one of all declarations longer, and so is a refusal of a run
+    elsewhere."""
 
     call: Callable[..., object]
     good: Mapping[str, object] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Door:
 
 
 LEAF = dpl.LaplaceLaw("0.1")
+COUNT = dpl.Count(1, of="rows")
 RUN: dict[str, object] = {
     "rate": "0.5", "steps": 2, "noise_multiplier": 4, "clip_norm": 1, "dimension": 2, "expected_batch_size": 5
 }  # fmt: skip
@@ -270,8 +272,8 @@ DOORS: dict[str, Door] = {
         dpl.AboveThreshold, {"epsilon": 20, "threshold": 10, "sensitivity": 1, "max_queries": 5, "share": "0.5"}
     ),
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
-    "Count": Door(dpl.Count, {"epsilon": 1}),
-    "Count.interval": Door(dpl.Count(epsilon=1).interval, {"confidence": "0.95"}),
+    "Count": Door(dpl.Count, {"epsilon": 1, "of": "rows"}),
+    "Count.interval": Door(COUNT.interval, {"confidence": "0.95"}),
     "ExponentialMechanism": Door(dpl.ExponentialMechanism, {"candidates": 3, "epsilon": 1, "sensitivity": 2}),
     "ExponentialMechanism.loss": Door(
         dpl.ExponentialMechanism(candidates=3, epsilon=1, sensitivity=1).loss, {"beta": "0.1"}
@@ -641,6 +643,17 @@ DOORS: dict[str, Door] = {
         dpl.plan,
         {"what": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "relation": "replace_one", "agnostic": False},
     ),
+    "reachable_error": Door(
+        dpl.reachable_error,
+        {
+            "what": dpl.ThresholdClass(8),
+            "available": 400,
+            "beta": "0.1",
+            "epsilon": 1,
+            "relation": "replace_one",
+            "agnostic": False,
+        },
+    ),
     "recommend": Door(
         dpl.recommend,
         {
@@ -723,24 +736,25 @@ DOORS: dict[str, Door] = {
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
-    "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES),
+    "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES, longest=520),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
         ELSEWHERE,
         ELSEWHERE_NAMES,
+        longest=520,
     ),
     "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
-    "Scope.quote": Door(of(scope, "quote"), {"what": dpl.Count(1), "tail_delta": None}, {"what": f"{WHAT}|parts|what"}),
+    "Scope.quote": Door(of(scope, "quote"), {"what": COUNT, "tail_delta": None}, {"what": f"{WHAT}|parts|what"}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
         of(scope, "release"),
-        {"mechanism": dpl.Count(1), "data": [1], "key": None, "wait": 0.0, "tail_delta": None},
+        {"mechanism": COUNT, "data": [1], "key": None, "wait": 0.0, "tail_delta": None},
         {"mechanism": "mechanism|data"},
         DATA,
     ),
-    "Scope.reserve": Door(of(scope, "reserve"), {"mechanism": dpl.Count(1), "key": None, "tail_delta": None}),
+    "Scope.reserve": Door(of(scope, "reserve"), {"mechanism": COUNT, "key": None, "tail_delta": None}),
     "Scope.spent": Door(of(scope, "spent"), {"delta": "1e-6"}),
     "private_sgd": Door(
         lambda **given: dpl.private_sgd(**{"scope": scope(), **given}),

@@ -27,7 +27,7 @@ from dpledger.ledger.entries.bodies import (
     Reported,
     ScopeOpened,
 )
-from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.entries.members import MechanismNote, Power, Step, UnitNote
 from dpledger.ledger.rules import gate
 from dpledger.ledger.rules.gate import Admitted, RefusedRequest, Request
@@ -190,7 +190,7 @@ class Record:
 
     def verified(self, *, witnessed: int = 0) -> Verified:
         """The record as a verification returns it."""
-        root = hashlib.sha256(repr(self.entries).encode()).digest()
+        root = hashlib.sha256(repr([format_entry(entry) for entry in self.entries]).encode()).digest()
         head = Checkpoint(origin=LEDGER, size=len(self.entries), root=root)
         return Verified(
             mode="full", head=head, key=KEY, witnessed=witnessed, entries=tuple(self.entries), state=self.state

@@ -56,7 +56,7 @@ def realizable_size(representation: NearAll, exponent: Decimal, alpha: Number, b
         status="proved",
         target=f"an error of at most {target} where a concept fits, but with probability {risk}",
         bound="representation, realizable",
-        inside=(("a", near), ("b", representation.b)),
+        inside=(("distance of the representation", near), ("but with probability", representation.b)),
     )
 
 
@@ -97,7 +97,7 @@ def surrogate_size(
         status="conservative",
         target=f"an error of at most {target} above the best of the class, but with probability {risk}",
         bound="representation, agnostic",
-        inside=(("a2", near), ("gamma", GAMMA)),
+        inside=(("distance of the representation", near), ("slack of the differences of pairs", GAMMA)),
     )
 
 

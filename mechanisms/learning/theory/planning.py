@@ -43,7 +43,7 @@ ONE = Decimal(1)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSize(Plan):
     """`needed` units are enough for `target`, by the bound named `bound`; `others`: what the other valid bounds ask
-    for. `inside`: the parameters of the argument that the plan chose."""
+    for. `inside`: the parameters of the argument, in words, that the plan chose."""
 
     target: str
     bound: str
@@ -59,7 +59,7 @@ class SampleSize(Plan):
             f"It is the bound '{self.bound}', decided by the {self.binding}: {asked}",
         ]
         if self.inside:
-            found.append("Chosen inside: " + ", ".join(f"{name} {text(value)}" for name, value in self.inside))
+            found.append("The argument chose: " + ", ".join(f"{name} {text(value)}" for name, value in self.inside))
         if self.others:
             found.append("Other bounds: " + ", ".join(f"{name} {needed:,}" for name, needed in self.others))
         return ". ".join(found) + "."

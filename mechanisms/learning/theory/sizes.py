@@ -92,7 +92,7 @@ def private_agnostic(size: int, exponent: Number, alpha: Number, beta: Number) -
         status="proved",
         target=_above_best(target, risk),
         bound="agnostic exponential mechanism",
-        inside=(("lambda", least),),
+        inside=(("exponent of an error that is counted on", least),),
     )
 
 
@@ -127,7 +127,11 @@ def plan_item_proper(
         status="proved",
         target=_above_best(target, risk),
         bound="uniform deviation and choice",
-        inside=(("a1", parts[a]), ("a2", parts[b]), ("a3", parts[c])),
+        inside=(
+            ("part of alpha for the deviation of all concepts", parts[a]),
+            ("for the deviation of the best", parts[b]),
+            ("for the choice", parts[c]),
+        ),
     )
 
 

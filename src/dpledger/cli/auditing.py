@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb, format_exception_only
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,8 +42,18 @@ def audit(
             help="module:name of a mechanism or function f(data, rng), found in the current folder first, or zoo:NAME."
         ),
     ],
-    left: Annotated[str | None, typer.Option(help="One dataset, as JSON.")] = None,
+    left: Annotated[
+        str | None,
+        typer.Option(help="One dataset, as JSON."),
+    ] = None,
     right: Annotated[str | None, typer.Option(help="Its neighbour, as JSON.")] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(
+            help="Under which the two are neighbours: add_remove (default), replace_one, zero_out or label_flip; a "
+            "--scope brings its own."
+        ),
+    ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="The claimed epsilon (default: the mechanism's own claim).")
     ] = None,
@@ -68,15 +80,18 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
-    the same output; a pass proves nothing."""
-    with speaking(as_json) as voice, _current_folder_first():
+    the same output; a pass proves nothing.
+
+    The pair is your choice, and the audit is as good as the pair: one row apart, the smallest data and the most extreme
+    row first; try several. Of rows further apart a claim says nothing: what is found there refutes none."""
+    with speaking(as_json) as voice, _current_folder_first(), _causes_shown():
         from dpledger.audit import audit_mechanism
         from dpledger.audit.plots import check_destination
 
         if plot is not None:
             check_destination(plot)
         record = _Record(ledger, scope)
-        rules = record.rules()
+        rules = record.rules() | _relation(relation, scope)
         claim = _claim(epsilon, delta, loss)
         subject = _subject(target, left, right)
         if claim is None and subject.claim is None and not hasattr(subject.mechanism, "claim"):
@@ -160,6 +175,17 @@ class _Record:
         return [] if self.scope is None else [self.scope]
 
 
+def _relation(relation: str | None, scope: str | None) -> dict[str, Any]:
+    """The relation that was named, for an audit that is about no scope."""
+    from dpledger.relations import Relation
+
+    if relation is None:
+        return {}
+    if scope is not None:
+        raise ParameterError("relation", relation, "none beside --scope: what is audited is run under the scope's")
+    return {"relation": Relation.read(relation)}
+
+
 def _claim(epsilon: str | None, delta: str, loss: str | None) -> Guarantee | ExPostClaim | None:
     """The claim that was named; None: the mechanism's own."""
     from dpledger.accounting.guarantees import ApproxDP, PureDP
@@ -186,6 +212,20 @@ def _current_folder_first() -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+
+
+@contextmanager
+def _causes_shown() -> Iterator[None]:
+    """What the audited code itself raised, and where, is shown with the error: to whoever runs it, on data of their
+    own choice, and nowhere else."""
+    try:
+        yield
+    except ParameterError as error:
+        if error.__cause__ is not None:
+            *_, frame = extract_tb(error.__cause__.__traceback__) or (None,)
+            where = "" if frame is None else f" (line {frame.lineno} of {Path(frame.filename).name})"
+            error.add_note(f"cause: {''.join(format_exception_only(error.__cause__)).strip()}{where}")
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +267,16 @@ def _imported(field: str, target: str) -> Any:
     try:
         return getattr(found, name)
     except Exception:  # a module may answer for its names itself
-        near = ", ".join(f"{module}:{one}" for one in _near(name, (one for one in vars(found) if one[0] != "_")))
+        near = ", ".join(f"{module}:{one}" for one in _near(name, _audited(found)))
         expected = f"a name that {module} has{f', like {near}' if near else ''}"
         raise ParameterError(field, target, expected) from None
+
+
+def _audited(module: ModuleType) -> Iterator[str]:
+    """Names of what may be audited: no module that it imported, nothing that is not called and releases nothing."""
+    for name, value in vars(module).items():
+        if name[0] != "_" and not isinstance(value, ModuleType) and (callable(value) or hasattr(value, "release")):
+            yield name
 
 
 def _instead(module: str, name: str) -> str:

@@ -99,16 +99,17 @@ class Voice:
 
 @contextmanager
 def speaking(as_json: bool) -> Iterator[Voice]:
-    """A voice; an error of ours inside ends the command with its message and its exit status."""
+    """A voice; an error of ours inside ends the command with its message, its notes and its exit status."""
     with _heard():
         try:
             yield Voice(as_json)
         except DpledgerError as error:
-            kind = type(error).__name__
+            notes = [inert(note) for note in getattr(error, "__notes__", ())]
             if as_json:
-                print(json.dumps({"error": {"kind": kind, "message": str(error)}}))
+                told = {"kind": type(error).__name__, "message": str(error)} | ({"notes": notes} if notes else {})
+                print(json.dumps({"error": told}))
             else:
-                print(f"dpledger: {_finding(error)}{error}", file=sys.stderr)
+                print("\n".join([f"dpledger: {_finding(error)}{error}", *notes]), file=sys.stderr)
             raise typer.Exit(_status(error)) from None
 
 

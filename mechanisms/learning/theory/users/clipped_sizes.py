@@ -136,7 +136,7 @@ def _told(best: _Argument, m: int, target: Decimal, risk: Decimal) -> SampleSize
             ("clip", Decimal(best.clip)),
             ("drift", _short(best.drift)),
             ("left by clipping", _short(best.gained)),
-            ("lambda", _short(best.rate)),
+            ("exponent of a preference that is counted on", _short(best.rate)),
         ),
     )
 

@@ -1,0 +1,89 @@
+"""Whether two lists of rows can be neighbours: how many rows of each are not in the other, beside how many a unit has.
+
+Only what is known to be rows is compared: a list or an array, row by row, as a bag (the order of rows says nothing).
+Whether somebody's own function takes its list for rows, nobody here knows; so of that a result is told, not refused.
+
+>>> apart([1] * 9, [1] * 10, Relation.ADD_REMOVE, Unit())
+>>> apart([1] * 9, [1] * 12, Relation.ADD_REMOVE, Unit())
+'no neighbours under add_remove: 0 rows in left alone, 3 in right alone, 1 a unit'
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TypeGuard, assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.one_shot import OneShot, Vouched
+from dpledger.relations import Relation, Unit
+
+__all__ = ["ONE_UNIT", "apart", "check_pair"]
+
+ONE_UNIT = (
+    "one unit tells apart (replace_one has an exchanged row for one step, max_contributions several rows of a unit)"
+)
+SCALARS = (bool, int, float, str, bytes, type(None))
+
+
+def apart(left: object, right: object, relation: Relation, unit: Unit) -> str | None:
+    """Why these rows are no neighbours, in words without a row of them; None where they may be, or are no rows.
+
+    Claim: rows of which it says so differ by more than one unit under `relation`, whatever unit each row is of.
+    Source: `relations.Relation`; rows that are compared as equal (`_compared`) only bring two datasets closer.
+    """
+    if not _are_rows(left) or not _are_rows(right):
+        return None
+    ours, theirs = _bags(left, right)
+    gone, come = (ours - theirs).total(), (theirs - ours).total()
+    if _may_be_neighbours(gone, come, relation, unit):
+        return None
+    most = unit.max_contributions
+    return (
+        f"no neighbours under {relation.value}: {gone:,} rows in left alone, {come:,} in right alone, {most:,} a unit"
+    )
+
+
+def check_pair(mechanism: object, left: object, right: object, relation: Relation, unit: Unit) -> None:
+    """ParameterError where a mechanism that reads rows is given rows that are no neighbours: no claim is about them."""
+    reads_rows = isinstance(mechanism, OneShot) and not isinstance(mechanism, Vouched)
+    if reads_rows and (distant := apart(left, right, relation, unit)) is not None:
+        raise ParameterError("left, right", distant, f"data that {ONE_UNIT}")
+
+
+def _may_be_neighbours(gone: int, come: int, relation: Relation, unit: Unit) -> bool:
+    """Whether one unit can make one dataset of the other."""
+    most = unit.max_contributions
+    match relation:
+        case Relation.ADD_REMOVE:
+            return min(gone, come) == 0 and max(gone, come) <= most
+        case Relation.REPLACE_ONE | Relation.ZERO_OUT:
+            return max(gone, come) <= most
+        case Relation.LABEL_FLIP:
+            return gone == come <= most
+        case _:
+            assert_never(relation)
+
+
+def _are_rows(data: object) -> TypeGuard[list[object] | npt.NDArray[np.generic]]:
+    return isinstance(data, list) or (isinstance(data, np.ndarray) and data.ndim > 0)
+
+
+def _bags(*sides: list[object] | npt.NDArray[np.generic]) -> list[Counter[object]]:
+    """How often each row is there, of each side; rows that cannot be compared are only counted."""
+    listed = [rows.tolist() if isinstance(rows, np.ndarray) else rows for rows in sides]
+    are_plain = all(_is_plain(row) for rows in listed for row in rows)
+    return [Counter(_compared(row) if are_plain else "row" for row in rows) for rows in listed]
+
+
+def _is_plain(row: object) -> bool:
+    return all(map(_is_plain, row)) if isinstance(row, (list, tuple)) else type(row) in SCALARS
+
+
+def _compared(row: object) -> object:
+    """A plain row as it is compared: 1, 1.0 and True are the same, and so is NaN."""
+    if isinstance(row, (list, tuple)):
+        return tuple(map(_compared, row))
+    return "nan" if row != row else row

@@ -1,0 +1,71 @@
+"""Where another library is not installed, its adapter says which extra brings it, and so do the pages."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dpledger.attach.extras import extra
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "{missing}":
+            raise ModuleNotFoundError(f"No module named '{missing}'", name="{missing}")
+
+sys.meta_path.insert(0, Missing)
+try:
+    import dpledger.attach.{module}
+except ModuleNotFoundError as error:
+    print(f"{{error.name}}: {{error}}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "missing", "named"),
+    [
+        ("opacus", "opacus", "opacus"),
+        ("opacus", "torch", "opacus"),
+        ("opacus_objects", "torch", "opacus"),
+        ("sklearn", "sklearn", "sklearn"),
+    ],
+)
+def test_an_adapter_without_its_library_names_the_extra(module: str, missing: str, named: str) -> None:
+    code = WITHOUT.format(missing=missing, module=module)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert told == f"{missing}: No module named '{missing}'; what this module needs: pip install 'dpledger[{named}]'"
+
+
+def test_a_version_that_lacks_a_name_is_told_as_well() -> None:
+    said = r"cannot import name 'no_such_name'.*'dpledger\[sklearn\]'"
+    with pytest.raises(ImportError, match=said) as raised, extra("sklearn"):
+        from sklearn.base import no_such_name  # noqa: F401
+    assert isinstance(raised.value.__cause__, ImportError)
+
+
+def test_other_errors_pass_as_they_are() -> None:
+    with pytest.raises(ValueError, match=r"^as it is$"), extra("opacus"):
+        raise ValueError("as it is")
+
+
+@pytest.mark.parametrize(("page", "named"), [("private_learning.md", "sklearn"), ("runs_elsewhere.md", "opacus")])
+def test_a_page_says_what_to_install_before_the_block_that_needs_it(page: str, named: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    assert named in EXTRAS
+    assert text.index(f"pip install 'dpledger[{named}]'") < text.index(f"from dpledger.attach.{named} import")
+
+
+def test_every_extra_that_is_named_is_one() -> None:
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", *(ROOT / "attach").glob("*.py")]
+    named = {one for page in pages for one in re.findall(r"dpledger\[(\w+)\]", page.read_text())}
+    assert named >= {"opacus", "sklearn"}
+    assert named <= EXTRAS.keys()
