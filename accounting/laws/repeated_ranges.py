@@ -54,7 +54,7 @@ _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss:
 _FEWEST = 600  # values of a loss that are not worth fewer
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
 _LONGEST = 1 << 15  # points of a function that is moved to another lattice
-_MOST_STEPS = 256  # of a value iteration over what is left, in any order
+_MOST_STEPS = 450  # of a value iteration over what is left, in any order
 _COMPOSED = 400  # runs of one range that a function is composed with, one by one
 _ALL_COMPOSED = 4000  # of all ranges: what _GROWN adds is within what the masses of a loss are stated with
 
@@ -71,7 +71,7 @@ class _Effort:
 
 
 _ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 48), _Effort(24, 48, 640, 24)
-_MIXED = _Effort(44, 100, 800, 38)
+_MIXED, _IN_ANY_ORDER = _Effort(44, 100, 800, 38), _Effort(44, 100, 560, 42)
 
 
 def in_blocks(runs: Iterable[tuple[float, int]]) -> Runs:
@@ -113,7 +113,7 @@ def worst_in_any_order(ranges: Iterable[tuple[float, int]]) -> tuple[tuple[Loss,
 @functools.lru_cache(maxsize=256)
 def _few_in_any_order(runs: Runs) -> FiniteLoss | None:
     """The loss of all these, whichever is next; None where they are not few."""
-    lattices, table = _Lattices(runs, _MIXED), Table()
+    lattices, table = _Lattices(runs, _IN_ANY_ORDER), Table()
     each = [lattices.of(eta) for eta, _ in runs]
     states = math.prod(count + 1 for _, count in runs)
     steps = sum(states // (count + 1) * count for _, count in runs)
