@@ -50,7 +50,7 @@ def test_wide_bounds_say_why(mechanism: Mapping[str, object], relation: str, wor
 
 def test_ranges_of_several_sizes_are_told_of_the_order() -> None:
     """In any order, unless it is said that the document's was fixed beforehand."""
-    ranges = [{"kind": "bounded_range", "eta": eta} for eta in ("0.1", "0.2", "0.3")]
+    ranges = [{"kind": "bounded_range", "eta": eta} for eta in map(str, range(1, 11))]
     both = {"kind": "sequence", "of": ranges}
     *_, any_order = said(both, "--delta", "1e-6", count=1).splitlines()
     assert any_order.endswith('(order="given", --order given)')
