@@ -110,7 +110,11 @@ def test_a_two_among_truth_values_counts_nobody_else() -> None:
 @pytest.mark.parametrize("mechanism", [ClippedMean(epsilon=1, lower=0, upper=4), Histogram(epsilon=1, edges=(0, 4))])
 @pytest.mark.parametrize("record", ["x", 1j, None, b"x", 10**400])
 def test_no_record_makes_an_array_refused(mechanism: Any, record: object) -> None:
-    mechanism.inspect(np.array([1.5, 2.5, record]))
+    """It counts as something, and the release has its usual form."""
+    data = np.array([1.5, 2.5, record])
+    mechanism.inspect(data)
+    found, usual = (mechanism.release(rows, entropy=seeded(1)).value for rows in (data, np.array([1.5, 2.5, 0.5])))
+    assert type(found) is type(usual)
 
 
 def test_what_is_refused_is_the_container_alone() -> None:
