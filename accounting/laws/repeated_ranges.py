@@ -294,9 +294,8 @@ class _Above:
             past = _as_smooth(self.past, eta)
             now = left if past >= self.effort.enough else min(left, math.ceil(past * (_GROWTH - 1)))
             seen = self.least * _SEEN
-            found = (
-                _dominating(lattice, self.values, self.table, self.tilt, seen) or found
-            )  # what does once, does for ever
+            again = _dominating(lattice, self.values, self.table, self.tilt, seen)
+            found = again or found  # what does once, does for ever
             if found is None:
                 break
             weights, beyond = found
