@@ -1,8 +1,9 @@
-"""Where random bits come from: a keystream keyed by the operating system, and a seeded one for tests and audits.
+"""Where random bits come from: the operating system, and a seeded keystream for tests and audits.
 
-Both are ChaCha20 keystreams (RFC 8439) of the `cryptography` package; they differ in the key alone. A generator
-belongs to the process that made it and refuses in a forked child, so that two processes never share noise. Threads may
-share it: no two of them get the same words.
+The source that releases draw from keeps no key: every call asks the operating system anew, so a copy of the process's
+memory repeats no noise that is drawn after it, and tells nothing of what was drawn before. Keystreams are ChaCha20 (RFC
+8439) of the `cryptography` package. A source belongs to the process that made it and refuses in a forked child.
+Threads may share it: no two of them get the same words.
 
 >>> seeded(7).words(2).tolist() == seeded(7).words(2).tolist()
 True
@@ -18,17 +19,18 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from dpledger.errors import ParameterError
 from dpledger.process import Home
 
-__all__ = ["Entropy", "Keystream", "Words", "seeded", "system"]
+__all__ = ["Entropy", "Keystream", "SystemEntropy", "Words", "seeded", "system"]
 
 Words = npt.NDArray[np.uint64]
 
 _KEY_BYTES = 32
-_REKEY_AFTER = 2**36  # bytes from one key: well below the 2^38 that a 32-bit block counter allows
+_MOST_BYTES = 2**38  # of one key: its block counter has 32 bits, a block 64 bytes
+_DIRECT = 256  # words: up to so many the operating system is faster than a keystream with a key from it
 
 
 class Entropy(Protocol):
@@ -40,51 +42,67 @@ class Entropy(Protocol):
 
 
 class Keystream:
-    """A ChaCha20 keystream. `key`: 32 secret bytes; `stream` separates streams of one key.
+    """A ChaCha20 keystream. `key`: 32 bytes; `stream` separates streams of one key.
 
-    `system=True` marks a key from the operating system: then the key is replaced after 2^36 bytes. May be shared by
-    threads; refuses in a forked child, where it would repeat its parent's words (make one there: `system()`).
+    May be shared by threads; refuses in a forked child, where it would repeat its parent's words (make one there).
     """
 
-    def __init__(self, key: bytes, *, stream: int = 0, system: bool = False) -> None:
+    def __init__(self, key: bytes, *, stream: int = 0) -> None:
         if len(key) != _KEY_BYTES:
             raise ParameterError("key", f"{len(key)} bytes", "32 bytes")
         self._home = Home("a noise source")
         self._lock = threading.RLock()  # the cipher may not run twice at once; RLock: a signal handler may draw, too
-        self._system = system
-        self._start(key, stream)
+        nonce = struct.pack("<IIQ", 0, 0, stream)  # 4 bytes of block counter, 12 of nonce
+        self._stream = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
+        self._drawn = 0
 
     def __reduce__(self) -> str:
         raise TypeError("an entropy source does not pickle: a copy would repeat its words")
 
-    @property
-    def is_secret(self) -> bool:
-        """Whether its key is from the operating system: nobody knows it."""
-        return self._system
+    def words(self, count: int, /) -> Words:
+        """`count` fresh words, as uint64[count]. ParameterError for a stream that is used up."""
+        self._home.require()
+        _require_count(count)
+        with self._lock:
+            if self._drawn + 8 * count > _MOST_BYTES:
+                raise ParameterError("entropy", "a keystream past 2^38 bytes", "a fresh stream")
+            self._drawn += 8 * count
+            drawn = self._stream.update(bytes(8 * count))
+        return _as_words(drawn)
 
-    def _start(self, key: bytes, stream: int) -> None:
-        nonce = struct.pack("<IIQ", 0, 0, stream)  # 4 bytes of block counter, 12 of nonce
-        self._stream: CipherContext = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
-        self._drawn = 0
+
+class SystemEntropy:
+    """The operating system's generator, asked anew at every call: what releases are drawn from.
+
+    Many words come from a keystream whose key is made for that one call. Nothing is kept between two calls. Refuses in
+    a forked child, as all that draws noise does: what was copied was charged once (docs/adr/0007-one-process.md).
+    """
+
+    def __init__(self) -> None:
+        self._home = Home("a noise source")
+
+    def __reduce__(self) -> str:
+        raise TypeError("an entropy source does not pickle: make one where it is used")
 
     def words(self, count: int, /) -> Words:
         """`count` fresh words, as uint64[count]."""
         self._home.require()
-        if count < 0:
-            raise ParameterError("count", count, "a whole number of at least 0")
-        with self._lock:
-            if self._drawn > _REKEY_AFTER:
-                if not self._system:
-                    raise ParameterError("entropy", "a seeded stream past 2^36 bytes", "a fresh stream")
-                self._start(os.urandom(_KEY_BYTES), 0)
-            self._drawn += 8 * count
-            drawn = self._stream.update(bytes(8 * count))
-        return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
+        _require_count(count)
+        return _as_words(os.urandom(8 * count)) if count <= _DIRECT else Keystream(os.urandom(_KEY_BYTES)).words(count)
 
 
-def system() -> Keystream:
-    """A keystream keyed with 256 bits from the operating system: what releases are drawn from."""
-    return Keystream(os.urandom(_KEY_BYTES), system=True)
+def _require_count(count: int) -> None:
+    if count < 0:
+        raise ParameterError("count", count, "a whole number of at least 0")
+
+
+def _as_words(drawn: bytes) -> Words:
+    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
+
+
+def system() -> SystemEntropy:
+    """A source that asks the operating system at every call: what releases are drawn from."""
+    return SystemEntropy()
 
 
 def seeded(seed: int, *path: int) -> Keystream:

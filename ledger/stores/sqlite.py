@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
 from dpledger.files import path_of
@@ -59,6 +60,7 @@ class SQLiteStore:
         self._connection = connection
         self._at_rest = at_rest
         self._lock = threading.RLock()
+        self._inside = False
         self._closed = False
         self.path = path
 
@@ -152,23 +154,37 @@ class SQLiteStore:
         self._require_same_files()  # before anything is acknowledged
 
     @contextmanager
-    def _begun(self, begin: str) -> Iterator[_Work]:
+    def _begun(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[_Work]:
         connection = self._connection
         connection.home.require()  # before the lock: a fork holds it for ever if another thread did
         with self._lock, _as_ours(self.path):
-            if connection.in_transaction:  # a read inside a transaction of the same thread
+            if self._inside and connection.in_transaction:  # of the same thread: the lock is held
+                if begin != "BEGIN":
+                    raise StoreFailure(
+                        f"{self.path} is in the middle of another transaction of this thread, and a write in it could "
+                        "be undone with it: nothing was written. A signal handler must not write; after an "
+                        "interruption, try again, or open the ledger again"
+                    )
                 yield _Work(connection)
                 return
-            connection.execute(begin)
+            self._roll_back()  # what an interruption left that fell into a roll back
             try:
+                self._inside = True
+                connection.execute(begin)
                 self._require_same_files()
                 yield _Work(connection)
                 connection.execute("COMMIT")
-            except BaseException:
-                if connection.home.is_here and connection.in_transaction:
-                    with suppress(sqlite3.Error):  # SQLite rolled back itself; the first error is the one to see
-                        connection.execute("ROLLBACK")
-                raise
+                if connection.in_transaction:
+                    raise StoreFailure(f"{self.path} did not end its transaction: open the ledger again")
+            finally:
+                self._inside = False
+                self._roll_back()
+
+    def _roll_back(self) -> None:
+        """End a transaction that nobody will commit, if there is one."""
+        if self._connection.home.is_here and self._connection.in_transaction:
+            with suppress(sqlite3.Error):  # SQLite rolled back itself; the first error is the one to see
+                self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
         if not self._connection.home.is_here:

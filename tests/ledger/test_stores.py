@@ -25,6 +25,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store
 from dpledger.ledger.stores.sqlite import SQLiteStore
+from interrupting import interruptions
 from ledger_mechanisms import laplace
 from store_conformance import StoreConformance
 
@@ -52,6 +53,53 @@ class TestSQLiteStore(StoreConformance):
         with again.reading() as reader:
             assert (reader.size, reader.checkpoint()) == (1, b"head")
         again.close()
+
+    def test_what_is_acknowledged_after_interruptions_is_in_the_file(self) -> None:
+        """A statement that begins a transaction may be interrupted after it began: a signal is looked at when it
+        returns. Whatever the handle acknowledges later must not lie in that transaction."""
+        store, number, kept = self.make(), 0, 0
+
+        def write() -> None:
+            with store.transaction() as work:
+                work.append(b"leaf %d" % number)
+
+        for _ in interruptions(write, "ledger/stores", "contextlib"):
+            number += 1
+            write()
+            kept += 1
+            other = SQLiteStore.look(self.folder / "store.ledger")
+            with other.reading() as reader:
+                assert reader.leaf(reader.size - 1) == b"leaf %d" % number
+            other.close()
+            number += 1
+        assert kept > 10
+        store.close()
+
+    def test_a_transaction_that_nobody_owns_is_undone(self) -> None:
+        store = self.make()
+        assert isinstance(store, SQLiteStore)
+        store._connection.execute("BEGIN IMMEDIATE")  # as an interruption left it, before nesting had a depth
+        store._connection.execute("INSERT INTO leaves (i, leaf) VALUES (0, ?)", (b"lost",))
+        with store.transaction() as work:
+            assert work.append(b"kept") == 0
+        other = SQLiteStore.look(self.folder / "store.ledger")
+        with other.reading() as reader:
+            assert list(reader.leaves()) == [b"kept"]
+        other.close()
+        store.close()
+
+    def test_a_write_in_the_middle_of_a_write_is_refused(self) -> None:
+        """A signal handler that releases while its thread writes: its receipt could be undone with the outer write."""
+        store = self.make()
+        with store.transaction() as work:
+            work.append(b"outer")
+            with pytest.raises(StoreFailure, match="in the middle of another transaction"), store.transaction():
+                pass  # pragma: no cover - refused before
+            with store.reading() as reader:
+                assert reader.size == 1
+        with store.reading() as reader:
+            assert list(reader.leaves()) == [b"outer"]
+        store.close()
 
     def test_a_reader_sees_one_moment(self) -> None:
         store, other = self.make(), SQLiteStore.open(self.folder / "store.ledger")

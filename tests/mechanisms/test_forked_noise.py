@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.mechanisms.entropy import Keystream, seeded, system
+from dpledger.mechanisms.entropy import Entropy, seeded, system
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.threshold import Outcome, SparseVector
@@ -30,7 +30,7 @@ PLAN: dict[str, Any] = {
 
 @pytest.mark.parametrize("fork", [os.fork, quiet_fork], ids=["fork", "foreign fork"])
 @pytest.mark.parametrize("source", [system(), seeded(7)], ids=["system", "seeded"])
-def test_a_source_draws_nothing_in_a_forked_child(source: Keystream, fork: Fork) -> None:
+def test_a_source_draws_nothing_in_a_forked_child(source: Entropy, fork: Fork) -> None:
     """Its words would be those that its parent draws next."""
     assert in_child(lambda: source.words(4), fork).startswith(f"{REFUSED}a noise source")
     assert len(source.words(4)) == 4

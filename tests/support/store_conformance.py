@@ -12,6 +12,7 @@ import pytest
 from dpledger.errors import StoreBehind
 from dpledger.ledger.stores.protocol import ChargeRow, Store
 from forking import DONE, ignores_fork_warnings, in_child
+from interrupting import interruptions
 from work_counter import lines_run
 
 ROW = ChargeRow(charge="c1", scope="s", key="k", request="r", status="open")
@@ -89,6 +90,42 @@ class StoreConformance(ABC):
         self.test_it_is_empty_at_first(store)
         with store.transaction() as work:
             assert work.note_refusal("s", "k", "r")
+
+    def test_an_interruption_before_any_line_leaves_all_or_nothing(self, store: Store) -> None:
+        """And no transaction that nobody owns: what is acknowledged afterwards is kept, as another thread sees it."""
+        tried = 0
+
+        def write() -> None:
+            with store.transaction() as work:
+                work.append(b"leaf %d" % tried)
+                work.put_checkpoint(b"head %d" % tried)
+                work.add_charge(replace(ROW, charge=f"c{tried}", key=f"k{tried}"))
+
+        def seen() -> None:
+            with store.reading() as reader:
+                leaves, charges = list(reader.leaves()), {row.charge for row in reader.charges()}
+                assert {leaf.replace(b"leaf ", b"c").decode() for leaf in leaves} == charges
+                assert reader.checkpoint() == (leaves[-1].replace(b"leaf", b"head") if leaves else None)
+                found.append(leaves)
+
+        found: list[list[bytes]] = []
+        for line in interruptions(write, "ledger/stores"):
+            assert line + 1 < 500
+            tried += 1
+            write()
+            seen()
+            assert found[-1][-1] == b"leaf %d" % tried
+            tried += 1
+        assert tried > 10, "the lines of the store were interrupted"
+
+    def test_an_interrupted_reading_leaves_nothing_behind(self, store: Store) -> None:
+        def read() -> None:
+            with store.reading() as reader:
+                assert reader.size >= 0
+
+        for number, _ in enumerate(interruptions(read, "ledger/stores")):
+            with store.transaction() as work:
+                assert work.append(b"leaf") == number
 
     def test_the_head_is_replaced(self, store: Store) -> None:
         for head in (b"first", b"second"):

@@ -287,7 +287,7 @@ def _units(units: object, ids: object, grouped: bool) -> Units:
 def _source(entropy: Entropy | None, unsafe_entropy: Entropy | None) -> Entropy | None:
     if entropy is not None and unsafe_entropy is not None:
         raise ParameterError("unsafe_entropy", "a source, beside entropy", "one of them")
-    if isinstance(entropy, Keystream) and not entropy.is_secret:
+    if isinstance(entropy, Keystream):  # its key came from somewhere: a seed, or a caller
         expected = "a secret source: whoever knows the seed knows the chunks (unsafe_entropy= for tests and audits)"
         raise ParameterError("entropy", "a seeded source", expected)
     return entropy if unsafe_entropy is None else unsafe_entropy
