@@ -31,7 +31,7 @@ import numpy as np
 
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.arithmetic.prices import Cost, with_margin
 from dpledger.accounting.composition import Composition, Repeated, Sequence, children
 from dpledger.accounting.engine.anchors import Curve, Points
 from dpledger.accounting.engine.truncated import divergence_upper, places
@@ -40,12 +40,11 @@ from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import kept_profile
 from dpledger.accounting.reading import Ingredients, read_both_ways
-from dpledger.decimals import ZERO, add, float_down, float_up, multiply, round_down, round_up, subtract
+from dpledger.decimals import ZERO, float_down, float_up, multiply, round_down, round_up, subtract
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
 __all__ = [
-    "LEEWAY",
     "certified_cost",
     "charge",
     "cheaper_cost",
@@ -57,11 +56,6 @@ __all__ = [
 
 ONE = Decimal(1)
 NEGLIGIBLE = 1 / 64  # of tail_delta: where a profile is below, a looser bound of it changes no price that counts
-LEEWAY = Decimal("5e-9")
-"""Relative: by how much two machines may differ in a price from a profile."""
-MARGIN = multiply(LEEWAY, 2)
-"""Relative, and added to every price that a filter is charged: what a verifier accepts, by LEEWAY below its own price,
-is still an upper bound."""
 SHARE = 4  # halvings: a sixteenth of what is left
 SHARE_DIGITS = 60  # a share of delta is cut, if at all, only at the last place that a decimal may have
 
@@ -161,8 +155,8 @@ def _bounds(cases: tuple[tuple[Ingredients, Curve], ...], x: Array, floor: float
 
 
 def cheaper_cost(tree: Composition, relation: Relation, tail_delta: Decimal, orders: Orders) -> Cost:
-    """The smaller price in each currency, of the profile and of the parts, all with a delta of `tail_delta` and the
-    margin; of the profile alone where the parts have a delta: theirs is another good part.
+    """The smaller price in each currency, of the profile and of the parts, all with a delta of `tail_delta`, without
+    the margin that is charged; of the profile alone where the parts have a delta: theirs is another good part.
 
     Claim: as `certified_cost`; rho and mu_squared, which only the parts may have, hold for the same sub-measure.
     Source: docs/proofs/certified_prices.md, section 3. Raises as `certified_cost`.
@@ -173,17 +167,18 @@ def cheaper_cost(tree: Composition, relation: Relation, tail_delta: Decimal, ord
     except CannotCertify:
         parts = whole
     best = whole if parts.delta else parts.or_better(replace(whole, delta=ZERO))
-    return Cost(
-        pure=_with_margin(best.pure),
-        delta=tail_delta,
-        rho=_with_margin(best.rho),
-        mu_squared=_with_margin(best.mu_squared),
-        rdp={order: _with_margin(price) for order, price in best.rdp.items()},
+    return replace(best, delta=tail_delta)
+
+
+def _as_charged(price: Cost) -> Cost:
+    """With the margin of prices in floating point: the profile has a part in every currency."""
+    return replace(
+        price,
+        pure=with_margin(price.pure),
+        rho=with_margin(price.rho),
+        mu_squared=with_margin(price.mu_squared),
+        rdp={order: with_margin(divergence) for order, divergence in price.rdp.items()},
     )
-
-
-def _with_margin(price: Decimal | None) -> Decimal | None:
-    return None if price is None else round_up(multiply(price, add(ONE, MARGIN)))
 
 
 # ---- what a filter charges ------------------------------------------------------------------------------------------
@@ -191,14 +186,15 @@ def _with_margin(price: Decimal | None) -> Decimal | None:
 
 def charge(filter_: Filter, tree: Composition, relation: Relation, tail_delta: Decimal) -> Coordinates:
     """What the filter charges for `tree`: from its parts at a `tail_delta` of 0, and where the filter takes no other;
-    else account by account the cheaper price, from parts or from the profile. Raises as `cheaper_cost`."""
+    else account by account the cheaper price, from parts or from the profile, with the margin. Raises as
+    `cheaper_cost`."""
     if not tail_delta or filters.tail_budget(filter_) is None:
         return costs.charge(filter_, tree, relation)
-    return filters.charge(filter_, cheaper_cost(tree, relation, tail_delta, filters.orders(filter_)))
+    return filters.charge(filter_, _as_charged(cheaper_cost(tree, relation, tail_delta, filters.orders(filter_))))
 
 
 def currencies(filter_: Filter, tree: Composition, relation: Relation, tail_delta: Decimal) -> tuple[Account, ...]:
-    """What the filter may charge for `tree`, account by account (`filters.currencies`)."""
+    """What the filter needs for `tree`, account by account, without a margin (`filters.currencies`)."""
     if not tail_delta or filters.tail_budget(filter_) is None:
         return costs.currencies(filter_, tree, relation)
     return filters.currencies(filter_, cheaper_cost(tree, relation, tail_delta, filters.orders(filter_)))

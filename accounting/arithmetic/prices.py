@@ -36,10 +36,15 @@ __all__ = [
     "pmf_epsilon",
     "pmf_failure",
     "pmf_rdp",
+    "with_margin",
 ]
 
 ONE = Decimal(1)
 TWO = Decimal(2)
+MARGIN = Decimal("1e-8")
+"""Relative: what is charged above a price that was computed in floating point. Two machines differ in such a price, as
+processors and libraries round differently: by 3e-10 at most, as measured. A verifier asks for its own, without it."""
+MARGIN_DIGITS = 8  # of a price with its margin: more would differ between machines in every entry
 WIDE_DIGITS = 40  # kept of a rational price that may be compared with the square of a declared number
 
 
@@ -118,6 +123,11 @@ def _smaller(left: Decimal | None, right: Decimal | None) -> Decimal | None:
     if left is None or right is None:
         return left if right is None else right
     return min(left, right)
+
+
+def with_margin(price: Decimal | None) -> Decimal | None:
+    """A price in floating point as it is charged: `MARGIN` above, rounded up. Claim: at least the price."""
+    return None if price is None else round_up(multiply(price, add(ONE, MARGIN)), digits=MARGIN_DIGITS)
 
 
 FREE = Cost(pure=ZERO, rho=ZERO, mu_squared=ZERO)

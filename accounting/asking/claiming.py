@@ -13,9 +13,10 @@ import math
 from decimal import Decimal
 
 from dpledger.accounting import rules
+from dpledger.accounting.arithmetic.prices import with_margin
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.accounting.pricing.costs import priced
+from dpledger.accounting.pricing.costs import in_floats, priced
 from dpledger.accounting.profile import kept_profile
 from dpledger.decimals import multiply, round_up
 from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError
@@ -32,6 +33,8 @@ ORDERS: tuple[Decimal, ...] = tuple(Decimal(order) for order in range(2, 65))
 def promise(tree: Composition, relation: Relation, delta: Decimal) -> Guarantee:
     """What planned `tree` promises: itself, if it is a guarantee; else the sum of epsilons, of Renyi divergences or of
     rho, whichever has a price first; else approx_dp at `delta`, by the certified profile.
+
+    A number that floating point has a part in is stated with the margin of prices, so that other machines confirm it.
 
     Claim: the tree keeps it: it is held against `rules.check`. Source: that of `rules.check`. Raises CannotCertify
     where no theorem gives the tree any of them."""
@@ -70,14 +73,19 @@ def _by_orders(tree: Composition, relation: Relation, _: Decimal) -> Guarantee |
     least = known.get(ORDERS[0])
     if not known or (price.rho is not None and (least is None or least >= multiply(price.rho, ORDERS[0]))):
         return None
-    return RDP(tuple(known), tuple(known.values()))
+    stated = {order: with_margin(one) if in_floats(tree) else one for order, one in known.items()}
+    return RDP(tuple(stated), tuple(one for one in stated.values() if one is not None))
 
 
 def _by_rho(tree: Composition, relation: Relation, _: Decimal) -> Guarantee | None:
     price = priced(tree, relation, ())
-    return None if price.rho is None or not price.rho.is_finite() else ZCDP(round_up(price.rho), price.delta)
+    if price.rho is None or not price.rho.is_finite():
+        return None
+    rho = with_margin(price.rho) if in_floats(tree) else None
+    return ZCDP(round_up(price.rho) if rho is None else rho, price.delta)
 
 
 def _by_profile(tree: Composition, relation: Relation, delta: Decimal) -> Guarantee | None:
     upper = kept_profile(tree, relation).epsilon(delta).upper
-    return None if math.isinf(upper) else ApproxDP(round_up(upper), delta)
+    epsilon = None if math.isinf(upper) else with_margin(round_up(upper))
+    return None if epsilon is None else ApproxDP(epsilon, delta)

@@ -78,6 +78,7 @@ def _rules(kind: type[L], eta: Callable[[L], Decimal], field: str, *, attested: 
         sampled=None,
         shuffled=lambda leaf, users: shuffled_pairs(eta(leaf), 2, users, _agreeing),
         quick=False,
+        in_floats=False,
         null_is_absence=False,
         grouped=lambda leaf, k, _: BoundedRange(multiply(eta(leaf), k)),  # the losses of a path of k steps add up
         relative=False,

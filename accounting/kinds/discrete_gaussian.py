@@ -112,6 +112,7 @@ DISCRETE_GAUSSIAN = LeafRules(
     sampled=None,
     shuffled=no_theorem("shuffled is certified for pure local randomisers, not for discrete_gaussian"),
     quick=False,
+    in_floats=False,
     null_is_absence=False,
     grouped=lambda leaf, k, _: DiscreteGaussianLaw(leaf.sigma, multiply(leaf.sensitivity, k)),
     relative=False,

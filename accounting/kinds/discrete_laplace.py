@@ -89,6 +89,7 @@ DISCRETE_LAPLACE = LeafRules(
     sampled=None,
     shuffled=_shuffled,
     quick=False,
+    in_floats=False,
     null_is_absence=False,
     grouped=_grouped,
     relative=False,

@@ -72,6 +72,7 @@ EX_POST_DP = LeafRules(
     sampled=None,
     shuffled=no_theorem("shuffled is certified for pure local randomisers, not for ex_post"),
     quick=False,
+    in_floats=False,
     null_is_absence=False,
     grouped=lambda leaf, k, _: grouped_approximate(leaf.epsilon, leaf.delta, k),
     relative=False,

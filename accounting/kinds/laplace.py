@@ -73,6 +73,7 @@ LAPLACE = LeafRules(
     sampled=_sampled,
     shuffled=lambda leaf, users: shuffled_pairs(leaf.epsilon, 2, users, _agreeing),
     quick=True,
+    in_floats=False,
     null_is_absence=False,
     grouped=lambda leaf, k, _: LaplaceLaw(multiply(leaf.epsilon, k)),
     relative=False,

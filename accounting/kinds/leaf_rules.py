@@ -98,6 +98,7 @@ class LeafRules(Generic[L]):
         `sampled`: its own loss on a Poisson sample of this rate below 1; None for a kind: by its bracket.
         `shuffled`: finite pairs above and below the shuffled outputs of so many users, who each run it.
         `quick`: whether the losses on a Poisson sample are formed faster than they are looked up.
+        `in_floats`: whether its own rho or Renyi prices are computed in floating point, which machines round apart.
         `null_is_absence`: whether a unit that is zeroed out shows as one that is not there, so that what is known of
             samples under add_remove holds under zero_out.
 
@@ -136,6 +137,7 @@ class LeafRules(Generic[L]):
     sampled: Callable[[L, float, Relation, Direction], Loss | None] | None
     shuffled: Callable[[L, int], Bracket | None]
     quick: bool
+    in_floats: bool
     null_is_absence: bool
 
     grouped: Callable[[L, int, Relation], Any]

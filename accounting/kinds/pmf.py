@@ -75,6 +75,7 @@ PMF = LeafRules(
     sampled=None,
     shuffled=no_theorem("shuffled is certified for pure local randomisers, not for pmf"),
     quick=False,
+    in_floats=False,
     null_is_absence=False,
     grouped=no_group("pmf"),
     relative=False,

@@ -42,6 +42,7 @@ PRIVACY_CURVE = LeafRules(
     sampled=None,
     shuffled=no_theorem("shuffled is certified for pure local randomisers, not for privacy_curve"),
     quick=False,
+    in_floats=False,
     null_is_absence=False,
     grouped=no_group("privacy_curve"),
     relative=False,

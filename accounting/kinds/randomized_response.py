@@ -87,6 +87,7 @@ RANDOMIZED_RESPONSE = LeafRules(
     sampled=None,
     shuffled=_shuffled,
     quick=False,
+    in_floats=True,
     null_is_absence=False,
     grouped=lambda leaf, *_: leaf,  # its pair is that of any two values
     relative=False,

@@ -78,6 +78,7 @@ SPARSE_VECTOR = LeafRules(
     sampled=None,
     shuffled=no_theorem("shuffled is certified for pure local randomisers, not for sparse_vector"),
     quick=False,
+    in_floats=False,
     null_is_absence=False,
     grouped=_grouped,
     relative=False,

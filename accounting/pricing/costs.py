@@ -62,6 +62,8 @@ __all__ = [
     "converted_guarantee",
     "cost",
     "currencies",
+    "in_floats",
+    "least_settled",
     "priced",
     "require_disjoint",
     "require_exchangeable",
@@ -344,16 +346,17 @@ def admitted(tree: Filtered, relation: Relation) -> Composition:
 
 
 def charge(filter_: Filter, tree: Composition, relation: Relation) -> Coordinates:
-    """What the filter charges for `tree`: at its cap where it has no outcome, else at what settles.
+    """What the filter charges for `tree`: at its cap where it has no outcome, else at what settles; with the margin
+    where a price is in floating point (docs/proofs/filters.md, "Machines").
 
     Raises as `priced`; a currency without a price has no coordinate."""
     beside, price = _counted(filter_, tree, relation)
-    return {**filters.charge(filter_, price), **_written(beside)}
+    return {**filters.charge(filter_, _as_charged(tree, price)), **_written(beside)}
 
 
 def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Account, ...]:
-    """What the filter may charge for `tree`, account by account: a charge is sound if in each it covers one currency
-    (`filters.currencies`)."""
+    """What the filter needs for `tree`, account by account, without a margin: a charge is sound if in each it covers
+    one currency (`filters.currencies`)."""
     beside, price = _counted(filter_, tree, relation)
     counts = (Account((name,), (_written({name: amount}),)) for name, amount in beside.items())
     return (*counts, *filters.currencies(filter_, price))
@@ -362,8 +365,35 @@ def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[
 def settled(filter_: Filter, reserved: Coordinates, tree: Composition, relation: Relation) -> Coordinates:
     """What stays charged of `reserved` once the outcomes in `tree` are known (`filters.settle`)."""
     beside, price = _counted(filter_, tree, relation)
+    return _left(filter_, reserved, _as_charged(tree, price), beside)
+
+
+def least_settled(filter_: Filter, reserved: Coordinates, tree: Composition, relation: Relation) -> Coordinates:
+    """What has to stay charged: as `settled`, without a margin."""
+    beside, price = _counted(filter_, tree, relation)
+    return _left(filter_, reserved, price, beside)
+
+
+def _left(filter_: Filter, reserved: Coordinates, price: Cost, beside: Coordinates) -> Coordinates:
     left = filters.settle(filter_, reserved, price)
     return {**left, **{name: min(left[name], amount) for name, amount in beside.items() if name in left}}
+
+
+def _as_charged(tree: Composition, price: Cost) -> Cost:
+    """`price` of `tree` with the margin in the currencies that floating point has a part in; all others are exact."""
+    if not in_floats(tree):
+        return price
+    rdp = {order: prices.with_margin(divergence) for order, divergence in price.rdp.items()}
+    return replace(price, rho=prices.with_margin(price.rho), rdp=rdp)
+
+
+def in_floats(tree: Composition) -> bool:
+    """Whether a price of `tree` other than its epsilon, delta and mu^2 may be computed in floating point."""
+    if isinstance(tree, Leaf):
+        return rules_of(tree).in_floats
+    if isinstance(tree, PoissonSampled | SampledWithoutReplacement | Shuffled | RandomAllocation):
+        return True
+    return any(map(in_floats, children(tree)))
 
 
 def _counted(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, Cost]:

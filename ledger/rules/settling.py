@@ -12,14 +12,15 @@ finest level that it handed out (`with_levels`). A run that happened elsewhere g
 not grant, and nothing else (`require_granted`). Only a guarantee that is attested as a whole, and was reserved as such
 (`ex_post`), states its loss as it states its cap.
 A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
-(docs/proofs/filters.md). The gate charges the price; a verifier accepts what is not below its own lower bound of it.
+(docs/proofs/filters.md). The gate charges the price, with a margin where it is in floating point; a verifier accepts
+what is not below its own price, without the margin ("Machines" there).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from dpledger import decimals
 from dpledger.accounting import certified, filters, rules
@@ -35,8 +36,6 @@ from dpledger.ledger.rules.standing import Form
 from dpledger.relations import Relation
 
 __all__ = [
-    "LEEWAY",
-    "WITH_LEEWAY",
     "Rule",
     "check",
     "check_price",
@@ -51,12 +50,7 @@ __all__ = [
 ]
 
 Rule = Literal["cap", "ex_post", "steps"]
-LEEWAY = Decimal("1e-11")
-"""Relative. The Renyi price of a sampled Gaussian is computed in doubles and rounded up to twelve digits: two machines
-may differ by one in the last of them. Every other price is exact, and compared exactly."""
-WITH_LEEWAY = decimals.add(Decimal(1), LEEWAY)
-WITH_PROFILE_LEEWAY = decimals.add(Decimal(1), certified.LEEWAY)
-_INEXACT = ("mixed_rdp", "rdp_")
+Settling: TypeAlias = Callable[[Filter, Coordinates, Composition, Relation], Coordinates]
 ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 
 
@@ -111,33 +105,19 @@ def check_price(
 
     Where an account counts in two currencies either will do: which is the cheaper may change as prices get better."""
     accounts = certified.currencies(level.filter, parts, level.relation, tail_delta)
-    covers = _covers_profile if _by_profile(level, tail_delta) else _covers
     unknown = set(charged) - {coordinate for account in accounts for coordinate in account.names}
-    if unknown or not all(_is_covered(charged, account, covers) for account in accounts):
+    if unknown or not all(_is_covered(charged, account) for account in accounts):
         raise VerificationError(f"scope {name}: charged less than its parts cost")
 
 
-def _is_covered(charged: Coordinates, account: Account, covers: Callable[[str, Decimal, Decimal], bool]) -> bool:
+def _is_covered(charged: Coordinates, account: Account) -> bool:
     """Whether in one currency no coordinate of the account is charged less than needed. An amount where no price is
     known is less than infinite."""
     amounts = {name: charged[name] for name in account.names if name in charged}
     return any(
-        all(name in needed and covers(name, amount, needed[name]) for name, amount in amounts.items())
+        all(name in needed and amount >= needed[name] for name, amount in amounts.items())
         for needed in account.currencies
     )
-
-
-def _covers_profile(coordinate: str, charged: Decimal, least: Decimal) -> bool:
-    """As `_covers`, of a price from a profile, which has a margin above that leeway."""
-    if coordinate in {"delta", "copies"}:
-        return charged >= least
-    return decimals.multiply(charged, WITH_PROFILE_LEEWAY) >= least
-
-
-def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
-    if not coordinate.startswith(_INEXACT):
-        return charged >= least
-    return decimals.multiply(charged, WITH_LEEWAY) >= least
 
 
 def recorded(parts: Composition, form: Form, granted: int) -> Composition:
@@ -190,11 +170,13 @@ def settled(
     outside_guarantee: bool,
     levels: Mapping[str, Level],
     tail_delta: Decimal = decimals.ZERO,
+    *,
+    left_of: Settling = costs.settled,
 ) -> tuple[Rule, tuple[LevelCharge, ...]]:
     """The rule that settles a charge, and what each level is charged in the end. `parts`: as recorded.
 
     With a `tail_delta` all of it stands, in each level: the stop may depend on outputs. A training run none of whose
-    steps was granted ran nothing.
+    steps was granted ran nothing. `left_of`: `costs.least_settled` for a verifier, without the margin of the gate.
 
     Claim: each coordinate is at most the one reserved, and at least what the filter's theorem needs for the outcome."""
     if outside_guarantee or outcomes.planned(parts) == parts:
@@ -204,7 +186,7 @@ def settled(
     final = []
     for charge in reserved:
         level = levels[charge.scope]
-        left = costs.settled(level.filter, charge.amounts, parts, level.relation)
+        left = left_of(level.filter, charge.amounts, parts, level.relation)
         final.append(LevelCharge(charge.scope, left))
     return _rule(parts, tuple(final) == reserved), tuple(final)
 
@@ -232,7 +214,7 @@ def check(
 ) -> None:
     """Raises VerificationError unless `body` settles the charge by the rule: nothing rises, nothing falls below what
     settling leaves, and the rule that it names is the one that was used."""
-    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels, tail_delta)
+    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels, tail_delta, left_of=costs.least_settled)
     if tuple(level.scope for level in body.levels) != tuple(level.scope for level in reserved):
         raise VerificationError("the levels are not those that were reserved")
     for before, after, floor in zip(reserved, body.levels, least, strict=True):
@@ -241,7 +223,7 @@ def check(
         for coordinate, amount in after.amounts.items():
             if amount > before.amounts[coordinate]:
                 raise VerificationError(f"scope {after.scope}: {coordinate} settled above what was reserved")
-            if not _covers(coordinate, amount, floor.amounts[coordinate]):
+            if amount < floor.amounts[coordinate]:
                 raise VerificationError(f"scope {after.scope}: {coordinate} refunded beyond the rule")
     nothing_back = body.levels == reserved
     if body.rule != _rule(body.parts, nothing_back) or (rule == "cap" and not nothing_back):

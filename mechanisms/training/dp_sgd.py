@@ -37,6 +37,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from dpledger.accounting import rules
+from dpledger.accounting.arithmetic.prices import with_margin
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import RDP, Failure
 from dpledger.decimals import multiply, read, round_up
@@ -258,7 +259,7 @@ def _default_grid(noise_multiplier: Decimal, clip_norm: Decimal, dimension: int)
 @functools.lru_cache(maxsize=64)
 def _claimed(plan: Repeated, relation: Relation) -> RDP:
     prices = rules.cost(plan, relation, orders=ORDERS).rdp
-    known = [(order, price) for order, price in prices.items() if price is not None and price.is_finite()]
+    known = {order: price for order, one in prices.items() if (price := with_margin(one)) and price.is_finite()}
     if not known:
         raise CannotCertify(f"no Renyi divergence of this run can be bounded: {plan.of}")
-    return RDP(orders=tuple(order for order, _ in known), epsilons=tuple(price for _, price in known))
+    return RDP(orders=tuple(known), epsilons=tuple(known.values()))

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import certified
 from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.certified import LEEWAY, certified_cost, cheaper_cost, has_profile_price, is_plan
+from dpledger.accounting.certified import certified_cost, cheaper_cost, has_profile_price, is_plan
 from dpledger.accounting.composition import (
     Composition,
     GaussianLaw,
@@ -27,7 +27,7 @@ from dpledger.accounting.engine import truncated
 from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, places
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
 from dpledger.accounting.pricing.costs import priced
-from dpledger.decimals import float_down, round_up
+from dpledger.decimals import float_down
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from price_oracles import mp
@@ -238,22 +238,17 @@ def test_what_shows_nothing_costs_nothing() -> None:
 # ---- from parts or from the profile ---------------------------------------------------------------------------------
 
 
-def with_margin(price: Decimal | None) -> Decimal:
-    assert price is not None
-    return round_up(price * (1 + 2 * LEEWAY))
-
-
 def test_the_cheaper_price_counts_currency_by_currency() -> None:
     tree = Repeated(LaplaceLaw("0.01"), times=100)
     tail = Decimal("1e-6")
     parts, whole = priced(tree, ADD_REMOVE, ORDERS), certified_cost(tree, ADD_REMOVE, tail, ORDERS)
     best = cheaper_cost(tree, ADD_REMOVE, tail, ORDERS)
-    assert best.pure == with_margin(whole.pure)
+    assert best.pure == whole.pure
     assert best.delta == tail
-    assert (best.rho, best.mu_squared) == (with_margin(parts.rho), with_margin(parts.mu_squared))
+    assert (best.rho, best.mu_squared) == (parts.rho, parts.mu_squared)
     for order in ORDERS:
         cheaper = min(price for price in (parts.rdp[order], whole.rdp[order]) if price is not None)
-        assert best.rdp[order] == with_margin(cheaper)
+        assert best.rdp[order] == cheaper
 
 
 def test_parts_with_a_delta_of_their_own_give_no_price() -> None:
@@ -261,7 +256,7 @@ def test_parts_with_a_delta_of_their_own_give_no_price() -> None:
     tree = Sequence((ApproxDP("0.1", "1e-9"), LaplaceLaw("0.1")))
     best = cheaper_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS)
     whole = certified_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS)
-    assert (best.pure, best.delta, best.rho) == (with_margin(whole.pure), Decimal("1e-6"), None)
+    assert (best.pure, best.delta, best.rho) == (whole.pure, Decimal("1e-6"), None)
 
 
 def test_what_is_a_plan_and_what_the_profile_prices_unasked() -> None:

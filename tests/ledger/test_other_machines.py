@@ -1,0 +1,76 @@
+"""A verifier whose floating point differs from the writer's: an honest ledger verifies, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import machines
+from dpledger.accounting import certified
+from dpledger.accounting.arithmetic.prices import MARGIN, Cost, with_margin
+from dpledger.accounting.kinds import randomized_response
+from dpledger.accounting.pricing import costs
+from dpledger.accounting.pricing.batches import batch_rdp, batch_rho
+from dpledger.decimals import round_up
+from dpledger.errors import VerificationError
+from dpledger.ledger.ledger import Ledger
+
+BOOKS = tuple(machines.random_ledger(seed) for seed in range(6))
+MOST = Decimal("5e-9")  # relative: sixteen times what was ever seen between two machines
+BEYOND = Decimal("3e-7")  # above the margin and the eight digits that a charge is rounded up to
+
+
+def on_a_machine(monkeypatch: pytest.MonkeyPatch, factor: Decimal) -> None:
+    """Every price in floating point comes out by `factor` larger."""
+
+    def scaled(price: Decimal | None) -> Decimal | None:
+        return None if price is None else round_up(price * factor)
+
+    def rdp(found: Callable[..., dict[Decimal, Decimal | None]]) -> Callable[..., dict[Decimal, Decimal | None]]:
+        return lambda *asked: {order: scaled(one) for order, one in found(*asked).items()}
+
+    def each(found: Callable[..., tuple[Decimal | None, ...]]) -> Callable[..., tuple[Decimal | None, ...]]:
+        return lambda *asked: tuple(map(scaled, found(*asked)))
+
+    def one(found: Callable[..., Decimal | None]) -> Callable[..., Decimal | None]:
+        return lambda *asked: scaled(found(*asked))
+
+    def whole(found: Callable[..., Cost]) -> Callable[..., Cost]:
+        def scaled_cost(*asked: Any) -> Cost:
+            cost = found(*asked)
+            pure, orders = scaled(cost.pure), {order: scaled(one) for order, one in cost.rdp.items()}
+            return replace(cost, pure=pure, rdp=orders)
+
+        return scaled_cost
+
+    monkeypatch.setattr(costs, "batch_rdp", rdp(batch_rdp))
+    monkeypatch.setattr(costs, "batch_rho", one(batch_rho))
+    monkeypatch.setattr(randomized_response, "_rdp", each(randomized_response._rdp))
+    monkeypatch.setattr(randomized_response, "_rho", one(randomized_response._rho))
+    monkeypatch.setattr(certified, "certified_cost", whole(certified.certified_cost))
+
+
+@pytest.mark.parametrize("book", BOOKS)
+@pytest.mark.parametrize("factor", [1 - MOST, 1 + MOST])
+def test_an_honest_ledger_verifies(book: Ledger, factor: Decimal, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_a_machine(monkeypatch, factor)
+    assert book.verify().entries == tuple(book.entries())
+
+
+@pytest.mark.parametrize("book", BOOKS)
+def test_a_ledger_charged_below_the_price_is_refused(book: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: to a verifier whose prices are as much larger, the same ledger is charged too little."""
+    on_a_machine(monkeypatch, 1 + BEYOND)
+    with pytest.raises(VerificationError, match=r"charged less than its parts cost|claimed|compose"):
+        book.verify()
+
+
+@pytest.mark.parametrize("price", ["1", "0.123456789012", "99999999.5", "1E-30", "0"])
+def test_what_is_charged_is_above_the_price_by_the_margin(price: str) -> None:
+    charged = with_margin(Decimal(price))
+    assert charged is not None
+    assert Decimal(price) * (1 + MARGIN) <= charged <= Decimal(price) * (1 + BEYOND)

@@ -1,0 +1,134 @@
+"""Ledgers written on one machine and verified on another: the same one, with and without its vector instructions.
+
+Floating point differs between processors in its last digits: in numpy's loops, in the C library and in OpenBLAS. Each
+of them can be told to do without what a plain processor has not got. Random honest ledgers, whose charges come from
+floating point, and the golden ledger are verified both ways, and the tests of bytes are run both ways:
+
+    python tests/support/machines.py
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import dpledger as dpl
+import ledger_golden
+from dpledger.accounting.composition import Composition
+from dpledger.errors import BudgetRefused, CannotCertify
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.signed.keys import VerifyingKey
+from dpledger.ledger.verifying import bundle
+
+__all__ = ["ENVIRONMENTS", "random_ledger"]
+
+LEDGERS = 50
+TESTS_OF_BYTES = ("test_golden_ledger.py", "test_ledger_vectors.py", "test_spec_examples.py", "test_wire_profile.py")
+_SWITCHES = ("NPY_DISABLE_CPU_FEATURES", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "GLIBC_TUNABLES")
+_ON_X86 = {
+    "OPENBLAS_CORETYPE": "Prescott",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX,-AVX2,-FMA,-FMA4,-AVX512F,-AVX512VL,-AVX2_Usable,-FMA_Usable",
+}
+
+
+def _numpy_features() -> str:
+    """What numpy was built to use above its baseline, as far as it is there."""
+    from numpy._core import _multiarray_umath as core  # where numpy says it: it has no public name
+
+    return " ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name))
+
+
+def _environments() -> dict[str, dict[str, str]]:
+    plain = {name: value for name, value in os.environ.items() if name not in _SWITCHES}
+    on_x86 = _ON_X86 if platform.machine() in {"x86_64", "AMD64"} else {}
+    return {"all features": plain, "none": {**plain, **on_x86, "NPY_DISABLE_CPU_FEATURES": _numpy_features()}}
+
+
+ENVIRONMENTS = _environments()
+
+
+def random_ledger(seed: int) -> Ledger:
+    """A ledger whose charges are priced in floating point, in budgets of every kind, or are exact, beside them."""
+    choose, book = random.Random(seed), Ledger.in_memory()
+    for relation in ("add_remove", "replace_one"):
+        scope = book.scope(relation, unit="record", relation=relation, budget=_budget(choose), dataset=relation)
+        for _ in range(4):
+            try:
+                scope.charge(_tree(choose, relation), by="a random test", reason="a run elsewhere")
+            except (BudgetRefused, CannotCertify):
+                continue
+    return book
+
+
+def _budget(choose: random.Random) -> dpl.Guarantee:
+    return choose.choice(
+        [dpl.ApproxDP(30, "1e-5"), dpl.ZCDP(20), dpl.RDP((2, 8, 32), (20, 40, 80)), dpl.ApproxDP(60, "1e-6")]
+    )
+
+
+def _tree(choose: random.Random, relation: str) -> Composition:
+    """Some runs of some draw under `relation`."""
+    epsilon, rate = f"{choose.uniform(0.05, 2):.3f}", f"{choose.uniform(0.001, 0.3):.4f}"
+    users, times = choose.randrange(50, 5000), choose.choice([1, 1, 1, 50])
+    law: Composition = choose.choice([dpl.LaplaceLaw(epsilon), dpl.GaussianLaw(f"{choose.uniform(0.8, 8):.2f}")])
+    answers = dpl.RandomizedResponseLaw(epsilon, k=choose.choice([2, 3, 5]))
+    drawn: list[Composition] = (
+        [dpl.PoissonSampled(law, rate=rate), answers, law]
+        if relation == "add_remove"
+        else [
+            dpl.SampledWithoutReplacement(law, population=users, batch=users // 10),
+            dpl.Shuffled(answers, users=users),
+            answers,
+            law,
+        ]
+    )
+    one = choose.choice(drawn)
+    return one if times == 1 else dpl.Repeated(one, times=times)
+
+
+def _write(folder: Path) -> None:
+    charges = 0
+    for seed in range(LEDGERS):
+        book = random_ledger(seed)
+        charges += sum(entry.body.kind == "reserved" for entry in book.entries())
+        book.export(folder / str(seed))
+        (folder / f"{seed}.pub").write_text(book.public_key.text, encoding="utf-8")
+    print(f"{LEDGERS} ledgers with {charges} charges written")
+    assert charges > 2 * LEDGERS, "ledgers with hardly a charge show nothing"
+
+
+def _verify(folder: Path) -> None:
+    for seed in range(LEDGERS):
+        bundle.verify(folder / str(seed), VerifyingKey.parse((folder / f"{seed}.pub").read_text(encoding="utf-8")))
+    bundle.verify(ledger_golden.DATA, ledger_golden.KEY.public)
+    print(f"{LEDGERS} ledgers and the golden one verify")
+
+
+def _both_ways() -> None:
+    here = str(Path(__file__).resolve())
+    tests = [str(Path(here).parents[1] / "ledger" / name) for name in TESTS_OF_BYTES]
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, environment in ENVIRONMENTS.items():
+            folder = Path(scratch) / name
+            folder.mkdir()
+            print(f"written with {name}:", flush=True)
+            subprocess.run([sys.executable, here, "write", str(folder)], env=environment, check=True)
+        for (name, environment), written in zip(ENVIRONMENTS.items(), reversed(ENVIRONMENTS), strict=True):
+            print(f"written with {written}, verified with {name}:", flush=True)
+            subprocess.run([sys.executable, here, "verify", str(Path(scratch) / written)], env=environment, check=True)
+            subprocess.run([sys.executable, "-m", "pytest", "-q", *tests], env=environment, check=True)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["write", folder]:
+            _write(Path(folder))
+        case ["verify", folder]:
+            _verify(Path(folder))
+        case _:
+            _both_ways()
