@@ -121,7 +121,7 @@ def noise_reduction(found, risk, known, rng):
     epsilons = np.geomspace(least, most, found.levels)
     statistic = known.statistic(36) * 2.0**-36
     noises = laplace_chain(risk.entries, moved / epsilons, rng)
-    excesses = (known.excess(risk.hypothesis(statistic + noise)) for noise in noises)
+    excesses = (known.excess(known.hypothesis(statistic + noise)) for noise in noises)
     slack, check, query_moved = (float(given[name]) for name in ("slack", "check_epsilon", "query_sensitivity"))
     t, passed, excess, checked = first_above(excesses, slack, check, query_moved, rng)
     met = passed and excess <= float(found.target_excess_risk)
@@ -157,7 +157,7 @@ def doubling(mechanism, risk, known, alpha, rng):
     errors = []
 
     def error(noisy):
-        errors.append(known.excess(risk.hypothesis(noisy)))
+        errors.append(known.excess(known.hypothesis(noisy)))
         return errors[-1]
 
     judged = dpl.Judged(known.statistic(36) * 2.0**-36, error)

@@ -56,7 +56,7 @@ def _code_of(handler: object) -> CodeType | None:
     """The code that runs when Python calls it; None for what is no handler of Python's."""
     while isinstance(handler, functools.partial):
         handler = handler.func
-    for found in (handler, getattr(type(handler), "__call__", None)):  # a function or method; an object of a class
+    for found in (handler, vars(type(handler)).get("__call__")):  # a function or method; an object of a class
         code = getattr(found, "__code__", None)
         if isinstance(code, CodeType):
             return code

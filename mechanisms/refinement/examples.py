@@ -131,6 +131,10 @@ def _is_list(column: object) -> TypeGuard[list[object] | tuple[object, ...]]:
     return issubclass(type(column), list | tuple)
 
 
+def _is_array(row: object) -> TypeGuard[npt.NDArray[Any]]:
+    return issubclass(type(row), np.ndarray)
+
+
 def _entries(column: list[object] | tuple[object, ...]) -> list[object]:
     """What a list holds. Of a class made from one, what the list itself holds: its own iteration may raise."""
     return [*(list.__iter__(column) if isinstance(column, list) else tuple.__iter__(column))]
@@ -142,8 +146,8 @@ def _row(row: object, dimension: int) -> list[object]:
     entries = [row]
     if _is_list(row):
         entries = _entries(row)
-    elif issubclass(type(row), np.ndarray):
-        plain = np.ndarray.view(row, np.ndarray)  # type: ignore[arg-type] # an array, by its type
+    elif _is_array(row):
+        plain = np.ndarray.view(row, np.ndarray)
         entries = list(plain) if plain.ndim == 1 else entries
     return entries if len(entries) == dimension else [None] * dimension
 

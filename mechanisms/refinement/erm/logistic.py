@@ -54,6 +54,14 @@ class Logistic(Risk[LogisticExamples]):
         return self.ball + math.log1p(math.exp(-self.ball))
 
     @property
+    def flipped_range(self) -> float:
+        return 2 * self.ball
+
+    @property
+    def flipped_slope(self) -> float:
+        return 1.0
+
+    @property
     def largest_entry(self) -> float:
         return self.of_minimum
 
@@ -80,7 +88,8 @@ class Logistic(Risk[LogisticExamples]):
 
     @property
     def why(self) -> str:
-        return "strong convexity: a row has a gradient of at most 1, and solvers err by tolerance/lambda"
+        moved = "a label moves a gradient by" if self.only_labels else "a row has a gradient of"
+        return f"strong convexity: {moved} at most 1, and solvers err by tolerance/lambda"
 
     def examples(self, features: Steps, labels: Steps) -> LogisticExamples:
         """The signed rows, of examples in steps."""
@@ -139,7 +148,7 @@ class Logistic(Risk[LogisticExamples]):
         """The minimiser in whole steps of 2^-power."""
         return nearest(minimum.theta, power)
 
-    def hypothesis(self, noisy: Floats) -> Floats:
+    def hypothesis(self, noisy: Floats, examples: LogisticExamples) -> Floats:  # noqa: ARG002
         """The noisy minimiser, projected."""
         return self.projected(noisy)
 

@@ -56,11 +56,12 @@ class Minimum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solved:
-    """A problem on examples. `statistic`: what a chain publishes, in whole steps of 2^-power, by that power; `excess`:
-    the excess risk of a hypothesis."""
+    """A problem on examples. `statistic`: what a chain publishes, in whole steps of 2^-power, by that power;
+    `hypothesis`: of what was published; `excess`: its excess risk."""
 
     certified: bool
     statistic: Callable[[int], Steps]
+    hypothesis: Callable[[Floats], Floats]
     excess: Callable[[Floats], float]
 
 
@@ -95,6 +96,11 @@ class Risk(ABC, Generic[Examples]):
                 return 1
             case _:
                 assert_never(self.relation)
+
+    @property
+    def only_labels(self) -> bool:
+        """Whether neighbours have the same features, and differ in a label."""
+        return self.relation is Relation.LABEL_FLIP
 
     @property
     def counts_are_public(self) -> bool:
@@ -154,6 +160,16 @@ class Risk(ABC, Generic[Examples]):
 
     @property
     @abstractmethod
+    def flipped_range(self) -> float:
+        """What one label changes a row's loss by lies, over the ball, in an interval of this length."""
+
+    @property
+    @abstractmethod
+    def flipped_slope(self) -> float:
+        """How far one label moves the gradient of a row's loss, at most, at any hypothesis."""
+
+    @property
+    @abstractmethod
     def curvature(self) -> float:
         """The largest eigenvalue of the Hessian of a loss, at most."""
 
@@ -184,8 +200,8 @@ class Risk(ABC, Generic[Examples]):
         """The statistic in whole steps of 2^-power."""
 
     @abstractmethod
-    def hypothesis(self, noisy: Floats) -> Floats:
-        """From a noisy statistic: post-processing."""
+    def hypothesis(self, noisy: Floats, examples: Examples) -> Floats:
+        """From a noisy statistic, and of the examples what is the same for all neighbours: post-processing."""
 
     @cached_property
     def moved(self) -> Decimal:
@@ -193,7 +209,8 @@ class Risk(ABC, Generic[Examples]):
         either side.
 
         Claim: for what a solver returns, |theta~(D) - theta~(D')|_2 <= shares slope / (n lambda) + 2 tolerance /
-        lambda, as the risk is lambda-strongly convex; sqrt(p) times that in the l1 norm. Source:
+        lambda, as the risk is lambda-strongly convex; `flipped_slope` instead of shares slope where one label differs;
+        sqrt(p) times that in the l1 norm. Source:
         docs/proofs/accuracy_first.md, section 2."""
         if self.perturbed == "covariance":
             return round_up(Fraction(self.ideal))
@@ -226,9 +243,10 @@ class Risk(ABC, Generic[Examples]):
         """How far one unit moves the computed excess risk of a published hypothesis, at most.
 
         Claim: with R the largest loss, |excess(D) - excess(D')| <= shares R / n: what one row adds to the risk of a
-        fixed hypothesis of the ball, and to the least risk in the ball, lies in one interval of length R / n. What is
-        computed is off by at most `off`, on either side. Source: docs/proofs/accuracy_first.md, section 3."""
-        moved = self.shares * self.largest_loss / self.rows
+        fixed hypothesis of the ball, and to the least risk in the ball, lies in one interval of length R / n; what one
+        label does, in one of `flipped_range` / n. What is computed is off by at most `off`, on either side. Source:
+        docs/proofs/accuracy_first.md, section 3."""
+        moved = (self.flipped_range if self.only_labels else self.shares * self.largest_loss) / self.rows
         return round_up((moved + 2 * self.off) * ABOVE, digits=_DIGITS)
 
     def solved(self, features: Steps, labels: Steps) -> Solved:
@@ -240,6 +258,7 @@ class Risk(ABC, Generic[Examples]):
         return Solved(
             certified=found.certified and least is not None and len(features) <= most,
             statistic=lambda power: self.statistic(examples, found, power),
+            hypothesis=lambda noisy: self.hypothesis(noisy, examples),
             excess=lambda theta: self.risk(theta, examples) - (least or 0.0),
         )
 
@@ -275,7 +294,8 @@ class Risk(ABC, Generic[Examples]):
     @property
     def of_output(self) -> float:
         """How far one unit moves the minimiser, in the norm."""
-        return self.shares * self.slope / (self.rows * self.weight) * self.spread
+        gradients = self.flipped_slope if self.only_labels else self.shares * self.slope
+        return gradients / (self.rows * self.weight) * self.spread
 
 
 def nearest(theta: Floats, power: int) -> Steps:
