@@ -152,7 +152,7 @@ def doublings(found, risk, check):
     )
 
 
-def doubling(mechanism, risk, known, alpha, rng):
+def doubling(mechanism, known, alpha, rng):
     """One search by that mechanism; its loss by what was started."""
     errors = []
 
@@ -214,7 +214,7 @@ def row(name, full, setting, alpha, trials):
     runs = {"reduction": [noise_reduction(found, risk, known, rng) for _ in range(trials)]}
     for way, check in (("doubling", "laplace"), ("doubling_one_check", "above_threshold")):
         mechanism = doublings(found, risk, check)
-        runs[way] = [doubling(mechanism, risk, known, alpha, rng) for _ in range(trials)]
+        runs[way] = [doubling(mechanism, known, alpha, rng) for _ in range(trials)]
     theory = dict(theories(risk, alpha))
     published = theory.pop("published")
     losses = {way: [run.epsilon for run in ran] for way, ran in runs.items()}

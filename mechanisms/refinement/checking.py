@@ -17,7 +17,7 @@ from dpledger.mechanisms.threshold.sparse_vector import SparseVector, thresholdi
 __all__ = ["QUERY_WHY", "Check", "check_of"]
 
 QUERY_WHY = (
-    "R/n for each row that a unit takes part with, R the largest loss in the ball, or what a label moves a loss by in it; "
+    "R/n for each row that a unit takes part with, R the largest loss in the ball, or what a label does to one there; "
     "errors of solver, rounding"
 )
 """Why an excess risk moves by no more than is said."""

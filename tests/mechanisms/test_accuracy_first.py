@@ -508,7 +508,7 @@ class _Raising(list[Any]):
 class _Elsewhere:
     """An entry that raises when it is asked what it is."""
 
-    @property
+    @property  # type: ignore[misc] # an object may say so
     def __class__(self) -> Any:
         raise RuntimeError("the row of Jane Doe")
 
