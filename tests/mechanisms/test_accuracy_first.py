@@ -456,7 +456,7 @@ def test_a_plan_is_cut_to_what_is_left() -> None:
 
 
 def test_a_solver_that_gives_up_publishes_nothing_and_is_charged_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpledger.mechanisms.refinement.erm.logistic._MOST_NEWTON", 0)
+    monkeypatch.setattr("dpledger.mechanisms.refinement.erm.logistic._NEWTON", 0)
     release = a_mechanism().release(some_data(), entropy=seeded(1))
     assert release.outside_guarantee
     assert release.parts == a_mechanism().parts()

@@ -134,3 +134,70 @@ def test_a_label_moves_the_excess_and_the_minimiser_by_what_is_said(family: Any)
     assert 0.45 * float(flipped.moved) < distance <= float(flipped.moved)
     ratio = 0.5 if family == "logistic" else 1 / (1 + flipped.ball)
     assert float(flipped.moved) == pytest.approx(ratio * float(replaced.moved), rel=0.02)
+
+
+# ---- what a solve does is the same for all data ---------------------------------------------------------------------
+
+
+def hard_rows(kind: str, n: int, crowd: int) -> tuple[Rows, Rows]:
+    rng = np.random.default_rng(20261127)
+    x = np.eye(SIZE)[rng.integers(SIZE, size=n)] * rng.choice([-1.0, 1.0], size=(n, 1))
+    y = np.where(x.sum(axis=1) > 0, 1, -1)
+    match kind:
+        case "one against all":
+            y[0] = -y[0]
+        case "noise":
+            y = rng.choice([-1, 1], size=n)
+        case "of three sizes":
+            x = x * rng.choice([1, 0.01, 0.3], size=(n, 1))
+        case "small":
+            x = x * 1e-3
+        case _:
+            assert kind == "separable"
+    return np.tile((x * ONE).astype(np.int64), (crowd, 1)), np.tile(y, crowd) * ONE
+
+
+KINDS = ("separable", "one against all", "noise", "of three sizes", "small")
+
+
+@pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_REMOVE], ids=str)
+@pytest.mark.parametrize("family", ["ridge", "logistic"])
+def test_every_solve_takes_as_many_steps_whatever_the_rows_are(
+    family: Any, relation: Relation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found: how long a solve took told of single rows. Under add_remove also where the ball binds, and where not."""
+    count: dict[str, int] = {}
+    solver = type(problem(family, **WHOLE))
+
+    def count_calls(name: str) -> None:
+        honest = getattr(solver, name)
+
+        def counted(*given: Any) -> Any:
+            count[name] = count.get(name, 0) + 1
+            return honest(*given)
+
+        monkeypatch.setattr(solver, name, counted)
+
+    for name in ("risk", "_gradient", "_hessian") if family == "logistic" else ("risk",):
+        count_calls(name)
+    found = []
+    for kind_of_rows, regularisation in itertools.product(KINDS, ("1e-6", "0.05")):
+        for crowd in (1, 12) if relation is Relation.ADD_REMOVE else (1,):
+            count.clear()
+            changes = {**WHOLE, "rows": 50, "regularisation": Decimal(regularisation), "relation": relation}
+            problem(family, **changes).solved(*hard_rows(kind_of_rows, 50, crowd))
+            found.append(dict(count))
+    assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("regularisation", ["1e-6", "0.001", "0.05", "1"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_hard_rows_are_solved_in_half_of_the_steps(
+    kind: str, regularisation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose solver does not get there publishes nothing and is outside the guarantee: so steps are ample."""
+    monkeypatch.setattr("dpledger.mechanisms.refinement.erm.logistic._NEWTON", 15)
+    for n, relation in itertools.product((2, 50, 3000), (Relation.REPLACE_ONE, Relation.ADD_REMOVE)):
+        changes = {**WHOLE, "rows": n, "regularisation": Decimal(regularisation), "relation": relation}
+        crowd = 16 if relation is Relation.ADD_REMOVE else 1
+        assert problem("logistic", **changes).solved(*hard_rows(kind, n, crowd)).certified

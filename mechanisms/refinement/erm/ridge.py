@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from dpledger.mechanisms.numeric.grid import Floats
-from dpledger.mechanisms.refinement.erm.shared import ABOVE, ROUND, Family, Minimum, Risk, nearest
+from dpledger.mechanisms.refinement.erm.shared import ABOVE, ROUND, Family, Minimum, Risk, least_of, nearest
 from dpledger.mechanisms.refinement.examples import Steps
 
 __all__ = ["Post", "Ridge", "RidgeSums"]
@@ -128,14 +128,14 @@ class Ridge(Risk[RidgeSums]):
             squares += int(y @ y)
         return RidgeSums(products=products, labelled=labelled, squares=squares)
 
-    def minimum(self, examples: RidgeSums, more: float = 0.0) -> Minimum:
+    def minimum(self, examples: RidgeSums, radius: float | None = None) -> Minimum:
         """The solution of (X^T X + n (lambda + more) I) theta = X^T y."""
         z, v = self._means(examples)
-        matrix = z + (self.weight + more) * np.eye(self.dimension)
-        theta: Floats = np.linalg.solve(matrix, v).astype(np.float64)
-        gradient = matrix @ theta - v
+        matrix = z + self.weight * np.eye(self.dimension)
+        theta, more = least_of(matrix, v, radius)
+        gradient = matrix @ theta + more * theta - v
         certified = bool(float(np.sqrt((gradient**2).sum())) <= self.solved_to)
-        return Minimum(theta=theta, risk=self.risk(theta, examples), certified=certified)
+        return Minimum(theta=theta, risk=self.risk(theta, examples), more=more, certified=certified)
 
     def risk(self, theta: Floats, examples: RidgeSums) -> float:
         """L(theta), within `error`."""

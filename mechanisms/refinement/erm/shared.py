@@ -25,7 +25,19 @@ from dpledger.mechanisms.numeric.grid import Floats, nearest_whole
 from dpledger.mechanisms.refinement.examples import Steps
 from dpledger.relations import Relation
 
-__all__ = ["ABOVE", "ROUND", "Family", "Minimum", "Norm", "Perturbed", "Radius", "Risk", "Solved", "nearest"]
+__all__ = [
+    "ABOVE",
+    "ROUND",
+    "Family",
+    "Minimum",
+    "Norm",
+    "Perturbed",
+    "Radius",
+    "Risk",
+    "Solved",
+    "least_of",
+    "nearest",
+]
 
 Family: TypeAlias = Literal["ridge", "logistic"]
 Radius: TypeAlias = Literal["reference", "tight"]
@@ -47,10 +59,12 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minimum:
-    """A minimiser of a risk, up to a gradient that is small where it is `certified`, and its risk."""
+    """A minimiser of L(theta) + (more / 2) |theta|^2, up to a gradient that is small where it is `certified`, and its
+    L."""
 
     theta: Floats
     risk: float
+    more: float
     certified: bool
 
 
@@ -192,8 +206,9 @@ class Risk(ABC, Generic[Examples]):
         """L(theta), within `error`."""
 
     @abstractmethod
-    def minimum(self, examples: Examples, more: float = 0.0) -> Minimum:
-        """The minimiser of L(theta) + (more / 2) |theta|^2, and its L."""
+    def minimum(self, examples: Examples, radius: float | None = None) -> Minimum:
+        """The minimiser of L; in the ball of a `radius` around 0, with the `more` that pulls it there. In a number of
+        steps that is fixed by what is public: how long it takes tells of no row."""
 
     @abstractmethod
     def statistic(self, examples: Examples, minimum: Minimum, power: int) -> Steps:
@@ -268,18 +283,13 @@ class Risk(ABC, Generic[Examples]):
         Claim: within `off` less one `error`. As many rows as n have their minimiser in the ball. Else, for every
         more >= 0, the least of L + more (|theta|^2 - ball^2) / 2 is a lower bound of it, and L at a point of the ball
         an upper one. Source: docs/proofs/accuracy_first.md, section 3."""
-        if self.counts_are_public or float(np.sqrt((found.theta**2).sum())) <= self.ball:
+        if self.counts_are_public:
             return found.risk
-        low, high = 0.0, self.weight * self.crowd
-        for _ in range(_HALVINGS):
-            more = (low + high) / 2
-            outer = self.minimum(examples, more)
-            length = float((outer.theta**2).sum())
-            inner = self.risk(self.projected(outer.theta), examples)
-            if outer.certified and inner - outer.risk - more / 2 * (length - self.ball**2) <= 4 * self.error:
-                return inner
-            low, high = (more, high) if length > self.ball**2 else (low, more)
-        return None
+        outer = self.minimum(examples, self.ball)
+        length = float((outer.theta**2).sum())
+        inner = self.risk(self.projected(outer.theta), examples)
+        gap = inner - outer.risk - outer.more / 2 * (length - self.ball**2)
+        return inner if outer.certified and gap <= 4 * self.error else None
 
     def projected(self, theta: Floats) -> Floats:
         """The nearest point of the ball."""
@@ -296,6 +306,23 @@ class Risk(ABC, Generic[Examples]):
         """How far one unit moves the minimiser, in the norm."""
         gradients = self.flipped_slope if self.only_labels else self.shares * self.slope
         return gradients / (self.rows * self.weight) * self.spread
+
+
+def least_of(matrix: Floats, vector: Floats, radius: float | None) -> tuple[Floats, float]:
+    """Where theta.M theta / 2 - v.theta is least, in the ball of a radius if one is given, and the multiple of the
+    identity that M needs for that. Always in as many steps."""
+    size, more = len(vector), 0.0
+    if radius is not None:
+        values, vectors = np.linalg.eigh(matrix)
+        parts = vectors.T @ vector
+        low, high = 0.0, float(np.sqrt((vector**2).sum())) / radius
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            is_far = float(((parts / (values + middle)) ** 2).sum()) > radius**2
+            low, high = (middle, high) if is_far else (low, middle)
+        more = high if float(((parts / values) ** 2).sum()) > radius**2 else 0.0
+    theta: Floats = np.linalg.solve(matrix + more * np.eye(size), vector).astype(np.float64)
+    return theta, more
 
 
 def nearest(theta: Floats, power: int) -> Steps:
