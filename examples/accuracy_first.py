@@ -121,7 +121,7 @@ def noise_reduction(found, risk, known, rng):
     epsilons = np.geomspace(least, most, found.levels)
     statistic = known.statistic(36) * 2.0**-36
     noises = laplace_chain(risk.entries, moved / epsilons, rng)
-    excesses = (known.excess(risk.hypothesis(statistic + noise)) for noise in noises)
+    excesses = (known.excess(known.hypothesis(statistic + noise)) for noise in noises)
     slack, check, query_moved = (float(given[name]) for name in ("slack", "check_epsilon", "query_sensitivity"))
     t, passed, excess, checked = first_above(excesses, slack, check, query_moved, rng)
     met = passed and excess <= float(found.target_excess_risk)
@@ -152,12 +152,12 @@ def doublings(found, risk, check):
     )
 
 
-def doubling(mechanism, risk, known, alpha, rng):
+def doubling(mechanism, known, alpha, rng):
     """One search by that mechanism; its loss by what was started."""
     errors = []
 
     def error(noisy):
-        errors.append(known.excess(risk.hypothesis(noisy)))
+        errors.append(known.excess(known.hypothesis(noisy)))
         return errors[-1]
 
     judged = dpl.Judged(known.statistic(36) * 2.0**-36, error)
@@ -214,7 +214,7 @@ def row(name, full, setting, alpha, trials):
     runs = {"reduction": [noise_reduction(found, risk, known, rng) for _ in range(trials)]}
     for way, check in (("doubling", "laplace"), ("doubling_one_check", "above_threshold")):
         mechanism = doublings(found, risk, check)
-        runs[way] = [doubling(mechanism, risk, known, alpha, rng) for _ in range(trials)]
+        runs[way] = [doubling(mechanism, known, alpha, rng) for _ in range(trials)]
     theory = dict(theories(risk, alpha))
     published = theory.pop("published")
     losses = {way: [run.epsilon for run in ran] for way, ran in runs.items()}

@@ -23,6 +23,7 @@ from dpledger.ledger.rules.redeems import Redeem
 from dpledger.ledger.rules.standing import OpenCharge, State, next_steps
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
+from dpledger.mechanisms.callers import is_of_a_handler
 from dpledger.mechanisms.protocol import Release
 from dpledger.notebooks import summary
 from dpledger.process import Home
@@ -166,9 +167,12 @@ class Attempt:
         return self._settle(None, outside_guarantee=outside_guarantee)
 
     def give_up(self, error: BaseException) -> BaseException:
-        """End the charge of a run that raised `error`, at its cap; what the caller is to see instead. A forked child
-        ends nothing."""
+        """End the charge of a run that raised `error`, at its cap; what the caller is to see instead. What a handler of
+        a signal raised, as a timer's does, is none of the run's and stays what it is, without what the run was about to
+        raise. A forked child ends nothing."""
         is_stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
+        if not is_stopped and is_of_a_handler(error):
+            error.__context__, is_stopped = None, True
         if not self._home.is_here:
             return error if is_stopped else self._home.refusal()
         self.commit_at_cap(outside_guarantee=not is_stopped)

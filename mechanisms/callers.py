@@ -8,25 +8,59 @@ from __future__ import annotations
 
 import functools
 import inspect
+import signal
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
+from types import CodeType
 from typing import TypeVar
 
 from dpledger.errors import ParameterError
 
-__all__ = ["begins_later", "came_to", "signature_of"]
+__all__ = ["begins_later", "came_to", "is_of_a_handler", "signature_of"]
 
 Value = TypeVar("Value")
 
 
 def came_to(code: Callable[[], Value]) -> tuple[Value] | None:
-    """What the code came to; None where it raised, whatever that was, unless somebody ends the program."""
+    """What the code came to; None where it raised, whatever that was, unless somebody ends the program, or a handler of
+    a signal raised (a timer's): that is nothing of the code, and goes on as what it is, without what the code was about
+    to raise."""
+    timer: BaseException | None = None
     try:
         return (code(),)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise  # nothing of the code
-    except BaseException:  # what some libraries raise when they break is no Exception
-        return None
+    except BaseException as error:  # what some libraries raise when they break is no Exception
+        if not is_of_a_handler(error):
+            return None
+        timer = error
+    timer.__context__ = None  # of the code, whose text may be data
+    try:
+        raise timer
+    finally:
+        del timer  # no cycle with this frame
+
+
+def is_of_a_handler(error: BaseException) -> bool:
+    """Whether a handler of a signal, as it is installed now, raised it: its frame is on the way that the error came."""
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    way = error.__traceback__
+    while way is not None:
+        if way.tb_frame.f_code in handlers:
+            return True
+        way = way.tb_next
+    return False
+
+
+def _code_of(handler: object) -> CodeType | None:
+    """The code that runs when Python calls it; None for what is no handler of Python's."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    for found in (handler, vars(type(handler)).get("__call__")):  # a function or method; an object of a class
+        code = getattr(found, "__code__", None)
+        if isinstance(code, CodeType):
+            return code
+    return None
 
 
 def signature_of(function: object) -> inspect.Signature:

@@ -271,7 +271,7 @@ class AccuracyFirst:
         k, passed = 0, False
         while k < run.kept and not passed:
             k += 1
-            theta = run.problem.hypothesis(answers(k))
+            theta = solved.hypothesis(answers(k))
             passed = checks.ask(-solved.excess(theta)) is Outcome.ABOVE
         parts = Sequence((checks.close().parts, run.levels.chain(run.kept, reached=k)))
         return Release(value=self._found(theta, reached=passed, k=k), parts=parts)

@@ -16,7 +16,10 @@ from dpledger.mechanisms.threshold.sparse_vector import SparseVector, thresholdi
 
 __all__ = ["QUERY_WHY", "Check", "check_of"]
 
-QUERY_WHY = "R/n for each row that a unit takes part with, R the largest loss in the ball; errors of solver, rounding"
+QUERY_WHY = (
+    "R/n for each row that a unit takes part with, R the largest loss in the ball, or what a label does to one there; "
+    "errors of solver, rounding"
+)
 """Why an excess risk moves by no more than is said."""
 
 _DIGITS = 6  # of what follows from doubles and is no bound: the same on every machine

@@ -15,10 +15,9 @@ moves them by what it adds, in any order of rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -50,16 +49,26 @@ class Shape:
 
 def check_examples(data: object, shape: Shape) -> None:
     """Raise ParameterError unless `data` are so many examples of so many features: a pair of an array with two axes and
-    a column of labels, or a table with the column `target`. What they hold never matters."""
-    features, labels = _columns(data, shape)
+    a column of labels, or a table with the column `target`. Of lists their length is asked; no row is looked at."""
+    features, labels = _shapes(data, shape)
     if shape.rows is None:
-        if features.ndim != 2 or features.shape[1] != shape.dimension or labels.shape != features.shape[:1]:
+        if len(features) != 2 or features[1] != shape.dimension or labels != features[:1]:
             raise ParameterError(
                 "data", "another shape", f"features with {shape.dimension} columns, a label for each row"
             )
-    elif features.shape != (shape.rows, shape.dimension) or labels.shape != (shape.rows,):
+    elif features != (shape.rows, shape.dimension) or labels != (shape.rows,):
         expected = f"features of shape ({shape.rows}, {shape.dimension}) and {shape.rows} labels"
-        raise ParameterError("data", f"shapes {features.shape} and {labels.shape}", expected)
+        raise ParameterError("data", f"shapes {features} and {labels}", expected)
+
+
+def _shapes(data: object, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of features and labels; of a list of rows as they will be read."""
+    if shape.target is not None or not _is_pair(data):
+        features, labels = _columns(data, shape)
+        return features.shape, labels.shape
+    features, labels = data
+    rows = (len(features), shape.dimension) if _is_list(features) else _array(features).shape
+    return rows, (len(labels),) if _is_list(labels) else _array(labels).shape
 
 
 def examples_read_as(shape: Shape, *, signs: bool) -> tuple[str, ...]:
@@ -90,10 +99,12 @@ def bounded(data: object, shape: Shape, *, signs: bool) -> tuple[Steps, Steps]:
 def _columns(data: object, shape: Shape) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if shape.target is not None:
         return _table(data, shape.target)
-    if isinstance(data, tuple) and len(data) == 2:
+    if _is_pair(data):
         features, labels = data
         rows = _listed(features, shape.dimension) if _is_list(features) else _array(features)
-        return rows, _listed([[label] for label in labels], 1).reshape(-1) if _is_list(labels) else _array(labels)
+        return rows, _listed([[label] for label in _entries(labels)], 1).reshape(-1) if _is_list(labels) else _array(
+            labels
+        )
     raise ParameterError("data", type(data).__name__, "a pair (features, labels), or a table and `target`")
 
 
@@ -111,20 +122,40 @@ def _array(column: object) -> npt.NDArray[Any]:
     return found
 
 
-def _is_list(column: object) -> bool:
-    return isinstance(column, (list, tuple))
+def _is_pair(data: object) -> TypeGuard[tuple[Any, Any]]:
+    return isinstance(data, tuple) and len(data) == 2
+
+
+def _is_list(column: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    """By its type alone: what an object says of its own class is code of its own."""
+    return issubclass(type(column), list | tuple)
+
+
+def _is_array(row: object) -> TypeGuard[npt.NDArray[Any]]:
+    return issubclass(type(row), np.ndarray)
+
+
+def _entries(column: list[object] | tuple[object, ...]) -> list[object]:
+    """What a list holds. Of a class made from one, what the list itself holds: its own iteration may raise."""
+    return [*(list.__iter__(column) if isinstance(column, list) else tuple.__iter__(column))]
 
 
 def _row(row: object, dimension: int) -> list[object]:
-    """The entries of one row of a list, whatever it is; of one that is no row of so many, none."""
-    entries = list(row) if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1) else [row]
+    """The entries of one row of a list, whatever it is; of one that is no row of so many, none. No code of the row
+    runs."""
+    entries = [row]
+    if _is_list(row):
+        entries = _entries(row)
+    elif _is_array(row):
+        plain = np.ndarray.view(row, np.ndarray)
+        entries = list(plain) if plain.ndim == 1 else entries
     return entries if len(entries) == dimension else [None] * dimension
 
 
-def _listed(rows: Sequence[object], dimension: int) -> npt.NDArray[Any]:
+def _listed(rows: list[Any] | tuple[Any, ...], dimension: int) -> npt.NDArray[Any]:
     """The objects that rows of a list hold, as they are: object[rows, dimension]."""
     result = np.empty((len(rows), dimension), dtype=object)
-    for place, row in enumerate(rows):
+    for place, row in enumerate(_entries(rows)):
         for column, entry in enumerate(_row(row, dimension)):
             result[place, column] = entry
     return result

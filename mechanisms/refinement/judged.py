@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dpledger.decimals import text
 from dpledger.errors import ContractViolation, ParameterError
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.numeric import Laplace
 from dpledger.mechanisms.numeric.grid import (
     TotalMap,
@@ -171,13 +172,18 @@ def named(field: str, value: Decimal) -> Iterator[None]:
 
 
 def error_of(data: Judged, published: Answer) -> Number:
-    """The error of a published answer. What went wrong is not told: it may depend on a unit."""
-    try:
+    """The error of a published answer. What went wrong is not told, nor kept on what is raised: it may depend on a
+    unit."""
+
+    def judged() -> Number:
         error = data.error(published.copy() if isinstance(published, np.ndarray) else published)
         check_number(error)
-    except Exception:
+        return error
+
+    found = came_to(judged)
+    if found is None:
         raise ContractViolation(
             "the error of an answer raised or is no number: the search is charged in full. "
             "Try it on public or made-up data to see why"
-        ) from None
-    return error
+        )
+    return found[0]

@@ -179,7 +179,8 @@ def theory_deviation(problem: Problem, formula: Theory, alpha: float) -> float |
     docs/proofs/accuracy_first.md, section 5."""
     n, p, ball = problem.rows, problem.dimension, problem.ball
     if problem.perturbed == "covariance":
-        derived = alpha * n / (math.sqrt(p) * ball + p * ball**2 / 2)
+        matrix = 0.0 if problem.only_labels else p * ball**2 / 2
+        derived = alpha * n / (math.sqrt(p) * ball + matrix)
         return {"published": derived / 2, "derived": derived}.get(formula)
     smooth = math.sqrt(2 * alpha / (p * (problem.curvature + problem.weight)))
     match problem:

@@ -269,9 +269,9 @@ def test_noisy_sums_that_are_solved_as_they_are_take_finer_levels() -> None:
     rng = np.random.default_rng(SEED)
     x = rng.uniform(-1, 1, (3000, 30)) / 30
     shape = Shape(rows=3000, dimension=30, feature_bound=Decimal(1), label_bound=Decimal(1), target=None)
-    solved = clipped.solved(*bounded((x, x @ np.ones(30)), shape, signs=False))
-    noisy = [solved.statistic(30) * 2.0**-30 + rng.laplace(0, 5, clipped.entries) for _ in range(20)]
-    means = [np.mean([solved.excess(one.hypothesis(sums)) for sums in noisy]) for one in (clipped, raw)]
+    both = [one.solved(*bounded((x, x @ np.ones(30)), shape, signs=False)) for one in (clipped, raw)]
+    noisy = [both[0].statistic(30) * 2.0**-30 + rng.laplace(0, 5, clipped.entries) for _ in range(20)]
+    means = [np.mean([solved.excess(solved.hypothesis(sums)) for sums in noisy]) for solved in both]
     assert means[1] > 3 * means[0]
 
 

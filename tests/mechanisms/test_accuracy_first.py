@@ -456,7 +456,7 @@ def test_a_plan_is_cut_to_what_is_left() -> None:
 
 
 def test_a_solver_that_gives_up_publishes_nothing_and_is_charged_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpledger.mechanisms.refinement.erm.logistic._MOST_NEWTON", 0)
+    monkeypatch.setattr("dpledger.mechanisms.refinement.erm.logistic._NEWTON", 0)
     release = a_mechanism().release(some_data(), entropy=seeded(1))
     assert release.outside_guarantee
     assert release.parts == a_mechanism().parts()
@@ -493,3 +493,34 @@ def test_what_passes_is_as_good_as_promised(family: Family) -> None:
     worse = [risk.risk(np.array(value.theta), data) - least.risk > 0.05 for value in found if value.reached]
     assert len(worse) >= 50
     assert sum(worse) <= stats.binom.isf(1e-7, 60, 0.1)
+
+
+# ---- what a row can do to the door ----------------------------------------------------------------------------------
+
+
+class _Raising(list[Any]):
+    """A row that raises its own text when it is walked."""
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("the row of Jane Doe")
+
+
+class _Elsewhere:
+    """An entry that raises when it is asked what it is."""
+
+    @property  # type: ignore[misc] # an object may say so
+    def __class__(self) -> Any:
+        raise RuntimeError("the row of Jane Doe")
+
+
+def test_no_row_is_looked_at_before_the_charge_and_none_runs_its_own_code() -> None:
+    """Found: a row whose iteration raises left with its text, and nothing was charged."""
+    rows: list[Any] = [_Raising([0.5, 0.25]), _Elsewhere(), *([[0.1, 0.2]] * 2998)]
+    mechanism = a_mechanism()
+    mechanism.inspect((rows, [1] * 3000))
+    mechanism.inspect((_Raising(rows), _Raising([1] * 3000)))
+    shape = Shape(rows=3000, dimension=2, feature_bound=Decimal(1), label_bound=Decimal(1), target=None)
+    features, _ = bounded((_Raising(rows), _Raising([1] * 3000)), shape, signs=True)
+    assert (features[:2] / ONE).tolist() == [[0.5, 0.25], [0, 0]]
+    with pytest.raises(ParameterError, match="shapes"):
+        mechanism.inspect((rows[:-1], [1] * 3000))

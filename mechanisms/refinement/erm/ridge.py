@@ -1,8 +1,9 @@
 """Ridge regression: loss (y - theta.x)^2 / 2.
 
-A chain publishes the sums X^T X and X^T y (covariance perturbation), or the minimiser (output perturbation). A noisy
-matrix is made symmetric and its eigenvalues are raised to the n lambda that the true one has at least; this is
-post-processing.
+A chain publishes the sums X^T X and X^T y (covariance perturbation), or the minimiser (output perturbation). Of the
+matrix it publishes the upper triangle, off its diagonal twice: the entries of a row's x x^T still add up to at most 1,
+and each noise off the diagonal is halved. Where labels alone are private X^T X is what it is, and only X^T y is noisy.
+The eigenvalues of a noisy matrix are raised to the n lambda that the true one has at least; this is post-processing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from dpledger.mechanisms.numeric.grid import Floats
-from dpledger.mechanisms.refinement.erm.shared import ABOVE, ROUND, Family, Minimum, Risk, nearest
+from dpledger.mechanisms.refinement.erm.shared import ABOVE, ROUND, Family, Minimum, Risk, least_of, nearest
 from dpledger.mechanisms.refinement.examples import Steps
 
 __all__ = ["Post", "Ridge", "RidgeSums"]
@@ -46,8 +47,10 @@ class Ridge(Risk[RidgeSums]):
 
     @property
     def entries(self) -> int:
-        """The matrix, row by row, then the vector; or the minimiser."""
-        return self.dimension * (self.dimension + 1) if self.perturbed == "covariance" else self.dimension
+        """The upper triangle of the matrix, row by row, then the vector; or the vector or the minimiser alone."""
+        if self.perturbed == "output" or self.only_labels:
+            return self.dimension
+        return self.dimension * (self.dimension + 3) // 2
 
     @property
     def ball(self) -> float:
@@ -57,6 +60,14 @@ class Ridge(Risk[RidgeSums]):
     @property
     def largest_loss(self) -> float:
         return (1 + self.ball) ** 2 / 2
+
+    @property
+    def flipped_range(self) -> float:
+        return 4 * self.ball
+
+    @property
+    def flipped_slope(self) -> float:
+        return 2.0
 
     @property
     def largest_entry(self) -> float:
@@ -82,12 +93,14 @@ class Ridge(Risk[RidgeSums]):
 
     @property
     def ideal(self) -> float:
-        """Of the sums, entrywise: a row adds at most 1 to the matrix and 1 to the vector, in either norm.
+        """Of the sums, entrywise: a row adds at most 1 to the triangle and 1 to the vector, in either norm.
 
-        Claim: in the l2 norm sqrt(2) for a row that comes or goes, sqrt(9/2) for one that is replaced. Source:
-        docs/proofs/accuracy_first.md, section 2."""
+        Claim: in the l2 norm sqrt(2) for a row that comes or goes, sqrt(9/2) for one that is replaced; in both norms 2
+        for one whose label is, which moves the vector alone. Source: docs/proofs/accuracy_first.md, section 2."""
         if self.perturbed == "output":
             return self.of_output
+        if self.only_labels:
+            return 2.0
         if self.norm == "l1":
             return 2.0 * self.shares
         return math.sqrt(2.0 if self.shares == 1 else 4.5) * ABOVE
@@ -95,7 +108,12 @@ class Ridge(Risk[RidgeSums]):
     @property
     def why(self) -> str:
         if self.perturbed == "output":
-            return "strong convexity: a row has a gradient of at most 1 + B, and solvers err by tolerance/lambda"
+            moved = (
+                "a label moves a gradient by at most 2" if self.only_labels else "a row has a gradient of at most 1 + B"
+            )
+            return f"strong convexity: {moved}, and solvers err by tolerance/lambda"
+        if self.only_labels:
+            return "rows in the l1 ball of radius 1, labels in [-1, 1]: a label moves X^T y by at most 2, and X^T X not"
         return "rows in the l1 ball of radius 1: one adds at most 1 to X^T X and 1 to X^T y, entrywise"
 
     def examples(self, features: Steps, labels: Steps) -> RidgeSums:
@@ -110,14 +128,14 @@ class Ridge(Risk[RidgeSums]):
             squares += int(y @ y)
         return RidgeSums(products=products, labelled=labelled, squares=squares)
 
-    def minimum(self, examples: RidgeSums, more: float = 0.0) -> Minimum:
+    def minimum(self, examples: RidgeSums, radius: float | None = None) -> Minimum:
         """The solution of (X^T X + n (lambda + more) I) theta = X^T y."""
         z, v = self._means(examples)
-        matrix = z + (self.weight + more) * np.eye(self.dimension)
-        theta: Floats = np.linalg.solve(matrix, v).astype(np.float64)
-        gradient = matrix @ theta - v
+        matrix = z + self.weight * np.eye(self.dimension)
+        theta, more = least_of(matrix, v, radius)
+        gradient = matrix @ theta + more * theta - v
         certified = bool(float(np.sqrt((gradient**2).sum())) <= self.solved_to)
-        return Minimum(theta=theta, risk=self.risk(theta, examples), certified=certified)
+        return Minimum(theta=theta, risk=self.risk(theta, examples), more=more, certified=certified)
 
     def risk(self, theta: Floats, examples: RidgeSums) -> float:
         """L(theta), within `error`."""
@@ -133,19 +151,30 @@ class Ridge(Risk[RidgeSums]):
         """The statistic in whole steps of 2^-power."""
         if self.perturbed == "output":
             return nearest(minimum.theta, power)
-        whole = np.concatenate([examples.products.reshape(-1), examples.labelled])
+        whole = examples.labelled
+        if not self.only_labels:
+            twice = examples.products + np.triu(examples.products, 1)
+            whole = np.concatenate([twice[np.triu_indices(self.dimension)], whole])
         shift = 36 - power
         return whole << -shift if shift <= 0 else (whole + (1 << (shift - 1))) >> shift
 
-    def hypothesis(self, noisy: Floats) -> Floats:
-        """The noisy minimiser, or what solves the noisy sums; projected."""
+    def hypothesis(self, noisy: Floats, examples: RidgeSums) -> Floats:
+        """The noisy minimiser, or what solves the noisy sums; projected. The true matrix is looked at where it does not
+        depend on what is private."""
         if self.perturbed == "output":
             return self.projected(noisy)
         size = self.dimension
-        matrix, vector = noisy[: size * size].reshape(size, size), noisy[size * size :]
-        floor = self.rows * self.weight
+        vector, floor = noisy[-size:], self.rows * self.weight
+        matrix = examples.products / _WIDE if self.only_labels else _symmetric(noisy[:-size], size)
         if self.post == "reference":
             raw, *_ = np.linalg.lstsq(matrix + floor * np.eye(size), vector, rcond=None)
             return self.projected(raw.astype(np.float64))
-        values, vectors = np.linalg.eigh((matrix + matrix.T) / 2 + floor * np.eye(size))
+        values, vectors = np.linalg.eigh(matrix + floor * np.eye(size))
         return self.projected(vectors @ ((vectors.T @ vector) / np.maximum(values, floor)))
+
+
+def _symmetric(triangle: Floats, size: int) -> Floats:
+    """The matrix of an upper triangle that has twice what is off its diagonal."""
+    upper: Floats = np.zeros((size, size))
+    upper[np.triu_indices(size)] = triangle
+    return (upper + upper.T) / 2

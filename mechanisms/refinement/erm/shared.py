@@ -25,7 +25,19 @@ from dpledger.mechanisms.numeric.grid import Floats, nearest_whole
 from dpledger.mechanisms.refinement.examples import Steps
 from dpledger.relations import Relation
 
-__all__ = ["ABOVE", "ROUND", "Family", "Minimum", "Norm", "Perturbed", "Radius", "Risk", "Solved", "nearest"]
+__all__ = [
+    "ABOVE",
+    "ROUND",
+    "Family",
+    "Minimum",
+    "Norm",
+    "Perturbed",
+    "Radius",
+    "Risk",
+    "Solved",
+    "least_of",
+    "nearest",
+]
 
 Family: TypeAlias = Literal["ridge", "logistic"]
 Radius: TypeAlias = Literal["reference", "tight"]
@@ -47,20 +59,23 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minimum:
-    """A minimiser of a risk, up to a gradient that is small where it is `certified`, and its risk."""
+    """A minimiser of L(theta) + (more / 2) |theta|^2, up to a gradient that is small where it is `certified`, and its
+    L."""
 
     theta: Floats
     risk: float
+    more: float
     certified: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solved:
-    """A problem on examples. `statistic`: what a chain publishes, in whole steps of 2^-power, by that power; `excess`:
-    the excess risk of a hypothesis."""
+    """A problem on examples. `statistic`: what a chain publishes, in whole steps of 2^-power, by that power;
+    `hypothesis`: of what was published; `excess`: its excess risk."""
 
     certified: bool
     statistic: Callable[[int], Steps]
+    hypothesis: Callable[[Floats], Floats]
     excess: Callable[[Floats], float]
 
 
@@ -95,6 +110,11 @@ class Risk(ABC, Generic[Examples]):
                 return 1
             case _:
                 assert_never(self.relation)
+
+    @property
+    def only_labels(self) -> bool:
+        """Whether neighbours have the same features, and differ in a label."""
+        return self.relation is Relation.LABEL_FLIP
 
     @property
     def counts_are_public(self) -> bool:
@@ -154,6 +174,16 @@ class Risk(ABC, Generic[Examples]):
 
     @property
     @abstractmethod
+    def flipped_range(self) -> float:
+        """What one label changes a row's loss by lies, over the ball, in an interval of this length."""
+
+    @property
+    @abstractmethod
+    def flipped_slope(self) -> float:
+        """How far one label moves the gradient of a row's loss, at most, at any hypothesis."""
+
+    @property
+    @abstractmethod
     def curvature(self) -> float:
         """The largest eigenvalue of the Hessian of a loss, at most."""
 
@@ -176,16 +206,17 @@ class Risk(ABC, Generic[Examples]):
         """L(theta), within `error`."""
 
     @abstractmethod
-    def minimum(self, examples: Examples, more: float = 0.0) -> Minimum:
-        """The minimiser of L(theta) + (more / 2) |theta|^2, and its L."""
+    def minimum(self, examples: Examples, radius: float | None = None) -> Minimum:
+        """The minimiser of L; in the ball of a `radius` around 0, with the `more` that pulls it there. In a number of
+        steps that is fixed by what is public: how long it takes tells of no row."""
 
     @abstractmethod
     def statistic(self, examples: Examples, minimum: Minimum, power: int) -> Steps:
         """The statistic in whole steps of 2^-power."""
 
     @abstractmethod
-    def hypothesis(self, noisy: Floats) -> Floats:
-        """From a noisy statistic: post-processing."""
+    def hypothesis(self, noisy: Floats, examples: Examples) -> Floats:
+        """From a noisy statistic, and of the examples what is the same for all neighbours: post-processing."""
 
     @cached_property
     def moved(self) -> Decimal:
@@ -193,7 +224,8 @@ class Risk(ABC, Generic[Examples]):
         either side.
 
         Claim: for what a solver returns, |theta~(D) - theta~(D')|_2 <= shares slope / (n lambda) + 2 tolerance /
-        lambda, as the risk is lambda-strongly convex; sqrt(p) times that in the l1 norm. Source:
+        lambda, as the risk is lambda-strongly convex; `flipped_slope` instead of shares slope where one label differs;
+        sqrt(p) times that in the l1 norm. Source:
         docs/proofs/accuracy_first.md, section 2."""
         if self.perturbed == "covariance":
             return round_up(Fraction(self.ideal))
@@ -226,9 +258,10 @@ class Risk(ABC, Generic[Examples]):
         """How far one unit moves the computed excess risk of a published hypothesis, at most.
 
         Claim: with R the largest loss, |excess(D) - excess(D')| <= shares R / n: what one row adds to the risk of a
-        fixed hypothesis of the ball, and to the least risk in the ball, lies in one interval of length R / n. What is
-        computed is off by at most `off`, on either side. Source: docs/proofs/accuracy_first.md, section 3."""
-        moved = self.shares * self.largest_loss / self.rows
+        fixed hypothesis of the ball, and to the least risk in the ball, lies in one interval of length R / n; what one
+        label does, in one of `flipped_range` / n. What is computed is off by at most `off`, on either side. Source:
+        docs/proofs/accuracy_first.md, section 3."""
+        moved = (self.flipped_range if self.only_labels else self.shares * self.largest_loss) / self.rows
         return round_up((moved + 2 * self.off) * ABOVE, digits=_DIGITS)
 
     def solved(self, features: Steps, labels: Steps) -> Solved:
@@ -240,6 +273,7 @@ class Risk(ABC, Generic[Examples]):
         return Solved(
             certified=found.certified and least is not None and len(features) <= most,
             statistic=lambda power: self.statistic(examples, found, power),
+            hypothesis=lambda noisy: self.hypothesis(noisy, examples),
             excess=lambda theta: self.risk(theta, examples) - (least or 0.0),
         )
 
@@ -249,18 +283,13 @@ class Risk(ABC, Generic[Examples]):
         Claim: within `off` less one `error`. As many rows as n have their minimiser in the ball. Else, for every
         more >= 0, the least of L + more (|theta|^2 - ball^2) / 2 is a lower bound of it, and L at a point of the ball
         an upper one. Source: docs/proofs/accuracy_first.md, section 3."""
-        if self.counts_are_public or float(np.sqrt((found.theta**2).sum())) <= self.ball:
+        if self.counts_are_public:
             return found.risk
-        low, high = 0.0, self.weight * self.crowd
-        for _ in range(_HALVINGS):
-            more = (low + high) / 2
-            outer = self.minimum(examples, more)
-            length = float((outer.theta**2).sum())
-            inner = self.risk(self.projected(outer.theta), examples)
-            if outer.certified and inner - outer.risk - more / 2 * (length - self.ball**2) <= 4 * self.error:
-                return inner
-            low, high = (more, high) if length > self.ball**2 else (low, more)
-        return None
+        outer = self.minimum(examples, self.ball)
+        length = float((outer.theta**2).sum())
+        inner = self.risk(self.projected(outer.theta), examples)
+        gap = inner - outer.risk - outer.more / 2 * (length - self.ball**2)
+        return inner if outer.certified and gap <= 4 * self.error else None
 
     def projected(self, theta: Floats) -> Floats:
         """The nearest point of the ball."""
@@ -275,7 +304,25 @@ class Risk(ABC, Generic[Examples]):
     @property
     def of_output(self) -> float:
         """How far one unit moves the minimiser, in the norm."""
-        return self.shares * self.slope / (self.rows * self.weight) * self.spread
+        gradients = self.flipped_slope if self.only_labels else self.shares * self.slope
+        return gradients / (self.rows * self.weight) * self.spread
+
+
+def least_of(matrix: Floats, vector: Floats, radius: float | None) -> tuple[Floats, float]:
+    """Where theta.M theta / 2 - v.theta is least, in the ball of a radius if one is given, and the multiple of the
+    identity that M needs for that. Always in as many steps."""
+    size, more = len(vector), 0.0
+    if radius is not None:
+        values, vectors = np.linalg.eigh(matrix)
+        parts = vectors.T @ vector
+        low, high = 0.0, float(np.sqrt((vector**2).sum())) / radius
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            is_far = float(((parts / (values + middle)) ** 2).sum()) > radius**2
+            low, high = (middle, high) if is_far else (low, middle)
+        more = high if float(((parts / values) ** 2).sum()) > radius**2 else 0.0
+    theta: Floats = np.linalg.solve(matrix + more * np.eye(size), vector).astype(np.float64)
+    return theta, more
 
 
 def nearest(theta: Floats, power: int) -> Steps:
