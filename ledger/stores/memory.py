@@ -15,7 +15,10 @@ __all__ = ["MemoryStore"]
 
 
 class MemoryStore:
-    """Leaves in a list. A transaction notes what it changes, and all of it is put in place at its end."""
+    """Leaves in a list. A transaction notes what it changes, and all of it is put in place at its end.
+
+    It has happened once it is noted as the last one. Where an interrupt falls while it is put in place, whoever comes
+    next does that again."""
 
     def __init__(self) -> None:
         self.home = Home("a ledger in memory")
@@ -26,21 +29,30 @@ class MemoryStore:
         self.keys: dict[tuple[str, str], str] = {}
         self.values: dict[str, bytes] = {}
         self.refusals: set[Refusal] = set()
+        self._last: _Work | None = None  # what is being put in place
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
         self.home.require()
         with self.lock:
+            self._finish()
             yield _Work(self)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         self.home.require()
         with self.lock:
+            self._finish()
             work = _Work(self)
             yield work
             self.home.require()  # what is done inside may have forked
-            work.apply()
+            self._last = work
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._last is not None:
+            self._last.apply()
+            self._last = None
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -51,6 +63,7 @@ class _Work:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
+        self._before = len(store.leaves)
         self._appended: list[bytes] = []
         self._charges: dict[str, ChargeRow] = {}
         self._keys: dict[tuple[str, str], str] = {}
@@ -59,8 +72,8 @@ class _Work:
         self._checkpoint = store.checkpoint
 
     def apply(self) -> None:
-        """Put everything in place."""
-        self._store.leaves.extend(self._appended)
+        """Put everything in place; a second time changes nothing."""
+        self._store.leaves[self._before :] = self._appended
         self._store.checkpoint = self._checkpoint
         self._store.charges.update(self._charges)
         self._store.keys.update(self._keys)

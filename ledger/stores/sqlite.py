@@ -155,15 +155,21 @@ class SQLiteStore:
     def _begun(self, begin: str) -> Iterator[_Work]:
         connection = self._connection
         connection.home.require()  # before the lock: a fork holds it for ever if another thread did
+        # The lock says how deep we are: an interrupt can skip what would count it, and not the end of its `with`.
+        is_inner = self._lock._is_owned()  # type: ignore[attr-defined]
         with self._lock, _as_ours(self.path):
-            if connection.in_transaction:  # a read inside a transaction of the same thread
+            if is_inner and connection.in_transaction:  # a read inside a transaction of the same thread
                 yield _Work(connection)
                 return
-            connection.execute(begin)
             try:
+                if connection.in_transaction:  # an interrupt left it, and nobody was told that it had happened
+                    connection.execute("ROLLBACK")
+                connection.execute(begin)
                 self._require_same_files()
                 yield _Work(connection)
                 connection.execute("COMMIT")
+                if connection.in_transaction:
+                    raise StoreFailure(f"{self.path}: a commit ended nothing, and is undone: open the ledger again")
             except BaseException:
                 if connection.home.is_here and connection.in_transaction:
                     with suppress(sqlite3.Error):  # SQLite rolled back itself; the first error is the one to see
@@ -175,11 +181,11 @@ class SQLiteStore:
             return
         with self._lock:
             if not self._closed:
-                self._closed = True
                 with suppress(sqlite3.Error):  # another handle is at work: the last one to close empties the log
                     self._connection.execute("PRAGMA busy_timeout = 0")
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._connection.close()
+                self._closed = True
 
 
 class _Work:

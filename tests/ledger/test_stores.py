@@ -42,6 +42,12 @@ class TestSQLiteStore(StoreConformance):
     def make(self) -> Store:
         return SQLiteStore.create(self.folder / "store.ledger")
 
+    def require_kept(self, leaves: list[bytes]) -> None:
+        again = SQLiteStore.open(self.folder / "store.ledger")
+        with again.reading() as reader:
+            assert list(reader.leaves()) == leaves
+        again.close()
+
     def test_what_is_committed_is_there_after_reopening(self) -> None:
         store = self.make()
         with store.transaction() as work:

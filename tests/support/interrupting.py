@@ -1,0 +1,57 @@
+"""Ctrl-C at every line: runs a piece of work again and again, interrupted before one line more each time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import dpledger.ledger
+
+__all__ = ["Lines"]
+
+LEDGER = str(Path(dpledger.ledger.__file__).parent)
+STORES = str(Path(LEDGER, "stores"))
+EVERY_SEVENTH = 7
+
+
+class Lines:
+    """Raises KeyboardInterrupt before the `target`-th of the lines that count: every line of `ledger/stores/`, of
+    files in `also`, and every seventh of the rest of `ledger/`."""
+
+    def __init__(self, target: int, also: tuple[str, ...] = ()) -> None:
+        self._target = target
+        self._also = also
+        self._seen = 0
+        self._rest = 0
+        self.has_raised = False
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Run `work`; a KeyboardInterrupt ends it silently."""
+        before = sys.gettrace()
+        sys.settrace(self._call)
+        try:
+            work()
+        except KeyboardInterrupt:
+            if not self.has_raised:
+                raise
+        finally:
+            sys.settrace(before)
+
+    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._line if frame.f_code.co_filename.startswith((LEDGER, *self._also)) else None
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event != "line" or self.has_raised:
+            return self._line
+        if not frame.f_code.co_filename.startswith((STORES, *self._also)):
+            self._rest += 1
+            if self._rest % EVERY_SEVENTH:
+                return self._line
+        self._seen += 1
+        if self._seen > self._target:
+            self.has_raised = True
+            raise KeyboardInterrupt
+        return self._line
