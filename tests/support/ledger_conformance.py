@@ -26,8 +26,8 @@ NAME = new_ledger_id("clinic")
 KEY, RECOVERY = SigningKey.generate(NAME), SigningKey.generate(NAME)
 
 
-STEP = 61  # lines between two interrupts: over the kinds of work and the stores they fall on different ones
-LINES = 3000  # looked at: opening has more of them the more was released
+STEP = 11  # lines between two interrupts: over the kinds of work and the stores they fall on different ones
+LINES = 700  # looked at: opening has more of them the more was released
 
 Work: TypeAlias = "Callable[[LedgerConformance, Scope, list[Receipt[Any]]], object]"
 
