@@ -146,7 +146,8 @@ class Ledger(Handle):
         draw: Draw = secrets.token_bytes,
         snapshot_every: int = SNAPSHOT_EVERY,
     ) -> Self:
-        """A new ledger in an empty store of the caller's, named as the signer's key is."""
+        """A new ledger in an empty store of the caller's, named as the signer's key is. The handle takes the store
+        over: it is closed with it, and if this raises."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         opened = LedgerOpened(format=FORMAT, public_key=signer.public.text, recovery_key=recovery.text, witness="off")
 
@@ -155,7 +156,11 @@ class Ledger(Handle):
                 raise ParameterError("store", f"{transaction.size} entries", "an empty store (Ledger.resume opens one)")
             return [opened]
 
-        book.transact(first)
+        try:
+            book.transact(first)
+        except BaseException:
+            store.close()
+            raise
         return book
 
     @classmethod

@@ -42,7 +42,7 @@ def promises(
     Claim: each holds for one unit of the scopes that it names, if what they say of their datasets is true. Source:
     docs/proofs/filters.md, "Scopes together".
     """
-    shared = {name for group in people.together for name in group.scopes}
+    shared = {name for group in people.together for name in group.scopes if scopes[name].unit == group.unit}
     alone = [account for account in accounts if account.scope not in shared and not scopes[account.scope].parents]
     found = [*(_of_group(group) for group in people.together), *(_of_scope(account) for account in alone)]
     return tuple(sorted(found, key=_weakest_first))

@@ -1,7 +1,8 @@
 """Scopes over the same people: which budgets add up for one unit, and of which scopes that is not known.
 
 Each scope bounds what it says itself of one unit; a patient who is in the data of two scopes has both losses. Scopes
-that name the same dataset, for one unit under one relation, are added. A scope under a parent is within the parent's
+that name the same dataset, for one unit under one relation, are added. What is promised to a unit of twelve rows is
+promised to one of fewer: for each number of rows that a scope names, those count that promise as many or more. A scope under a parent is within the parent's
 budget, and counts once. Of a scope that names no dataset and has no parent nothing is known: whoever opens it is asked.
 """
 
@@ -29,7 +30,7 @@ MOST_NAMED = 3  # scopes in one sentence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """Scopes that name one dataset, for one unit under one relation. `counted`: those whose budgets are added, which
+    """Scopes that name one dataset, for one unit under one relation: `unit`, or one of more rows. `counted`: those whose budgets are added, which
     every other one is charged to; `guarantee`: what they come to, None where they come to nothing that holds."""
 
     dataset: str
@@ -63,16 +64,20 @@ def same_people(state: State) -> SamePeople:
     keeps `guarantee` for one unit of it. Assumes: what they say of their datasets, which nobody can measure.
     Source: docs/proofs/filters.md, "Scopes together"."""
     scopes = state.scopes
-    named: dict[tuple[str, str, int, str], list[ScopeState]] = {}
+    named: dict[tuple[str, str, str], list[ScopeState]] = {}
     for scope in scopes.values():
         if scope.dataset is not None:
-            unit = scope.unit
-            named.setdefault((scope.dataset, unit.name, unit.max_contributions, scope.relation.value), []).append(scope)
-    groups = tuple(_together(found, scopes) for _, found in sorted(named.items()) if len(found) > 1)
+            named.setdefault((scope.dataset, scope.unit.name, scope.relation.value), []).append(scope)
+    groups = tuple(
+        _together(unit, covering, scopes)
+        for _, alike in sorted(named.items())
+        for unit in sorted({scope.unit for scope in alike}, key=lambda unit: unit.max_contributions)
+        if len(covering := [one for one in alike if one.unit.max_contributions >= unit.max_contributions]) > 1
+    )
     return SamePeople(together=groups, apart=(*_apart(scopes), *_uncounted_parents(groups, scopes)))
 
 
-def _together(found: list[ScopeState], scopes: Mapping[str, ScopeState]) -> Together:
+def _together(unit: Unit, found: list[ScopeState], scopes: Mapping[str, ScopeState]) -> Together:
     first, members = found[0], {scope.scope for scope in found}
     counted = tuple(sorted(scope.scope for scope in found if not members & _above(scope)))
     guarantee = _sum(counted, scopes)
@@ -85,7 +90,7 @@ def _together(found: list[ScopeState], scopes: Mapping[str, ScopeState]) -> Toge
             counted, guarantee = covered, _sum(covered, scopes)
     return Together(
         dataset=first.dataset or "",
-        unit=first.unit,
+        unit=unit,
         relation=first.relation,
         scopes=tuple(sorted(members)),
         counted=counted,

@@ -17,8 +17,8 @@ __all__ = ["MemoryStore"]
 class MemoryStore:
     """Leaves in a list. A transaction notes what it changes, and all of it is put in place at its end.
 
-    What is put in place is known as a whole first (`pending`), so that an interruption in the middle of it is made up
-    for by whoever comes next."""
+    It has happened once it is noted as the last one. Where an interrupt falls while it is put in place, whoever comes
+    next does that again."""
 
     def __init__(self) -> None:
         self.home = Home("a ledger in memory")
@@ -29,7 +29,7 @@ class MemoryStore:
         self.keys: dict[tuple[str, str], str] = {}
         self.values: dict[str, bytes] = {}
         self.refusals: set[Refusal] = set()
-        self.pending: _Work | None = None
+        self._last: _Work | None = None  # what is being put in place
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -46,14 +46,13 @@ class MemoryStore:
             work = _Work(self)
             yield work
             self.home.require()  # what is done inside may have forked
-            self.pending = work
+            self._last = work
             self._finish()
 
     def _finish(self) -> None:
-        """Put in place what was committed and is not, or not all of it."""
-        if self.pending is not None:
-            self.pending.apply()
-            self.pending = None
+        if self._last is not None:
+            self._last.apply()
+            self._last = None
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -73,7 +72,7 @@ class _Work:
         self._checkpoint = store.checkpoint
 
     def apply(self) -> None:
-        """Put everything in place. A second time it changes nothing."""
+        """Put everything in place; a second time changes nothing."""
         self._store.leaves[self._before :] = self._appended
         self._store.checkpoint = self._checkpoint
         self._store.charges.update(self._charges)

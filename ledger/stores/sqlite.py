@@ -191,11 +191,11 @@ class SQLiteStore:
             return
         with self._lock:
             if not self._closed:
-                self._closed = True
                 with suppress(sqlite3.Error):  # another handle is at work: the last one to close empties the log
                     self._connection.execute("PRAGMA busy_timeout = 0")
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._connection.close()
+                self._closed = True  # now: an interrupted close is done again
 
 
 class _Work:

@@ -10,6 +10,8 @@ import os
 import pickle
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -354,3 +356,37 @@ def test_a_refusal_is_recorded_once_for_a_key_and_a_request(scope: Scope) -> Non
     scope.release(laplace("1"), 1, key="k")
     bodies = [entry.body for entry in scope._ledger.entries()]
     assert sum(isinstance(body, Refused) for body in bodies) == 2
+
+
+HELD = """
+import sqlite3, sys, time
+other = sqlite3.connect(sys.argv[1], isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+time.sleep(1.0)
+other.execute("ROLLBACK")
+other.close()
+"""
+
+
+def test_a_time_limit_that_falls_while_a_release_waits_for_another_writer(tmp_path: Path) -> None:
+    """A real signal, whose handler raises as Ctrl-C does, while `BEGIN IMMEDIATE` waits for another process. What is
+    released afterwards is in the file, and the budget is kept."""
+    path = file_with_budget(tmp_path / "clinic.ledger", "3")
+    with Ledger.open(path) as book:
+        scope = book.scope("s")
+        with subprocess.Popen([sys.executable, "-c", HELD, str(path)], stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"held\n"
+            before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                with pytest.raises(KeyboardInterrupt):
+                    scope.release(laplace("1"), 0)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)
+        assert released_until_refused(scope) == 3
+        with Ledger.open(path) as fresh:
+            assert list(fresh.leaves()) == list(book.leaves())
+    assert counts(path) == (3, 3)

@@ -1,47 +1,57 @@
-"""Interruptions at every line: what Ctrl-C in a notebook or a worker's time limit does, wherever the interpreter is."""
+"""Ctrl-C at every line: runs a piece of work again and again, interrupted before one line more each time."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["interrupted_before", "interruptions"]
+import dpledger.ledger
+
+__all__ = ["Lines"]
+
+LEDGER = str(Path(dpledger.ledger.__file__).parent)
+STORES = str(Path(LEDGER, "stores"))
+EVERY_SEVENTH = 7
 
 
-def interrupted_before(line: int, run: Callable[[], object], *folders: str) -> bool:
-    """Run with KeyboardInterrupt raised before the `line`-th line, from 0, that is run of files in these folders; in
-    generators as well. False where the run has fewer lines and ended."""
-    left = line
-    before = sys.gettrace()
+class Lines:
+    """Raises KeyboardInterrupt before the `target`-th of the lines that count: every line of `ledger/stores/`, of
+    files in `also`, and every seventh of the rest of `ledger/`."""
 
-    def watch(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal left
-        if not any(folder in frame.f_code.co_filename for folder in folders):
-            return None
-        if event == "line":
-            left -= 1
-            if left < 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return watch
+    def __init__(self, target: int, also: tuple[str, ...] = ()) -> None:
+        self._target = target
+        self._also = also
+        self._seen = 0
+        self._rest = 0
+        self.has_raised = False
 
-    sys.settrace(watch)
-    try:
-        run()
-    except KeyboardInterrupt:
-        assert left < 0, "another interruption than this one"
-        return True
-    finally:
-        sys.settrace(before)
-    return False
+    def run(self, work: Callable[[], object]) -> None:
+        """Run `work`; a KeyboardInterrupt ends it silently."""
+        before = sys.gettrace()
+        sys.settrace(self._call)
+        try:
+            work()
+        except KeyboardInterrupt:
+            if not self.has_raised:
+                raise
+        finally:
+            sys.settrace(before)
 
+    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._line if frame.f_code.co_filename.startswith((LEDGER, *self._also)) else None
 
-def interruptions(run: Callable[[], object], *folders: str, every: int = 1) -> Iterator[int]:
-    """Run again and again, each time interrupted `every` lines later, until it is not; the number of each line, after
-    its interruption."""
-    line = 0
-    while interrupted_before(line, run, *folders):
-        yield line
-        line += every
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event != "line" or self.has_raised:
+            return self._line
+        if not frame.f_code.co_filename.startswith((STORES, *self._also)):
+            self._rest += 1
+            if self._rest % EVERY_SEVENTH:
+                return self._line
+        self._seen += 1
+        if self._seen > self._target:
+            self.has_raised = True
+            raise KeyboardInterrupt
+        return self._line

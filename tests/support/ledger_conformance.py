@@ -3,22 +3,58 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import pytest
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import BudgetRefused, ForeignLedger, NewerThanVerifier, ParameterError, StoreBehind
+from dpledger.ledger.attempts import Receipt
 from dpledger.ledger.entries.entry import entry_of, format_entry
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.protocol import Store
 from forking import ignores_fork_warnings, in_child
+from interrupting import Lines
 from ledger_forger import forged_payloads
-from ledger_mechanisms import laplace
+from ledger_mechanisms import laplace, stream
 
 NAME = new_ledger_id("clinic")
 KEY, RECOVERY = SigningKey.generate(NAME), SigningKey.generate(NAME)
+
+
+STEP = 11  # lines between two interrupts: over the kinds of work and the stores they fall on different ones
+LINES = 700  # looked at: opening has more of them the more was released
+
+Work: TypeAlias = "Callable[[LedgerConformance, Scope, list[Receipt[Any]]], object]"
+
+
+def released(_: LedgerConformance, scope: Scope, receipts: list[Receipt[Any]]) -> None:
+    receipts.append(scope.release(laplace("0.001"), 7))
+
+
+def held_and_released(_: LedgerConformance, scope: Scope, receipts: list[Receipt[Any]]) -> None:
+    with scope.reserve(laplace("0.001")) as held:
+        receipts.append(held.release(7))
+
+
+def reserved(_: LedgerConformance, scope: Scope, receipts: list[Receipt[Any]]) -> None:
+    with scope.reserve(laplace("0.001")):
+        pass
+
+
+def asked(_: LedgerConformance, scope: Scope, receipts: list[Receipt[Any]]) -> None:
+    with scope.open(stream("0.001"), None) as session:
+        session.ask(0)
+    receipts.append(session.receipt)
+
+
+def reopened(store: LedgerConformance, scope: Scope, receipts: list[Receipt[Any]]) -> None:
+    with store.resumed() as book:
+        receipts.append(book.scope(scope.name).release(laplace("0.001"), 7))
 
 
 class LedgerConformance(ABC):
@@ -134,3 +170,48 @@ class LedgerConformance(ABC):
             assert in_child(lambda: Ledger.resume(store, KEY)).startswith("ForkedProcess")
             with Ledger.resume(store, KEY) as book:
                 assert book.state.size == 4
+
+    @pytest.mark.parametrize("work", [released, held_and_released, reserved, asked, reopened])
+    def test_an_interrupt_anywhere_loses_nothing_that_was_acknowledged(self, work: Work) -> None:
+        """Ctrl-C falls before the lines of the ledger in turn. Whatever was handed out is in the record, within the
+        budget, for this handle as for a fresh one, and what is released afterwards is committed."""
+        book, handed_out = self.begun(), 0
+        scope = book.scope("many", unit="patient", relation="add_remove", budget=PureDP(100))
+        target, is_told = 0, True
+        while is_told and target < LINES:
+            receipts: list[Receipt[Any]] = []
+            lines = Lines(target)
+            lines.run(partial(work, self, scope, receipts))
+            is_told, target = lines.has_raised, target + STEP
+            receipts.append(scope.release(laplace("0.001"), 0))
+            handed_out += len(receipts)
+            known = list(book.leaves())
+            for receipt in receipts:
+                assert entry_of(known[receipt.entry.index]) == receipt.entry
+            with self.resumed() as fresh:
+                assert list(fresh.leaves()) == known
+                assert (fresh.state, fresh.head) == (book.refresh(), book.head)
+        assert target > 3 * STEP
+        committed = [entry for entry in book.verify(key=KEY.public).entries if entry.body.kind == "committed"]
+        assert len(committed) > handed_out  # one more was released by `begun`
+        book.close()
+
+    def resumed(self) -> Ledger:
+        """The ledger, as another process would find it."""
+        return Ledger.resume(self.again(), KEY)
+
+    def test_a_store_that_is_refused_is_closed(self) -> None:
+        self.begun().close()
+        store = self.again()
+        closed: list[bool] = []
+
+        class Told:
+            reading, transaction = store.reading, store.transaction
+
+            def close(self) -> None:
+                closed.append(True)
+                store.close()
+
+        with pytest.raises(ParameterError, match="an empty store"):
+            Ledger.begin(Told(), KEY, RECOVERY.public)
+        assert closed == [True]

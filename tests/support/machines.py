@@ -9,6 +9,7 @@ floating point, and the golden ledger are verified both ways, and the tests of b
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import random
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import dpledger as dpl
 import ledger_golden
@@ -38,8 +40,7 @@ _ON_X86 = {
 
 def _numpy_features() -> str:
     """What numpy was built to use above its baseline, as far as it is there."""
-    from numpy._core import _multiarray_umath as core  # where numpy says it: it has no public name
-
+    core: Any = importlib.import_module("numpy._core._multiarray_umath")  # where numpy says it: it has no public name
     return " ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name))
 
 
@@ -75,7 +76,8 @@ def _tree(choose: random.Random, relation: str) -> Composition:
     """Some runs of some draw under `relation`."""
     epsilon, rate = f"{choose.uniform(0.05, 2):.3f}", f"{choose.uniform(0.001, 0.3):.4f}"
     users, times = choose.randrange(50, 5000), choose.choice([1, 1, 1, 50])
-    law: Composition = choose.choice([dpl.LaplaceLaw(epsilon), dpl.GaussianLaw(f"{choose.uniform(0.8, 8):.2f}")])
+    laws: list[Composition] = [dpl.LaplaceLaw(epsilon), dpl.GaussianLaw(f"{choose.uniform(0.8, 8):.2f}")]
+    law = choose.choice(laws)
     answers = dpl.RandomizedResponseLaw(epsilon, k=choose.choice([2, 3, 5]))
     drawn: list[Composition] = (
         [dpl.PoissonSampled(law, rate=rate), answers, law]
