@@ -2,8 +2,9 @@
 
 Each scope bounds what it says itself of one unit; a patient who is in the data of two scopes has both losses. Scopes
 that name the same dataset, for one unit under one relation, are added. What is promised to a unit of twelve rows is
-promised to one of fewer: for each number of rows that a scope names, those count that promise as many or more. A scope under a parent is within the parent's
-budget, and counts once. Of a scope that names no dataset and has no parent nothing is known: whoever opens it is asked.
+promised to one of fewer: for each number of rows that a scope names, those count that promise as many or more. A scope
+under a parent is within the parent's budget, and counts once. Of a scope that names no dataset and has no parent
+nothing is known: whoever opens it is asked.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ MOST_NAMED = 3  # scopes in one sentence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """Scopes that name one dataset, for one unit under one relation: `unit`, or one of more rows. `counted`: those whose budgets are added, which
-    every other one is charged to; `guarantee`: what they come to, None where they come to nothing that holds."""
+    """Scopes that name one dataset, for one unit under one relation: `unit`, or one of more rows. `counted`: those
+    whose budgets are added, which every other one is charged to; `guarantee`: what they come to for one `unit`, None
+    where they come to nothing that holds."""
 
     dataset: str
     unit: Unit

@@ -9,9 +9,11 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.errors import UnrelatedScopes
+from dpledger.ledger.accounts import recomposition
 from dpledger.ledger.accounts.people import SamePeople
 from dpledger.ledger.ledger import Ledger
 from dpledger.relations import Unit
+from dpledger.reports.promises import promises
 
 MILLIONTH, ONE = "0.000001", PureDP(1)
 
@@ -55,6 +57,28 @@ def test_one_scope_is_with_nobody() -> None:
 def test_other_datasets_and_other_units_are_other_people() -> None:
     found = people(named("a"), named("b", "school"), named("c", None, unit="visit"))
     assert found == SamePeople(together=(), apart=())
+
+
+def test_a_promise_to_twelve_rows_is_one_to_a_single_row() -> None:
+    """Budgets of 3 for patients of at most twelve rows and of 1 for those of one row are 4 for a patient of one row;
+    of a patient of twelve rows the second says nothing."""
+    twelve = named("a", budget=PureDP(3), unit=Unit("patient", 12))
+    (group,) = people(twelve, named("b")).together
+    assert (group.unit, group.scopes, group.guarantee) == (Unit("patient", 1), ("a", "b"), PureDP(4))
+    five = named("c", budget=PureDP("0.5"), unit=Unit("patient", 5))
+    found = {group.unit.max_contributions: group for group in people(twelve, named("b"), five).together}
+    assert {rows: group.guarantee for rows, group in found.items()} == {1: PureDP("4.5"), 5: PureDP("3.5")}
+    assert found[5].scopes == ("a", "c")
+
+
+def test_each_size_of_a_unit_keeps_its_promise_in_the_report() -> None:
+    book = Ledger.in_memory()
+    for name, rows, epsilon in (("a", 12, 3), ("b", 1, 1)):
+        unit = Unit("patient", rows)
+        book.scope(name, unit=unit, relation="add_remove", budget=PureDP(epsilon), dataset="hospital")
+    accounts = recomposition.accounts(book.entries(), book.state)
+    found = {promise.scopes: promise.epsilon for promise in promises(accounts, book.people(), book.state.scopes)}
+    assert found == {("a", "b"): 4, ("a",): 3}
 
 
 def test_a_closed_scope_still_counts() -> None:
@@ -111,7 +135,7 @@ def test_scopes_without_a_dataset_are_listed_and_not_added() -> None:
 
 
 def test_another_relation_or_unit_over_the_same_dataset_is_not_added() -> None:
-    for other in ({"relation": "replace_one"}, {"unit": Unit("patient", 5)}, {"unit": "visit"}):
+    for other in ({"relation": "replace_one"}, {"unit": "visit"}):
         found = people(named("a"), named("b", **other))
         assert found.together == ()
         assert [one.scopes for one in found.apart] == [("a", "b")]
