@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from types import TracebackType
+from typing import Generic, Literal, Self, TypeVar
 
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.pricing.outcomes import planned
-from dpledger.errors import ContractViolation, EngineError, ForkedProcess, InputError, VerificationError
+from dpledger.errors import (
+    ContractViolation,
+    DpledgerError,
+    EngineError,
+    ForkedProcess,
+    InputError,
+    VerificationError,
+)
 from dpledger.ledger.entries.bodies import Aborted, Body, Progress
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import Step
@@ -35,6 +43,9 @@ Value = TypeVar("Value")
 Keep = Literal["value", "digest", "none"]
 NOT_RECORDED = "the outcome does not fit into an entry: charged at its cap"
 FORKED = "the process was forked while this was open; what its copy answered is unknown: charged at its cap"
+GIVEN_BACK = "the charge was given back whole, since no data were read; its key is used up"
+AT_CAP = "the charge stands at its cap; its key is used up"
+LEFT_OPEN = "the charge could not be ended, and counts at its cap; its scope may stay busy"
 NO_DIGEST = "no digest: the value is of a kind that has no plain bytes"
 
 
@@ -84,7 +95,8 @@ class Receipt(Generic[Value]):
 
 
 class Attempt:
-    """A charge that this process reserved, and the redeem that starts and settles it.
+    """A charge that this process reserves, and the redeem that starts and settles it. As a context it is around all
+    that reserves and runs it: what is interrupted there (Ctrl-C, a time limit) leaves no charge open.
 
     Nothing comes back if the process was forked since: a copy of the run may have gone on, where nobody counts."""
 
@@ -99,6 +111,38 @@ class Attempt:
     def kind(self) -> str:
         """Of the mechanism."""
         return self._kind
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the charge that an interruption left open; whatever this package raised, it raised with a charge that
+        stands as it says."""
+        if error is not None and not isinstance(error, DpledgerError) and self._home.is_here:
+            self._end_interrupted(error)
+
+    def _end_interrupted(self, error: BaseException) -> None:
+        """Abort what was reserved, settle at its cap what was started; a note on the error says which."""
+        told: list[str] = []
+
+        def end(state: State, _: Transaction) -> list[Body]:
+            charge = state.open.get(self._charge)
+            if charge is None:
+                return []
+            if charge.redeem is None:
+                told.append(GIVEN_BACK)
+                return [Aborted(path=self._path(state), charge=self._charge)]
+            told.append(AT_CAP)
+            return [gate.settle(state, charge, charge.parts, redeem=self._redeem)]
+
+        try:
+            self._book.transact(end)
+        except DpledgerError:
+            told.append(LEFT_OPEN)
+        for what in told[-1:]:
+            error.add_note(f"{self._kind}: {what}")
 
     def start(self) -> None:
         """Declare that the data will be read now: from here on nothing comes back but by the settling rules. ScopeBusy,
@@ -176,6 +220,8 @@ class Attempt:
         if not self._home.is_here:
             return error if is_stopped else self._home.refusal()
         self.commit_at_cap(outside_guarantee=not is_stopped)
+        if is_stopped:
+            error.add_note(f"{self._kind}: {AT_CAP}")
         if is_stopped or isinstance(error, (ContractViolation, ForkedProcess)):
             return error
         return ContractViolation(

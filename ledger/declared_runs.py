@@ -146,9 +146,12 @@ class TakesDeclaredRuns:
         )
 
         def hold() -> Attempt:
-            if isinstance(enter(self._ledger, request), Replayed):
-                raise AlreadySpent("the key was used for a run that is charged already: use a new key for another one")
-            return Attempt(self._ledger, request.charge, Redeem(self._ledger.draw(REDEEM_BYTES)), mechanism)
+            with Attempt(self._ledger, request.charge, Redeem(self._ledger.draw(REDEEM_BYTES)), mechanism) as attempt:
+                if isinstance(enter(self._ledger, request), Replayed):
+                    raise AlreadySpent(
+                        "the key was used for a run that is charged already: use a new key for another one"
+                    )
+                return attempt
 
         return DeclaredRun(hold, mechanism, request.parts, steps)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from dpledger.errors import ChargeInProgress
-from dpledger.ledger.entries.bodies import Body, Reserved
+from dpledger.errors import ChargeInProgress, StoreFailure
+from dpledger.ledger.entries.bodies import Body, Reserved, Started
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.handle import Handle
 from dpledger.ledger.rules import gate, quotes, refusals
@@ -74,8 +74,26 @@ def _decide(book: Handle, request: Request, then: Then) -> tuple[gate.Decision, 
             case _:
                 assert_never(decision)
 
-    entries = book.transact(decide)
-    return decisions[0], entries
+    seen = book.state.size
+    try:
+        entries = book.transact(decide)
+    except StoreFailure:
+        entries = _appended(book, request.charge, seen)
+        if not entries:
+            raise
+    return decisions[-1], entries
+
+
+def _appended(book: Handle, charge: str, since: int) -> tuple[Entry, ...]:
+    """What stands of our own charge, after a store said that it failed: its reply may have been lost, and not the
+    commit. A key and a cap are not to be used up by that."""
+    state = book.refresh()
+    if state.open.get(charge) is None:
+        return ()
+    entries = map(book.entry, range(since, state.size))
+    return tuple(
+        entry for entry in entries if isinstance(entry.body, Reserved | Started) and entry.body.charge == charge
+    )
 
 
 def _earlier(row: ChargeRow) -> Earlier:

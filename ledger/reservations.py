@@ -41,19 +41,21 @@ class Reservation(Generic[Data, Value]):
         """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does; after a ScopeBusy, or
         a ScopeError in a scope that was closed, it is still reserved, and can be aborted."""
         inspect(self._mechanism, data)
-        self._take()
-        try:
-            self._attempt.start()
-        except (ScopeBusy, ScopeError):
-            with self._lock:
-                self._is_over = False
-            raise
-        return self._run(self._mechanism, data, self._attempt)
+        with self._attempt:
+            self._take()
+            try:
+                self._attempt.start()
+            except (ScopeBusy, ScopeError):
+                with self._lock:
+                    self._is_over = False
+                raise
+            return self._run(self._mechanism, data, self._attempt)
 
     def abort(self) -> Entry:
         """Give the whole charge back. Its key is used up."""
-        self._take()
-        return self._attempt.abort()
+        with self._attempt:
+            self._take()
+            return self._attempt.abort()
 
     def _take(self) -> None:
         """What is reserved is released or aborted once, by one thread."""

@@ -255,10 +255,11 @@ class Scope(TakesDeclaredRuns):
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
         redeem = self._redeem()
-        decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds)
-        if isinstance(decision, Replayed):
-            return replace(self._replay(ready, request, decision), reads=reads(ready))
-        return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
+        with Attempt(self._ledger, request.charge, redeem, ready.kind) as attempt:
+            decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds)
+            if isinstance(decision, Replayed):
+                return replace(self._replay(ready, request, decision), reads=reads(ready))
+            return self._run(ready, data, attempt)
 
     @unrecorded()
     def open(
@@ -278,18 +279,18 @@ class Scope(TakesDeclaredRuns):
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
         redeem = self._redeem()
-        if isinstance(enter(self._ledger, replace(request, redeem=redeem.digest)), Replayed):
-            raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
-        attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
-        try:
-            told = reads(ready)
-            conversation = ready.open(data, entropy=self._ledger.entropy)
-        except BaseException as error:
-            failure: BaseException = error
-        else:
-            refines = ready if isinstance(ready, Refines) else None
-            return Session(attempt, conversation, requests.steps(ready), refines, told)
-        raise attempt.give_up(failure)
+        with Attempt(self._ledger, request.charge, redeem, ready.kind) as attempt:
+            if isinstance(enter(self._ledger, replace(request, redeem=redeem.digest)), Replayed):
+                raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
+            try:
+                told = reads(ready)
+                conversation = ready.open(data, entropy=self._ledger.entropy)
+            except BaseException as error:
+                failure: BaseException = error
+            else:
+                refines = ready if isinstance(ready, Refines) else None
+                return Session(attempt, conversation, requests.steps(ready), refines, told)
+            raise attempt.give_up(failure)
 
     def reserve(
         self, mechanism: Mechanism[Data, Value], *, key: str | None = None, tail_delta: Number | None = None
@@ -300,11 +301,13 @@ class Scope(TakesDeclaredRuns):
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
             raise requests.unfit(mechanism, "release", "one that answers once")
         ready, request = self._request(mechanism, key, tail_delta)
-        if isinstance(enter(self._ledger, request), Replayed):
-            raise AlreadySpent(
-                "the key was released already: `release` with this key returns the value of that run, if it was kept"
-            )
-        return Reservation(self._run, ready, Attempt(self._ledger, request.charge, self._redeem(), ready.kind))
+        with Attempt(self._ledger, request.charge, self._redeem(), ready.kind) as attempt:
+            if isinstance(enter(self._ledger, request), Replayed):
+                raise AlreadySpent(
+                    "the key was released already: `release` with this key returns the value of that run, if it was "
+                    "kept"
+                )
+            return Reservation(self._run, ready, attempt)
 
     # ---- notes ------------------------------------------------------------------------------------------------------
 

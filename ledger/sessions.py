@@ -11,7 +11,7 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 import numpy.typing as npt
 
 from dpledger.accounting.chains import ChainLaw, finest
-from dpledger.errors import ForkedProcess, Halted, InputError, ScopeError
+from dpledger.errors import DpledgerError, ForkedProcess, Halted, InputError, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import AnswersMany, Conversation, Refines, Release
@@ -168,10 +168,21 @@ class Session(Generic[Query, Answer, Value]):
             except BaseException as error:
                 failure: BaseException = error
             else:
+                return self._commit(release)
+            raise self._fail(failure)
+
+    def _commit(self, release: Release[Value]) -> Receipt[Value]:
+        """Settle; what is interrupted here is settled at its cap, and over."""
+        try:
+            with self._attempt:
                 receipt = self._attempt.commit(release, keep="none", handed_out=self._handed_out, levels=self._levels)
                 self._receipt = replace(receipt, reads=self._reads)
                 return self._receipt
-            raise self._fail(failure)
+        except DpledgerError:
+            raise
+        except BaseException as error:
+            self._ended = error
+            raise
 
     @property
     def receipt(self) -> Receipt[Value]:

@@ -8,6 +8,7 @@ names that were given: those that still lead to a file in the folder. A lock on 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -97,6 +98,7 @@ def _locked(folder: Path) -> int:
         with suppress(FileNotFoundError):  # whoever held it removed it just now
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
+                _require_own(descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(descriptor), os.lstat(folder)):
                     return descriptor
@@ -105,6 +107,13 @@ def _locked(folder: Path) -> int:
                 raise
             os.close(descriptor)
     raise BlockingIOError
+
+
+def _require_own(descriptor: int) -> None:
+    """PermissionError for a folder that somebody else made, or may enter: keys are made in it."""
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(errno.EPERM, "not one's own, or others may enter it: see who made it, and remove it")
 
 
 def _publish(folder: Path, main: Path, field: str, expected: str) -> None:

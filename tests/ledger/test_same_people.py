@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st

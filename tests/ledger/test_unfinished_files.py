@@ -234,7 +234,7 @@ def test_what_is_being_made_by_another_process_is_left_alone(tmp_path: Path) -> 
 
 def test_something_else_in_the_folder_is_not_removed(tmp_path: Path) -> None:
     folder = tmp_path / ".clinic.ledger.unfinished"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     (folder / "notes.txt").write_text("mine")
     Ledger.create(tmp_path / "clinic.ledger").close()
     assert (folder / "notes.txt").read_text() == "mine"
@@ -252,7 +252,7 @@ def test_a_folder_that_is_none_is_refused(tmp_path: Path, kind: str) -> None:
 
 def test_a_second_link_of_another_name_is_still_refused(tmp_path: Path) -> None:
     Ledger.create(tmp_path / "clinic.ledger").close()
-    (tmp_path / ".clinic.ledger.unfinished").mkdir()
+    (tmp_path / ".clinic.ledger.unfinished").mkdir(mode=0o700)
     os.link(tmp_path / "clinic.ledger", tmp_path / "other.ledger")
     for name in ("clinic.ledger", "other.ledger"):
         with pytest.raises(ForeignLedger, match="hard link"):
