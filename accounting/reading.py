@@ -63,25 +63,30 @@ def read_losses(tree: Composition, relation: Relation, direction: Direction) -> 
 
     Raises CannotCertify where the tree holds something that has no dominating pair and no Renyi curve under `relation`.
     """
-    return _all_ingredients(_lists(tree, relation), relation, direction, "any", None)
+    return _all_ingredients(_lists(tree, relation), relation, direction, "any", None, 1)
 
 
 def read_both_ways(
-    tree: Composition, relation: Relation, ranges: Ranges = "any"
+    tree: Composition, relation: Relation, ranges: Ranges = "any", effort: int = 1
 ) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
     """`read_losses` for the directions remove and add: one object where they agree."""
     lists = _lists(tree, relation)
     order = running_order(tree, relation) if ranges == "given" and len(lists) == 1 else None
-    removed = _all_ingredients(lists, relation, "remove", ranges, order)
+    removed = _all_ingredients(lists, relation, "remove", ranges, order, effort)
     if all(mirrors_itself(drawn) for leaves in lists for drawn in leaves):
         return removed, removed
-    return removed, _all_ingredients(lists, relation, "add", ranges, order)
+    return removed, _all_ingredients(lists, relation, "add", ranges, order, effort)
 
 
 def _all_ingredients(
-    lists: list[Leaves], relation: Relation, direction: Direction, ranges: Ranges, order: Runs | None
+    lists: list[Leaves],
+    relation: Relation,
+    direction: Direction,
+    ranges: Ranges,
+    order: Runs | None,
+    effort: int,
 ) -> tuple[Ingredients, ...]:
-    each = (ingredients_of(leaves, relation, direction, ranges, order) for leaves in lists)
+    each = (ingredients_of(leaves, relation, direction, ranges, order, effort) for leaves in lists)
     return tuple(itertools.chain.from_iterable(each))
 
 

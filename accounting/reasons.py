@@ -38,7 +38,8 @@ __all__ = ["reasons"]
 _DOMINATED = "the pair of {kind} dominates what is released, and no mechanism is known that is as bad"
 _ANY_ORDER = (
     "different bounded ranges may run in any order, chosen by what came out: where that of the document was fixed "
-    'beforehand, the bounds are closer (order="given", --order given)'
+    'beforehand, the bounds are closer (order="given", --order given); more work also brings them closer '
+    "(effort=12, --effort 12)"
 )
 
 

@@ -37,7 +37,19 @@ from dpledger.accounting.laws.range_lattice import (
     smoothed,
 )
 
-__all__ = ["Runs", "attained_by_runs", "in_blocks", "worst_in_any_order", "worst_of_runs"]
+__all__ = [
+    "IN_ANY_ORDER",
+    "LEAST",
+    "LONGEST",
+    "Lattices",
+    "Runs",
+    "all_of",
+    "attained_by_runs",
+    "in_blocks",
+    "is_iterated",
+    "loss_of",
+    "worst_of_runs",
+]
 
 Runs: TypeAlias = tuple[tuple[float, int], ...]
 """Ranges, each with how often it is run, the first of them first."""
@@ -46,15 +58,14 @@ WIDEST = 32.0  # an eta above is so coarse on the lattice that its envelope is a
 _MOST = 640  # cells of a lattice, for one eta
 _WIDE = 3.0  # an eta above takes more cells
 _GROWTH = 1.6  # a run's loss is made anew when there are so many times as many after it
-_LEAST = 1e-290  # of a value: what is lost below the normal floats is less
+LEAST = 1e-290  # of a value: what is lost below the normal floats is less
 _SEEN = 1e12  # times the least value: from here on its place does not show
 _WIDER = 1.5  # times a range: what a run that is wider than so does not smooth more of
 _COARSER = 3e-5  # of the squares of all ranges: that of the step of a loss, which hardly adds to its variance
 _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
 _FEWEST = 600  # values of a loss that are not worth fewer
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
-_LONGEST = 1 << 15  # points of a function that is moved to another lattice
-_MOST_STEPS = 450  # of a value iteration over what is left, in any order
+LONGEST = 1 << 15  # points of a function that is moved to another lattice
 _COMPOSED = 400  # runs of one range that a function is composed with, one by one
 _ALL_COMPOSED = 4000  # of all ranges: what _GROWN adds is within what the masses of a loss are stated with
 
@@ -71,7 +82,7 @@ class _Effort:
 
 
 _ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 48), _Effort(24, 48, 640, 24)
-_MIXED, _IN_ANY_ORDER = _Effort(44, 100, 800, 38), _Effort(44, 100, 560, 42)
+_MIXED, IN_ANY_ORDER = _Effort(44, 100, 800, 38), _Effort(44, 100, 560, 42)
 
 
 def in_blocks(runs: Iterable[tuple[float, int]]) -> Runs:
@@ -86,67 +97,15 @@ def worst_of_runs(runs: Runs, *, is_alone: bool = True) -> tuple[tuple[Loss, int
 
     Claim: so they do, also where runs of what has fixed dominating pairs come in between; those of one range also where
     runs of other ranges do. Source: docs/proofs/bounded_ranges.md, sections 2 to 4."""
-    apart = tuple((BoundedRangeLoss(eta), count) for eta, count in runs if not _is_iterated(eta))
-    rest = in_blocks((eta, count) for eta, count in runs if _is_iterated(eta))
+    apart = tuple((BoundedRangeLoss(eta), count) for eta, count in runs if not is_iterated(eta))
+    rest = in_blocks((eta, count) for eta, count in runs if is_iterated(eta))
     if sum(count for _, count in rest) < 2:
         return (*apart, *((BoundedRangeLoss(eta), count) for eta, count in rest))
     effort = _AMONG_OTHERS if not is_alone else _ALONE if len(rest) == 1 else _MIXED
     return (*apart, *_worst(rest, effort))
 
 
-def worst_in_any_order(ranges: Iterable[tuple[float, int]]) -> tuple[tuple[Loss, int], ...]:
-    """`worst_of_runs` of ranges whose next one may be chosen by what came out, too: few runs by value iteration over
-    what is left of them, of more each range by itself.
-
-    Claim: they dominate, also where runs of what has fixed dominating pairs come in between. Source:
-    docs/proofs/bounded_ranges.md, Theorems 1 and 4."""
-    counts: dict[float, int] = {}
-    for eta, count in ranges:
-        counts[eta] = counts.get(eta, 0) + count
-    iterated = tuple(sorted((eta, count) for eta, count in counts.items() if _is_iterated(eta)))
-    known = _few_in_any_order(iterated) if len(iterated) > 1 else None
-    apart = counts.items() if known is None else [one for one in counts.items() if not _is_iterated(one[0])]
-    each = itertools.chain.from_iterable(worst_of_runs((one,), is_alone=len(counts) == 1) for one in apart)
-    return tuple(each) if known is None else ((known, 1), *each)
-
-
-@functools.lru_cache(maxsize=256)
-def _few_in_any_order(runs: Runs) -> FiniteLoss | None:
-    """The loss of all these, whichever is next; None where they are not few."""
-    lattices, table = _Lattices(runs, _IN_ANY_ORDER), Table()
-    each = [lattices.of(eta) for eta, _ in runs]
-    states = math.prod(count + 1 for _, count in runs)
-    steps = sum(states // (count + 1) * count for _, count in runs)
-    points = sum(count * eta for eta, count in runs) / min(lattice.step for lattice in each)
-    if steps > _MOST_STEPS or points > _LONGEST // 8:
-        return None
-    step = lattices.of(lattices.widest).step
-    left: dict[tuple[int, ...], Array] = {}
-    for counts in itertools.product(*(range(count + 1) for _, count in runs)):
-        values = np.zeros(1)
-        for first, lattice in enumerate(each):
-            if counts[first]:
-                others = left[(*counts[:first], counts[first] - 1, *counts[first + 1 :])]
-                run = after(lattice, _at_step(step, others, lattice.step), table)
-                run[:-1] = np.maximum(run[:-1], _LEAST)
-                values = _larger(values, _at_step(lattice.step, run, step))
-        left[counts] = values
-    return _loss_of(runs, step, values, _all_of(runs))
-
-
-def _at_step(step: float, values: Array, other: float) -> Array:
-    return values if step == other else moved(step, values, other)
-
-
-def _larger(some: Array, others: Array) -> Array:
-    """The larger of both at each point; beyond its last one each is 0."""
-    short, long = sorted((some, others), key=len)
-    found = long.copy()
-    np.maximum(found[: short.size], short, out=found[: short.size])
-    return found
-
-
-def _is_iterated(eta: float) -> bool:
+def is_iterated(eta: float) -> bool:
     return _MOST * FINEST < eta <= WIDEST
 
 
@@ -157,7 +116,10 @@ def attained_by_runs(runs: Runs, tilts: tuple[float, ...], tilt: float) -> tuple
 
     Claim: at every epsilon some conversation has at least their delta. Source: docs/proofs/bounded_ranges.md,
     section 5."""
+    kept: Loss | None
     kept, held = _kept(runs, tilts)
+    if kept is None and runs:  # of the last run alone the envelope is the supremum
+        kept, held = BoundedRangeLoss(runs[-1][0]), 1
     each: list[tuple[Loss, int]] = []
     for eta, count in reversed(runs):
         left = max(0, count - held)
@@ -189,7 +151,7 @@ def _worst(runs: Runs, effort: _Effort) -> tuple[tuple[Loss, int], ...]:
 def _kept(runs: Runs, tilts: tuple[float, ...]) -> tuple[FiniteLoss | None, int]:
     """The loss of the last runs, which go by what came out, and how many they are: all, unless they are many."""
     effort = _ALONE if len(runs) == 1 else _MIXED
-    lattices = _Lattices(runs, effort)
+    lattices = Lattices(runs, effort)
     values, falls, step = np.zeros(1), np.zeros(1), 0.0
     held, table = 0, Table()
     past: list[tuple[float, int]] = []
@@ -198,9 +160,9 @@ def _kept(runs: Runs, tilts: tuple[float, ...]) -> tuple[FiniteLoss | None, int]
         free = min(count, _missing(effort.last, _as_smooth(past, eta)))
         few = count - free if len(runs) > 1 and count - free <= _COMPOSED else 0
         if (
-            not _is_iterated(eta)
+            not is_iterated(eta)
             or not free + few
-            or (values.size - 1) * step + (free + few) * eta > _LONGEST * lattice.step
+            or (values.size - 1) * step + (free + few) * eta > LONGEST * lattice.step
         ):
             break
         if 0 < step != lattice.step:
@@ -232,7 +194,7 @@ def _strides(runs: Runs, step: float, points: int) -> Iterator[int]:
         first *= 2
 
 
-class _Lattices:
+class Lattices:
     """Of the ranges of a mix: about as fine as that of the widest, and so fine that all steps of all runs add as small
     a part of their squares as `fewest` cells do for one range."""
 
@@ -255,18 +217,18 @@ class _Above:
     one back."""
 
     def __init__(self, runs: Runs, effort: _Effort) -> None:
-        self.runs, self.effort, self.lattices, self.tilt = runs, effort, _Lattices(runs, effort), far_tilt(runs)
+        self.runs, self.effort, self.lattices, self.tilt = runs, effort, Lattices(runs, effort), far_tilt(runs)
         self.beside: list[tuple[Loss, int]] = []
         self.step, self.values = 0.0, np.zeros(1)
         self.table = Table()
         self.past: list[tuple[float, int]] = []  # runs that `values` holds
-        self.least = _LEAST  # added to each value at most
+        self.least = LEAST  # added to each value at most
         self.composed = 0  # runs, each of which may add as much as _GROWN says
 
     def run(self, eta: float, count: int) -> None:
         """As many runs before the others."""
         lattice = self.lattices.of(eta)
-        if (self.values.size - 1) * self.step > _LONGEST * lattice.step:
+        if (self.values.size - 1) * self.step > LONGEST * lattice.step:
             self._apart(eta, count)
             return
         if 0 < self.step != lattice.step:
@@ -315,16 +277,16 @@ class _Above:
             self._apart(eta, left)
 
     def losses(self) -> tuple[tuple[Loss, int], ...]:
-        found = _loss_of(self.runs, self.step, self.values, _all_of(self.past))
+        found = loss_of(self.runs, self.step, self.values, all_of(self.past))
         return () if found is None else ((found, 1), *self.beside)
 
 
-def _all_of(runs: Iterable[tuple[float, int]]) -> float:
+def all_of(runs: Iterable[tuple[float, int]]) -> float:
     """The sum of these ranges: beyond it nothing is lost."""
     return math.fsum(count * eta for eta, count in runs)
 
 
-def _loss_of(runs: Runs, step: float, values: Array, largest: float) -> FiniteLoss | None:
+def loss_of(runs: Runs, step: float, values: Array, largest: float) -> FiniteLoss | None:
     """The loss whose delta is at least these values; None where rounding hides it."""
     tried = (of_values(stride * step, values[::stride], largest) for stride in _strides(runs, step, values.size))
     return next((found for found in tried if found is not None), None)

@@ -26,12 +26,12 @@ from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, 
 from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.ranges_in_any_order import worst_in_any_order
 from dpledger.accounting.laws.ratios import averaged
 from dpledger.accounting.laws.repeated_ranges import (
     Runs,
     attained_by_runs,
     in_blocks,
-    worst_in_any_order,
     worst_of_runs,
 )
 from dpledger.accounting.laws.subsampled import Direction
@@ -139,17 +139,20 @@ def _range_of(drawn: Drawn) -> Decimal:
     return range_of(drawn.leaf)
 
 
-def ranges_above(ranges: Iterable[tuple[Drawn, int, Loss]], order: Runs | None) -> tuple[tuple[Loss, int], ...]:
-    """Of bounded ranges with their envelopes: adaptive runs on everyone cost less than these as often; least where it
-    is known in which `order` they run.
+def ranges_above(
+    ranges: Iterable[tuple[Drawn, int, Loss]], order: Runs | None, effort: int = 1
+) -> tuple[tuple[tuple[Loss, int], ...], ...]:
+    """Of bounded ranges with their envelopes, lists of losses: adaptive runs on everyone cost less than the envelopes
+    as often; least, as a rule, where it is known in which `order` they run.
 
-    Claim: they dominate, also if what has fixed dominating pairs comes in between; of what is known by Renyi
-    divergences alone that is not proved. Source: docs/proofs/bounded_ranges.md, Theorem 1."""
+    Claim: each list dominates, also if what has fixed dominating pairs comes in between; of what is known by Renyi
+    divergences alone that is not proved. Source: docs/proofs/bounded_ranges.md, Theorems 1, 2 and 4."""
     each = tuple(ranges)
     batches = tuple((envelope, count) for drawn, count, envelope in each if drawn.how != EVERYONE)
-    if order is not None:
-        return (*batches, *worst_of_runs(order))
-    return (*batches, *worst_in_any_order(everyones((drawn, count) for drawn, count, _ in each)))
+    known = worst_in_any_order(everyones((drawn, count) for drawn, count, _ in each), effort)
+    if order is not None and len({eta for eta, _ in order}) > 1:
+        known = (worst_of_runs(order), *known)
+    return tuple((*batches, *losses) for losses in known)
 
 
 def everyones(ranges: Iterable[tuple[Drawn, int]]) -> Runs:
@@ -173,15 +176,14 @@ def ranges_below(
     ranges: Iterable[tuple[Drawn, int]], tilts: tuple[float, ...], tilt: float, direction: Direction, order: Runs | None
 ) -> tuple[tuple[Loss, int], ...]:
     """Two losses, eta apart, at the worst position for this tilt: run several times no single position is as bad as the
-    envelope. Where nothing else is run and it is known in which `order`, the last runs go by what came out before them.
+    envelope. Of those that everyone is in, where they run last and in this `order`, the last go by what came out before
+    them.
 
     Claim: some conversation of this description shows as much. Source: docs/proofs/bounded_ranges.md, section 5."""
-    if order is not None:
-        return attained_by_runs(order, tilts, tilt)
-    found: list[tuple[Loss, int]] = []
+    found: list[tuple[Loss, int]] = list(attained_by_runs(order, tilts, tilt)) if order else []
     for drawn, count in ranges:
         eta = _range_of(drawn)
-        if eta:
+        if eta and not (order and drawn.how == EVERYONE):
             loss = _range_below(eta, drawn.how, worst_position(float(eta), tilt), direction)
             found.extend(() if loss is None else ((loss, count),))
     return tuple(found)

@@ -36,7 +36,8 @@ class Ingredients:
     `failure`: the sum of all their deltas, exact: at least the mass at infinity. `attained`: whether some mechanism of
     this description is as bad, so that a lower bound of this list's profile is one of the tree's; `approached`: whether
     some have losses nearly as large as this list's, which is all that a delta of 0 asks; `covers`: whether none is
-    worse, so that the tree's upper bound must not be below this list's."""
+    worse, so that the tree's upper bound must not be below the least of this list's and of those `also` known to
+    cover it."""
 
     losses: tuple[tuple[Loss, int], ...]
     curves: tuple[tuple[RenyiCurve, int], ...]
@@ -44,6 +45,7 @@ class Ingredients:
     attained: bool = True
     approached: bool = False
     covers: bool = True
+    also: tuple[Ingredients, ...] = ()
 
 
 def _is_supremum(drawn: Drawn, runs: int) -> bool:
@@ -53,10 +55,10 @@ def _is_supremum(drawn: Drawn, runs: int) -> bool:
 
 
 def ingredients_of(
-    leaves: Leaves, relation: Relation, direction: Direction, reading: Ranges, order: Runs | None
+    leaves: Leaves, relation: Relation, direction: Direction, reading: Ranges, order: Runs | None, effort: int = 1
 ) -> tuple[Ingredients, ...]:
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones. `order`: of
-    the bounded ranges that everyone is in, where it is known."""
+    the bounded ranges that everyone is in, where it is known; `effort`: that of those in any order."""
     above: list[tuple[Loss, int]] = []
     below: list[tuple[Loss, int]] = []
     ranges: list[tuple[Drawn, int, Loss]] = []
@@ -93,23 +95,32 @@ def ingredients_of(
             below.append((losses.below, count))
             if losses.failure and losses.below is losses.above:
                 failure_below += count * losses.failure
-    if reading == "envelope" or curves:
-        above.extend((envelope, count) for _, count, envelope in ranges)
-    else:
-        above.extend(ranges_above(ranges, order))
+    ways: tuple[tuple[tuple[Loss, int], ...], ...] = (tuple((envelope, count) for _, count, envelope in ranges),)
+    if ranges and reading != "envelope" and not curves:
+        ways = ranges_above(ranges, order, effort)
     joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
-    if above == below:
+    if not ranges and above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
     lists: list[list[tuple[Loss, int]]] = []
     runs = [(drawn, count) for drawn, count, _ in ranges]
-    is_alone = len(runs) == len(leaves) and reading != "envelope" and all(drawn.how == EVERYONE for drawn, _ in runs)
-    shown = (order or tuple(sorted(everyones(runs)))) if is_alone else None  # the widest last: hardly any is worse
+    is_alone = len(runs) == len(leaves) and all(drawn.how == EVERYONE for drawn, _ in runs)
+    shown = tuple(sorted(everyones(runs)))  # last of all, and the widest of them last: hardly any order is worse
+    if reading == "envelope" or (order is not None and not is_alone):
+        shown = ()
+    elif order is not None:
+        shown = order
     tilts = tilts_of_ranges(runs)
     for tilt in tilts:
         each = [*below, *ranges_below(runs, tilts, tilt, direction, shown)]
         if each not in lists:
             lists.append(each)
+    first, *others = (
+        Ingredients(
+            (*above, *way, *joint), tuple(curves), failure, attained=False, approached=approached and not curves
+        )
+        for way in ways
+    )
     return (
-        Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
+        replace(first, also=tuple(others)),
         *(Ingredients((*each, *joint), (), failure_below, covers=False) for each in lists or [below]),
     )

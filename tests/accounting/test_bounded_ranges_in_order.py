@@ -23,10 +23,11 @@ from dpledger.accounting.composition import (
     Sequence,
 )
 from dpledger.accounting.guarantees import BoundedRange
-from dpledger.accounting.laws import repeated_ranges
+from dpledger.accounting.laws import ranges_in_any_order, repeated_ranges
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.range_lattice import moved, moved_below
-from dpledger.accounting.laws.repeated_ranges import Runs, worst_in_any_order, worst_of_runs
+from dpledger.accounting.laws.ranges_in_any_order import worst_in_any_order
+from dpledger.accounting.laws.repeated_ranges import Runs, worst_of_runs
 from dpledger.accounting.profile import Profile, compose
 from dpledger.accounting.reading import running_order
 from dpledger.errors import ParameterError
@@ -205,16 +206,16 @@ def test_a_twin_that_forgets_an_order_is_caught(monkeypatch: pytest.MonkeyPatch)
     exact = in_any_order(step, cells)
 
     def is_above() -> bool:
-        repeated_ranges._few_in_any_order.cache_clear()
-        ((loss, _),) = worst_in_any_order((step * m, 1) for m in cells)
+        ranges_in_any_order._of_group.cache_clear()
+        ((loss, _),), _ = worst_in_any_order((step * m, 1) for m in cells)
         assert isinstance(loss, FiniteLoss)
         epsilons: Numbers = step * np.arange(exact.size, dtype=np.float64)
         return bool(np.all(exact[:-1:5] <= profile(loss.losses, loss.masses, epsilons)[:-1:5] * (1 + 1e-9)))
 
     assert is_above()
-    monkeypatch.setattr(repeated_ranges, "_larger", lambda _, others: others)
+    monkeypatch.setattr(ranges_in_any_order, "_larger", lambda _, others: others)
     assert not is_above()
-    repeated_ranges._few_in_any_order.cache_clear()
+    ranges_in_any_order._of_group.cache_clear()
 
 
 MIXES = [

@@ -48,7 +48,7 @@ def test_below_is_what_a_finer_lattice_attains(eta: float, runs: int) -> None:
     """At its own points and between them: a lattice thrice as fine has the same positions, and more."""
     ((loss, _),) = attained_by_runs(((eta, runs),), (1.0,), 1.0)
     assert isinstance(loss, FiniteLoss)
-    lattice = repeated_ranges._Lattices(((eta, runs),), repeated_ranges._ALONE).of(eta)
+    lattice = repeated_ranges.Lattices(((eta, runs),), repeated_ranges._ALONE).of(eta)
     exact = attained_by_equal(eta, runs, 3 * lattice.cells)
     usual = np.flatnonzero(exact > 1e-30)
     for at in usual[:: max(1, usual.size // 97)].tolist():

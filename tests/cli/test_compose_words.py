@@ -53,7 +53,7 @@ def test_ranges_of_several_sizes_are_told_of_the_order() -> None:
     ranges = [{"kind": "bounded_range", "eta": eta} for eta in map(str, range(1, 11))]
     both = {"kind": "sequence", "of": ranges}
     *_, any_order = said(both, "--delta", "1e-6", count=1).splitlines()
-    assert any_order.endswith('(order="given", --order given)')
+    assert any_order.endswith("(effort=12, --effort 12)")
     wide, close = (said(both, "--delta", "1e-6", "--order", order, "--json", count=1) for order in ("any", "given"))
     assert json.loads(close)["epsilon"]["upper"] < json.loads(wide)["epsilon"]["upper"]
     assert "--order" not in said(both, "--delta", "1e-6", "--order", "given", count=1)

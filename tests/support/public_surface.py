@@ -242,7 +242,7 @@ DOORS: dict[str, Door] = {
     "Bounds": Door(dpl.Bounds, {"lower": 0.0, "upper": 1.0}, names={"lower": "Bounds", "upper": "Bounds"}),
     "compose": Door(
         lambda what=LEAF, **more: dpl.compose(what, **more),
-        {"what": LEAF, "relation": None, "direction": None, "verify": None, "order": "any"},
+        {"what": LEAF, "relation": None, "direction": None, "verify": None, "order": "any", "effort": 1},
         names={"what": WHAT},
     ),
     "Profile.curve": Door(of(profile, "curve"), {"count": 2}),

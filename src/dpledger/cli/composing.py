@@ -33,6 +33,9 @@ def compose(
     order: Annotated[
         str, typer.Option(help="given: different bounded ranges run in the order of the document, fixed beforehand.")
     ] = "any",
+    effort: Annotated[
+        int, typer.Option(help="1 to 64: times the usual work for different bounded ranges in any order.")
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Compose what was run: a lower and an upper bound, and the truth between them."""
@@ -48,7 +51,7 @@ def compose(
         if order not in ("any", "given"):
             raise ParameterError("order", order, "any or given")
         read_in: Literal["any", "given"] = "given" if order == "given" else "any"
-        made = composed(composition_in(file), verify="arb" if verify else None, order=read_in)
+        made = composed(composition_in(file), verify="arb" if verify else None, order=read_in, effort=effort)
         if delta is not None:
             bounds = made.epsilon(delta)
             voice.say(f"epsilon at delta {delta}: {bounds_in_words(bounds.lower, bounds.upper)}")
