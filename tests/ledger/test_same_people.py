@@ -136,7 +136,8 @@ def test_scopes_without_a_dataset_are_listed_and_not_added() -> None:
 
 
 def test_another_relation_or_unit_over_the_same_dataset_is_not_added() -> None:
-    for other in ({"relation": "replace_one"}, {"unit": "visit"}):
+    others: list[dict[str, Any]] = [{"relation": "replace_one"}, {"unit": "visit"}]
+    for other in others:
         found = people(named("a"), named("b", **other))
         assert found.together == ()
         assert [one.scopes for one in found.apart] == [("a", "b")]
