@@ -11,8 +11,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from dpledger.errors import ParameterError
 from dpledger.files import path_of
@@ -23,7 +25,7 @@ from dpledger.reports import html, jsonform, markdown, registryform
 from dpledger.reports.build import build
 from dpledger.reports.model import SCHEMA, ReportModel
 
-__all__ = ["Report", "report"]
+__all__ = ["FORMS", "Report", "report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,10 @@ class Report:
         """Write the form that the suffix of `path` names: .html, .json, .md, or .yaml for `registry`. ParameterError
         for another suffix, or where it cannot be written."""
         target = path_of(path, "path")
-        forms = {".html": self.html, ".json": self.json, ".md": self.markdown, ".yaml": self.registry}
-        form = forms.get(target.suffix.lower())
+        form = FORMS.get(target.suffix.lower())
         if form is None:
             raise ParameterError("path", target.name, "a name that ends in .html, .json, .md or .yaml")
-        text = form()
+        text = form(self)
         try:
             target.write_text(text, encoding="utf-8", newline="\n")
         except OSError as error:
@@ -107,3 +108,9 @@ def report(book: Ledger | Verified) -> Report:
     if not isinstance(book, (Ledger, Verified)):
         raise ParameterError("book", type(book).__name__, "a Ledger (see Ledger.open), or what `verify` returned")
     return Report(build(book if isinstance(book, Verified) else book.verify()))
+
+
+FORMS: Mapping[str, Callable[[Report], str]] = MappingProxyType(
+    {".html": Report.html, ".json": Report.json, ".md": Report.markdown, ".yaml": Report.registry}
+)
+"""What `Report.save` writes, by the suffix of the file."""

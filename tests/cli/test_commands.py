@@ -338,6 +338,18 @@ def test_a_file_that_cannot_be_declared_is_bad_input_and_changes_nothing(
     assert ledger.read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["report.pdf", "report.txt", "report"])
+def test_a_form_that_there_is_none_of_is_refused_before_the_work(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger that would take minutes to verify is not read for it."""
+    monkeypatch.setattr("dpledger.cli.records.verified", lambda *_: pytest.fail("the ledger was verified"))
+    found = run("report", str(tmp_path / "clinic.ledger"), "-o", str(tmp_path / "report.html"), "-o", name)
+    assert found.exit_code == 2
+    assert ".html, .json, .md or .yaml" in " ".join(found.output.split())
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_first_page_is_written_alone(run: Run, ledger: Path, tmp_path: Path) -> None:
     done = run("report", str(ledger), "--summary", "-o", "page.html", "-o", "page.md", "-o", "page.json")
     assert done.exit_code == 0

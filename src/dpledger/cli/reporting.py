@@ -52,8 +52,7 @@ def report(
     with speaking(as_json) as voice:
         from dpledger.reports import report as reported
 
-        if summary:
-            _check_forms(output)
+        _check_forms(output, summary)
         if record:
             _check_recorded(source, output, summary)
         verified = records.verified(source, key, since)
@@ -73,12 +72,20 @@ def report(
         voice.give(answer)
 
 
-def _check_forms(output: Sequence[Path]) -> None:
-    """ParameterError if the first page alone is asked for in a form that is of the whole report."""
+def _check_forms(output: Sequence[Path], summary: bool) -> None:
+    """ParameterError, before any work, for a form that there is none of, or that is of the whole report where the first
+    page alone is asked for."""
     from dpledger.errors import ParameterError
+    from dpledger.reports.document import FORMS
 
     for path in output:
-        if path.suffix.lower() == ".yaml":
+        suffix = path.suffix.lower()
+        if suffix == ".pdf":
+            expected = "a name that ends in .html, .json, .md or .yaml; a browser prints the .html as PDF"
+            raise ParameterError("output", str(path), expected)
+        if suffix not in FORMS:
+            raise ParameterError("output", str(path), "a name that ends in .html, .json, .md or .yaml")
+        if summary and suffix == ".yaml":
             forms = ".html, .json or .md; a registry's entry (.yaml) is of the whole report: leave out --summary"
             raise ParameterError("output", str(path), forms)
 
