@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import assert_never
 
+from dpledger.accounting.arithmetic.floating import quietly
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -58,6 +59,7 @@ MOST_LISTS = 64
 MOST_BLOCKS = 4096  # of runs of one bounded range each, in their order
 
 
+@quietly
 def read_losses(tree: Composition, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
     """The lists of losses that `tree` composes to; the largest of their profiles is the tree's.
 
@@ -66,6 +68,7 @@ def read_losses(tree: Composition, relation: Relation, direction: Direction) -> 
     return _all_ingredients(_lists(tree, relation), relation, direction, "any", None, 1)
 
 
+@quietly
 def read_both_ways(
     tree: Composition, relation: Relation, ranges: Ranges = "any", effort: int = 1
 ) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:

@@ -33,6 +33,7 @@ __all__ = [
     "down",
     "fixed_point_circle",
     "lowered",
+    "quietly",
     "raised",
     "require_assumptions",
     "rounded_out",
@@ -86,6 +87,10 @@ def rounded_out(lower: Array, upper: Array) -> tuple[Array, Array]:
     together 16 UNIT relative, below the normal floats too: `lowered` and `raised`, for many."""
     below, above = lower * (1 - 16 * UNIT) - SUBNORMAL, upper * (1 + 16 * UNIT) + SUBNORMAL
     return np.maximum(0.0, below), np.minimum(1.0, above)
+
+
+quietly = np.errstate(under="ignore")
+"""A decorator: what is below the normal floats is counted in errors, whatever the caller's `np.seterr` says of it."""
 
 
 @functools.cache

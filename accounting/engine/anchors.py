@@ -16,7 +16,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from dpledger.accounting.arithmetic.floating import UNIT, Array, require_assumptions
+from dpledger.accounting.arithmetic.floating import UNIT, Array, quietly, require_assumptions
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval, few
 from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
@@ -69,6 +69,7 @@ class Curve:
         self._composed = finite if self._direct is None else None
         self._anchors: dict[float, _Anchor | None] = {}
 
+    @quietly
     def deltas(self, points: Points, floors: Array, *, alone: bool = True) -> tuple[Array, Array]:
         """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
         Where no method for many points is sharp, each is asked `alone`, which may take long, or is left as it is.
@@ -112,6 +113,7 @@ class Curve:
         logs = self._log_deltas(epsilons, math.log(least) if 0 < least < math.inf else LAST)
         return with_mass(*from_logs_at(*logs), self._composed.log_finite)
 
+    @quietly
     def epsilons(self, deltas: Sequence[Decimal], floors: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of epsilon at each delta; where it is not above `floors[i]`, that is all they say.
 

@@ -32,7 +32,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
-from dpledger.accounting.arithmetic.floating import UNIT, raised, require_assumptions
+from dpledger.accounting.arithmetic.floating import UNIT, quietly, raised, require_assumptions
 from dpledger.accounting.engine.closed_forms import (
     bounded_range_epsilon,
     crossing,
@@ -89,6 +89,7 @@ ALMOST_SURE = (0.9999, 0.99, 0.5)
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
 
 
+@quietly
 def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> Interval:
     """Bounds of the least epsilon >= 0 with delta(epsilon) <= delta, 0 <= delta <= 1; where that is not above `floor`,
     however wide.
@@ -297,6 +298,7 @@ def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: flo
     return upper if upper > 0 else 0.0
 
 
+@quietly
 def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Interval:
     """Bounds of delta(epsilon), epsilon >= 0, in [0, 1]; where that is not above `floor`, however wide.
 

@@ -97,9 +97,9 @@ def turned_round(patch: Patch) -> None:
     """Add for remove, remove for add."""
 
     def turned(
-        tree: Composition, relation: Relation, ranges: Ranges
+        tree: Composition, relation: Relation, ranges: Ranges, effort: int
     ) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
-        removed, added = read_both_ways(tree, relation, ranges)
+        removed, added = read_both_ways(tree, relation, ranges, effort)
         return added, removed
 
     patch.setattr("dpledger.accounting.profile.read_both_ways", turned)
