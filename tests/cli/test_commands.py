@@ -340,7 +340,7 @@ def test_a_file_that_cannot_be_declared_is_bad_input_and_changes_nothing(
 
 @pytest.mark.parametrize("name", ["report.pdf", "report.txt", "report"])
 def test_a_form_that_there_is_none_of_is_refused_before_the_work(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A ledger that would take minutes to verify is not read for it."""
     monkeypatch.setattr("dpledger.cli.records.verified", lambda *_: pytest.fail("the ledger was verified"))
