@@ -5,9 +5,9 @@ For each task and target of the excess risk, the epsilon that a run has lost in 
     doubling             fresh noise at epsilons that double, a noisy check of each (Doubling, check "laplace")
     doubling_one_check   the same with one threshold for all (Doubling, check "above_threshold")
     theory               one run at the epsilon at which a utility theorem promises the target; and other theorems
-Doubling runs as it is released. A chain of six thousand entries and a thousand levels takes a minute and a half in
-exact arithmetic: the many runs of noise reduction are simulated with numpy's noise, for the mechanism's own levels and
-check (`tests/test_accuracy_experiment.py` holds the two against each other).
+Doubling runs as it is released. A chain of six thousand entries and a thousand levels takes four seconds to be drawn
+exactly, and there are hundreds: the many runs of noise reduction are simulated with numpy's noise, for the mechanism's
+own levels and check (`tests/test_accuracy_experiment.py` holds the two against each other).
 
     python accuracy_first.py                     # small; options: --json, --plot FOLDER, --trials N
     python accuracy_first.py --full --jobs 2     # n = 100,000 and all flights, up to 1,000 levels: minutes

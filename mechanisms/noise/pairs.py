@@ -28,7 +28,7 @@ import numpy.typing as npt
 from dpledger.decimals import own_context
 from dpledger.mechanisms.noise.floats import BITS, UNIT
 
-__all__ = ["REACH", "Found", "Steps", "exponential_cells", "polar_cells"]
+__all__ = ["REACH", "Found", "Steps", "exponential_cells", "exponentials", "polar_cells"]
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 _Ints: TypeAlias = npt.NDArray[np.int64]
@@ -52,6 +52,7 @@ _LOW_OF_COORDINATE = BITS - _HALF_BITS
 # docs/proofs/noise.md, section 3.2
 _EXPONENTIAL = 2.0**-61
 _PREFIX = 2.0**-62
+_LOGARITHM = 2.0**-67
 _NORMAL = 2.0**-60
 _NORMAL_AT_ONE = 2.0**-61
 _ROUNDING = 2.0**-50
@@ -89,16 +90,29 @@ class Found(NamedTuple):
 
 def exponential_cells(steps: Steps, offset: float, prefix: _Ints) -> Found:
     """steps E + offset for uniforms of these prefixes of 63 bits."""
-    clipped = np.maximum(prefix, _SMALLEST_PREFIX)
-    high = (clipped >> _LOW).astype(np.float64) * _SHORT_UNIT
-    low = (clipped & (2**_LOW - 1)) * UNIT
-    uniform = high + low
-    whole, first, second = _logarithm(high, low, uniform, -np.log(uniform))
+    uniform, whole, first, second = _exponentials_of(prefix)
     tolerance = (steps.near * _PREFIX) / uniform
     tolerance += steps.near * _EXPONENTIAL + _ROUNDING
     tolerance[prefix < _SMALLEST_PREFIX] = np.inf
     first += second
     return Found(*_split(steps, whole, -first, offset), tolerance)
+
+
+def exponentials(prefix: _Ints) -> tuple[_Floats, _Floats, _Floats]:
+    """E = high + low of uniforms of these prefixes of 63 bits, and how far it errs at most: infinitely below 2^-20."""
+    uniform, whole, first, second = _exponentials_of(prefix)
+    unsure = _PREFIX / uniform + _LOGARITHM
+    unsure[prefix < _SMALLEST_PREFIX] = np.inf
+    return whole - first, -second, unsure
+
+
+def _exponentials_of(prefix: _Ints) -> tuple[_Floats, _Floats, _Floats, _Floats]:
+    """U as float64, and `_logarithm` of it."""
+    clipped = np.maximum(prefix, _SMALLEST_PREFIX)
+    high = (clipped >> _LOW).astype(np.float64) * _SHORT_UNIT
+    low = (clipped & (2**_LOW - 1)) * UNIT
+    uniform = high + low
+    return uniform, *_logarithm(high, low, uniform, -np.log(uniform))
 
 
 def polar_cells(steps: Steps, prefix: _Ints, squares: _Floats) -> Found:

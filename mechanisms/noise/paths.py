@@ -4,7 +4,8 @@ From the finest scale upwards the path stands still but for jumps, independent o
 c = scale (or 1 / (1 - e^(-1/scale)) of the discrete law), the next jump below place c is at c sqrt(U), U uniform; a
 jump at c is a Laplace variable of scale c (or a geometric one with a fair sign, of ratio 1 - 1/c). So nothing has to be
 known of the scales that will be asked for: the path is drawn once, and read. Jumps and places are functions of their
-bits: float64 decides where it is certain, exact arithmetic where not. Proof: docs/proofs/noise.md, section 10.
+bits: float64 decides where it is certain, sums of two float64 where they are, exact arithmetic where not. A level is
+computed only of entries that jumped since the last one. Proof: docs/proofs/noise.md, section 10.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.mechanisms.entropy import Entropy, Words
+from dpledger.mechanisms.noise import doubles, pairs
 from dpledger.mechanisms.noise.brackets import Bracket, Outward
+from dpledger.mechanisms.noise.doubles import Doubles
 from dpledger.mechanisms.noise.laws import DiscreteLaplace, RoundedLaplace, steps_per_scale
 from dpledger.mechanisms.noise.refine import Lazy
 from dpledger.mechanisms.noise.sampling import Cells, sample
@@ -43,6 +47,11 @@ _EDGE_ERROR = 2.0**-44
 _LAPLACE_ERROR = 2.0**-37  # of a jump over its place, for each uniform in it and two more
 _GEOMETRIC_ERROR = 2.0**-37
 _MOST_ROUNDS = 2**8
+
+# the same of sums of two float64
+_PREFIX = 2.0**-64  # of a place, for each uniform in it, over that uniform
+_DOUBLES = 2.0**-90  # of a jump
+_REACH = 2.0**60  # steps: beyond, cells might not fit int64
 _LEAST_PLACE = 1 + 2.0**-10  # of the discrete law
 
 
@@ -57,6 +66,14 @@ class _Round:
     rough: _Bools
     above: _Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     sizes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Jumps:
+    """Jumps, in steps, as sums of two float64, and how far each errs at most."""
+
+    sizes: Doubles
+    unsure: _Floats
 
 
 class _Path(ABC):
@@ -147,6 +164,8 @@ class LaplacePath(_Path):
         self._top, self._end = Fraction(first) / Fraction(law.grid), steps_per_scale(law)
         self._words = entropy.words(size)
         self._bases: dict[int, Lazy] = {}
+        self._made: list[_Bools] = []
+        self._cells: Cells = np.zeros(size, dtype=object)
         super().__init__(law.scale, first, size, entropy, coarse)
 
     def _ratio(self, scale: Decimal, at: Outward) -> Bracket:
@@ -164,7 +183,32 @@ class LaplacePath(_Path):
 
     def read(self, scale: Decimal) -> Cells:
         """The value at `scale` of every entry, as Python integers."""
-        end, made = float(self._end), self._read(scale)
+        made = self._read(scale)
+        moved = self._moved(made)
+        self._made = made
+        if len(self._rounds) <= _MOST_ROUNDS:
+            for tier in (self._in_floats, self._in_doubles):
+                if not moved.any():
+                    break
+                cells, sure = tier(made)
+                sure &= moved
+                self._cells[sure] = [int(cell) for cell in cells[sure]]
+                moved &= ~sure
+        for entry in np.flatnonzero(moved).tolist():
+            turns = [turn for turn, jumped in enumerate(made) if self._jumped(turn, entry, jumped)]
+            self._cells[entry] = self._exactly(entry, turns)
+        return self._cells.copy()
+
+    def _moved(self, made: list[_Bools]) -> _Bools:
+        """Which entries have made other jumps than at the last level: of the others the value is the same number."""
+        moved: _Bools = np.full(self._size, not self._made)
+        for here, now, before in zip(self._rounds, made, self._made, strict=False):
+            moved[here.entries[now != before]] = True
+        return moved
+
+    def _in_floats(self, made: list[_Bools]) -> tuple[_Floats, _Bools]:
+        """The cells, and which of them are certain."""
+        end = float(self._end)
         steps = _signs(self._words) * _exponentials(self._words) * end + 0.5
         spread, rough = np.full(self._size, 2 * end), self._words < np.uint64(_SMALLEST_WORD)
         for turn, (here, jumped) in enumerate(zip(self._rounds, made, strict=True)):
@@ -174,15 +218,48 @@ class LaplacePath(_Path):
             rough[moved] |= here.rough[jumped]
         unsure = self._coarse * (spread * _LAPLACE_ERROR + 2.0**-51)
         cells = np.floor(steps)
-        sure = (np.abs(steps - cells - 0.5) < 0.5 - unsure) & ~rough
-        if len(self._rounds) > _MOST_ROUNDS:
-            sure[:] = False
-        found = np.empty(self._size, dtype=object)
-        found[sure] = [int(cell) for cell in cells[sure]]
-        for entry in np.flatnonzero(~sure).tolist():
-            turns = [turn for turn, jumped in enumerate(made) if self._jumped(turn, entry, jumped)]
-            found[entry] = self._exactly(entry, turns)
+        return cells, (np.abs(steps - cells - 0.5) < 0.5 - unsure) & ~rough
+
+    def _in_doubles(self, made: list[_Bools]) -> tuple[npt.NDArray[np.int64], _Bools]:
+        """The same, from sums of two float64."""
+        base, *jumps = self._doubled
+        steps, unsure = doubles.add(base.sizes, doubles.whole(np.full(self._size, 0.5))), base.unsure.copy()
+        for here, jumped, jump in zip(self._rounds, made, jumps, strict=True):
+            moved = here.entries[jumped]
+            sizes = Doubles(jump.sizes.high[jumped], jump.sizes.low[jumped])
+            total = doubles.add(Doubles(steps.high[moved], steps.low[moved]), sizes)
+            steps.high[moved], steps.low[moved] = total
+            unsure[moved] += jump.unsure[jumped]
+        unsure = self._coarse * (unsure + 2.0**-50)
+        below = np.floor(steps.high)
+        rest = (steps.high - below) + steps.low
+        more = np.floor(rest)
+        sure = (np.abs(rest - more - 0.5) < 0.5 - unsure) & (np.abs(below) < _REACH)
+        cells = np.where(sure, below, 0.0).astype(np.int64) + np.where(sure, more, 0.0).astype(np.int64)
+        return cells, sure
+
+    @cached_property
+    def _doubled(self) -> list[_Jumps]:
+        """The finest level's value, then the jumps of each round."""
+        found = [self._jumps(self._words, doubles.from_fraction(self._end), np.zeros(self._size))]
+        top, product = doubles.from_fraction(self._top), doubles.whole(np.ones(self._size))
+        lost: _Floats = np.zeros(self._size)
+        for here in self._rounds:
+            uniform, entries = doubles.from_words(np.maximum(here.words[0], np.uint64(1))), here.entries
+            deeper = doubles.times(Doubles(product.high[entries], product.low[entries]), uniform)
+            product.high[entries], product.low[entries] = deeper
+            lost[entries] += _PREFIX / uniform.high
+            found.append(self._jumps(here.words[1], doubles.times(doubles.root(deeper), top), lost[entries]))
+            found[-1].unsure[here.rough] = np.inf
         return found
+
+    @staticmethod
+    def _jumps(words: Words, places: Doubles, lost: _Floats) -> _Jumps:
+        """Laplace variables of these words and scales; `lost`: the relative errors of the scales."""
+        high, low, unsure = pairs.exponentials((words >> np.uint64(1)).astype(np.int64))
+        sizes = doubles.times(doubles.two_sum(high, low), places)
+        wide = places.high * (high * (lost + _DOUBLES) + unsure)
+        return _Jumps(doubles.negated_where(words & np.uint64(1) == 1, sizes), wide)
 
     def _jumped(self, turn: int, entry: int, jumped: _Bools) -> bool:
         entries = self._rounds[turn].entries

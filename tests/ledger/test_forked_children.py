@@ -22,6 +22,7 @@ from dpledger.errors import Halted
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed.checkpoint import parse_unverified
+from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.threshold import SparseVector
 from forking import DONE, HUNG, heard, held_by_another_thread, ignores_fork_warnings, in_child, open_files, started
@@ -357,7 +358,7 @@ def test_locks_that_another_thread_held_do_not_stop_a_child(book: Ledger) -> Non
 
 
 def test_a_noise_source_or_a_reservation_that_another_thread_held_does_not_stop_a_child(book: Ledger) -> None:
-    source: Any = book.entropy
+    source: Any = seeded(1)  # the system's has no lock
     reservation: Any = book.scope("s").reserve(laplace())
 
     def hold(inside: threading.Event, leave: threading.Event) -> None:

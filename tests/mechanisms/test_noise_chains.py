@@ -32,7 +32,7 @@ from dpledger.mechanisms.noise import (
     recording,
     replaying,
 )
-from dpledger.mechanisms.noise.paths import jumps_between, path
+from dpledger.mechanisms.noise.paths import LaplacePath, jumps_between, path
 from exact_tests import SIGNIFICANCE, binomial_p_value, cumulative_p_value, events_p_value
 from forking import ignores_fork_warnings, in_child
 from noise_oracle import cdf_of
@@ -234,6 +234,79 @@ def test_the_fast_and_the_exact_path_agree_on_every_level(finest: Any, factors: 
     fast, exact = (path(finest, scales[0], 5, seeded(seed), coarse=coarse) for coarse in (1.0, NEVER_SURE))
     for scale in scales:
         assert fast.read(scale).tolist() == exact.read(scale).tolist()
+
+
+FINE = RoundedLaplace("0.1", grid=2.0**-40)
+FINEST = RoundedLaplace("0.1", grid=2.0**-55)
+FALLING = [Decimal(scale) for scale in ("40", "39.9", "11", "10.9", "2", "0.7", "0.3", "0.11", "0.1")]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sums_of_two_floats_give_the_levels_of_exact_arithmetic(seed: int) -> None:
+    """At 2^37 to 2^46 steps in a scale floats decide hardly anything, and sums of two nearly all."""
+    quick, exact = (path(FINE, FALLING[0], 12, seeded(seed), coarse=coarse) for coarse in (1.0, NEVER_SURE))
+    for scale in FALLING:
+        assert quick.read(scale).tolist() == exact.read(scale).tolist()
+
+
+def test_sums_of_two_floats_decide_what_floats_leave_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    exactly = LaplacePath._exactly
+
+    def counted(one: LaplacePath, entry: int, turns: list[int]) -> int:
+        asked.append(entry)
+        return exactly(one, entry, turns)
+
+    monkeypatch.setattr(LaplacePath, "_exactly", counted)
+    many = path(FINE, FALLING[0], 1000, seeded(3))
+    for scale in FALLING:
+        many.read(scale)
+    assert len(asked) < 60
+
+
+def test_a_level_without_a_jump_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found: 48 levels of a regression computed every entry 48 times. Whatever is asked for again stays as it was."""
+    kept = path(FINE, FALLING[0], 50, seeded(5), coarse=NEVER_SURE)
+    first = kept.read(FALLING[1])
+    monkeypatch.setattr(LaplacePath, "_exactly", lambda *_: pytest.fail("computed again"))
+    assert kept.read(FALLING[1]).tolist() == first.tolist()
+    monkeypatch.undo()
+    first[:] = 0
+    fresh = path(FINE, FALLING[0], 50, seeded(5), coarse=NEVER_SURE)
+    assert kept.read(FALLING[3]).tolist() == fresh.read(FALLING[3]).tolist()
+
+
+def test_what_sums_of_two_floats_are_not_sure_of_they_may_get_wrong() -> None:
+    """The twin: with no room for errors they decide what the first 64 bits do not know."""
+    trusting, exact = (path(FINEST, Decimal(9), 60, seeded(6), coarse=coarse) for coarse in (0.0, NEVER_SURE))
+    certain = path(FINEST, Decimal(9), 60, seeded(6))
+    levels = [one.read(Decimal(9)).tolist() for one in (trusting, exact, certain)]
+    assert levels[0] != levels[1] == levels[2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sums_of_two_floats_err_less_than_they_say(seed: int) -> None:
+    """Against mpmath, at both ends of what the first words leave open."""
+    one = path(FINE, FALLING[0], 40, seeded(seed))
+    assert isinstance(one, LaplacePath)
+    worst, used = mp.mpf(0), 0
+    with mp.workdps(60):
+        for turn, here in enumerate(one._rounds):
+            jumps = one._doubled[turn + 1]
+            for i, entry in enumerate(here.entries.tolist()):
+                if here.rough[i]:
+                    continue
+                found = mp.mpf(float(jumps.sizes.high[i])) + mp.mpf(float(jumps.sizes.low[i]))
+                for more in (0, 1):
+                    place = mp.mpf(one._top.numerator) / one._top.denominator
+                    for earlier in one._rounds[: turn + 1]:
+                        word = int(earlier.words[0, np.searchsorted(earlier.entries, entry)])
+                        place *= mp.sqrt(mp.mpf(word + more) / 2**64)
+                    size, negative = divmod(int(here.words[1, i]), 2)
+                    true = -mp.log(mp.mpf(size + 1 - more) / 2**63) * place * (-1 if negative else 1)
+                    worst, used = max(worst, abs(found - true) / mp.mpf(float(jumps.unsure[i]))), used + 1
+    assert used > 300
+    assert 0.05 < worst < 1
 
 
 @pytest.mark.parametrize("coarse", [2.0**20, 2.0**27])
