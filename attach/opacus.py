@@ -1,9 +1,10 @@
 """A few lines around training with Opacus: what its sampler and its optimizer do is charged, and recorded as attested.
 
-    plan = plan_training(scope, model, loader, steps=10 * len(loader))
+    public = {"rate": "0.1", "expected_batch_size": 100}
+    plan = plan_training(scope, model, loader, steps=100, **public)
     model, optimizer, loader = engine.make_private(module=..., noise_multiplier=float(plan.noise_multiplier), ...)
     asked = {"steps": plan.steps, "tail_delta": plan.tail_delta}
-    with charging(scope, engine, optimizer, loader, **asked, by=..., reason=...) as run:
+    with charging(scope, engine, optimizer, loader, **asked, **public, by=..., reason=...) as run:
         train(model, optimizer, loader)
     print(run.epsilons("1e-6"))
 
@@ -17,7 +18,9 @@ another optimizer state that is loaded, an update of gradients without noise. An
 run at its full charge. Hooks of others detach nothing: Opacus's own slot for one is not used. After the block the
 optimizer stays guarded, until another run is charged: it draws no noise that nobody pays for.
 
-The rate is the chance with which its sampler takes a row: 24 random bits below 1 / batches, a little above that number.
+The rate is the chance with which its sampler takes a row: 24 random bits below a number, a little above that number.
+Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours under
+add_remove do not share (its issues 571 and 819): there both are declared, and set for the run (`opacus_public`).
 That the batches are those of the loader, and one for each step, nothing here sees; what else is taken on trust stands
 in the record as `assumes`.
 
@@ -32,7 +35,8 @@ in the record as `assumes`.
 ...     module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
 ...     data_loader=torch.utils.data.DataLoader(rows, batch_size=10), noise_multiplier=4.0, max_grad_norm=1.0,
 ... )
->>> with charging(scope, engine, optimizer, loader, steps=4, by="A. Smith", reason="the model of the study") as run:
+>>> who, public = {"by": "A. Smith", "reason": "the model of the study"}, {"rate": "0.25", "expected_batch_size": 10}
+>>> with charging(scope, engine, optimizer, loader, steps=4, **public, **who) as run:
 ...     for x, y in loader:
 ...         optimizer.zero_grad()
 ...         torch.nn.functional.mse_loss(model(x), y).backward()
@@ -65,6 +69,7 @@ from dpledger.attach.opacus_objects import (
     state_of,
 )
 from dpledger.attach.opacus_planning import plan_training
+from dpledger.attach.opacus_public import Public, of_relation
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ContractViolation, Halted, ParameterError
 from dpledger.ledger.attempts import Receipt
@@ -85,12 +90,14 @@ with extra("opacus"):
 __all__ = ["ASSUMES", "Epsilons", "OpacusRun", "charging", "plan_training"]
 
 ASSUMES = (
-    "each step is on one batch of the loader; the number of rows, which gives rate and batch size, is public; the "
-    "gradient of a row depends on it alone; sums and noise of floats count as real numbers, their generator as random"
+    "each step is on one batch of the loader; the gradient of a row depends on it alone; sums and noise of floats "
+    "count as real numbers, their generator as random"
 )
 """What the charge takes from Opacus and from the caller's code, as the record says it."""
 GROUPED = "each row of the data is everything of one unit"
 NULL_ROW = "a row that is zeroed out has no gradient"
+ROWS_PUBLIC = "the number of rows, which gives rate and batch size, is public: neighbours share it"
+CHOSEN = "rate, expected batch size, number of steps and noise are chosen without looking at the rows"
 _CHARGED_IN = "dpledger_run"
 
 
@@ -104,6 +111,8 @@ def charging(
     by: str,
     reason: str,
     noise_multiplier: Number | None = None,
+    rate: Number | None = None,
+    expected_batch_size: int | None = None,
     steps_before: int = 0,
     grouped: bool = False,
     evidence: str | os.PathLike[str] | None = None,
@@ -113,7 +122,10 @@ def charging(
     """Hold the charge of `steps` steps of `optimizer` over `loader`, as `engine` made both private: use it as a context
     and train inside. Nothing is held, and the optimizer is as it was, before the block is entered.
 
-    `steps`: updates, not physical batches; an epoch has `len(loader)`, of the loader that `make_private` returned.
+    `steps`: updates, not physical batches.
+    `rate`, `expected_batch_size`: with which chance a row is drawn, and by what a sum is divided, both chosen without
+    looking at the rows. Required under add_remove, where Opacus's own differ between neighbours; set in its sampler and
+    optimizer when the block is entered, and a pass then has `1 / rate` batches. Default under zero_out: Opacus's own.
     `noise_multiplier`: the least one of the run (default: the optimizer's), if a schedule lowers it. `steps_before`:
     how many steps the engine's accountant has counted already, which other entries charge. `grouped`: True declares
     that each row is everything of one unit, where a unit may contribute many. `by`, `reason`, `evidence`, `key`,
@@ -130,8 +142,9 @@ def charging(
     charge, where the accountant was set back."""
     before = _require_ready(scope, engine, optimizer, steps_before=steps_before, grouped=grouped)
     sampler = sampler_of(loader)
+    public = of_relation(scope.relation, sampler, optimizer, rate=rate, expected_batch_size=expected_batch_size)
     noise = _least_noise(optimizer, noise_multiplier)
-    plan = _Plan(rate=rate_of(sampler), noise=noise, steps=whole(steps, field="steps", least=1))
+    plan = _Plan(public=public, noise=noise, steps=whole(steps, field="steps", least=1))
     run = scope.charging(
         plan.parts(plan.steps),
         by=by,
@@ -143,7 +156,8 @@ def charging(
         mechanism="opacus_dp_sgd",
         library=f"opacus {opacus.__version__}, torch {torch.__version__}",
         parameters={
-            "rate": text(plan.rate),
+            "rate": text(public.rate),
+            "expected_batch_size": str(public.divisor),
             "steps": plan.steps,
             "noise_multiplier": text(noise),
             "max_grad_norm": str(optimizer.max_grad_norm),
@@ -191,19 +205,19 @@ def _least_noise(optimizer: Any, noise_multiplier: Number | None) -> Decimal:
 
 def _assumed(relation: Relation, grouped: bool) -> str:
     zeroed = relation is Relation.ZERO_OUT
-    return "; ".join([ASSUMES, *([GROUPED] if grouped else []), *([NULL_ROW] if zeroed else [])])
+    return "; ".join([ASSUMES, *([GROUPED] if grouped else []), *([ROWS_PUBLIC, NULL_ROW] if zeroed else [CHOSEN])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """`steps` Poisson-sampled Gaussians: rows are in a batch with at most this chance, `noise` is the least one."""
+    """`steps` Poisson-sampled Gaussians at the rate of `public`; `noise` is the least one."""
 
-    rate: Decimal
+    public: Public
     noise: Decimal
     steps: int
 
     def parts(self, steps: int) -> Repeated:
-        return Repeated(PoissonSampled(GaussianLaw(self.noise), rate=self.rate), times=steps)
+        return Repeated(PoissonSampled(GaussianLaw(self.noise), rate=self.public.rate), times=steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,6 +349,7 @@ class OpacusRun:
         self._draw_and_add = kind.add_noise.__get__(optimizer)
         setattr(inner, _CHARGED_IN, self)
         WholeBatches.watch(self._sampler, optimizer)
+        self._plan.public.impose(self._sampler, optimizer)
         optimizer.clip_and_accumulate = self._clip
         optimizer.add_noise = self._add_noise
         self._handles = (
@@ -349,8 +364,8 @@ class OpacusRun:
             passes = self._optimizer.accumulated_iterations
             if passes != 1:
                 raise Halted(f"gradients of {passes} passes in one sum, where a row may be in several: one pass a step")
-            if (rate := rate_of(self._sampler)) > self._plan.rate:
-                raise Halted(f"the sampler takes a row with probability {rate}, above the planned {self._plan.rate}")
+            if (rate := rate_of(self._sampler)) > (planned := self._plan.public.rate):
+                raise Halted(f"the sampler takes a row with probability {rate}, above the planned {planned}")
             self._clipped_to = max(self._clipped_to, abs(float(self._optimizer.max_grad_norm)))
             self._clip_and_accumulate()
 
@@ -362,6 +377,7 @@ class OpacusRun:
                 raise Halted("the run is over, and this step is charged to nobody: open another one for more")
             self._require_history()
             self._require_noise()
+            self._require_divisor()
             state = self._require_new_state()
             if next(self._grants, None) is None:
                 raise Halted(f"all {self._plan.steps} planned steps have run: a step beyond them is charged to nobody")
@@ -387,6 +403,13 @@ class OpacusRun:
             raise Halted(
                 f"noise of {noise} times {norm}, for gradients clipped to {self._clipped_to}: the plan has at least "
                 f"{self._plan.noise} times that"
+            )
+
+    def _require_divisor(self) -> None:
+        found, planned = self._optimizer.expected_batch_size, self._plan.public.divisor
+        if planned is not None and found != planned:
+            raise Halted(
+                f"the noisy sum would be divided by {found}, not by {planned} as charged: set it before the run"
             )
 
     def _require_new_state(self) -> bytes | None:

@@ -34,6 +34,7 @@ __all__ = [
     "rate_of",
     "require_flat",
     "require_relation",
+    "require_unweighted",
     "sampler_of",
     "state_of",
 ]
@@ -70,6 +71,7 @@ def sampler_of(loader: Any) -> Any:
         drawn_by = drawn_by.sampler
     if isinstance(drawn_by, DistributedUniformWithReplacementSampler):
         raise ParameterError("loader", "one of several processes", "one process: each would hold a run of its own")
+    require_unweighted(loader)
     if type(drawn_by) not in (UniformWithReplacementSampler, WholeBatches):
         expected = (
             "the loader of make_private(poisson_sampling=True): shuffled batches hide nobody as Poisson samples do, "
@@ -77,6 +79,16 @@ def sampler_of(loader: Any) -> Any:
         )
         raise ParameterError("loader", type(drawn_by).__name__, expected)
     return drawn_by
+
+
+def require_unweighted(loader: Any) -> None:
+    """ParameterError for a loader that draws rows with weights."""
+    if isinstance(getattr(loader, "sampler", None), torch.utils.data.WeightedRandomSampler):
+        expected = (
+            "a loader without weights: a row's chance would depend on its weight, and weights of classes on the rows "
+            "of everybody; make_private would drop them and draw all rows alike, at a rate of the sampler's length"
+        )
+        raise ParameterError("loader", "one of WeightedRandomSampler", expected)
 
 
 class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]

@@ -42,9 +42,19 @@ model, optimizer, loader = engine.make_private(
 
 with dpl.Ledger.in_memory() as book:
     scope = book.scope("writers", unit="record", relation="add_remove", budget=dpl.ApproxDP(8, "1e-5"))
-    who = {"by": "A. Smith", "reason": "the network that reads forms"}
-
-    with charging(scope, engine, optimizer, loader, steps=EPOCHS * len(loader), **who) as run:
+    rate, expected = 1 / 12, 120  # chosen without looking at the rows: 12 batches a pass
+    steps = EPOCHS * 12
+    with charging(
+        scope,
+        engine,
+        optimizer,
+        loader,
+        steps=steps,
+        rate=rate,
+        expected_batch_size=expected,
+        by="A. Smith",
+        reason="the network that reads forms",
+    ) as run:
         for _ in range(EPOCHS):
             for batch, truth in loader:
                 optimizer.zero_grad()

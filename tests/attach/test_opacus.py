@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import forking
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.attach.opacus import ASSUMES, GROUPED, NULL_ROW, OpacusRun, charging
+from dpledger.attach.opacus import ASSUMES, CHOSEN, GROUPED, NULL_ROW, ROWS_PUBLIC, OpacusRun, charging
 from dpledger.attach.opacus_objects import rate_of
 from dpledger.errors import (
     BudgetRefused,
@@ -50,6 +50,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha"),
 ]
 ROWS, BATCH = 60, 10
+PUBLIC: dict[str, Any] = {"rate": 1 / 6, "expected_batch_size": BATCH}
 WHO: dict[str, Any] = {"by": "A. Smith", "reason": "the model of the study"}
 DELTA = "0.000001"
 NOTHING: Any = "neither an engine nor a loader"
@@ -113,7 +114,8 @@ class Study:
         self.loader: Any = made[-1]
 
     def charging(self, scope: Scope, steps: int = 12, **options: Any) -> OpacusRun:
-        return charging(scope, self.engine, self.optimizer, self.loader, steps=steps, **WHO, **options)
+        """With the public numbers that Opacus took from the rows here too, unless others are given."""
+        return charging(scope, self.engine, self.optimizer, self.loader, steps=steps, **WHO, **PUBLIC | options)
 
     def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         while True:
@@ -166,7 +168,7 @@ def test_the_record_says_what_the_run_was_and_what_is_taken_on_trust() -> None:
     assert note.parameters["noise_multiplier"] == "2"
     assert note.parameters["accountant"] == "prv"
     assert note.parameters["secure_mode"] is False
-    assert note.parameters["assumes"] == f"{ASSUMES}; {GROUPED}"
+    assert note.parameters["assumes"] == f"{ASSUMES}; {GROUPED}; {CHOSEN}"
     assert charged(run).rule == "cap"  # no step was seen, and nobody said that nothing ran
 
 
@@ -252,7 +254,7 @@ def test_the_loader_of_a_batch_memory_manager_is_known_by_its_sampler() -> None:
     study = Study()
     study.loader = wrap_data_loader(data_loader=study.loader, max_batch_size=4, optimizer=study.optimizer)
     with study.charging(scope) as run:
-        assert run._plan.rate == rate_of(study.loader.batch_sampler.sampler)
+        assert run._plan.public.rate == rate_of(study.loader.batch_sampler.sampler)
 
 
 def test_what_a_loop_left_of_a_logical_batch_is_no_part_of_the_next_one() -> None:
@@ -392,7 +394,7 @@ def test_wrong_parameters_are_named_with_nothing_charged() -> None:
         charging(scope, study.engine, study.optimizer.original_optimizer, study.loader, steps=1, **WHO)
     study.loader.batch_sampler.sample_rate = 2.0
     with pytest.raises(ParameterError, match="sample rate"):
-        study.charging(scope)
+        study.charging(scope_of("zero_out")[1], rate=None, expected_batch_size=None)
     assert len(book.entries()) == OPENED
 
 
@@ -485,7 +487,106 @@ def test_under_zero_out_a_zeroed_row_is_taken_to_have_no_gradient() -> None:
     book, scope = scope_of(relation="zero_out")
     with Study().charging(scope) as run:
         run.nothing_ran()
-    assert note_of(book).parameters["assumes"] == f"{ASSUMES}; {NULL_ROW}"
+    assert note_of(book).parameters["assumes"] == f"{ASSUMES}; {ROWS_PUBLIC}; {NULL_ROW}"
+
+
+# ---- the two numbers that Opacus takes from the number of rows ------------------------------------------------------
+
+
+class Rows(Study):
+    """The same of so many rows, in batches of ten."""
+
+    def __init__(self, rows: int, **options: Any) -> None:
+        super().__init__()
+        module = torch.nn.Linear(4, 2)
+        data = DataLoader(TensorDataset(torch.randn(rows, 4), torch.zeros(rows).long()), batch_size=BATCH)
+        given: dict[str, Any] = {"noise_multiplier": 2.0, "max_grad_norm": 1.0} | options
+        self.engine = opacus.PrivacyEngine(accountant="rdp")
+        self.model, self.optimizer, self.loader = self.engine.make_private(
+            module=module, optimizer=torch.optim.SGD(module.parameters(), lr=0.1), data_loader=data, **given
+        )
+
+
+def numbers_of(study: Study) -> tuple[float, float, int]:
+    return study.loader.batch_sampler.sample_rate, study.optimizer.expected_batch_size, len(study.loader)
+
+
+def test_opacus_takes_both_numbers_from_the_rows_so_that_neighbours_differ() -> None:
+    """What this library does, which the charge must not rest on."""
+    assert [numbers_of(Rows(rows))[1] for rows in (59, 60)] == [9, 10]
+    assert [numbers_of(Rows(rows))[0] for rows in (60, 61)] == [1 / 6, 1 / 7]
+
+
+@pytest.mark.parametrize("missing", ["rate", "expected_batch_size"])
+def test_under_add_remove_a_number_that_nobody_declared_is_asked_for(missing: str) -> None:
+    book, scope = scope_of()
+    without: dict[str, Any] = {missing: None}
+    with pytest.raises(ParameterError, match=rf"{missing}.*without looking at the rows.*add_remove"):
+        Study().charging(scope, **without)
+    assert len(book.entries()) == OPENED
+
+
+@pytest.mark.parametrize("rows", [59, 60, 61])
+def test_neighbours_draw_and_divide_by_what_was_declared(rows: int) -> None:
+    _, scope = scope_of()
+    study = Rows(rows)
+    with study.charging(scope) as run:
+        assert numbers_of(study) == (1 / 6, BATCH, 6)
+        study.train(12)
+    step = PoissonSampled(GaussianLaw(2), rate=rate_of(study.loader.batch_sampler))
+    assert (run.taken, charged(run).parts) == (12, Repeated(step, times=12, done=12))
+
+
+def test_before_the_block_both_numbers_are_as_they_were() -> None:
+    study = Rows(61)
+    before = numbers_of(study)
+    study.charging(scope_of()[1])
+    assert numbers_of(study) == before != (1 / 6, BATCH, 6)
+
+
+def test_a_divisor_that_changes_in_the_run_is_refused_in_the_step() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        study.train(1)
+        study.optimizer.expected_batch_size = 9
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "divided by 9, not by 10")
+    assert run.taken == 1
+
+
+def test_under_zero_out_the_numbers_of_opacus_are_kept_or_declared() -> None:
+    study = Rows(61)
+    before = numbers_of(study)
+    with study.charging(scope_of("zero_out")[1], rate=None, expected_batch_size=None):
+        assert numbers_of(study) == before
+    with study.charging(scope_of("zero_out")[1], rate=None, expected_batch_size=12):
+        assert numbers_of(study) == (before[0], 12, before[2])
+    with study.charging(scope_of("zero_out")[1], rate="0.1", expected_batch_size=None):
+        assert numbers_of(study) == (0.1, 12, 10)
+
+
+def test_sums_that_are_not_divided_need_no_divisor() -> None:
+    study = Rows(60, loss_reduction="sum")
+    with pytest.raises(ParameterError, match="does not divide"):
+        study.charging(scope_of()[1])
+    with study.charging(scope_of()[1], expected_batch_size=None) as run:
+        study.train(3)
+    assert run.taken == 3
+
+
+@pytest.mark.parametrize("wrong", [{"rate": 0}, {"rate": "1.01"}, {"expected_batch_size": 0}], ids=str)
+def test_wrong_numbers_are_named(wrong: dict[str, Any]) -> None:
+    [name] = wrong
+    with pytest.raises(ParameterError, match=name):
+        Study().charging(scope_of()[1], **wrong)
+
+
+def test_rows_with_weights_are_refused_by_name() -> None:
+    study = Study()
+    weighted = torch.utils.data.WeightedRandomSampler([1.0] * ROWS, num_samples=12)
+    study.loader = DataLoader(study.loader.dataset, batch_size=BATCH, sampler=weighted)
+    with pytest.raises(ParameterError, match=r"would depend on its weight.*WeightedRandomSampler"):
+        study.charging(scope_of()[1])
 
 
 def test_steps_that_no_entry_charges_are_asked_about() -> None:

@@ -23,6 +23,7 @@ pytestmark = [
 ]
 WHO: dict[str, Any] = {"by": "A. Smith", "reason": "the model of the study"}
 STEPS = 120
+PUBLIC: dict[str, Any] = {"rate": 1 / 12, "expected_batch_size": 100}
 
 
 def scope_of(budget: Guarantee | None = None, relation: str = "add_remove") -> Scope:
@@ -52,7 +53,7 @@ def made_private(loader: DataLoader[Any], noise: float) -> tuple[Any, Any, Any]:
 
 
 def plan_of(scope: Scope, loader: DataLoader[Any]) -> TrainingPlan:
-    return plan_training(scope, model(), loader, steps=STEPS)
+    return plan_training(scope, model(), loader, steps=STEPS, **PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def plan_of(scope: Scope, loader: DataLoader[Any]) -> TrainingPlan:
     [(1200, 100, False), (1201, 100, False), (1201, 100, True), (37, 5, False), (9, 9, True)],
 )
 def test_the_rate_is_that_of_the_sampler_that_is_made(rows: int, batch: int, drop_last: bool) -> None:
-    loader, scope = loader_of(rows, batch, drop_last=drop_last), scope_of(ApproxDP(60, "0.00001"))
+    loader, scope = loader_of(rows, batch, drop_last=drop_last), scope_of(ApproxDP(60, "0.00001"), "zero_out")
     plan = plan_training(scope, model(), loader, steps=3)
     _, _, private = made_private(loader, 1.0)
     assert plan.rate == rate_of(private.batch_sampler)
@@ -71,7 +72,7 @@ def test_the_rate_is_that_of_the_sampler_that_is_made(rows: int, batch: int, dro
 def test_a_planned_run_is_admitted_and_one_with_less_noise_is_not(budget: ApproxDP) -> None:
     scope, loader = scope_of(budget), loader_of()
     plan = plan_of(scope, loader)
-    asked: dict[str, Any] = {"steps": STEPS, "tail_delta": plan.tail_delta, **WHO}
+    asked: dict[str, Any] = {"steps": STEPS, "tail_delta": plan.tail_delta, **PUBLIC | WHO}
     less = charging(scope, *made_private(loader, 0.99 * float(plan.noise_multiplier)), **asked)
     with pytest.raises(BudgetRefused), less:
         pass
@@ -91,19 +92,21 @@ def test_without_the_tail_delta_the_same_run_is_refused_and_told_of_it() -> None
     scope, loader = scope_of(), loader_of()
     plan = plan_of(scope, loader)
     private = made_private(loader, float(plan.noise_multiplier))
-    with pytest.raises(BudgetRefused) as refused, charging(scope, *private, steps=STEPS, **WHO):
+    with pytest.raises(BudgetRefused) as refused, charging(scope, *private, steps=STEPS, **PUBLIC | WHO):
         pass
     assert refused.value.tail_delta == plan.tail_delta
     assert f"tail_delta={plan.tail_delta:f}" in str(refused.value)
-    with charging(scope, *private, steps=STEPS, tail_delta=refused.value.tail_delta, **WHO):
+    with charging(scope, *private, steps=STEPS, tail_delta=refused.value.tail_delta, **PUBLIC | WHO):
         pass
 
 
 def test_of_the_model_its_trained_size_is_told() -> None:
     scope, loader, frozen = scope_of(), loader_of(), model()
-    whole = plan_training(scope, frozen, loader, steps=STEPS).signal_to_noise
+    whole = plan_training(scope, frozen, loader, steps=STEPS, **PUBLIC).signal_to_noise
     frozen.bias.requires_grad_(False)
-    assert plan_training(scope, frozen, loader, steps=STEPS).signal_to_noise == pytest.approx(whole * (8 / 6) ** 0.5)
+    assert plan_training(scope, frozen, loader, steps=STEPS, **PUBLIC).signal_to_noise == pytest.approx(
+        whole * (8 / 6) ** 0.5
+    )
 
 
 def test_a_budget_without_delta_is_planned_as_it_is_charged() -> None:
@@ -111,8 +114,25 @@ def test_a_budget_without_delta_is_planned_as_it_is_charged() -> None:
     plan = plan_of(scope, loader)
     assert plan.tail_delta == 0
     private = made_private(loader, float(plan.noise_multiplier))
-    with charging(scope, *private, steps=STEPS, tail_delta=plan.tail_delta, **WHO):
+    with charging(scope, *private, steps=STEPS, tail_delta=plan.tail_delta, **PUBLIC | WHO):
         pass
+
+
+@pytest.mark.parametrize("missing", sorted(PUBLIC))
+def test_under_add_remove_both_numbers_are_declared_before_the_plan_as_well(missing: str) -> None:
+    with pytest.raises(ParameterError, match=missing):
+        plan_training(scope_of(), model(), loader_of(), steps=3, **PUBLIC | {missing: None})
+
+
+@pytest.mark.parametrize("rows", [1199, 1200, 1201])
+def test_under_add_remove_neighbours_are_planned_alike(rows: int) -> None:
+    assert plan_of(scope_of(), loader_of(rows)) == plan_of(scope_of(), loader_of(1300))
+
+
+def test_rows_with_weights_are_refused_before_opacus_drops_the_weights() -> None:
+    weighted = torch.utils.data.WeightedRandomSampler([1.0] * 1200, num_samples=100)
+    with pytest.raises(ParameterError, match="WeightedRandomSampler"):
+        plan_of(scope_of(), loader_of(sampler=weighted))
 
 
 class Stream(IterableDataset[Any]):  # type: ignore[misc]
@@ -137,7 +157,7 @@ class Stream(IterableDataset[Any]):  # type: ignore[misc]
 def test_a_wrong_argument_is_named(changes: dict[str, Any], field: str) -> None:
     given: dict[str, Any] = {"scope": scope_of(), "model": model(), "loader": loader_of(), "steps": STEPS, **changes}
     with pytest.raises(ParameterError) as raised:
-        plan_training(given["scope"], given["model"], given["loader"], steps=given["steps"])
+        plan_training(given["scope"], given["model"], given["loader"], steps=given["steps"], **PUBLIC)
     assert raised.value.field == field
 
 
