@@ -391,6 +391,8 @@ def in_floats(tree: Composition) -> bool:
     """Whether a price of `tree` other than its epsilon, delta and mu^2 may be computed in floating point."""
     if isinstance(tree, Leaf):
         return rules_of(tree).in_floats
+    if isinstance(tree, PoissonSampled) and tree.rate == 1:  # no sample: it costs what is run
+        return in_floats(tree.of)
     if isinstance(tree, PoissonSampled | SampledWithoutReplacement | Shuffled | RandomAllocation):
         return True
     return any(map(in_floats, children(tree)))

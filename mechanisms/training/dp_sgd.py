@@ -40,6 +40,7 @@ from dpledger.accounting import rules
 from dpledger.accounting.arithmetic.prices import with_margin
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import RDP, Failure
+from dpledger.accounting.pricing.costs import in_floats
 from dpledger.decimals import multiply, read, round_up
 from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
@@ -259,7 +260,8 @@ def _default_grid(noise_multiplier: Decimal, clip_norm: Decimal, dimension: int)
 @functools.lru_cache(maxsize=64)
 def _claimed(plan: Repeated, relation: Relation) -> RDP:
     prices = rules.cost(plan, relation, orders=ORDERS).rdp
-    known = {order: price for order, one in prices.items() if (price := with_margin(one)) and price.is_finite()}
+    stated = {order: with_margin(one) if in_floats(plan) else one for order, one in prices.items()}
+    known = {order: price for order, price in stated.items() if price is not None and price.is_finite()}
     if not known:
         raise CannotCertify(f"no Renyi divergence of this run can be bounded: {plan.of}")
     return RDP(orders=tuple(known), epsilons=tuple(known.values()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 import stat
@@ -26,7 +25,6 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store
 from dpledger.ledger.stores.sqlite import SQLiteStore
-from interrupting import Lines
 from ledger_mechanisms import laplace
 from store_conformance import StoreConformance
 
@@ -60,31 +58,6 @@ class TestSQLiteStore(StoreConformance):
         with again.reading() as reader:
             assert (reader.size, reader.checkpoint()) == (1, b"head")
         again.close()
-
-    def test_what_is_acknowledged_after_interruptions_is_in_the_file(self) -> None:
-        """A statement that begins a transaction may be interrupted after it began: a signal is looked at when it
-        returns. Whatever the handle acknowledges later must not lie in that transaction."""
-        store, number, kept = self.make(), 0, 0
-
-        def write() -> None:
-            with store.transaction() as work:
-                work.append(b"leaf %d" % number)
-
-        told = True
-        while told:
-            lines = Lines(kept, also=(contextlib.__file__,))
-            lines.run(write)
-            told = lines.has_raised
-            number += 1
-            write()
-            kept += 1
-            other = SQLiteStore.look(self.folder / "store.ledger")
-            with other.reading() as reader:
-                assert reader.leaf(reader.size - 1) == b"leaf %d" % number
-            other.close()
-            number += 1
-        assert kept > 10
-        store.close()
 
     def test_a_transaction_that_nobody_owns_is_undone(self) -> None:
         store = self.make()

@@ -39,6 +39,7 @@ class Lines:
                 raise
         finally:
             sys.settrace(before)
+        assert sys.exc_info()[1] is None, "a tracer that raises in a handler's last line leaves its exception for ever"
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
         return self._line if frame.f_code.co_filename.startswith((LEDGER, *self._also)) else None
