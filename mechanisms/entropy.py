@@ -29,7 +29,7 @@ __all__ = ["Entropy", "Keystream", "SystemEntropy", "Words", "seeded", "system"]
 Words = npt.NDArray[np.uint64]
 
 _KEY_BYTES = 32
-_MOST_BYTES = 2**38  # of one key: its block counter has 32 bits, a block 64 bytes
+_MOST_BYTES = 2**36  # from one key: well below the 2^38 that a 32-bit block counter allows
 _DIRECT = 256  # words: up to so many the operating system is faster than a keystream with a key from it
 
 
@@ -65,7 +65,7 @@ class Keystream:
         _require_count(count)
         with self._lock:
             if self._drawn + 8 * count > _MOST_BYTES:
-                raise ParameterError("entropy", "a keystream past 2^38 bytes", "a fresh stream")
+                raise ParameterError("entropy", "a keystream past 2^36 bytes", "a fresh stream")
             self._drawn += 8 * count
             drawn = self._stream.update(bytes(8 * count))
         return _as_words(drawn)
@@ -92,8 +92,8 @@ class SystemEntropy:
 
 
 def _require_count(count: int) -> None:
-    if count < 0:
-        raise ParameterError("count", count, "a whole number of at least 0")
+    if not 0 <= count <= _MOST_BYTES // 8:
+        raise ParameterError("count", count, f"a whole number from 0 to {_MOST_BYTES // 8}")
 
 
 def _as_words(drawn: bytes) -> Words:
