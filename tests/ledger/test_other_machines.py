@@ -20,7 +20,7 @@ from dpledger.errors import VerificationError
 from dpledger.ledger.ledger import Ledger
 
 BOOKS = tuple(machines.random_ledger(seed) for seed in range(6))
-MOST = Decimal("5e-9")  # relative: sixteen times what was ever seen between two machines
+MOST = Decimal("5e-9")  # relative: half the margin; some prices differ by more, and are no part of these ledgers
 BEYOND = Decimal("3e-7")  # above the margin and the eight digits that a charge is rounded up to
 
 
