@@ -44,7 +44,7 @@ TWO = Decimal(2)
 MARGIN = Decimal("1e-8")
 """Relative: what is charged above a price that was computed in floating point, in which machines differ. A verifier
 asks for its own, without it. No theorem says that two machines differ by less, and some prices do differ by more
-(docs/proofs/filters.md, "Machines"): an honest charge may then be refused elsewhere, but none below the truth passes."""
+(docs/proofs/filters.md, "Machines"): an honest charge may be refused elsewhere, but none below the truth passes."""
 MARGIN_DIGITS = 8  # of a price with its margin: more would differ between machines in every entry
 WIDE_DIGITS = 40  # kept of a rational price that may be compared with the square of a declared number
 
