@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Literal, TypeAlias
+from typing import Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 Array: TypeAlias = npt.NDArray[np.float64]
+P = ParamSpec("P")
+T = TypeVar("T")
 ComplexArray: TypeAlias = npt.NDArray[np.complex128]
 Rounding: TypeAlias = Literal["above", "below"]
 """On which side of the truth a bound lies."""
@@ -89,8 +91,17 @@ def rounded_out(lower: Array, upper: Array) -> tuple[Array, Array]:
     return np.maximum(0.0, below), np.minimum(1.0, above)
 
 
-quietly = np.errstate(under="ignore")
-"""A decorator: what is below the normal floats is counted in errors, whatever the caller's `np.seterr` says of it."""
+def quietly(function: Callable[P, T]) -> Callable[P, T]:
+    """A decorator: what is below the normal floats is counted in errors, whatever the caller's `np.seterr` says of it.
+
+    Each call enters a context of its own: one `np.errstate` shared by calls is not safe before numpy 2."""
+
+    @functools.wraps(function)
+    def quiet(*args: P.args, **kwargs: P.kwargs) -> T:
+        with np.errstate(under="ignore"):
+            return function(*args, **kwargs)
+
+    return quiet
 
 
 @functools.cache

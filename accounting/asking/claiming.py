@@ -16,7 +16,8 @@ from dpledger.accounting import rules
 from dpledger.accounting.arithmetic.prices import with_margin
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.accounting.pricing.costs import in_floats, priced
+from dpledger.accounting.pricing.batches import in_floats
+from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import kept_profile
 from dpledger.decimals import multiply, round_up
 from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError

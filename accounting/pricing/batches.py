@@ -34,6 +34,7 @@ from dpledger.accounting.composition import (
     SampledWithoutReplacement,
     Sequence,
     Shuffled,
+    children,
 )
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.kinds.leaf_rules import Divergences, Orders, floats_up, written
@@ -44,9 +45,20 @@ from dpledger.accounting.pricing.drawn import Drawn, losses_of
 from dpledger.errors import CannotCertify, WorkLimit
 from dpledger.relations import Relation
 
-__all__ = ["batch_rdp", "batch_rho", "one_leaf"]
+__all__ = ["batch_rdp", "batch_rho", "in_floats", "one_leaf"]
 
 MOST_KEPT = 1024  # orders of one law
+
+
+def in_floats(tree: Composition) -> bool:
+    """Whether a price of `tree` other than its epsilon, delta and mu^2 may be computed in floating point."""
+    if isinstance(tree, Leaf):
+        return rules_of(tree).in_floats
+    if isinstance(tree, PoissonSampled) and tree.rate == 1:  # no sample: it costs what is run
+        return in_floats(tree.of)
+    if isinstance(tree, PoissonSampled | SampledWithoutReplacement | Shuffled | RandomAllocation):
+        return True
+    return any(map(in_floats, children(tree)))
 
 
 def one_leaf(part: Composition, relation: Relation) -> AnyLeaf | None:

@@ -48,7 +48,7 @@ from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.kinds.worst_case import approximate_cost
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.pricing.allowances import counted, promised
-from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, one_leaf
+from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, in_floats, one_leaf
 from dpledger.accounting.pricing.converting import orders_for, require_kept
 from dpledger.accounting.pricing.drawn import Drawn
 from dpledger.accounting.pricing.outcomes import planned
@@ -62,7 +62,6 @@ __all__ = [
     "converted_guarantee",
     "cost",
     "currencies",
-    "in_floats",
     "least_settled",
     "priced",
     "require_disjoint",
@@ -385,17 +384,6 @@ def _as_charged(tree: Composition, price: Cost) -> Cost:
         return price
     rdp = {order: prices.with_margin(divergence) for order, divergence in price.rdp.items()}
     return replace(price, rho=prices.with_margin(price.rho), rdp=rdp)
-
-
-def in_floats(tree: Composition) -> bool:
-    """Whether a price of `tree` other than its epsilon, delta and mu^2 may be computed in floating point."""
-    if isinstance(tree, Leaf):
-        return rules_of(tree).in_floats
-    if isinstance(tree, PoissonSampled) and tree.rate == 1:  # no sample: it costs what is run
-        return in_floats(tree.of)
-    if isinstance(tree, PoissonSampled | SampledWithoutReplacement | Shuffled | RandomAllocation):
-        return True
-    return any(map(in_floats, children(tree)))
 
 
 def _counted(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, Cost]:

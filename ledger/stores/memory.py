@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from dpledger.errors import StoreBehind
+from dpledger.errors import StoreBehind, StoreFailure
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Refusal, Status, Transaction
 from dpledger.process import Home
 
@@ -29,7 +29,8 @@ class MemoryStore:
         self.keys: dict[tuple[str, str], str] = {}
         self.values: dict[str, bytes] = {}
         self.refusals: set[Refusal] = set()
-        self._last: _Work | None = None  # what is being put in place
+        self._last: _Work | None = None  # what was committed last
+        self._is_whole = True  # whether all of that is in place
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -43,16 +44,23 @@ class MemoryStore:
         self.home.require()
         with self.lock:
             self._finish()
-            work = _Work(self)
+            before, work = self._last, _Work(self)
             yield work
             self.home.require()  # what is done inside may have forked
+            if self._last is not before:
+                raise StoreFailure(
+                    "something was written in the middle of another transaction of this thread, by a signal handler, "
+                    "say: the outer one is undone, and nothing of it was written"
+                )
+            self._is_whole = False
             self._last = work
             self._finish()
 
     def _finish(self) -> None:
-        if self._last is not None:
+        """Put in place what was committed last, unless it is. Where nothing new was committed, nothing changes."""
+        if not self._is_whole and self._last is not None:
             self._last.apply()
-            self._last = None
+        self._is_whole = True
 
     def close(self) -> None:
         """Nothing is held open."""

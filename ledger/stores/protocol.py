@@ -2,9 +2,10 @@
 
 A store knows bytes, ids and statuses; it reads no entry. Everything that one call changes is in one transaction: all of
 it is there afterwards, or none. A transaction sees the head that the store holds now, which another process may have
-moved. An interrupt may fall anywhere: it leaves a whole transaction or none, and the store goes on. In a forked child a
-store refuses, before it takes a lock, and closes nothing. Every new store inherits the tests
-of `store_conformance.StoreConformance`.
+moved. An interrupt may fall anywhere: it leaves a whole transaction or none, and the store goes on. Of two transactions
+of one thread, one in the middle of the other, one is refused with StoreFailure. In a forked child a store refuses,
+before it takes a lock, and closes nothing. Every new store inherits the tests of
+`store_conformance.StoreConformance`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from dpledger.accounting import rules
 from dpledger.accounting.arithmetic.prices import with_margin
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import RDP, Failure
-from dpledger.accounting.pricing.costs import in_floats
+from dpledger.accounting.pricing.batches import in_floats
 from dpledger.decimals import multiply, read, round_up
 from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy

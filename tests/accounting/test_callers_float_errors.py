@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
+from dpledger.accounting.arithmetic.floating import quietly
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.profile import compose
@@ -37,3 +41,24 @@ def test_underflow_that_raises_elsewhere_does_not_here(tree: Composition) -> Non
     known = answers()
     with np.errstate(all="raise"):
         assert answers() == known
+
+
+def test_calls_inside_of_one_another_and_side_by_side_give_the_caller_its_settings_back() -> None:
+    """One `np.errstate` object that several calls share would keep the state of the last of them to begin."""
+    met = threading.Barrier(2, timeout=30)
+
+    @quietly
+    def inner() -> str:
+        return str(np.geterr()["under"])
+
+    @quietly
+    def outer() -> tuple[str, str]:
+        met.wait()
+        return inner(), str(np.geterr()["under"])
+
+    def called(_: int) -> tuple[tuple[str, str], str]:
+        with np.errstate(under="raise"):
+            return outer(), str(np.geterr()["under"])
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(called, range(2))) == [(("ignore", "ignore"), "raise")] * 2

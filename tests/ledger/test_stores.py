@@ -72,19 +72,6 @@ class TestSQLiteStore(StoreConformance):
         other.close()
         store.close()
 
-    def test_a_write_in_the_middle_of_a_write_is_refused(self) -> None:
-        """A signal handler that releases while its thread writes: its receipt could be undone with the outer write."""
-        store = self.make()
-        with store.transaction() as work:
-            work.append(b"outer")
-            with pytest.raises(StoreFailure, match="in the middle of another transaction"), store.transaction():
-                pass  # pragma: no cover - refused before
-            with store.reading() as reader:
-                assert reader.size == 1
-        with store.reading() as reader:
-            assert list(reader.leaves()) == [b"outer"]
-        store.close()
-
     def test_a_reader_sees_one_moment(self) -> None:
         store, other = self.make(), SQLiteStore.open(self.folder / "store.ledger")
         with store.reading() as reader:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from dpledger.errors import StoreBehind
+from dpledger.errors import StoreBehind, StoreFailure
 from dpledger.ledger.stores.protocol import ChargeRow, Store
 from forking import DONE, ignores_fork_warnings, in_child
 from interrupting import Lines
@@ -226,6 +226,26 @@ class StoreConformance(ABC):
         assert target > 20
         store.close()
         self.require_kept(leaves)
+
+    def test_a_write_in_the_middle_of_a_write_loses_nothing_that_is_acknowledged(self, store: Store) -> None:
+        """A signal handler that releases while its thread writes: one of the two is refused."""
+        acknowledged: list[bytes] = []
+
+        def write(leaf: bytes, inside: Callable[[], None]) -> None:
+            with store.transaction() as work:
+                work.append(leaf)
+                work.put_checkpoint(leaf)
+                inside()
+            acknowledged.append(leaf)
+
+        with pytest.raises(StoreFailure, match="in the middle of another"):
+            write(b"outer", lambda: write(b"inner", lambda: None))
+        with store.reading() as reader:
+            assert list(reader.leaves()) == acknowledged
+        write(b"later", lambda: None)
+        with store.reading() as reader:
+            assert list(reader.leaves()) == acknowledged
+            assert reader.checkpoint() == b"later"
 
     def require_kept(self, leaves: list[bytes]) -> None:
         """Raises unless the store, now closed, holds `leaves` for whoever opens it: overridden where that can be."""
