@@ -17,14 +17,14 @@ not depend on what was published: for a budget that is spent as one goes along, 
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
-from dpledger.accounting.arithmetic.floating import UNIT, require_assumptions
+from dpledger.accounting.arithmetic import scalars
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition, Repeated, Sequence
 from dpledger.accounting.documents import Entry, parse_document
@@ -72,7 +72,6 @@ class Accountant:
             raise ParameterError("delta", self.delta, "a number in (0, 1)")
         if direction is not None:
             one_of(direction, ("add", "remove"), field="direction")
-        require_assumptions()
         self.relation, self.direction = Relation.read(relation), direction
         self._lock = threading.RLock()
         self._begin()
@@ -290,7 +289,7 @@ class _Item:
 
 def _logs(down: float, up: float) -> tuple[float, float]:
     """Logarithms, rounded outward."""
-    low, high = math.log(down), math.log(up)
+    low, high = scalars.log(down), scalars.log(up)
     return low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high)
 
 

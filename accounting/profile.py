@@ -183,7 +183,7 @@ class Profile:
         order = np.argsort(near, kind="stable")
         points = Points(near[order], lambda i: _around(_exact(asked[order[i]], "epsilons", None)))
         lower, upper = self._deltas_at(points, self.cases)
-        place = np.argsort(order)
+        place = np.argsort(order, kind="stable")
         return tuple(map(Bounds, lower[place].tolist(), upper[place].tolist()))
 
     def _deltas_at(self, points: Points, cases: tuple[Ingredients, ...]) -> tuple[Array, Array]:

@@ -16,7 +16,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from dpledger.accounting.arithmetic.floating import UNIT, Array, quietly, require_assumptions
+from dpledger.accounting.arithmetic import elementary, scalars
+from dpledger.accounting.arithmetic.floating import UNIT, Array, quietly
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval, few
 from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
@@ -76,7 +77,6 @@ class Curve:
 
         Claim: lower[i] <= delta <= upper[i] at epsilon number i. Source: docs/proofs/engine.md, sections 1 and 8.
         """
-        require_assumptions()
         epsilons, composed = points.near, self._composed
         asked = Asked(points, floors, np.zeros(epsilons.shape), np.ones(epsilons.shape))
         if self._direct is not None:
@@ -110,7 +110,7 @@ class Curve:
         """What the anchors say of delta."""
         assert self._composed is not None
         least = float(floors.min(initial=math.inf))
-        logs = self._log_deltas(epsilons, math.log(least) if 0 < least < math.inf else LAST)
+        logs = self._log_deltas(epsilons, scalars.log(least) if 0 < least < math.inf else LAST)
         return with_mass(*from_logs_at(*logs), self._composed.log_finite)
 
     @quietly
@@ -119,7 +119,6 @@ class Curve:
 
         Claim: lower[i] <= epsilon(deltas[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 and 8.
         """
-        require_assumptions()
         lower, upper = np.zeros(len(deltas)), np.full(len(deltas), math.inf)
         composed = self._composed
         if composed is not None:
@@ -127,7 +126,7 @@ class Curve:
             if composed.log_finite < 0:
                 down, up = _finite_parts(down, up, composed.infinite_mass)
             inside = np.flatnonzero((down > 0) & (up < 1))
-            low, high = np.log(down[inside]), np.log(up[inside])
+            low, high = elementary.log(down[inside]), elementary.log(up[inside])
             low, high = low - (8 * UNIT) * np.abs(low), high + (8 * UNIT) * np.abs(high)
             lower[inside], upper[inside] = self._epsilons(low, high, floors[inside])
         with np.errstate(invalid="ignore"):

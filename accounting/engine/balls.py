@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import decay_beyond
 from dpledger.accounting.engine.solve import WIDTH, Interval
@@ -344,7 +345,7 @@ def _sampled(flint: Any, loss: SampledGaussianLoss, c: float, step: float, count
     rate = flint.arb(width) / s2
     tails = weights[-1] / (1 - (-rate * right).exp()) + weights[0] / (1 - (-rate * left).exp())
     total = sum(weights, flint.arb(0))
-    missing = float((scale * (tails + total * flint.arb(1.1 * math.exp(-DIGITS)))).upper())
+    missing = float((scale * (tails + total * flint.arb(1.1 * scalars.exp(-DIGITS)))).upper())
     slack = flint.arb(0, math.nextafter(missing, math.inf))
     sign = 1 if removed else -1
     angles = [sign * flint.arb(step) * value for value in curve]

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import MOST_DECAYS, Composed
 from dpledger.accounting.engine.finite_bundle import BundledAtoms
@@ -130,7 +131,9 @@ def _chunks(group: list[T]) -> list[list[T]]:
 def _in_chunks(group: list[tuple[SampledGaussianLoss, int]]) -> list[BundledGaussians]:
     """Bundles of at most CHUNK losses, whose arrays stay in the cache: the first holds those that decay fastest, and
     only it tells its decay; the others hold losses with equally many points."""
-    ordered = sorted(group, key=lambda part: part[0].rate ** 2 * part[1] / part[0].sigma ** 2, reverse=True)
+    ordered = sorted(
+        group, key=lambda part: scalars.square(part[0].rate) * part[1] / scalars.square(part[0].sigma), reverse=True
+    )
     rest = sorted(ordered[CHUNK:], key=lambda part: part[0].sigma)
     others = [tuple(rest[start : start + CHUNK]) for start in range(0, len(rest), CHUNK)]
     return [BundledGaussians(tuple(ordered[:CHUNK])), *(BundledGaussians(chunk, decays=False) for chunk in others)]
@@ -138,7 +141,7 @@ def _in_chunks(group: list[tuple[SampledGaussianLoss, int]]) -> list[BundledGaus
 
 def _of_laplace(group: list[tuple[SampledLaplaceLoss, int]]) -> list[BundledSampledLaplace]:
     """As `_in_chunks`; losses of about one size need about as many panels."""
-    ordered = sorted(group, key=lambda part: (part[0].rate * part[0].epsilon) ** 2 * part[1], reverse=True)
+    ordered = sorted(group, key=lambda part: scalars.square(part[0].rate * part[0].epsilon) * part[1], reverse=True)
     rest = sorted(ordered[CHUNK:], key=lambda part: part[0].epsilon)
     others = [tuple(rest[start : start + CHUNK]) for start in range(0, len(rest), CHUNK)]
     first = BundledSampledLaplace(tuple(ordered[:CHUNK]))
@@ -215,7 +218,7 @@ class TiltedBundle:
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         if not self.law.decays:
             return np.zeros(t.shape)
-        total: Array = (self.law.counts[:MOST_DECAYS] @ self.decay_rows(t)) * (1 - 1e-12)
+        total: Array = elementary.product(self.law.counts[:MOST_DECAYS], self.decay_rows(t)) * (1 - 1e-12)
         return total
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
@@ -231,10 +234,10 @@ class TiltedBundle:
         fine = self.base if grids is self.base.grids else tilted_on(grids, self.c)
         points = grids.losses - self.base.mean[:, None]
         phi, block = node_sums(fine.weights, step * points, count)
-        modulus = np.maximum(np.abs(phi), FLOOR)
-        real, imaginary = np.log(modulus), np.angle(phi)
+        modulus = np.maximum(elementary.modulus(phi), FLOOR)
+        real, imaginary = elementary.log(modulus), elementary.angle(phi)
         errors = self._errors(fine, points, step * np.arange(count, dtype=np.float64), block)
-        spread = np.log1p((errors + FLOOR) / modulus) + 8 * UNIT * (1 + np.abs(real) + np.abs(imaginary))
+        spread = elementary.log1p((errors + FLOOR) / modulus) + 8 * UNIT * (1 + np.abs(real) + np.abs(imaginary))
         return real, imaginary, spread
 
     def _errors(self, fine: Tilts, points: Array, t: Array, block: int) -> Array:

@@ -32,7 +32,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
-from dpledger.accounting.arithmetic.floating import UNIT, quietly, raised, require_assumptions
+from dpledger.accounting.arithmetic import scalars
+from dpledger.accounting.arithmetic.floating import UNIT, quietly, raised
 from dpledger.accounting.engine.closed_forms import (
     bounded_range_epsilon,
     crossing,
@@ -96,7 +97,6 @@ def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> I
 
     Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
     """
-    require_assumptions()
     if delta >= 1:
         return NOTHING
     composed = Composed(what.losses) if what.losses else None
@@ -141,8 +141,8 @@ def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0
         case ((SampledGaussianLoss() | SampledLaplaceLoss() as loss, 1),):
             return _sampled_epsilon(loss, down, up)
         case _:
-            outcomes = outcomes_of(composed, math.log(down))
-            if outcomes is not None and outcomes.log_beyond < math.log(down) - _CLEARLY:
+            outcomes = outcomes_of(composed, scalars.log(down))
+            if outcomes is not None and outcomes.log_beyond < scalars.log(down) - _CLEARLY:
                 return _counted_epsilon(outcomes, composed, down, up)
             return _composed_epsilon(composed, down, up, floor)
 
@@ -252,12 +252,12 @@ def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
 
 def _logs(down: float, up: float) -> tuple[float, float]:
     """Logarithms, rounded outward."""
-    low, high = math.log(down), math.log(up)
+    low, high = scalars.log(down), scalars.log(up)
     return low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high)
 
 
 def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: float) -> Interval:
-    scale = math.log(down)
+    scale = scalars.log(down)
     high = composed.largest  # a bound known otherwise: `crossing` returns it without asking
     low = max(0.0, float(outcomes.losses.min()))
     if high <= 0:
@@ -294,7 +294,7 @@ def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: flo
     below = (down - _mass_beside_curves(composed, what)) * (1 - 4 * UNIT)
     if below <= 0:
         return math.inf
-    upper = curve_ladder(composed, what.curves).epsilon(math.log(below))
+    upper = curve_ladder(composed, what.curves).epsilon(scalars.log(below))
     return upper if upper > 0 else 0.0
 
 
@@ -304,7 +304,6 @@ def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Int
 
     Claim: lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
     """
-    require_assumptions()
     composed = Composed(what.losses) if what.losses else None
     alone = NOTHING
     if composed is not None and composed.log_finite == -math.inf:
@@ -317,7 +316,7 @@ def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Int
         alone = with_mass(_finite_delta(composed, epsilon, enough), composed.log_finite)
     if not what.curves:
         return alone
-    chernoff = math.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
+    chernoff = scalars.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
     together = raised(chernoff, 1e-12) + _mass_beside_curves(composed, what)
     return Interval(alone.lower, min(1.0, together * (1 + 4 * UNIT)))
 
@@ -326,7 +325,7 @@ def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
     """What is lost before a Renyi bound speaks: added in full to its delta. The bound is of what is left, a sub-measure
     where the lost mass depends on the path (a filter's delta), so that no factor 1 - mass may be taken off."""
     log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)
-    return raised(-math.expm1(log_finite), 1e-14) if log_finite < 0 else 0.0
+    return raised(-scalars.expm1(log_finite), 1e-14) if log_finite < 0 else 0.0
 
 
 def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Interval:

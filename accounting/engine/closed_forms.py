@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, rounded_out, up
 from dpledger.accounting.engine.solve import Interval
 
@@ -46,7 +47,7 @@ _FINE = 1e-10  # relative width at which a bracket is narrow enough
 def laplace_delta(e0: float, epsilons: Array) -> tuple[Array, Array]:
     """Bounds of delta of one Laplace release at each epsilon >= 0."""
     error = 4 * UNIT * (e0 + epsilons)  # of the exponent, the rounding of e0 included
-    lower, upper = (-np.expm1(np.minimum((epsilons - e0) / 2 + side, 0.0)) for side in (error, -error))
+    lower, upper = (-elementary.expm1(np.minimum((epsilons - e0) / 2 + side, 0.0)) for side in (error, -error))
     beyond = epsilons >= up(e0 * (1 + 4 * UNIT))
     below, above = rounded_out(lower, np.where(beyond, 0.0, upper))
     return below, np.where(beyond, 0.0, above)
@@ -55,22 +56,22 @@ def laplace_delta(e0: float, epsilons: Array) -> tuple[Array, Array]:
 def laplace_epsilon(e0: float, delta_down: float, delta_up: float) -> Interval:
     """epsilon(delta) of one Laplace release: e0 + 2 log(1 - delta)."""
     slack = 8 * UNIT * e0
-    lower = e0 + 2 * math.log1p(-delta_up) * (1 + 8 * UNIT) - slack if delta_up < 1 else 0.0
-    upper = e0 + 2 * math.log1p(-delta_down) * (1 - 8 * UNIT) + slack if delta_down < 1 else 0.0
+    lower = e0 + 2 * scalars.log1p(-delta_up) * (1 + 8 * UNIT) - slack if delta_up < 1 else 0.0
+    upper = e0 + 2 * scalars.log1p(-delta_down) * (1 - 8 * UNIT) + slack if delta_down < 1 else 0.0
     return Interval(lower if lower > 0 else 0.0, upper if upper > 0 else 0.0)
 
 
 def bounded_range_delta(eta: float, epsilons: Array) -> tuple[Array, Array]:
     """Bounds of delta of the envelope of eta-bounded range at each epsilon >= 0."""
     least, most = laplace_delta(eta, epsilons)
-    whole = -math.expm1(-eta)
-    lower, upper = rounded_out(least**2 / whole, most**2 / whole)
+    whole = -scalars.expm1(-eta)
+    lower, upper = rounded_out(scalars.square(least) / whole, scalars.square(most) / whole)
     return lower, np.where(most == 0, 0.0, upper)
 
 
 def bounded_range_epsilon(eta: float, delta_down: float, delta_up: float) -> Interval:
     """epsilon(delta) of the envelope: eta + 2 log(1 - sqrt(delta (1 - e^-eta)))."""
-    whole = -math.expm1(-eta)
+    whole = -scalars.expm1(-eta)
     least, most = math.sqrt(delta_down * whole) * (1 - 8 * UNIT), math.sqrt(delta_up * whole) * (1 + 8 * UNIT)
     return laplace_epsilon(eta, least, most)
 
@@ -87,16 +88,18 @@ def removed_epsilon(
 def _mixed(rate: float, epsilon: float, side: float) -> float:
     """log(1 + q (e^eps - 1)), moved outward."""
     if epsilon > 700:
-        value = epsilon + math.log(rate)
-        return value + side * 16 * UNIT * (epsilon + abs(math.log(rate))) if math.isfinite(value) else value
-    return math.log1p(rate * math.expm1(epsilon)) * (1 + side * 16 * UNIT)
+        value = epsilon + scalars.log(rate)
+        return value + side * 16 * UNIT * (epsilon + abs(scalars.log(rate))) if math.isfinite(value) else value
+    return scalars.log1p(rate * scalars.expm1(epsilon)) * (1 + side * 16 * UNIT)
 
 
 def removed_delta(rate: float, base: Deltas, epsilons: Array) -> tuple[Array, Array]:
     """Bounds of delta in the direction remove at each epsilon >= 0; `base` bounds that of what is sampled."""
-    distance = -math.log(rate)
+    distance = -scalars.log(rate)
     far = max(_LARGEST_POWER - distance, _NEGLIGIBLE)  # beyond, the quotient may overflow: a sum of logarithms
-    inner = np.where(epsilons > far, epsilons + distance, np.log1p(np.expm1(np.minimum(epsilons, far)) / rate))
+    inner = np.where(
+        epsilons > far, epsilons + distance, elementary.log1p(elementary.expm1(np.minimum(epsilons, far)) / rate)
+    )
     error = 16 * UNIT * (inner + distance + 1)
     lower, upper = base(inner + error)[0], base(np.fmax(0.0, inner - error))[1]
     return rounded_out(lower * rate, upper * rate)
@@ -105,8 +108,8 @@ def removed_delta(rate: float, base: Deltas, epsilons: Array) -> tuple[Array, Ar
 def added_delta(rate: float, base: Deltas, epsilons: Array) -> tuple[Array, Array]:
     """Bounds of delta in the direction add at each epsilon >= 0; `base` bounds that of what is sampled."""
     near = np.minimum(epsilons, _LARGEST_POWER)
-    gain = (1 - rate) * np.expm1(near)
-    error = 16 * UNIT * (rate + gain) + 4 * UNIT * np.exp(near) * rate
+    gain = (1 - rate) * elementary.expm1(near)
+    error = 16 * UNIT * (rate + gain) + 4 * UNIT * elementary.exp(near) * rate
     least, most = rate - gain - error, rate - gain + error
     some, surely = (most > 0) & (epsilons <= _LARGEST_POWER), (least > 0) & (epsilons <= _LARGEST_POWER)
     lower, upper = np.zeros(epsilons.shape), np.zeros(epsilons.shape)
@@ -118,7 +121,7 @@ def added_delta(rate: float, base: Deltas, epsilons: Array) -> tuple[Array, Arra
 
 def _inner(rate: float, epsilons: Array, remainders: Array, side: float) -> Array:
     """log(q e^eps / r), moved outward."""
-    added = np.log(rate / remainders)
+    added = elementary.log(rate / remainders)
     moved: Array = epsilons + added + side * 16 * UNIT * (1 + epsilons + np.abs(added))
     return moved
 
@@ -143,13 +146,13 @@ def nearest(answer: Deltas, delta_down: float, delta_up: float, guess: float, kn
 
 def guessed_addition(rate: float, sigma: float, delta: float) -> float:
     """Where delta(epsilon) of a sampled Gaussian, direction add, is about `delta`: nothing is proven of it."""
-    mu, low, high = 1 / sigma, 0.0, -math.log1p(-rate)
+    mu, low, high = 1 / sigma, 0.0, -scalars.log1p(-rate)
     for _ in range(_HALVINGS):
         epsilon = (low + high) / 2
-        left = rate - (1 - rate) * math.expm1(epsilon)
-        inner = epsilon + math.log(rate / left) if left > 0 else math.inf
-        tail = math.erfc((inner / mu - mu / 2) / math.sqrt(2)) / 2
-        near = math.exp(min(inner, 700.0)) * math.erfc((inner / mu + mu / 2) / math.sqrt(2)) / 2
+        left = rate - (1 - rate) * scalars.expm1(epsilon)
+        inner = epsilon + scalars.log(rate / left) if left > 0 else math.inf
+        tail = scalars.erfc((inner / mu - mu / 2) / math.sqrt(2)) / 2
+        near = scalars.exp(min(inner, 700.0)) * scalars.erfc((inner / mu + mu / 2) / math.sqrt(2)) / 2
         low, high = (epsilon, high) if left * (tail - near) > delta else (low, epsilon)
     return (low + high) / 2
 

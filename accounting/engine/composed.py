@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
 
@@ -29,11 +30,11 @@ class Composed:
         """log of the probability that every loss is finite."""
         if any(loss.infinite_mass >= 1 for loss, _ in self.parts):
             return -math.inf
-        return math.fsum(count * math.log1p(-loss.infinite_mass) for loss, count in self.parts if loss.infinite_mass)
+        return math.fsum(count * scalars.log1p(-loss.infinite_mass) for loss, count in self.parts if loss.infinite_mass)
 
     @property
     def infinite_mass(self) -> float:
-        return -math.expm1(self.log_finite)
+        return -scalars.expm1(self.log_finite)
 
     @functools.cached_property
     def largest(self) -> float:
@@ -112,7 +113,7 @@ def _added(parts: list[tuple[Cumulants, int]]) -> Cumulants:
 def log_kappa(c: float | Array) -> Array:
     """log of c^c / (1+c)^(1+c), the sharp constant of delta(eps) <= kappa e^{K(c) - c eps}; in a form that does not
     cancel. Source: Canonne-Kamath-Steinke 2020, Proposition 12; Balle et al. 2020, Theorem 21."""
-    value: Array = -c * np.log1p(1 / np.asarray(c)) - np.log1p(c)
+    value: Array = -c * elementary.log1p(1 / np.asarray(c)) - elementary.log1p(c)
     return value
 
 

@@ -19,6 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.laws.law import Cumulants
 
@@ -103,8 +104,8 @@ def decay_beyond(tilted: TiltedSum, end: float, mu_squared: float) -> float:
     everywhere = float(tilted.log_decay(at)[0])
     if horizon == math.inf:
         return everywhere
-    near, far = float(tilted.log_decay(at, horizon)[0]), mu_squared / 2 * end * end - SMOOTHED**2 / 2
-    return min(everywhere, float(np.logaddexp(near, far)) + 1e-9)
+    near, far = float(tilted.log_decay(at, horizon)[0]), mu_squared / 2 * end * end - scalars.square(SMOOTHED) / 2
+    return min(everywhere, float(elementary.logaddexp(near, far)) + 1e-9)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,14 +124,16 @@ class KernelLine:
 def _line(c: float, step: float, count: int, mu_squared: float) -> KernelLine:
     t = step * np.arange(count, dtype=np.float64)
     z = c + 1j * t
-    kernel = np.divide(2, z * (z + 1), dtype=np.complex128)
+    kernel = np.divide(2, elementary.times(z, z + 1), dtype=np.complex128)
     kernel[0] /= 2
     if mu_squared == 0:
-        return KernelLine(t, np.zeros(count), kernel, kernel, np.abs(kernel), np.full(count, 40 * UNIT))
+        return KernelLine(t, np.zeros(count), kernel, kernel, elementary.modulus(kernel), np.full(count, 40 * UNIT))
     smooth = mu_squared / 2 * (c * (c + 1) - t * t)
-    bump = np.full(count, 2 * mu_squared * math.exp(mu_squared / 8))
+    bump = np.full(count, 2 * mu_squared * scalars.exp(mu_squared / 8))
     bump[0] /= 2
-    return KernelLine(t, smooth, kernel, kernel - bump, np.abs(kernel) + bump, UNIT * (40 + 8 * np.abs(smooth)))
+    return KernelLine(
+        t, smooth, kernel, kernel - bump, elementary.modulus(kernel) + bump, UNIT * (40 + 8 * np.abs(smooth))
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -142,7 +145,7 @@ def _geometric(c: float, window: float, mu_squared: float, points: bytes) -> tup
     above = every[first:]
     gap = (above - c) * (window * (1 - 1e-9))
     smooth = (mu_squared / 2) * above * (above + 1) + 1e-9
-    return first, above, gap + np.log(-np.expm1(-gap)) - smooth
+    return first, above, gap + elementary.log(-elementary.expm1(-gap)) - smooth
 
 
 class Contour:
@@ -175,7 +178,7 @@ class Contour:
         self._set_nodes(tilted)
         self._truncation = self._truncations(decay_beyond(tilted, count * step, mu_squared))
         at = tilted.cumulants
-        self._log_front = at.value - math.log(self.window)
+        self._log_front = at.value - scalars.log(self.window)
         self._log_front_error = at.error + 8 * UNIT * (abs(at.value) + 8)
         self._aliases = self._alias_ladder(ladder)
 
@@ -183,23 +186,25 @@ class Contour:
         line, mu2 = self._line, self.mu_squared
         real, imaginary, spread = tilted.nodes(self.step, self.count)
         exponents = real + line.smooth
-        modulus = np.exp(np.minimum(exponents, 700.0))
-        phases = modulus * (np.cos(imaginary) + 1j * np.sin(imaginary))
-        kernel = phases * line.upper
+        modulus = elementary.exp(np.minimum(exponents, 700.0))
+        phases = elementary.from_polar(modulus, imaginary)
+        kernel = elementary.times(phases, line.upper)
         self._upper = np.concatenate([kernel.real, -kernel.imag])
         self._turning: Array | None = None
         self._lower = self._upper
         if mu2:
-            below = phases * line.lower
+            below = elementary.times(phases, line.lower)
             self._lower = np.concatenate([below.real, -below.imag])
         sizes = modulus * line.sizes
         spread = spread + line.rounding + (4 * UNIT) * (np.abs(imaginary) + np.abs(real))
-        grown = sizes * np.expm1(np.minimum(spread, 1.0))
+        grown = sizes * elementary.expm1(np.minimum(spread, 1.0))
         if not spread.max() < 1:  # where phi all but vanishes: e^B - 1 <= e^B, joined to the logarithm of the modulus
             wild = spread >= 1
-            grown[wild] = np.exp(np.minimum(np.log(2 * line.sizes[wild]) + exponents[wild] + spread[wild], 700.0))
+            grown[wild] = elementary.exp(
+                np.minimum(elementary.log(2 * line.sizes[wild]) + exponents[wild] + spread[wild], 700.0)
+            )
         self._size = float(sizes.sum()) * (1 + 1e-6)
-        self._position_size = float(sizes @ line.t) * (1 + 1e-6)
+        self._position_size = float(elementary.product(sizes, line.t)) * (1 + 1e-6)
         self._rounding = float(grown.sum()) * (1 + 1e-6) + UNIT * (self.count + 60) * self._size
         at, middle = tilted.cumulants, mu2 * (self.c + 0.5)
         self._shift = (at.mean + middle, tilted.absolute_mean + middle)
@@ -207,16 +212,16 @@ class Contour:
     def _truncations(self, log_decay: float) -> tuple[float, float]:
         """What the nodes from `count` on can add to the upper and take from the lower sum."""
         c, mu2, end = self.c, self.mu_squared, self.count * self.step
-        front = 2 * math.exp(min(700.0, log_decay + mu2 / 2 * (c * (c + 1) - end * end))) * (1 + 1e-9)
-        plain = 1 / (self.step**2 * (self.count - 0.5))
+        front = 2 * scalars.exp(min(700.0, log_decay + mu2 / 2 * (c * (c + 1) - end * end))) * (1 + 1e-9)
+        plain = 1 / (scalars.square(self.step) * (self.count - 0.5))
         if mu2 == 0:
             return front * plain, front * plain
-        ratio = -math.expm1(-mu2 * end * self.step)
+        ratio = -scalars.expm1(-mu2 * end * self.step)
         reach = end * end * ratio
         if reach == 0:  # the smoothing decays too slowly for a float: it bounds nothing
             return front * plain, math.inf
         upper = front * min(plain, 1 / reach)
-        return upper, upper + front * mu2 * math.exp(mu2 / 8) / ratio
+        return upper, upper + front * mu2 * scalars.exp(mu2 / 8) / ratio
 
     def _alias_ladder(self, ladder: Ladder) -> Ladder:
         """log of the bound of the aliases at eps + jW, j >= 1, for each c'' above c, less its c'' eps."""
@@ -226,19 +231,16 @@ class Contour:
     def _log_alias(self, epsilon: float) -> float:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, section 2."""
         ahead = self._aliases.log_delta(epsilon) if self._aliases.c.size else math.inf
-        return float(np.logaddexp(self._log_behind(), ahead)) + 1e-9
+        return float(elementary.logaddexp(self._log_behind(), ahead)) + 1e-9
 
     def _log_behind(self) -> float:
         gap = self.c * self.window * (1 - 1e-9)
-        return -gap - math.log1p(-math.exp(-gap))
+        return -gap - scalars.log1p(-scalars.exp(-gap))
 
     def _phases(self, epsilon: float) -> Array:
         """Cosines and sines of t (sum of the means - eps), one after the other: a sum's real part is one product."""
         angles = self._line.t * (self._shift[0] - epsilon)
-        phases = np.empty(2 * self.count)
-        np.cos(angles, out=phases[: self.count])
-        np.sin(angles, out=phases[self.count :])
-        return phases
+        return np.concatenate([elementary.cos(angles), elementary.sin(angles)])
 
     def _turned(self) -> Array:
         """What the derivative of the sum is formed of, as `_upper` the sum."""
@@ -250,11 +252,11 @@ class Contour:
     def estimate(self, epsilon: float) -> tuple[float, float]:
         """log S(eps) and its derivative, uncertified; NaN where the sum is not positive."""
         phases = self._phases(epsilon)
-        upper = float(self._upper @ phases)
+        upper = float(elementary.product(self._upper, phases))
         if not upper > 0:
             return math.nan, -self.c
-        turning = float(self._turned() @ phases)
-        return self._log_front - self.c * epsilon + math.log(upper), turning / upper - self.c
+        turning = float(elementary.product(self._turned(), phases))
+        return self._log_front - self.c * epsilon + scalars.log(upper), turning / upper - self.c
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds of log delta(epsilon), for any real epsilon.
@@ -262,17 +264,17 @@ class Contour:
         Claim: lower <= log delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 to 3 and 6.
         """
         phases = self._phases(epsilon)
-        upper = float(self._upper @ phases)
-        lower = float(self._lower @ phases) if self.mu_squared else upper
+        upper = float(elementary.product(self._upper, phases))
+        lower = float(elementary.product(self._lower, phases)) if self.mu_squared else upper
         return LogBounds(self._log_least(lower, epsilon), self._log_most(upper, epsilon))
 
     def upper(self, epsilon: float) -> float:
         """Claim: at least log delta(epsilon). Source: that of `bounds`."""
-        return self._log_most(float(self._upper @ self._phases(epsilon)), epsilon)
+        return self._log_most(float(elementary.product(self._upper, self._phases(epsilon))), epsilon)
 
     def lower(self, epsilon: float) -> float:
         """Claim: at most log delta(epsilon). Source: that of `bounds`."""
-        return self._log_least(float(self._lower @ self._phases(epsilon)), epsilon)
+        return self._log_least(float(elementary.product(self._lower, self._phases(epsilon))), epsilon)
 
     def _errors(self, epsilon: float) -> tuple[float, float, float]:
         """The error of a sum; the front, logarithmically, and its error."""
@@ -283,28 +285,30 @@ class Contour:
     def _log_most(self, upper: float, epsilon: float) -> float:
         error, front, front_error = self._errors(epsilon)
         most = upper + error + self._truncation[0]
-        return front + front_error + math.log(most) if 0 < most < math.inf else math.inf
+        return front + front_error + scalars.log(most) if 0 < most < math.inf else math.inf
 
     def _log_least(self, lower: float, epsilon: float) -> float:
         error, front, front_error = self._errors(epsilon)
         least = lower - error - self._truncation[1]
         if not least > 0:
             return -math.inf
-        log_least = front - front_error + math.log(least)
+        log_least = front - front_error + scalars.log(least)
         log_alias = self._log_alias(epsilon)
         if log_alias >= log_least:
             return -math.inf
-        return log_least + math.log1p(-math.exp(log_alias - log_least)) - 1e-15 * abs(log_least)
+        return log_least + scalars.log1p(-scalars.exp(log_alias - log_least)) - 1e-15 * abs(log_least)
 
     def estimates_at(self, epsilons: Array) -> tuple[Array, Array]:
         """`estimate` at each epsilon."""
         angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
-        cosines, sines = np.cos(angles), np.sin(angles)
-        upper = cosines @ self._upper[: self.count] + sines @ self._upper[self.count :]
+        cosines, sines = elementary.cos(angles), elementary.sin(angles)
+        upper = elementary.product(cosines, self._upper[: self.count]) + elementary.product(
+            sines, self._upper[self.count :]
+        )
         turning = self._turned()
-        turned = cosines @ turning[: self.count] + sines @ turning[self.count :]
+        turned = elementary.product(cosines, turning[: self.count]) + elementary.product(sines, turning[self.count :])
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = self._log_front - self.c * epsilons + np.log(upper)
+            values = self._log_front - self.c * epsilons + elementary.log(upper)
             slopes: Array = turned / upper - self.c
         return values, slopes
 
@@ -314,19 +318,28 @@ class Contour:
         Claim: lower[i] <= log delta(epsilons[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 to 3 and 6.
         """
         angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
-        cosines, sines = np.cos(angles), np.sin(angles)
-        upper = cosines @ self._upper[: self.count] + sines @ self._upper[self.count :]
-        lower = cosines @ self._lower[: self.count] + sines @ self._lower[self.count :] if self.mu_squared else upper
+        cosines, sines = elementary.cos(angles), elementary.sin(angles)
+        upper = elementary.product(cosines, self._upper[: self.count]) + elementary.product(
+            sines, self._upper[self.count :]
+        )
+        lower = (
+            elementary.product(cosines, self._lower[: self.count])
+            + elementary.product(sines, self._lower[self.count :])
+            if self.mu_squared
+            else upper
+        )
         error = self._rounding + 6 * UNIT * (self._shift[1] + np.abs(epsilons)) * self._position_size
         front = self._log_front - self.c * epsilons
         front_error = self._log_front_error + 8 * UNIT * np.abs(self.c * epsilons)
         most, least = upper + error + self._truncation[0], lower - error - self._truncation[1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_upper = np.where((most > 0) & (most < math.inf), front + front_error + np.log(most), math.inf)
-            log_least = front - front_error + np.log(least)
-            log_alias = np.logaddexp(self._log_behind(), self._aliases.log_deltas(epsilons)) + 1e-9
+            log_upper = np.where((most > 0) & (most < math.inf), front + front_error + elementary.log(most), math.inf)
+            log_least = front - front_error + elementary.log(least)
+            log_alias = elementary.logaddexp(self._log_behind(), self._aliases.log_deltas(epsilons)) + 1e-9
             sound = (least > 0) & (log_alias < log_least)
             log_lower = (
-                log_least + np.log1p(-np.exp(np.minimum(log_alias - log_least, 0.0))) - 1e-15 * np.abs(log_least)
+                log_least
+                + elementary.log1p(-elementary.exp(np.minimum(log_alias - log_least, 0.0)))
+                - 1e-15 * np.abs(log_least)
             )
         return np.where(sound, log_lower, -math.inf), log_upper

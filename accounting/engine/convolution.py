@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray, lowered, raised
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Ladder
@@ -64,7 +65,7 @@ class Convolved:
     def _front(self, epsilon: float, side: float) -> float:
         log_front = self.log_front - self.c * epsilon
         slack = self.front_error + 8 * UNIT * (abs(self.log_front) + abs(self.c * epsilon) + 4)
-        return math.exp(min(700.0, log_front + side * slack))
+        return scalars.exp(min(700.0, log_front + side * slack))
 
     def upper(self, j: int) -> float:
         """Claim: at least delta at the lattice point j. Source: docs/proofs/lattice.md, Lemma 5."""
@@ -77,20 +78,20 @@ class Convolved:
         if value <= 0:
             return 0.0
         at = self.position(j)
-        found = lowered(self._front(at, -1.0) * value, 8 * UNIT) - math.exp(min(self._log_alias(at), 700.0))
+        found = lowered(self._front(at, -1.0) * value, 8 * UNIT) - scalars.exp(min(self._log_alias(at), 700.0))
         return found if found > 0 else 0.0
 
     def _log_alias(self, epsilon: float) -> float:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, Lemma 2."""
         window = self.window * (1 - 1e-9)
-        behind = -self.c * window - math.log(-math.expm1(-self.c * window))
+        behind = -self.c * window - scalars.log(-scalars.expm1(-self.c * window))
         if self.aliases is None:
             return math.inf
         gap = (self.aliases.c - self.c) * window
         bounds, at = self.aliases.log_bounds, self.aliases.c * epsilon
         slack = 8 * UNIT * (np.abs(bounds) + np.abs(at))
-        ahead = float(np.min(bounds - at + slack - gap - np.log(-np.expm1(-gap))))
-        return float(np.logaddexp(behind, ahead)) + 1e-9
+        ahead = float(np.min(bounds - at + slack - gap - elementary.log(-elementary.expm1(-gap))))
+        return float(elementary.logaddexp(behind, ahead)) + 1e-9
 
 
 def ladder_of(parts: list[tuple[Steps, int]], c: Array) -> Ladder:
@@ -117,9 +118,9 @@ class Moments:
     @classmethod
     def of(cls, steps: Steps, c: Array) -> Moments:
         """Of one run of a law."""
-        exponents = np.multiply.outer(c, steps.points) + np.log(np.maximum(steps.masses, _FLOOR))
+        exponents = np.multiply.outer(c, steps.points) + elementary.log(np.maximum(steps.masses, _FLOOR))
         top = np.max(exponents, axis=1)
-        values = top + np.log(np.sum(np.exp(exponents - top[:, None]), axis=1))
+        values = top + elementary.log(np.sum(elementary.exp(exponents - top[:, None]), axis=1))
         far = c * float(np.max(np.abs(steps.points)))
         return cls(c, values, np.abs(values) + np.abs(top) + far + 700 + steps.masses.size)
 
@@ -164,11 +165,13 @@ def transformed(steps: Steps, c: float, length: int) -> Transformed:
         raise WorkLimit("the lattice is too coarse for its tilt")
     tilted, log_moment, relative = _tilted(steps, c, length)
     value = np.fft.rfft(tilted)
-    missed = _FFT * UNIT * math.log2(length) * math.sqrt(length) * _norm(tilted) + _FLOOR
-    size = np.abs(value) * (1 + 4 * UNIT) + missed
+    missed = _FFT * UNIT * (length.bit_length() - 1) * math.sqrt(length) * _norm(tilted) + _FLOOR
+    size = elementary.modulus(value) * (1 + 4 * UNIT) + missed
     whole = float(np.sum(steps.masses)) * (1 + UNIT * steps.masses.size) + steps.infinite
-    log_whole = max(0.0, math.log(whole)) if whole > 1 else 0.0
-    return Transformed(value, np.log(size), missed / size, log_moment, relative, log_whole, steps.infinite, steps.start)
+    log_whole = max(0.0, scalars.log(whole)) if whole > 1 else 0.0
+    return Transformed(
+        value, elementary.log(size), missed / size, log_moment, relative, log_whole, steps.infinite, steps.start
+    )
 
 
 class Product:
@@ -184,7 +187,7 @@ class Product:
 
     def multiply(self, law: Transformed, count: int) -> None:
         """`count` more runs of a law."""
-        self._value = self._value * _power(law.value, count)
+        self._value = elementary.times(self._value, _power(law.value, count))
         self._log_size += count * law.logs + (8 * UNIT * count) * (np.abs(law.logs) + 1) + UNIT * np.abs(self._log_size)
         self._lost += count * law.lost + 4 * UNIT * (count + 2)
         self._log_front += count * law.log_moment
@@ -199,7 +202,7 @@ class Product:
         values, error = self._profile_values()
         infinite = self._infinite
         if infinite:
-            infinite *= math.exp(self._log_whole) * (1 + 1e-9) if self._log_whole < 700 else math.inf
+            infinite *= scalars.exp(self._log_whole) * (1 + 1e-9) if self._log_whole < 700 else math.inf
         return Convolved(
             self._mesh, self._start, self._c, self._log_front, values, error, self._front_error, infinite, aliases
         )
@@ -208,28 +211,28 @@ class Product:
         """The kernel times the product, transformed back, and a bound of the error of each value."""
         c, spacing, length = self._c, self._mesh.spacing, self._length
         kernel, kernel_size = _kernel(c, spacing, length)
-        inexact = UNIT * (128 + 96 / math.expm1(spacing * c))
-        sizes = np.exp(np.minimum(self._log_size, 700.0)) * kernel_size * (1 + inexact)
-        lost = float(sizes @ (np.minimum(self._lost, 2.0) + inexact + 8 * UNIT)) * (1 + 1e-9)
-        error = 2 / length * lost + _FFT * UNIT * math.log2(length) * math.sqrt(2 / length) * _norm(sizes)
-        return np.fft.irfft(self._value * kernel, n=length), error * (1 + 1e-6)
+        inexact = UNIT * (128 + 96 / scalars.expm1(spacing * c))
+        sizes = elementary.exp(np.minimum(self._log_size, 700.0)) * kernel_size * (1 + inexact)
+        lost = float(elementary.product(sizes, np.minimum(self._lost, 2.0) + inexact + 8 * UNIT)) * (1 + 1e-9)
+        error = 2 / length * lost + _FFT * UNIT * (length.bit_length() - 1) * math.sqrt(2 / length) * _norm(sizes)
+        return np.fft.irfft(elementary.times(self._value, kernel), n=length), error * (1 + 1e-6)
 
 
 def _tilted(steps: Steps, c: float, length: int) -> tuple[Array, float, float]:
     """Tilted masses of sum about 1, folded to `length`; K; a bound of their relative errors."""
     points = steps.points
     positive = steps.masses > 0
-    logs = np.log(np.where(positive, steps.masses, 1.0))
+    logs = elementary.log(np.where(positive, steps.masses, 1.0))
     exponents = np.where(positive, c * points + logs, -math.inf)
     top = float(np.max(exponents))
     if top == -math.inf:
         raise WorkLimit("no mass of a loss is on its lattice")
-    masses = np.exp(exponents - top)
+    masses = elementary.exp(exponents - top)
     total = float(np.sum(masses))
     masses = masses / total
-    far = float(masses @ (np.abs(points) * c + np.abs(logs)))
+    far = float(elementary.product(masses, np.abs(points) * c + np.abs(logs)))
     relative = 8 * UNIT * (far * (1 + 1e-6) + abs(top) + 8)
-    log_moment = top + math.log(total)
+    log_moment = top + scalars.log(total)
     folds = -(-masses.size // length)
     folded = np.zeros(folds * length)
     folded[: masses.size] = masses
@@ -248,11 +251,11 @@ def _power(base: ComplexArray, count: int) -> ComplexArray:
     result: ComplexArray | None = None
     while True:
         if count & 1:
-            result = base if result is None else result * base
+            result = base if result is None else elementary.times(result, base)
         count >>= 1
         if not count:
             break
-        base = base * base
+        base = elementary.times(base, base)
     return np.ones_like(base) if result is None else result
 
 
@@ -261,13 +264,17 @@ def _kernel(c: float, spacing: float, length: int) -> tuple[ComplexArray, Array]
     """g at the nodes of a transform, and its modulus: the laws above and below share them."""
     angles = np.arange(length // 2 + 1, dtype=np.float64) * (2 * math.pi / length)
     near, far = _less_one(spacing * c, angles), _less_one(spacing * (c + 1), angles)
-    turned = math.exp(spacing * c) * (np.cos(angles) - 1j * np.sin(angles))
-    kernel = turned * math.expm1(spacing) / (near * far)
-    return kernel, np.abs(kernel)
+    turned = scalars.exp(spacing * c) * (elementary.cos(angles) - 1j * elementary.sin(angles))
+    kernel = turned * scalars.expm1(spacing) / elementary.times(near, far)
+    return kernel, elementary.modulus(kernel)
 
 
 def _less_one(real: float, angles: Array) -> ComplexArray:
     """e^{real - i angle} - 1, without cancellation."""
-    sines = np.sin(angles / 2)
-    value: ComplexArray = math.expm1(real) * np.cos(angles) - 2 * sines * sines - 1j * math.exp(real) * np.sin(angles)
+    sines = elementary.sin(angles / 2)
+    value: ComplexArray = (
+        scalars.expm1(real) * elementary.cos(angles)
+        - 2 * sines * sines
+        - 1j * scalars.exp(real) * elementary.sin(angles)
+    )
     return value

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array, rounded_out
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
@@ -140,7 +141,7 @@ def _answered(answer: Answer, composed: Composed, points: Points, run: Indices) 
 
 def _finite(composed: Composed, delta: float) -> float:
     """The part of delta that is of the finite loss, about."""
-    kept = math.exp(composed.log_finite)
+    kept = scalars.exp(composed.log_finite)
     return min(1.0, max((delta - composed.infinite_mass) / kept, LEAST_DELTA)) if kept else 1.0
 
 
@@ -165,7 +166,7 @@ def _from_bounds(contour: Contour, epsilons: Array) -> tuple[Array, Array]:
 
 def from_logs_at(lower: Array, upper: Array) -> tuple[Array, Array]:
     """e^lower and e^upper, rounded outward: four units of the last place, of a denormal number too."""
-    below, above = rounded_out(np.exp(lower), np.exp(np.minimum(upper, 0.0)))
+    below, above = rounded_out(elementary.exp(lower), elementary.exp(np.minimum(upper, 0.0)))
     return below, np.where(upper == -math.inf, 0.0, above)
 
 
@@ -173,5 +174,5 @@ def with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Arr
     """m + (1 - m) d, m the mass at infinity, outward: `infinite_mass.with_mass`, for many."""
     if log_finite == 0:
         return lower, upper
-    mass, kept = -math.expm1(log_finite), math.exp(log_finite)
+    mass, kept = -scalars.expm1(log_finite), scalars.exp(log_finite)
     return rounded_out(mass + kept * lower, mass + kept * upper)

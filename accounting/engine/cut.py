@@ -18,13 +18,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, contours
 from dpledger.accounting.engine.solve import WIDTH, Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import saddle_for_delta
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
+from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
@@ -45,15 +46,14 @@ def cut_epsilon(composed: Composed, down: float, up: float) -> Interval:
     whole = Interval(0.0, composed.largest)
     if not any(_can_be_cut(loss) for loss, _ in composed.parts):
         return whole
-    require_error_function()
     try:
         cut = _placed(composed, down)
         lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
         left = down - lost * (1 + 1e-9)
         if not left > 0:
             return whole
-        log_up = math.log(up)
-        return finite_epsilon(cut, math.log(left) - 1e-13, log_up + 2 * UNIT * abs(log_up))
+        log_up = scalars.log(up)
+        return finite_epsilon(cut, scalars.log(left) - 1e-13, log_up + 2 * UNIT * abs(log_up))
     except WorkLimit:
         return whole
 
@@ -66,7 +66,6 @@ def cut_delta(composed: Composed, epsilon: float, about: float) -> Interval:
     whole = Interval(0.0, 1.0)
     if not any(_can_be_cut(loss) for loss, _ in composed.parts):
         return whole
-    require_error_function()
     try:
         cut = _placed(composed, about)
         lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
@@ -83,7 +82,6 @@ def cuts(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
     """
     if not any(_can_be_cut(loss) for loss, _ in composed.parts):
         return
-    require_error_function()
     for _ in range(PLACED):
         cut = _placed(composed, about)
         lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
@@ -103,7 +101,7 @@ def _can_be_cut(loss: Loss) -> bool:
 
 def _placed(composed: Composed, delta: float) -> Composed:
     """Cuts that fit the tilt which the cut losses themselves ask for: found by repetition. Any cut is valid."""
-    log_delta = math.log(delta)
+    log_delta = scalars.log(delta)
     tilt = saddle_for_delta(composed, log_delta, WIDTH).c
     for _ in range(ROUNDS):
         share = LOST * delta / len(composed.parts)
@@ -119,7 +117,7 @@ def _cut(loss: Loss, mass: float, tilt: float) -> Loss:
     """The loss with a cut that takes away at most about `mass`, narrow enough for e^{tilt L} not to outgrow it."""
     if not isinstance(loss, SampledGaussianLoss) or loss.direction != "remove":
         return loss
-    width = 1.6 * loss.sigma**2 / math.sqrt(2.4 * (tilt + 1) + 2)
+    width = 1.6 * scalars.square(loss.sigma) / math.sqrt(2.4 * (tilt + 1) + 2)
     low, high = 0.0, 1 + 40 * (loss.sigma + width)
     for _ in range(40):
         point = (low + high) / 2

@@ -9,6 +9,7 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.closed_forms import (
     Deltas,
@@ -62,7 +63,7 @@ def sampled_deltas(loss: SampledLoss) -> Deltas:
     sampled = removed_delta if loss.direction == "remove" else added_delta
     match loss:
         case SampledGaussianLoss(sigma=sigma):
-            return functools.partial(sampled, loss.rate, functools.partial(_gaussian_deltas, 1 / sigma**2))
+            return functools.partial(sampled, loss.rate, functools.partial(_gaussian_deltas, 1 / scalars.square(sigma)))
         case SampledLaplaceLoss(epsilon=e0):
             return functools.partial(sampled, loss.rate, functools.partial(laplace_delta, e0))
         case _:
@@ -79,7 +80,7 @@ def sampled_from(loss: SampledLoss) -> Composed:
     """What is run on the batch."""
     match loss:
         case SampledGaussianLoss(sigma=sigma):
-            return Composed(((GaussianLoss(1 / sigma**2), 1),))
+            return Composed(((GaussianLoss(1 / scalars.square(sigma)), 1),))
         case SampledLaplaceLoss(epsilon=e0):
             return Composed(((LaplaceLoss(e0), 1),))
         case _:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
@@ -71,7 +72,7 @@ def enumerated(parts: tuple[tuple[Loss, int], ...], most: int = MOST_OUTCOMES, r
     whole = _outcomes(*finite[0])
     for loss, count in finite[1:]:
         whole = _joined(whole, _outcomes(loss, count))
-    return whole if beyond == 0 else replace(whole, log_beyond=math.log(beyond) + 1e-9)
+    return whole if beyond == 0 else replace(whole, log_beyond=scalars.log(beyond) + 1e-9)
 
 
 def _without_rare(loss: FiniteLoss, rare: float) -> tuple[FiniteLoss, float]:
@@ -90,24 +91,24 @@ def _outcomes(loss: FiniteLoss, count: int) -> Outcomes:
     if count == 1:
         return _once(loss)
     tallies = _shares(count, loss.losses.size)
-    log_finite = math.log1p(-loss.infinite_mass)
-    log_each = np.log(loss.masses) - log_finite
+    log_finite = scalars.log1p(-loss.infinite_mass)
+    log_each = elementary.log(loss.masses) - log_finite
     of_tallies = _log_factorials(count)
     ways = of_tallies[count] - np.sum(of_tallies[tallies], axis=1)
-    sizes = of_tallies[count] + np.sum(of_tallies[tallies], axis=1) + tallies @ (np.abs(log_each) + 1)
+    sizes = of_tallies[count] + np.sum(of_tallies[tallies], axis=1) + elementary.product(tallies, np.abs(log_each) + 1)
     odds = loss.infinite_mass / (1 - loss.infinite_mass)
     each = loss.mass_error * (1 + 2 * odds) + 4 * UNIT * (1 + odds)
     spread = UNIT * (16 + 2 * loss.losses.size)
     return Outcomes(
-        tallies @ loss.losses,
-        ways + tallies @ log_each,
-        tallies @ (loss.loss_errors + spread * np.abs(loss.losses)),
+        elementary.product(tallies, loss.losses),
+        ways + elementary.product(tallies, log_each),
+        elementary.product(tallies, loss.loss_errors + spread * np.abs(loss.losses)),
         spread * sizes + count * each,
     )
 
 
 def _once(loss: FiniteLoss) -> Outcomes:
-    log_masses = np.log(loss.masses) - math.log1p(-loss.infinite_mass)
+    log_masses = elementary.log(loss.masses) - scalars.log1p(-loss.infinite_mass)
     odds = loss.infinite_mass / (1 - loss.infinite_mass)
     mass_errors = loss.mass_error * (1 + 2 * odds) + 4 * UNIT * (1 + odds + np.abs(log_masses))
     return Outcomes(loss.losses, log_masses, loss.loss_errors, mass_errors)
@@ -144,43 +145,43 @@ def _shares(count: int, values: int) -> npt.NDArray[np.int64]:
 
 def _log_factorials(last: int) -> Array:
     """log n!, n = 0..last, within 8 UNIT (1 + log n!)."""
-    table = np.array([math.log(math.factorial(n)) for n in range(min(last + 1, _FIRST))])
+    table = np.array([scalars.log(math.factorial(n)) for n in range(min(last + 1, _FIRST))])
     if last < _FIRST:
         return table
     n = np.arange(_FIRST, last + 1, dtype=np.float64)
     square = 1 / (n * n)
     series = (_STIRLING[0] + square * (_STIRLING[1] + square * (_STIRLING[2] + square * _STIRLING[3]))) / n
-    return np.concatenate([table, (n + 0.5) * np.log(n) - n + math.log(2 * math.pi) / 2 + series])
+    return np.concatenate([table, (n + 0.5) * elementary.log(n) - n + scalars.log(2 * math.pi) / 2 + series])
 
 
 def lattice_runs(loss: DiscreteGaussianLoss, count: int, log_delta: float) -> Outcomes | None:
     """The outcomes of a discrete Gaussian, run `count` times, but for a mass that is small beside e^log_delta; None
     where they are more than MOST_SUMS. The loss depends on the sum of the noises alone, whose masses are sums of
     positive products. Source: docs/proofs/lattice.md, section 7."""
-    digits = -log_delta if count == 1 else min(DIGITS_KEPT, math.log(count) - log_delta)
+    digits = -log_delta if count == 1 else min(DIGITS_KEPT, scalars.log(count) - log_delta)
     try:
         losses, log_masses, mass_errors, log_beyond = loss.outcomes(digits)
     except WorkLimit:
         return None
     if count == 1:
-        errors = 8 * UNIT * (np.abs(losses) + (loss.shift / loss.sigma) ** 2)
+        errors = 8 * UNIT * (np.abs(losses) + scalars.square(loss.shift / loss.sigma))
         return Outcomes(losses, log_masses, errors, mass_errors + 8 * UNIT * np.abs(log_masses), log_beyond)
     size = count * (losses.size - 1) + 1
     if size > MOST_SUMS:
         return None
-    masses = _power_of_masses(np.exp(log_masses), count)
+    masses = _power_of_masses(elementary.exp(log_masses), count)
     sums = np.arange(size, dtype=np.float64) - size // 2
-    scale = (loss.shift / loss.sigma) ** 2 / 2
+    scale = scalars.square(loss.shift / loss.sigma) / 2
     totals = scale * (count - 2 * sums / loss.shift)
     each = float(np.max(mass_errors + 8 * UNIT * (np.abs(log_masses) + 1)))
     kept = masses > TINY
     error = count * (each + 2 * UNIT * size)
     return Outcomes(
         totals[kept],
-        np.log(masses[kept]),
+        elementary.log(masses[kept]),
         8 * UNIT * (np.abs(totals[kept]) + 2 * scale * count),
-        np.full(int(kept.sum()), error * (1 + 1e-6)) + 4 * UNIT * np.abs(np.log(masses[kept])),
-        float(np.logaddexp(log_beyond + math.log(count), math.log(4 * size * TINY))),
+        np.full(int(kept.sum()), error * (1 + 1e-6)) + 4 * UNIT * np.abs(elementary.log(masses[kept])),
+        float(elementary.logaddexp(log_beyond + scalars.log(count), scalars.log(4 * size * TINY))),
     )
 
 
@@ -190,11 +191,11 @@ def _power_of_masses(masses: Array, count: int) -> Array:
     result: Array | None = None
     while True:
         if count & 1:
-            result = masses if result is None else np.convolve(result, masses)
+            result = masses if result is None else elementary.convolved(result, masses)
         count >>= 1
         if not count:
             return masses if result is None else result
-        masses = np.convolve(masses, masses)
+        masses = elementary.convolved(masses, masses)
 
 
 def ratios(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
@@ -217,9 +218,9 @@ def _ratios(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Arra
     scaled = outcomes.log_masses - log_scale
     slack = outcomes.mass_errors + 4 * UNIT * (np.abs(scaled) + abs(log_scale) + 4)
     moved = outcomes.loss_errors + 2 * UNIT * (np.abs(outcomes.losses) + np.abs(epsilons))
-    most = np.exp(np.minimum(scaled + slack, 700.0)) * -np.expm1(np.minimum(gap - moved, 0.0))
-    least = np.exp(np.minimum(scaled - slack, 700.0)) * -np.expm1(np.minimum(gap + moved, 0.0))
-    beyond = math.exp(min(outcomes.log_beyond - log_scale, 700.0))
+    most = elementary.exp(np.minimum(scaled + slack, 700.0)) * -elementary.expm1(np.minimum(gap - moved, 0.0))
+    least = elementary.exp(np.minimum(scaled - slack, 700.0)) * -elementary.expm1(np.minimum(gap + moved, 0.0))
+    beyond = scalars.exp(min(outcomes.log_beyond - log_scale, 700.0))
     rounding = UNIT * (outcomes.losses.size + 16)
     terms = np.count_nonzero(gap < moved, axis=1) + (outcomes.log_beyond > -math.inf)
     lower, upper = np.sum(least, axis=1) * (1 - rounding), (np.sum(most, axis=1) + beyond) * (1 + rounding)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import sum_up
 from dpledger.accounting.engine.parts import Parts, in_blocks, joined
@@ -60,7 +61,7 @@ class BundledAtoms(Parts[FiniteLoss]):
 
     @functools.cached_property
     def infinite_mass(self) -> float:
-        return -math.expm1(math.fsum(count * math.log1p(-law.infinite_mass) for law, count in self.parts))
+        return -scalars.expm1(math.fsum(count * scalars.log1p(-law.infinite_mass) for law, count in self.parts))
 
     @functools.cached_property
     def largest(self) -> float:
@@ -83,7 +84,7 @@ class BundledAtoms(Parts[FiniteLoss]):
     @functools.cached_property
     def _logs(self) -> tuple[Array, Array]:
         """Logarithms of the masses, and of what is finite, as a column."""
-        return np.log(self._atoms.masses), np.log1p(-self._atoms.infinite)
+        return elementary.log(self._atoms.masses), elementary.log1p(-self._atoms.infinite)
 
     def _scaled(self, c: float | Array) -> tuple[Array, Array, Array, Array]:
         """For each c (which has two axes more, if several) and each row: logarithms of the terms e^{cL} P, their
@@ -91,8 +92,8 @@ class BundledAtoms(Parts[FiniteLoss]):
         logs, log_finite = self._logs
         exponents = logs + c * self._atoms.losses
         top = np.maximum.reduce(exponents, axis=-1, keepdims=True)
-        scaled = np.exp(exponents - top)
-        value = top + np.log(np.add.reduce(scaled, axis=-1, keepdims=True)) - log_finite
+        scaled = elementary.exp(exponents - top)
+        value = top + elementary.log(np.add.reduce(scaled, axis=-1, keepdims=True)) - log_finite
         return exponents, top, scaled, value[..., 0]
 
     def _weights(self, c: float) -> tuple[Array, Array, Array]:
@@ -136,7 +137,7 @@ class BundledAtoms(Parts[FiniteLoss]):
         atoms = self._atoms
         if c > atoms.searched:
             return self.tilted(c).cumulants
-        growth = np.expm1(c * atoms.losses)
+        growth = elementary.expm1(c * atoms.losses)
         growth *= atoms.masses
         finite = 1 - atoms.infinite
         excess = growth.sum(axis=1, keepdims=True) / finite
@@ -144,7 +145,7 @@ class BundledAtoms(Parts[FiniteLoss]):
         mean = (weights * atoms.losses).sum(axis=1)
         apart = atoms.losses - mean[:, None]
         variance = (weights * (apart * apart)).sum(axis=1)
-        return self.searched(np.log1p(excess[:, 0]), mean, variance)
+        return self.searched(elementary.log1p(excess[:, 0]), mean, variance)
 
     def log_moments(self, c: Array) -> Array:
         values, (still, rising) = self._scaled(c[:, None, None])[3], self._errors
@@ -190,5 +191,7 @@ class TiltedAtoms:
             each = rows.weights[some], rows.each[some], rows.mean[some]
             block = nodes_of_atoms(atoms.losses[some], atoms.errors[some], *each, step, count)
             found.append(law.multiplied(block, some))
-        moved = 4 * UNIT * float(law.counts @ np.abs(rows.mean))  # the rounding of the sum of the means
+        moved = (
+            4 * UNIT * float(elementary.product(law.counts, np.abs(rows.mean)))
+        )  # the rounding of the sum of the means
         return joined(found, moved, step * np.arange(count, dtype=np.float64))

@@ -5,8 +5,7 @@ delta = m + (1 - m) d.   docs/proofs/engine.md, sections 1 and 8.
 
 from __future__ import annotations
 
-import math
-
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised
 from dpledger.accounting.engine.solve import Interval
 
@@ -32,6 +31,6 @@ def with_mass(finite: Interval, log_finite: float) -> Interval:
     """m + (1 - m) d, m the mass at infinity, outward."""
     if log_finite == 0:
         return finite
-    mass, kept = -math.expm1(log_finite), math.exp(log_finite)
+    mass, kept = -scalars.expm1(log_finite), scalars.exp(log_finite)
     lower, upper = mass + kept * finite.lower, mass + kept * finite.upper
     return Interval(lowered(lower, 16 * UNIT), min(1.0, raised(upper, 16 * UNIT)))

@@ -14,6 +14,7 @@ from typing import TypeGuard
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Ladder
@@ -40,7 +41,7 @@ ROOM = 2.5  # tilts up to so many times that steepness are to fit the cuts
 STEEP_ENOUGH = 1.5  # of -log delta: c epsilon, so that small losses alone are seen to be rarer than delta
 BEYOND = 1.5  # times its tilt: so far are a contour's aliases bounded
 PREFACTOR = 2.5  # log of what Chernoff's bound is more than the truth, about
-MULTIPLES = np.geomspace(1 / 300, 1.0, 40)  # of the largest tilt: small ones where epsilon is far below a jump
+MULTIPLES = elementary.geometric(1 / 300, 1.0, 40)  # of the largest tilt: small ones where epsilon is far below a jump
 _DEVIATIONS = 38.4  # standard deviations: normal tails beyond are no floats
 
 
@@ -81,7 +82,7 @@ def layered(composed: Composed, delta: float, steepness: float) -> Layered:
     c = tilt * MULTIPLES
     log_others = Composed(tuple(others)).log_moments(c) if others else np.zeros(c.size)
     terms, beyond = [(small, ladder_of(c, small.log_moments(c)))], []
-    log_delta = math.log(delta)
+    log_delta = scalars.log(delta)
     epsilon = terms[0][1].epsilon(log_delta + PREFACTOR)
     for j in reversed(range(len(levels) - 1)):
         groups = tuple(
@@ -117,7 +118,7 @@ def _numbers(
         ladder = ladder_of(c, alone.log_moments(c) + log_others)
         epsilon = max(epsilon, ladder.epsilon(log_delta + PREFACTOR))
         tilt = float(c[np.argmin(ladder.log_bounds - c * epsilon)])
-        if np.interp(BEYOND * tilt, c, alone.log_expected(c)) < math.log(k):
+        if np.interp(BEYOND * tilt, c, alone.log_expected(c)) < scalars.log(k):
             break
         yield alone, ladder
     yield several, together
@@ -132,8 +133,8 @@ def _levels(runs: Sequence[tuple[SampledGaussianLoss, int]], delta: float, steep
     )
     if not 0 < first < single < last:
         raise WorkLimit("the losses have one scale only")
-    losses = np.geomspace(first, last, LAYER_POINTS)
-    log_density = np.logaddexp.reduce([math.log(count) + _log_density(loss, losses) for loss, count in runs])
+    losses = elementary.geometric(first, last, LAYER_POINTS)
+    log_density = elementary.log_of_sum([scalars.log(count) + _log_density(loss, losses) for loss, count in runs])
     falls = -np.gradient(log_density, losses)
     tilt = STEEPER * max(float(np.interp(single, losses, falls)), 1.0)
     steep = np.flatnonzero(falls[losses < single] > steepness * tilt)
@@ -143,21 +144,23 @@ def _levels(runs: Sequence[tuple[SampledGaussianLoss, int]], delta: float, steep
     depth = np.concatenate([[0.0], np.cumsum(steps)])
     layers = max(1, min(MOST_LAYERS, math.ceil(float(depth[-1]))))
     levels: Array = np.interp(np.linspace(0.0, depth[-1], layers + 1), depth, losses[start:])
-    return levels, max(ROOM * tilt, STEEP_ENOUGH * -math.log(delta) / single)
+    return levels, max(ROOM * tilt, STEEP_ENOUGH * -scalars.log(delta) / single)
 
 
 def _log_density(loss: SampledGaussianLoss, losses: Array) -> Array:
     """log of the density of the loss under P."""
     x = _outcomes(loss, losses)
-    slopes = 1 - (1 - loss.rate) * np.exp(-losses)
-    density: Array = losses - x * x / (2 * loss.sigma**2) + math.log(loss.sigma) - np.log(slopes)
+    slopes = 1 - (1 - loss.rate) * elementary.exp(-losses)
+    density: Array = (
+        losses - x * x / (2 * scalars.square(loss.sigma)) + scalars.log(loss.sigma) - elementary.log(slopes)
+    )
     return density
 
 
 def _outcomes(loss: SampledGaussianLoss, losses: Array) -> Array:
     """x, where L(x) = l > 0."""
-    far = losses - math.log(loss.rate) + np.log1p(-(1 - loss.rate) * np.exp(-losses))
-    outcomes: Array = 0.5 + loss.sigma**2 * far
+    far = losses - scalars.log(loss.rate) + elementary.log1p(-(1 - loss.rate) * elementary.exp(-losses))
+    outcomes: Array = 0.5 + scalars.square(loss.sigma) * far
     return outcomes
 
 
@@ -167,7 +170,7 @@ def mass_above(loss: SampledGaussianLoss, level: float) -> float:
 
 
 def _mass_to_the_right(loss: SampledGaussianLoss, outcome: float) -> float:
-    near, far = (math.erfc((outcome - mean) / (loss.sigma * math.sqrt(2))) / 2 for mean in (0.0, 1.0))
+    near, far = (scalars.erfc((outcome - mean) / (loss.sigma * math.sqrt(2))) / 2 for mean in (0.0, 1.0))
     return (1 - loss.rate) * near + loss.rate * far
 
 
@@ -177,15 +180,19 @@ def _loss_beyond(loss: SampledGaussianLoss, mass: float) -> float:
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if _mass_to_the_right(loss, middle) > mass else (low, middle)
-    return float(np.logaddexp(math.log1p(-loss.rate), math.log(loss.rate) + (high - 0.5) / loss.sigma**2))
+    return float(
+        elementary.logaddexp(
+            scalars.log1p(-loss.rate), scalars.log(loss.rate) + (high - 0.5) / scalars.square(loss.sigma)
+        )
+    )
 
 
 def _cuts(loss: SampledGaussianLoss, levels: Array, tilt: float) -> list[Cut]:
     """Nested: of one width, so narrow that e^{tilt L} does not outgrow it, and at most a quarter of any layer."""
     points = _outcomes(loss, levels)
-    width = 1.6 * loss.sigma**2 / math.sqrt(2.4 * (tilt + 1) + 2)
+    width = 1.6 * scalars.square(loss.sigma) / math.sqrt(2.4 * (tilt + 1) + 2)
     width = min(width, float(np.min(np.diff(points))) / 4 * (1 - 1e-9))
     if not (width > 0 and points[0] > 0):
         raise WorkLimit("the layers cannot be told apart")
-    points[-1] *= math.hypot(loss.sigma, width) / loss.sigma
+    points[-1] *= scalars.hypot(loss.sigma, width) / loss.sigma
     return [Cut(point, width, tilt=tilt) for point in points.tolist()]

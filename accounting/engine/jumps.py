@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour, Ladder, LogBounds
@@ -27,7 +28,6 @@ from dpledger.accounting.engine.covering import Answer, from_logs_at
 from dpledger.accounting.engine.jump_layers import PREFACTOR, Layered, can_jump, jumps, layered, mass_above
 from dpledger.accounting.engine.solve import WIDTH, Interval, from_logs, solved
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
@@ -52,18 +52,18 @@ def two_scales(composed: Composed, log_delta: float) -> bool:
     outcomes far beyond, whose variance shows. A guess: any answer is valid."""
     if not can_jump(composed) or len(composed.parts) > FEW_PARTS:
         return False
-    height, delta = -log_delta, math.exp(log_delta)
+    height, delta = -log_delta, scalars.exp(log_delta)
     variance = sum(count * loss.chi_squared for loss, count in composed.parts if isinstance(loss, SampledGaussianLoss))
     far = LARGE_SHARE * (variance / 2 + math.sqrt(2 * height * variance))
     if not any(count * mass_above(loss, far) > delta for loss, count in composed.parts if jumps(loss)):
         return False
     try:
         saddle = saddle_for_delta(composed, log_delta, WIDTH)  # the contour's own, kept for it
-        spread = saddle.c**2 * composed.moments(saddle.c).variance
+        spread = scalars.square(saddle.c) * composed.moments(saddle.c).variance
     except WorkLimit:
         return False
     excess = max(0.0, saddle.c * saddle.epsilon / height - 1)
-    return excess < 1 and spread > SPREAD * height * math.exp(STEEP * excess)
+    return excess < 1 and spread > SPREAD * height * scalars.exp(STEEP * excess)
 
 
 def jumps_epsilon(composed: Composed, down: float, up: float) -> Interval:
@@ -75,8 +75,7 @@ def jumps_epsilon(composed: Composed, down: float, up: float) -> Interval:
     found = Interval(0.0, composed.largest)
     if not can_jump(composed):
         return found
-    require_error_function()
-    log_down, log_up = math.log(down), math.log(up)
+    log_down, log_up = scalars.log(down), scalars.log(up)
     log_down, log_up = log_down - 2 * UNIT * abs(log_down), log_up + 2 * UNIT * abs(log_up)
     for steepness in STEEPNESS:
         found = _found(composed, steepness, found, (log_down, log_up))
@@ -89,7 +88,7 @@ def _found(composed: Composed, steepness: float, found: Interval, log_deltas: tu
     """What is left of an interval, by layers of one steepness."""
     log_down, log_up = log_deltas
     try:
-        made = layered(composed, math.exp(log_down), steepness)
+        made = layered(composed, scalars.exp(log_down), steepness)
         epsilon = max(ladder.epsilon(log_down + PREFACTOR) for _, ladder in made.terms)
         for _ in range(ATTEMPTS):
             sum_of_terms = _sum(made, epsilon, log_down)
@@ -135,21 +134,20 @@ def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
     """Layers of each steepness, placed for a better guess of delta each time."""
     if not can_jump(composed):
         return
-    require_error_function()
     for steepness in STEEPNESS:
         guess = about
         with contextlib.suppress(WorkLimit):
             for _ in range(PLACED):
                 if not guess > 0:
                     break
-                terms = _sum(layered(composed, guess, steepness), epsilon, math.log(guess))
+                terms = _sum(layered(composed, guess, steepness), epsilon, scalars.log(guess))
                 yield terms
-                about = min(about, math.exp(min(0.0, terms.upper(epsilon))))
+                about = min(about, scalars.exp(min(0.0, terms.upper(epsilon))))
                 kept = replace(terms, lost=0.0).bounds(epsilon)
-                better = kept.upper if kept.upper < math.log(PLACED_WELL * guess) else kept.lower
-                if kept.upper - kept.lower <= NARROW_DELTA or not better < math.log(PLACED_WELL * guess):
+                better = kept.upper if kept.upper < scalars.log(PLACED_WELL * guess) else kept.lower
+                if kept.upper - kept.lower <= NARROW_DELTA or not better < scalars.log(PLACED_WELL * guess):
                     break
-                guess = math.exp(better)
+                guess = scalars.exp(better)
 
 
 # ---- the sum of the terms -------------------------------------------------------------------------------------------
@@ -175,8 +173,10 @@ class Sum:
         """log d(eps) and its derivative, uncertified."""
         found = [contour.estimate(epsilon) for contour, _ in self.contours]
         logs, slopes = np.array(found).T
-        shares = np.exp(logs - np.max(logs))
-        return float(np.max(logs) + np.log(shares.sum())), float(shares @ slopes / shares.sum())
+        shares = elementary.exp(logs - np.max(logs))
+        return float(np.max(logs) + elementary.log(shares.sum())), float(
+            elementary.product(shares, slopes) / shares.sum()
+        )
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11."""
@@ -192,7 +192,7 @@ class Sum:
         ]
         terms.extend(ladder.log_deltas(epsilons) for ladder in self.faint)
         if self.lost:
-            terms.append(np.full(epsilons.shape, math.log(self.lost)))
+            terms.append(np.full(epsilons.shape, scalars.log(self.lost)))
         return lower, _log_sums(terms, 1.0, epsilons.shape)
 
     def upper(self, epsilon: float) -> float:
@@ -200,7 +200,7 @@ class Sum:
         terms = [min(contour.upper(epsilon), ladder.log_delta(epsilon)) for contour, ladder in self.contours]
         terms.extend(ladder.log_delta(epsilon) for ladder in self.faint)
         if self.lost:
-            terms.append(math.log(self.lost))
+            terms.append(scalars.log(self.lost))
         return _log_sum(terms, 1.0)
 
     def lower(self, epsilon: float) -> float:
@@ -213,7 +213,7 @@ def _log_sum(logs: list[float], side: float) -> float:
     most = max(logs, default=-math.inf)
     if not math.isfinite(most):
         return most
-    value = most + math.log(math.fsum(math.exp(log - most) for log in logs))
+    value = most + scalars.log(math.fsum(scalars.exp(log - most) for log in logs))
     return value + side * 16 * UNIT * (len(logs) + 1) * (1 + abs(value))
 
 
@@ -223,7 +223,7 @@ def _log_sums(logs: list[Array], side: float, shape: tuple[int, ...]) -> Array:
     most: Array = np.max(rows, axis=0, initial=-math.inf)
     finite = np.isfinite(most)
     values: Array = most.copy()
-    values[finite] += np.log(np.exp(rows[:, finite] - most[finite]).sum(axis=0))
+    values[finite] += elementary.log(elementary.exp(rows[:, finite] - most[finite]).sum(axis=0))
     values[finite] += side * 16 * UNIT * (len(logs) + 1) * (1 + np.abs(values[finite]))
     return values
 
@@ -232,7 +232,7 @@ def _sum(made: Layered, epsilon: float, log_delta: float) -> Sum:
     contours, faint = [], list(made.beyond)
     for term, wide in made.terms:
         drawn = None
-        if wide.log_delta(epsilon) >= log_delta + math.log(NEGLIGIBLE):
+        if wide.log_delta(epsilon) >= log_delta + scalars.log(NEGLIGIBLE):
             drawn = _contour(term, wide, epsilon, log_delta)
         if drawn:
             contours.append(drawn)
@@ -244,7 +244,7 @@ def _sum(made: Layered, epsilon: float, log_delta: float) -> Sum:
 def _contour(term: Composed, wide: Ladder, epsilon: float, log_delta: float) -> tuple[Contour, Ladder] | None:
     """A contour for a term as sharp as its share of delta asks for; None where that is too much work."""
     saddle = _saddle(wide, epsilon)
-    share = math.exp(min(0.0, max(LEAST_LOG_SHARE, saddle.log_delta - log_delta)))
+    share = scalars.exp(min(0.0, max(LEAST_LOG_SHARE, saddle.log_delta - log_delta)))
     tolerance, width = min(MOST_ERROR, DELTA_TOLERANCE / share), min(MOST_ERROR, WIDTH / share)
     try:
         ladder = ladder_around(term, saddle.c, _multiples(wide, saddle))
@@ -261,7 +261,7 @@ def _saddle(ladder: Ladder, epsilon: float) -> Saddle:
     if 0 < i < logs.size - 1:
         before, after = float(logs[i - 1] - logs[i]), float(logs[i + 1] - logs[i])
         aside = (before - after) / (2 * (before + after)) if 0 < before + after < math.inf else 0.0
-    c = float(ladder.c[i] * (ladder.c[1] / ladder.c[0]) ** aside)
+    c = float(ladder.c[i]) * scalars.exp(aside * scalars.log(float(ladder.c[1] / ladder.c[0])))
     return Saddle(c, epsilon, min(0.0, float(logs[i])))
 
 
@@ -269,4 +269,4 @@ def _multiples(wide: Ladder, saddle: Saddle) -> Array:
     """Of a saddle's tilt, inside the wide ladder. Where epsilon is less than all losses of the term any tilt will do,
     and a larger one needs a shorter window."""
     low, high = (1.0, 10.0) if saddle.c <= 1.1 * wide.c[0] else (0.35, 2.4)
-    return np.geomspace(low, max(1.3, min(high, float(wide.c[-1]) / saddle.c)), RUNGS)
+    return elementary.geometric(low, max(1.3, min(high, float(wide.c[-1]) / saddle.c)), RUNGS)

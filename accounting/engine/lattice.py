@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, lowered, raised
 from dpledger.accounting.engine.composed import Composed, log_kappa
 from dpledger.accounting.engine.contour import Ladder
@@ -24,7 +25,6 @@ from dpledger.accounting.engine.covering import Answer
 from dpledger.accounting.engine.sketch import Sketch, sketched
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.staircase import MOST_CELLS, Mesh, Steps, lower_steps, upper_steps
-from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
 from dpledger.errors import WorkLimit
 
@@ -49,9 +49,9 @@ PASSES = 5
 LONGEST_TRANSFORM = 1 << 16  # of a transform
 _ROOM = 1.02  # a first spacing is not as fine as may be laid out: some cells are left for rounding
 MOST_LAWS = 1024  # each is put on the lattice anew at every try
-RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
+RUNGS = elementary.geometric(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
 
-LESS = math.log(1e4)  # by this much less of the losses each further try leaves out
+LESS = scalars.log(1e4)  # by this much less of the losses each further try leaves out
 Part = tuple[Profiled, int]
 Counted = tuple[Steps, int]
 
@@ -87,9 +87,8 @@ def planned_epsilon(
     parts = profiles_of(composed)
     if parts is None:
         return found, plan
-    require_error_function()
     try:
-        log_delta = math.log(down)
+        log_delta = scalars.log(down)
         sketch = sketched(parts, log_delta, _log_share(parts, -log_delta / 2, width))
         tilt, epsilon = sketch.saddle_for_delta(log_delta)
         if epsilon < floor:
@@ -141,14 +140,13 @@ def _lattices(composed: Composed, epsilon: float) -> Iterator[Lattice]:
     parts = profiles_of(composed)
     if parts is None or epsilon >= composed.largest:
         return
-    require_error_function()
     single = max(float(law.above(np.array([epsilon]))[0]) for law, _ in parts)
-    log_delta = math.log(max(single, TINY))  # of one run: at most that of all
+    log_delta = scalars.log(max(single, TINY))  # of one run: at most that of all
     sketch = sketched(parts, log_delta, _log_share(parts, 1.0, WIDTH))
     tilt, chernoff = sketch.saddle_for_epsilon(epsilon)
     log_delta = max(log_delta, min(chernoff, 0.0) - LOOSE)
     where = sketch.tilt_and_window(tilt, epsilon, log_delta)
-    plan = _plan_at(sketch, epsilon, where, WIDTH / tilt, math.log(WIDTH / sketch.runs))
+    plan = _plan_at(sketch, epsilon, where, WIDTH / tilt, scalars.log(WIDTH / sketch.runs))
     found = Interval(0.0, 1.0)
     for _ in range(PASSES):
         lattice = _lattice(plan, parts)
@@ -182,7 +180,7 @@ class Plan:
     @property
     def length(self) -> int:
         """Of a transform. Raises WorkLimit where that is too long."""
-        length = 1 << max(6, math.ceil(math.log2(self.window / self.spacing)))
+        length = 1 << max(6, scalars.bits_above(self.window / self.spacing))
         if length > LONGEST_TRANSFORM:
             raise WorkLimit(f"the lattice needs a transform of more than {LONGEST_TRANSFORM} points")
         return length
@@ -191,7 +189,7 @@ class Plan:
 def _log_share(parts: Sequence[Part], steepness: float, width: float) -> float:
     """log of the share of delta that a loss may lose at its upper end: a small part of the width aimed at."""
     runs = sum(count for _, count in parts)
-    return math.log(0.02 * width * max(1.0, steepness) / runs)
+    return scalars.log(0.02 * width * max(1.0, steepness) / runs)
 
 
 def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: float, tries: int = 0) -> Plan:
@@ -199,7 +197,9 @@ def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: 
     wide leaves less of the losses out: at a steep tilt what is moved to the lower end counts for more than its
     share."""
     where = sketch.tilt_and_window(tilt, epsilon, log_delta)
-    return _plan_at(sketch, epsilon, where, width * max(epsilon, SMALL), math.log(width / sketch.runs) - tries * LESS)
+    return _plan_at(
+        sketch, epsilon, where, width * max(epsilon, SMALL), scalars.log(width / sketch.runs) - tries * LESS
+    )
 
 
 def _refined(last: Plan, wanted: Plan) -> Plan:
@@ -209,8 +209,8 @@ def _refined(last: Plan, wanted: Plan) -> Plan:
 
 def range_for(law: Profiled, runs: int, log_delta: float, c: float) -> tuple[float, float]:
     """What of the losses of one law among so many runs is put on a lattice of tilt c."""
-    part = sketched([(law, 1)], log_delta, math.log(0.02 * WIDTH * max(1.0, -log_delta / 2) / runs)).parts[0]
-    return part.range(c, math.log(WIDTH / runs) - 2 * LESS)
+    part = sketched([(law, 1)], log_delta, scalars.log(0.02 * WIDTH * max(1.0, -log_delta / 2) / runs)).parts[0]
+    return part.range(c, scalars.log(WIDTH / runs) - 2 * LESS)
 
 
 def _plan_at(
@@ -298,7 +298,7 @@ def epsilon_below(sums: Convolved, delta: float, upper: float) -> float:
 
 def _between(sums: Convolved, j: int, share: float) -> float:
     """The point whose e^eps lies at `share` of the way from the lattice point j to the next."""
-    return sums.position(j) + math.log1p(share * math.expm1(sums.mesh.spacing))
+    return sums.position(j) + scalars.log1p(share * scalars.expm1(sums.mesh.spacing))
 
 
 def _delta_above(sums: Convolved, epsilon: float) -> float:
@@ -321,7 +321,7 @@ def _place(sums: Convolved, epsilon: float) -> tuple[int, float, float]:
     """The lattice point before epsilon, where e^epsilon lies on the way to the next, and the rounding of that."""
     j = sums.nearest(epsilon)
     spacing = sums.mesh.spacing
-    share = math.expm1(max(0.0, epsilon - sums.position(j))) / math.expm1(spacing)
+    share = scalars.expm1(max(0.0, epsilon - sums.position(j))) / scalars.expm1(spacing)
     return j, share, 1e-12 + 8 * UNIT * abs(epsilon) / spacing
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.laws.layers import MARGIN, PARTS, lost_share, worth
 
@@ -26,7 +27,7 @@ class LayerRows:
     def log_decay(self, t: Array) -> Array:
         """Claim: at least log |phi(s)| for every s >= t, row by row. Source: docs/proofs/engine.md, section 3."""
         lost = np.einsum("itj,ij->it", lost_share(self.radii[:, None, :] * t[:, None]), self.masses)
-        bounds: Array = np.log1p(-np.clip(lost * (1 - MARGIN), 0.0, 1 - MARGIN))
+        bounds: Array = elementary.log1p(-np.clip(lost * (1 - MARGIN), 0.0, 1 - MARGIN))
         return bounds
 
 

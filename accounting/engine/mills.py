@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.laws.smooth_cut import require_error_function
 
 __all__ = ["gaussian_delta", "gaussian_epsilon"]
 
@@ -27,7 +27,9 @@ _ROOT = math.sqrt(math.pi / 2)
 _STEPS = 60
 _INNER, _OUTER = (math.sqrt(3 / 7 + sign * 2 / 7 * math.sqrt(1.2)) for sign in (-1, 1))
 _GAUSS = tuple(
-    (sign * x, weight / 72) for x, weight in ((_INNER, 18 + 30**0.5), (_OUTER, 18 - 30**0.5)) for sign in (-1, 1)
+    (sign * x, weight / 72)
+    for x, weight in ((_INNER, 18 + math.sqrt(30)), (_OUTER, 18 - math.sqrt(30)))
+    for sign in (-1, 1)
 )
 _MIDDLE = math.sqrt(3 / 7)
 _LOBATTO = ((-1.0, 0.05), (-_MIDDLE, 49 / 180), (0.0, 16 / 45), (_MIDDLE, 49 / 180), (1.0, 0.05))
@@ -38,7 +40,6 @@ def gaussian_delta(mu_squared: float, epsilon: float) -> Interval:
 
     Claim: lower <= delta <= upper. Source: Balle-Wang 2018, Theorem 8; docs/proofs/engine.md, section 7.
     """
-    require_error_function()
     low, high = _roots(mu_squared)
     return Interval(_profile(_place(epsilon, low, 1.0), low).lower, _profile(_place(epsilon, high, -1.0), high).upper)
 
@@ -49,7 +50,6 @@ def gaussian_epsilon(mu_squared: float, delta_down: float, delta_up: float) -> I
     Claim: the upper bound holds for every delta >= delta_down, the lower for every delta <= delta_up, both in (0, 1).
     Source: Balle-Wang 2018, Theorem 8; docs/proofs/engine.md, section 7.
     """
-    require_error_function()
     low, high = _roots(mu_squared)
     if _profile(-high / 2, high).upper <= delta_down:
         return Interval(0.0, 0.0)
@@ -83,7 +83,7 @@ def _profile(a: float, mu: float) -> Interval:
     if a >= _NO_DENSITY_FROM:
         return Interval(0.0, _LEAST)
     b = a + mu
-    density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+    density = scalars.exp(-a * a / 2) / math.sqrt(2 * math.pi)
     error = (a * a + 64) * UNIT
     if mu <= _SMALL:
         lower, upper = (density * mu * side for side in _mean_slope(a, mu))
@@ -92,7 +92,7 @@ def _profile(a: float, mu: float) -> Interval:
         lower, upper = density * (least - far_most), density * (most - far_least)
     else:
         least, most = _ratio(b)[0]
-        missed = math.erfc(-a / math.sqrt(2)) / 2  # phi(a) R(a) is 1 - N(a)
+        missed = scalars.erfc(-a / math.sqrt(2)) / 2  # phi(a) R(a) is 1 - N(a)
         spread = missed * error + 2 * UNIT
         lower = 1 - missed - spread - density * most * (1 + error)
         return Interval(max(0.0, lower), min(1.0, 1 - missed + spread - density * least * (1 - error)))
@@ -110,7 +110,7 @@ def _mean_slope(a: float, mu: float) -> tuple[float, float]:
 def _ratio(t: float) -> tuple[tuple[float, float], tuple[float, float]]:
     """Bounds of R(t) and of G(t) = 1 - t R(t), for t above -0.1."""
     if t < _NEAR:
-        value = _ROOT * math.exp(t * t / 2) * math.erfc(t / math.sqrt(2))
+        value = _ROOT * scalars.exp(t * t / 2) * scalars.erfc(t / math.sqrt(2))
         product, error = t * value, 96 * UNIT
         slack = abs(product) * error + 2 * UNIT
         return (value * (1 - error), value * (1 + error)), (1 - product - slack, 1 - product + slack)
@@ -158,15 +158,15 @@ def _root(mu: float, delta: float) -> tuple[float, Interval, float]:
 
     By Newton's method on the logarithm, which is concave, from a point that is not left of the root: for a > 0 the
     profile is at most e^{-a^2/2} and at most phi(a) mu. Nothing is claimed of it."""
-    start = min(-2 * math.log(delta), -2 * (math.log(delta) - math.log(mu)) - math.log(2 * math.pi))
+    start = min(-2 * scalars.log(delta), -2 * (scalars.log(delta) - scalars.log(mu)) - scalars.log(2 * math.pi))
     a = math.sqrt(start) if start > 0 else 0.0
     slope = 1 + a
     for _ in range(_STEPS):
         found = _profile(a, mu)
         if found.lower <= delta <= found.upper or found.lower == 0:
             break
-        slope = mu * math.exp(-a * a / 2) / math.sqrt(2 * math.pi) * _ratio(max(a + mu, 0.0))[0][0] / found.lower
-        move = (math.log(found.lower) - math.log(delta)) / slope
+        slope = mu * scalars.exp(-a * a / 2) / math.sqrt(2 * math.pi) * _ratio(max(a + mu, 0.0))[0][0] / found.lower
+        move = (scalars.log(found.lower) - scalars.log(delta)) / slope
         if a + move < -mu / 2:
             break
         a += move

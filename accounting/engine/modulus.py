@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, sum_up
 from dpledger.accounting.engine.contour import Ladder
@@ -27,7 +28,7 @@ __all__ = ["modulus_ladder", "upper_delta", "upper_epsilon"]
 
 FEW_PARTS, LEAST_TILT = 8, 1e-200
 SHARES = (0.75, 1.0)  # of a tilt: closed forms of K rise too steeply
-_STEPS = np.concatenate([np.linspace(0.0, 5.0, 72), np.geomspace(5.2, 80.0, 16)])  # in units of 1 / sqrt(K'')
+_STEPS = np.concatenate([np.linspace(0.0, 5.0, 72), elementary.geometric(5.2, 80.0, 16)])  # in units of 1 / sqrt(K'')
 
 
 def upper_epsilon(composed: Composed, log_delta: float, floor: float) -> Interval:
@@ -49,7 +50,7 @@ def upper_delta(composed: Composed, epsilon: float, floor: float) -> Interval:
 
     Claim: holds it. Source: the module.
     """
-    upper, log_floor = 0.0, math.log(floor)
+    upper, log_floor = 0.0, scalars.log(floor)
     for ladder in _ladders(composed, epsilon, log_floor):
         upper = min(upper, ladder.log_delta(epsilon))
         if upper <= log_floor:
@@ -91,7 +92,7 @@ def _worth_a_look(composed: Composed, saddle: Saddle | None, epsilon: float) -> 
     at, c = tilted.cumulants, tilted.c
     if not at.variance > 0:
         return None
-    log_delta = at.value - math.log(c) - math.log1p(c) - math.log(2 * math.pi * at.variance) / 2 - c * epsilon
+    log_delta = at.value - scalars.log(c) - scalars.log1p(c) - scalars.log(2 * math.pi * at.variance) / 2 - c * epsilon
     return tilted if log_delta < saddle.log_delta else None
 
 
@@ -102,11 +103,11 @@ def modulus_ladder(tilted: TiltedComposition) -> Ladder:
     """
     at, c = tilted.cumulants, tilted.c
     t = _STEPS / math.sqrt(at.variance)
-    decay = np.exp(tilted.log_decay(t))
+    decay = elementary.exp(tilted.log_decay(t))
     decay[0] = 1.0
-    heights = decay / np.hypot(1.0, t / c) / np.hypot(1.0, t / (c + 1))
+    heights = decay / elementary.hypot(1.0, t / c) / elementary.hypot(1.0, t / (c + 1))
     last = float(t[-1])
-    integral = float(np.diff(t) @ heights[:-1]) + float(decay[-1]) * c * ((c + 1) / last)
-    front = at.value + at.error + math.log(integral / math.pi) - math.log(c) - math.log1p(c)
-    front += 1e-12 * (1 + abs(at.value) + abs(math.log(c)) + abs(front))
+    integral = float(elementary.product(np.diff(t), heights[:-1])) + float(decay[-1]) * c * ((c + 1) / last)
+    front = at.value + at.error + scalars.log(integral / math.pi) - scalars.log(c) - scalars.log1p(c)
+    front += 1e-12 * (1 + abs(at.value) + abs(scalars.log(c)) + abs(front))
     return Ladder(np.array([c]), np.array([at.value + at.error]), np.array([front]))

@@ -15,6 +15,7 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import sum_up
 from dpledger.accounting.laws.law import Cumulants, Loss, Nodes, Tilted, excess, prices
@@ -70,19 +71,26 @@ class Parts(ABC, Generic[L]):
         rounding = 8 * UNIT * float(np.abs(values).sum())
         return Cumulants(
             math.fsum(values.tolist()),
-            float(counts @ error) * (1 + 1e-9) + rounding * (1 + 1e-9),
+            float(elementary.product(counts, error)) * (1 + 1e-9) + rounding * (1 + 1e-9),
             math.fsum((counts * mean).tolist()),
-            float(counts @ variance),
+            float(elementary.product(counts, variance)),
         )
 
     def searched(self, value: Array, mean: Array, variance: Array) -> Cumulants:
         """K, mean and variance of the sum, for a search, without an error."""
         counts = self.counts
-        return Cumulants(float(counts @ value), math.inf, float(counts @ mean), float(counts @ variance))
+        return Cumulants(
+            float(elementary.product(counts, value)),
+            math.inf,
+            float(elementary.product(counts, mean)),
+            float(elementary.product(counts, variance)),
+        )
 
     def bounds_of_moments(self, rows: Array) -> Array:
         """Upper bounds of K of the sum from those of each loss, at several c: shape (c, laws)."""
-        bounds: Array = rows @ self.counts + (len(self.parts) + 8) * UNIT * (np.abs(rows) @ self.counts)
+        bounds: Array = elementary.product(rows, self.counts) + (len(self.parts) + 8) * UNIT * (
+            elementary.product(np.abs(rows), self.counts)
+        )
         return bounds
 
     def multiplied(self, rows: NodeRows, some: Some = EVERY) -> Nodes:
@@ -90,7 +98,10 @@ class Parts(ABC, Generic[L]):
         of log phi, and its spread."""
         (real, imaginary, spread), counts = rows, self.counts[some]
         rounded = ((len(self.parts) + 4) * UNIT) * (np.abs(real) + np.abs(imaginary))
-        return Nodes(counts @ real + 1j * (counts @ imaginary), (counts @ (spread + rounded)) * (1 + 1e-9))
+        return Nodes(
+            elementary.product(counts, real) + 1j * (elementary.product(counts, imaginary)),
+            (elementary.product(counts, spread + rounded)) * (1 + 1e-9),
+        )
 
 
 def joined(parts: Iterable[Nodes], rates: float, t: Array) -> Nodes:

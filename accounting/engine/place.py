@@ -16,6 +16,7 @@ from typing import TypeGuard
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.bundle import Bundle, BundledGaussians, bundles_of
 from dpledger.accounting.engine.composed import MOST_TERMS, log_kappa
@@ -27,7 +28,9 @@ from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 
 __all__ = ["DECAY", "VARIANCE", "Place", "Rows", "Sum"]
 
-_POINTS = np.geomspace(0.25, 4.0, 12)  # of the Chernoff bounds, in units of the tilt: the best falls as losses grow
+_POINTS = elementary.geometric(
+    0.25, 4.0, 12
+)  # of the Chernoff bounds, in units of the tilt: the best falls as losses grow
 _SCALARS = 7
 VARIANCE, DECAY = -2, -1
 """Where a row at the nodes holds these."""
@@ -103,7 +106,7 @@ class Place:
             at, nodes = self._at_nodes(losses[i])
             phi = nodes.log_phi
             scalars = (at.value, abs(at.value), at.error, at.mean, abs(at.mean), at.variance)
-            rows[i, :-1] = np.concatenate([phi.real, phi.imag, nodes.spread, np.abs(phi), scalars])
+            rows[i, :-1] = np.concatenate([phi.real, phi.imag, nodes.spread, elementary.modulus(phi), scalars])
         return rows
 
     def _at_nodes(self, loss: Loss) -> tuple[Cumulants, Nodes]:
@@ -118,7 +121,9 @@ class Place:
         at = tilted.base
         real, imaginary, spread = tilted.node_rows(self.step, self.count, MOST_TERMS >> 2)
         scalars = (at.value, np.abs(at.value), at.error, at.mean, np.abs(at.mean), at.variance)
-        return np.concatenate([real, imaginary, spread, np.hypot(real, imaginary), np.stack(scalars, axis=1)], axis=1)
+        return np.concatenate(
+            [real, imaginary, spread, elementary.hypot(real, imaginary), np.stack(scalars, axis=1)], axis=1
+        )
 
     def decays(self, losses: Sequence[Loss]) -> Array:
         """log |phi| of each loss from the last node to the horizon, bounded from above."""
@@ -212,7 +217,7 @@ class Rows:
             self._rows = np.concatenate([self._rows, np.zeros((end, self._rows.shape[1]))])
         self._rows[self._size : end], self._counts[self._size : end] = rows, counts
         self._size = end
-        self._sums = self._sums + np.asarray(counts, dtype=np.float64) @ rows
+        self._sums = self._sums + elementary.product(np.asarray(counts, dtype=np.float64), rows)
         self._terms += len(rows) + 1
 
     def replace(self, numbers: Sequence[int], rows: Array) -> None:
@@ -235,7 +240,7 @@ class Rows:
         self._added.clear()
 
     def _sum_up(self) -> None:
-        self._sums = self._counts[: self._size] @ self._rows[: self._size]
+        self._sums = elementary.product(self._counts[: self._size], self._rows[: self._size])
         self._terms = self._size + 2
         self._added.clear()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.engine.layer_rows import LayerRows, layer_rows_below
 from dpledger.accounting.laws.sampled_grid import LARGEST_SQUARE, STEEPEST, UNDERFLOW
@@ -34,7 +35,7 @@ __all__ = [
 MOST_IN_AN_ARRAY = 1 << 23  # of one array
 CELLS = 160  # of the layers of one law
 BLOCK = 1 << 17  # numbers of a table of phases: it stays in the cache
-_FRACTIONS = np.geomspace(1e-6, 0.97, 40)  # as in laws.sampled_curve
+_FRACTIONS = elementary.geometric(1e-6, 0.97, 40)  # as in laws.sampled_curve
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,12 +98,12 @@ def grids_for(laws: Laws, c_top: float, t_top: float) -> Grids:
     size = math.ceil(most)
     steps = _short(np.minimum(steps, (high - low) / (size - 3)))  # finer, where others need more points
     x = (np.floor(low / steps) + np.arange(size)) * steps
-    values, errors = curves(rate, (x - 0.5) / sigma**2)
+    values, errors = curves(rate, (x - 0.5) / scalars.square(sigma))
     slack = errors + (8 * UNIT) * np.abs(values)
-    squares = x * x / (2 * sigma**2)
+    squares = x * x / (2 * scalars.square(sigma))
     largest, faintest = (float(np.max(np.abs(ends[:, [0, -1]]))) for ends in (values, squares))
     scale = steps[:, 0] / (sigma[:, 0] * math.sqrt(2 * math.pi))
-    masses = np.exp(values - squares if laws.sign > 0 else -squares) * scale[:, None]
+    masses = elementary.exp(values - squares if laws.sign > 0 else -squares) * scale[:, None]
     relative = abs(laws.power(0.0)) * slack + (8 * UNIT) * (squares + 4) + (size + 40) * UNIT
     return Grids(
         laws=laws,
@@ -116,7 +117,7 @@ def grids_for(laws: Laws, c_top: float, t_top: float) -> Grids:
         shifts=masses * slack,
         from_one=STEEPEST / largest if faintest <= LARGEST_SQUARE else 0.0,
         scale=scale,
-        ratios=steps[:, 0] / sigma[:, 0] ** 2,
+        ratios=steps[:, 0] / scalars.square(sigma[:, 0]),
         first_slopes=_slope(laws, x[:, :1])[:, 0] * (1 + 1e-9),
     )
 
@@ -124,11 +125,13 @@ def grids_for(laws: Laws, c_top: float, t_top: float) -> Grids:
 def _steps(laws: Laws, c_top: float, t_top: float) -> Array:
     """`quadrature_step` of each law."""
     sigma = laws.sigma
-    heights = _FRACTIONS * (math.pi * sigma**2)
-    exponents = heights * (heights / (2 * sigma**2) + t_top / sigma**2) + (math.log(2) + DIGITS)
+    heights = _FRACTIONS * (math.pi * scalars.square(sigma))
+    exponents = heights * (heights / (2 * scalars.square(sigma)) + t_top / scalars.square(sigma)) + (
+        scalars.log(2) + DIGITS
+    )
     power = laws.power(c_top)
     if power < 0:
-        exponents += power * np.log(np.cos(heights / (2 * sigma**2)))
+        exponents += power * elementary.log(elementary.cos(heights / (2 * scalars.square(sigma))))
     widest: Array = np.max(2 * math.pi * heights / exponents, axis=1, keepdims=True)
     return _short(np.minimum(widest, 0.7 * sigma))
 
@@ -145,7 +148,7 @@ def tilted_on(grids: Grids, c: float) -> Tilts:
     w, losses = grids.laws.power(c), grids.losses
     whole = c <= grids.from_one
     if whole:
-        growth = np.expm1(c * losses)
+        growth = elementary.expm1(c * losses)
         weights, top = grids.masses * growth + grids.masses, np.zeros(1)
     else:
         weights, top = _from_top(grids, w)
@@ -158,8 +161,8 @@ def tilted_on(grids: Grids, c: float) -> Tilts:
     if whole:
         value, error = _from_one(grids, c, growth)
     else:
-        value = top + np.log(total * grids.scale)
-        error = -np.log1p(-ALIAS - defect) + 8 * UNIT * (np.abs(value) + np.abs(top) + 2)
+        value = top + elementary.log(total * grids.scale)
+        error = -elementary.log1p(-ALIAS - defect) + 8 * UNIT * (np.abs(value) + np.abs(top) + 2)
     mean = _dots(weights, losses)
     apart = losses - mean[:, None]
     apart *= apart
@@ -171,7 +174,7 @@ def bounds_of_moments(grids: Grids, c: float) -> Array:
 
     Claim: each is at least K(c). Source: docs/proofs/engine.md, sections 4 and 6."""
     if c <= grids.from_one:
-        value, error = _from_one(grids, c, np.expm1(c * grids.losses))
+        value, error = _from_one(grids, c, elementary.expm1(c * grids.losses))
         return value + error
     w = grids.laws.power(c)
     weights, top = _from_top(grids, w)
@@ -179,7 +182,7 @@ def bounds_of_moments(grids: Grids, c: float) -> Array:
     moved = abs(w) * _dots(weights, grids.slack) + 8 * UNIT * _dots(weights, grids.squares)
     rounding = moved / total * (1 + 1e-6) + UNIT * (grids.x.shape[1] + 52 + 8 * np.abs(top))
     missing = ALIAS + rounding + _beyond(grids, w, weights[:, 0] / total, weights[:, -1] / total)
-    value = top + np.log(total * grids.scale)
+    value = top + elementary.log(total * grids.scale)
     rest = 1.1 * missing + 8 * UNIT * (np.abs(value) + np.abs(top) + 2)
     return np.where(missing < 0.1, value + rest, math.inf)
 
@@ -190,7 +193,7 @@ def _from_top(grids: Grids, w: float) -> tuple[Array, Array]:
     weights -= grids.squares
     top: Array = weights.max(axis=1)
     weights -= top[:, None]
-    return np.exp(weights, out=weights), top
+    return elementary.exp(weights), top
 
 
 def _from_one(grids: Grids, c: float, growth: Array) -> tuple[Array, Array]:
@@ -200,7 +203,7 @@ def _from_one(grids: Grids, c: float, growth: Array) -> tuple[Array, Array]:
     missing = _beyond(grids, grids.laws.power(c), first, last)
     rounding = _dots(np.abs(growth), grids.doubts) + c * (_dots(growth, grids.shifts) + _sums(grids.shifts))
     relative = 2 * ALIAS + (rounding * (1 + 1e-6) + missing) / (1 + excess)
-    value = np.log1p(excess)
+    value = elementary.log1p(excess)
     return value, np.where(relative < 0.1, 1.1 * relative + 8 * UNIT * np.abs(value), math.inf)
 
 
@@ -223,8 +226,8 @@ def _beyond(grids: Grids, w: float, first: Array, last: Array) -> Array:
     left = -grids.x[:, 0] + min(w, 0.0) * grids.first_slopes
     if not (np.all(right > 0) and np.all(left > 0)):
         raise WorkLimit("the tails of a sampled Gaussian's quadrature are not seen to fall")
-    after = (last + UNDERFLOW) / -np.expm1(-grids.ratios * right)
-    before = (first + UNDERFLOW) / -np.expm1(-grids.ratios * left)
+    after = (last + UNDERFLOW) / -elementary.expm1(-grids.ratios * right)
+    before = (first + UNDERFLOW) / -elementary.expm1(-grids.ratios * left)
     bounds: Array = (after + before) * (1 + 1e-6)
     return bounds
 
@@ -250,19 +253,19 @@ def node_sums(weights: Array, angles: Array, count: int) -> tuple[ComplexArray, 
 
 def _fill_sums(sums: ComplexArray, weights: Array, angles: Array, half: int) -> None:
     blocks = sums.shape[1]
-    turn = np.cos(angles) + 1j * np.sin(angles)
+    turn = elementary.cos(angles) + 1j * elementary.sin(angles)
     table = np.empty((half, *angles.shape), dtype=np.complex128)
     table[0] = turn
     for r in range(1, half):
-        np.multiply(table[r - 1], turn, out=table[r])
-    jump = table[-1] * table[-1] * turn
+        table[r] = elementary.times(table[r - 1], turn)
+    jump = elementary.times(elementary.times(table[-1], table[-1]), turn)
     starts = np.empty((blocks, *angles.shape), dtype=np.complex128)
     starts[0] = weights
     for b in range(1, blocks):
-        np.multiply(starts[b - 1], jump, out=starts[b])
+        starts[b] = elementary.times(starts[b - 1], jump)
     lines = np.concatenate([starts.real, starts.imag]).transpose(1, 0, 2)
-    cosines = np.matmul(lines, table.real.transpose(1, 2, 0))
-    sines = np.matmul(lines, table.imag.transpose(1, 2, 0))
+    cosines = elementary.product(lines, table.real.transpose(1, 2, 0))
+    sines = elementary.product(lines, table.imag.transpose(1, 2, 0))
     sums[:, :, half] = lines.sum(axis=2)[:, :blocks] + 1j * lines.sum(axis=2)[:, blocks:]
     even = cosines[:, :blocks] + 1j * cosines[:, blocks:]
     odd = 1j * sines[:, :blocks] - sines[:, blocks:]
@@ -276,7 +279,7 @@ def layers_of(tilts: Tilts, c: float, most: int) -> LayerRows:
     Claim: their decay is proven. Source: docs/proofs/engine.md, section 3."""
     grids, x, w = tilts.grids, tilts.grids.x[:most], tilts.grids.laws.power(c)
     rate, sigma = grids.laws.rate[:most], grids.laws.sigma[:most]
-    variance, half_step = sigma**2, (x[:, 1:2] - x[:, :1]) / 2
+    variance, half_step = scalars.square(sigma), (x[:, 1:2] - x[:, :1]) / 2
     kept = tilts.weights[:most] > 1e-8
     first = np.argmax(kept, axis=1)[:, None]
     last = kept.shape[1] - 1 - np.argmax(kept[:, ::-1], axis=1)[:, None]
@@ -285,16 +288,16 @@ def layers_of(tilts: Tilts, c: float, most: int) -> LayerRows:
     ends = low + (high - low) / (2 * CELLS) * np.arange(2 * CELLS + 1)
     loss, errors, gains = _curves_and_gains(rate, (ends - 0.5) / variance)
     edges, middles, slopes = ends[:, ::2], ends[:, 1::2], (gains + rate) / (gains + 1)
-    log_constant = (tilts.value + tilts.error)[:most, None] + np.log(sigma * math.sqrt(2 * math.pi))
-    powers, squares = w * loss[:, 1::2], middles**2 / (2 * variance)
-    thinned = np.log(np.maximum(slopes[:, 1::2], 1e-300) / variance)
+    log_constant = (tilts.value + tilts.error)[:most, None] + elementary.log(sigma * math.sqrt(2 * math.pi))
+    powers, squares = w * loss[:, 1::2], scalars.square(middles) / (2 * variance)
+    thinned = elementary.log(np.maximum(slopes[:, 1::2], 1e-300) / variance)
     rounding = 8 * UNIT * (np.abs(powers) + squares + np.abs(thinned) + np.abs(log_constant))
     log_density = powers - squares - log_constant - thinned - rounding - abs(w) * errors[:, 1::2]
     bends = (w + 1) * slopes[:, ::2]
     upward = np.abs(np.maximum(bends[:, :-1], bends[:, 1:]) - edges[:, :-1] - 1)
     downward = np.abs(np.minimum(bends[:, :-1], bends[:, 1:]) - edges[:, 1:] - 1)
     slack = np.maximum(upward, downward) / variance * np.diff(edges) / 2
-    floor = np.exp(np.minimum(log_density - slack - 1e-9, 700.0))
+    floor = elementary.exp(np.minimum(log_density - slack - 1e-9, 700.0))
     widths = np.diff(loss[:, ::2]) - errors[:, 2::2] - errors[:, :-2:2]
     usable = (widths > 0) & (slopes[:, 1::2] > 1e-300)
     return layer_rows_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))
@@ -302,8 +305,8 @@ def layers_of(tilts: Tilts, c: float, most: int) -> LayerRows:
 
 def _slope(laws: Laws, x: Array | float) -> Array:
     """s(x) = sigma^2 L'(x), in (0, 1)."""
-    odds = np.log(laws.rate) - np.log1p(-laws.rate) + (x - 0.5) / laws.sigma**2
-    slopes: Array = 1 / (1 + np.exp(np.minimum(-odds, 700.0)))
+    odds = elementary.log(laws.rate) - elementary.log1p(-laws.rate) + (x - 0.5) / scalars.square(laws.sigma)
+    slopes: Array = 1 / (1 + elementary.exp(np.minimum(-odds, 700.0)))
     return slopes
 
 
@@ -315,12 +318,12 @@ def curves(rate: Array, u: Array) -> tuple[Array, Array]:
 
 def _curves_and_gains(rate: Array, u: Array) -> tuple[Array, Array, Array]:
     """`curves`, and q (e^u - 1), for u up to 600 or for 600."""
-    gains = rate * np.expm1(np.minimum(u, 600.0))
-    values = np.log1p(gains)
+    gains = rate * elementary.expm1(np.minimum(u, 600.0))
+    values = elementary.log1p(gains)
     errors = (4 * UNIT) * np.abs(values) + (8 * UNIT) * (np.abs(gains) + np.abs(u) * (gains + rate)) / (gains + 1)
     far = u > 600
     if far.any():
-        logs = np.broadcast_to(np.log(rate), u.shape)
+        logs = np.broadcast_to(elementary.log(rate), u.shape)
         values = np.where(far, u + logs, values)
         errors = np.where(far, UNIT * (8 * np.abs(values) + 8 * u + 8 * np.abs(logs)), errors)
     return values, errors, gains

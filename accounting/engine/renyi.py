@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed, log_kappa
@@ -25,7 +26,7 @@ from dpledger.errors import CannotCertify, WorkLimit
 
 __all__ = ["curve_ladder", "log_finite_of_curves"]
 
-_GRID = np.geomspace(1e-4, 1e6, 400)
+_GRID = elementary.geometric(1e-4, 1e6, 400)
 
 
 def log_finite_of_curves(curves: tuple[tuple[RenyiCurve, int], ...]) -> float:
@@ -33,7 +34,7 @@ def log_finite_of_curves(curves: tuple[tuple[RenyiCurve, int], ...]) -> float:
     missed = [(float_up(curve.delta), count) for curve, count in curves]
     if any(delta >= 1 for delta, _ in missed):  # nearer to 1 than any float
         return -math.inf
-    return math.fsum(count * math.log1p(-delta) for delta, count in missed) * (1 + 8 * UNIT)
+    return math.fsum(count * scalars.log1p(-delta) for delta, count in missed) * (1 + 8 * UNIT)
 
 
 def curve_ladder(composed: Composed | None, curves: tuple[tuple[RenyiCurve, int], ...]) -> CurveLadder:

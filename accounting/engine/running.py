@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import MOST_DECAYS, Composed
@@ -85,7 +86,7 @@ class Running:
         """The probability that some loss is infinite."""
         if not self._failing:
             return 0.0
-        return -math.expm1(math.fsum(self._counts[i] * math.log1p(-mass) for i, mass in self._failing.items()))
+        return -scalars.expm1(math.fsum(self._counts[i] * scalars.log1p(-mass) for i, mass in self._failing.items()))
 
     def parts(self) -> tuple[tuple[Loss, int], ...]:
         """What was added."""
@@ -206,7 +207,7 @@ class Running:
 
     def _deltas(self) -> tuple[float, float]:
         """Rounded outward."""
-        return math.exp(self._log_down) * (1 - 1e-13), math.exp(self._log_up) * (1 + 1e-13)
+        return scalars.exp(self._log_down) * (1 - 1e-13), scalars.exp(self._log_up) * (1 + 1e-13)
 
     # ---- the place and its rows -------------------------------------------------------------------------------------
 
@@ -296,7 +297,7 @@ class Running:
         counts = np.array(self._counts[-len(losses) :], dtype=np.float64)
         decayed = float(self._nodes.sums[DECAY]) if self._nodes else 0.0
         if decayed > DECAYED:
-            chosen = np.argsort(-counts * rows[:, VARIANCE])[: MOST_DECAYS - self._decays].tolist()
+            chosen = np.argsort(-counts * rows[:, VARIANCE], kind="stable")[: MOST_DECAYS - self._decays].tolist()
             rows[chosen, DECAY] = self.place.decays([losses[i] for i in chosen])
             self._decays += len(chosen)
         return rows

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.convolution import Moments, Product, Transformed, transformed
 from dpledger.accounting.engine.lattice import (
@@ -59,7 +60,7 @@ class RunningLattice:
         roomy = replace(plan, spacing=max(FINER * plan.spacing, 1.02 * finest), window=WIDER * plan.window)
         for each in (roomy, plan):
             with contextlib.suppress(WorkLimit):
-                lattice = cls(each, MORE * sum(count for _, count in parts), math.log(down))
+                lattice = cls(each, MORE * sum(count for _, count in parts), scalars.log(down))
                 for loss, count in parts:
                     lattice.add(loss, count)
                 yield lattice

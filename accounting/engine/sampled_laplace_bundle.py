@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.parts import Parts
 from dpledger.accounting.engine.quadratures import MOST_IN_AN_ARRAY, curves, node_sums
@@ -114,11 +115,11 @@ class BundledSampledLaplace(Parts[SampledLaplaceLoss]):
         middles = -e0 + half * (2 * np.arange(panels, dtype=np.float64) + 1)
         inner = (middles[:, :, None] + half[:, :, None] * nodes).reshape(len(e0), -1)
         points = np.concatenate([-e0, inner, e0], axis=1)
-        log_inner = np.tile(np.log(half * weights / 4), panels) - (e0 + inner) / 2
-        log_masses = np.concatenate([np.full(e0.shape, -math.log(2)), log_inner, -e0 - math.log(2)], axis=1)
+        log_inner = np.tile(elementary.log(half * weights / 4), panels) - (e0 + inner) / 2
+        log_masses = np.concatenate([np.full(e0.shape, -scalars.log(2)), log_inner, -e0 - scalars.log(2)], axis=1)
         moved = 6 * UNIT * e0  # of a point, absolutely: from the middle, the half width and e0
         values, errors = curves(rates, points)
-        slopes = np.minimum(rates * np.exp(points - values) * (1 + 1e-9), 1.0)
+        slopes = np.minimum(rates * elementary.exp(points - values) * (1 + 1e-9), 1.0)
         mass_errors = 8 * UNIT * (np.abs(log_masses) + 2) + 2 * moved
         return _Grids(points, values, errors + slopes * (1.01 * moved), log_masses, mass_errors, half, middles)
 
@@ -128,19 +129,19 @@ class BundledSampledLaplace(Parts[SampledLaplaceLoss]):
         grids = self._grids(w, frequency)
         exponents = w * grids.values + grids.log_masses
         top = exponents.max(axis=1)
-        weights = np.exp(exponents - top[:, None])
+        weights = elementary.exp(exponents - top[:, None])
         total = weights.sum(axis=1)
         weights /= total[:, None]
         each = abs(w) * grids.errors + grids.mass_errors + 8 * UNIT * (np.abs(exponents) + (np.abs(top) + 4)[:, None])
-        value = top + np.log(total)
-        rule = np.exp(np.minimum(0.0, self._log_rule_errors(grids, w, frequency) - value))
+        value = top + elementary.log(total)
+        rule = elementary.exp(np.minimum(0.0, self._log_rule_errors(grids, w, frequency) - value))
         missed = np.einsum("ij,ij->i", weights, each) * (1 + 1e-6)
         defect = 1.01 * rule + missed + UNIT * (weights.shape[1] + 20)
         if not np.all(defect < 0.25):
             raise WorkLimit("the quadrature of sampled Laplace noise does not resolve its integrand")
         mean = self.sign * np.einsum("ij,ij->i", weights, grids.values)
-        variance = np.einsum("ij,ij->i", weights, (self.sign * grids.values - mean[:, None]) ** 2)
-        error = -np.log1p(-defect) + 8 * UNIT * (np.abs(value) + 2)
+        variance = np.einsum("ij,ij->i", weights, scalars.square(self.sign * grids.values - mean[:, None]))
+        error = -elementary.log1p(-defect) + 8 * UNIT * (np.abs(value) + 2)
         return _Tilts(grids, weights, defect, value, error, mean, variance)
 
     def _log_rule_errors(self, grids: _Grids, power: float, frequency: float) -> Array:
@@ -153,11 +154,11 @@ class BundledSampledLaplace(Parts[SampledLaplaceLoss]):
         across, height = grids.half * (rho + 1 / rho) / 2, grids.half * (rho - 1 / rho) / 2
         losses = curves(rates, grids.middles + (across if power >= 0 else -across))[0] * power
         if power < 0:
-            losses += power * np.log(np.cos(height / 2))
+            losses += power * elementary.log(elementary.cos(height / 2))
         logs = losses - (e0 + grids.middles - across) / 2 + frequency * height
         top = logs.max(axis=1)
-        total: Array = top + np.log(np.exp(logs - top[:, None]).sum(axis=1) * grids.half[:, 0] / 4)
-        return total + math.log(8 / (rho - 1)) - (2 * POINTS - 1) * math.log(rho) + 1e-6
+        total: Array = top + elementary.log(elementary.exp(logs - top[:, None]).sum(axis=1) * grids.half[:, 0] / 4)
+        return total + scalars.log(8 / (rho - 1)) - (2 * POINTS - 1) * scalars.log(rho) + 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +188,7 @@ class TiltedSampledLaplaces:
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         if not self.law.decays:
             return np.zeros(t.shape)
-        total: Array = (self.law.counts @ self.decay_rows(t)) * (1 - 1e-12)
+        total: Array = elementary.product(self.law.counts, self.decay_rows(t)) * (1 - 1e-12)
         return total
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
@@ -211,6 +212,10 @@ class TiltedSampledLaplaces:
         fixed = fine.defect + 1.01 * fine.error + 1.01 * self.base.error
         errors = fixed[:, None] + np.multiply.outer(displaced, t) + products
         errors += np.multiply.outer(4 * UNIT * turned, t + step * block)
-        modulus = np.maximum(np.abs(phi), FLOOR)
-        real, imaginary = np.log(modulus), np.angle(phi)
-        return real, imaginary, np.log1p((errors + FLOOR) / modulus) + 8 * UNIT * (1 + np.abs(real) + np.abs(imaginary))
+        modulus = np.maximum(elementary.modulus(phi), FLOOR)
+        real, imaginary = elementary.log(modulus), elementary.angle(phi)
+        return (
+            real,
+            imaginary,
+            elementary.log1p((errors + FLOOR) / modulus) + 8 * UNIT * (1 + np.abs(real) + np.abs(imaginary)),
+        )

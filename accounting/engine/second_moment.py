@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.solve import Interval
 from dpledger.errors import WorkLimit
@@ -35,11 +36,11 @@ def moment_epsilon(composed: Composed, down: float, up: float) -> Interval:  # n
     except WorkLimit:
         return Interval(lower, composed.largest)
     spread = max(math.sqrt(max(still.variance, 0.0)), _STILL * abs(still.mean), _LEAST)
-    c = math.sqrt(1 - math.log(up)) / spread
+    c = math.sqrt(1 - scalars.log(up)) / spread
     doubled = _moment(composed, 2 * c)
     for _ in range(_HALVINGS):
         here = _moment(composed, c)
-        lower = max(lower, _epsilon(c, here[0], 2 * here[0] - doubled[1] - math.log(up)))
+        lower = max(lower, _epsilon(c, here[0], 2 * here[0] - doubled[1] - scalars.log(up)))
         c, doubled = c / 2, here
     return Interval(lower, composed.largest)
 
@@ -58,9 +59,9 @@ def _epsilon(c: float, log_moment: float, log_room: float) -> float:
     """l - a, where (1 - theta)^2 and 1 - e^{-a} make up for e^{log_room}, which is above 1, in three equal parts."""
     if not log_room > 0:
         return 0.0
-    part = math.exp(-(log_room - _MOMENT_ERROR * (1 + log_room)) / 3)
+    part = scalars.exp(-(log_room - _MOMENT_ERROR * (1 + log_room)) / 3)
     if not 0 < part < 1:
         return 0.0
-    log_theta = math.log1p(-part)
+    log_theta = scalars.log1p(-part)
     slack = _MOMENT_ERROR * (abs(log_moment) + abs(log_theta) + 1)
     return (log_moment + log_theta - slack) / c + log_theta - _MOMENT_ERROR * abs(log_theta)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Ladder
@@ -20,12 +21,12 @@ from dpledger.accounting.laws.tails import Profiled
 __all__ = ["Sketch", "sketched"]
 
 DIGITS = 11.0  # aliases are to be below e^-DIGITS of delta
-_SCALES = np.geomspace(1e-7, 1.0, 80)
+_SCALES = elementary.geometric(1e-7, 1.0, 80)
 _STRIDE = 3  # of the points at which the range is looked for
 _LARGEST = 500.0  # losses beyond are not looked at
 _LIKELY = 1e-10  # the mass below the lowest atom
-_COARSE = np.geomspace(1e-3, 1e5, 36)  # tilts
-_FINE = np.geomspace(0.35, 2.4, 16)
+_COARSE = elementary.geometric(1e-3, 1e5, 36)  # tilts
+_FINE = elementary.geometric(0.35, 2.4, 16)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,14 +42,14 @@ class Atoms:
     def log_moments(self, c: Array) -> Array:
         exponents = np.multiply.outer(c, self.losses) + self.log_masses
         top = np.max(exponents, axis=1)
-        moments: Array = self.count * (top + np.log(np.sum(np.exp(exponents - top[:, None]), axis=1)))
+        moments: Array = self.count * (top + elementary.log(np.sum(elementary.exp(exponents - top[:, None]), axis=1)))
         return moments
 
     def range(self, c: float, log_share: float) -> tuple[float, float]:
         """The range, less what is low and has less than a share of the mass when tilted by c."""
         exponents = c * self.losses + self.log_masses
-        tilted = np.cumsum(np.exp(exponents - np.max(exponents)))
-        first = int(np.searchsorted(tilted, tilted[-1] * math.exp(log_share - 7)))
+        tilted = np.cumsum(elementary.exp(exponents - np.max(exponents)))
+        first = int(np.searchsorted(tilted, tilted[-1] * scalars.exp(log_share - 7)))
         return (self.low if first < 2 else float(self.losses[first - 2])), self.high
 
 
@@ -98,7 +99,7 @@ def sketched(parts: Sequence[tuple[Profiled, int]], log_delta: float, log_share:
 
 def _atoms(law: Profiled, count: int, log_beyond: float) -> Atoms:
     points = np.concatenate([-_towards(-law.smallest)[::-1], _towards(law.largest)])
-    beyond = math.exp(max(log_beyond, -700.0))
+    beyond = scalars.exp(max(log_beyond, -700.0))
     some = np.append(np.arange(0, points.size - 1, _STRIDE), points.size - 1)
     mass = law.lines(points[some])[0]
     first = min(max(0, int(np.searchsorted(-mass, -(1 - _LIKELY))) - 1), some.size - 2)
@@ -117,8 +118,10 @@ def _atoms(law: Profiled, count: int, log_beyond: float) -> Atoms:
     ends = points[within][usable]
     low = float(points[0])
     starts = np.append(max(law.smallest, low - 1), points[within])[:-1][usable]
-    losses = np.clip(np.log(masses[usable] / others[usable]), starts, ends)  # differences of near equals are noise
-    return Atoms(losses, np.log(masses[usable]), count, low, high)
+    losses = np.clip(
+        elementary.log(masses[usable] / others[usable]), starts, ends
+    )  # differences of near equals are noise
+    return Atoms(losses, elementary.log(masses[usable]), count, low, high)
 
 
 def _towards(end: float) -> Array:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised, require_assumptions, up
+from dpledger.accounting.arithmetic import scalars
+from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised, up
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Ladder, LogBounds
@@ -60,7 +61,6 @@ def finite_epsilon(
     Claim: the upper bound holds for every delta >= e^log_delta_down, the lower for every delta <= e^log_delta_up.
     Source: docs/proofs/engine.md, sections 1 and 2.
     """
-    require_assumptions()
     composed = bundled(composed)
     found = Interval(0.0, max(0.0, composed.largest))
     try:
@@ -69,7 +69,7 @@ def finite_epsilon(
         if found.upper <= floor:
             return found
         tolerance, width = TOLERANCE, WIDTH
-        guess = saddle.epsilon - math.log(max(1.0, -2 * log_delta_down)) / (2 * saddle.c)  # what Chernoff gives away
+        guess = saddle.epsilon - scalars.log(max(1.0, -2 * log_delta_down)) / (2 * saddle.c)  # what Chernoff gives away
         for _ in range(ATTEMPTS):
             contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width, most=most)
             if floor > 0 and contour.upper(floor) <= log_delta_down:
@@ -165,7 +165,6 @@ def finite_delta(composed: Composed, epsilon: float) -> Interval:
 
     Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
     """
-    require_assumptions()
     if epsilon >= composed.largest:
         return Interval(-math.inf, -math.inf)
     found = Interval(-math.inf, 0.0)
@@ -187,7 +186,7 @@ def finite_delta(composed: Composed, epsilon: float) -> Interval:
 
 def from_logs(logs: Interval) -> Interval:
     """e^logs, rounded outward."""
-    lower = lowered(math.exp(logs.lower), 4 * UNIT * (1 + abs(logs.lower))) if logs.lower > -745 else 0.0
+    lower = lowered(scalars.exp(logs.lower), 4 * UNIT * (1 + abs(logs.lower))) if logs.lower > -745 else 0.0
     if logs.upper == -math.inf:
         return Interval(0.0, 0.0)
-    return Interval(lower, min(1.0, raised(math.exp(logs.upper), 4 * UNIT * (1 + abs(logs.upper)))))
+    return Interval(lower, min(1.0, raised(scalars.exp(logs.upper), 4 * UNIT * (1 + abs(logs.upper)))))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.tails import Profiled
 from dpledger.errors import WorkLimit
@@ -97,8 +98,8 @@ def upper_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
     start = mesh.units_up(min(high, law.largest)) - cells * mesh.width  # a bounded loss ends on the lattice
     points = _points(mesh, start, cells + 1)
     wanted = law.above(points)
-    ratios = np.exp(points)
-    widths = ratios[:-1] * math.expm1(mesh.spacing)
+    ratios = elementary.exp(points)
+    widths = ratios[:-1] * scalars.expm1(mesh.spacing)
     slopes = np.concatenate([[(wanted[0] - 1) / ratios[0]], np.diff(wanted) / widths, [0.0]])
     weights = np.maximum(np.diff(slopes), 0.0)
     infinite = float(wanted[-1])
@@ -130,7 +131,7 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
     middles = points - mesh.spacing / 2
     for number, middle in fixed:
         middles[number] = middle
-    ratios = np.exp(points)
+    ratios = elementary.exp(points)
     heights, falls = law.lines(middles)
     left, right = _ends(heights, falls, ratios)
     early = np.flatnonzero(right < 0)
@@ -143,7 +144,7 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
     if last < 0:
         return Steps(mesh, start, np.zeros(1), 0.0)
     allowed = np.append(np.minimum(right[:last], left[:last]), 0.0)
-    widths = ratios[:last] * math.expm1(mesh.spacing)
+    widths = ratios[:last] * scalars.expm1(mesh.spacing)
     whole = float(heights[0])
     weights = _convex(ratios[: last + 1], allowed, whole, mesh.spacing)
     found = _heights(weights, widths)
@@ -193,7 +194,7 @@ def _mass_within(law: Profiled, half: float) -> float:
 
 def _log_ratio(left: float, right: float, low: float, high: float) -> float:
     """log(left / right), where that is between `low` and `high`; their middle otherwise."""
-    ratio = math.log(left / right) if left > 0 and right > 0 else math.inf
+    ratio = scalars.log(left / right) if left > 0 and right > 0 else math.inf
     return ratio if low < ratio < high else (low + high) / 2
 
 
@@ -205,7 +206,7 @@ def _convex(ratios: Array, allowed: Array, whole: float, spacing: float) -> Arra
     one pass from the left takes out the rest."""
     at, heights = np.concatenate([[0.0], ratios]), np.concatenate([[whole], allowed])
     kept = _between_ends(at, heights)
-    straight = 32 * UNIT / math.expm1(spacing)
+    straight = 32 * UNIT / scalars.expm1(spacing)
     for _ in range(_ROUNDS):
         slopes = np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0)
         concave = np.flatnonzero(np.diff(slopes)[:-1] < straight * slopes[:-2])

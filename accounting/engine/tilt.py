@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import SMOOTHED, Contour, Ladder, horizon_of
@@ -34,13 +35,13 @@ __all__ = [
     "tilt_near",
 ]
 
-MULTIPLES = np.geomspace(0.35, 2.4, 16)
-CLOSE_MULTIPLES = np.geomspace(0.8, 1.3, 24)  # where K bends sharply at the saddle
+MULTIPLES = elementary.geometric(0.35, 2.4, 16)
+CLOSE_MULTIPLES = elementary.geometric(0.8, 1.3, 24)  # where K bends sharply at the saddle
 MOST_NODES = 1 << 14
 MOST_WORK = 1 << 24  # nodes times losses
 MOST_BURNT = 18.0  # digits (natural) that the sum may cancel: beyond, its rounding is larger than what is left
 DECAY_NODES = 400  # up to here proven decay is preferred to smoothing
-_COUNTS = np.geomspace(2, MOST_NODES, 36)
+_COUNTS = elementary.geometric(2, MOST_NODES, 36)
 CLIFF = 30.0  # of the logarithm of what is left out, from one count to the next
 _ITERATIONS = 60
 _SMALL_SIGMA = 0.3  # up to here a sampled Gaussian's variance says nothing of its losses: single ones rule it
@@ -75,7 +76,7 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: f
         chernoff = (at.value + _log_kappa(c) - log_delta) / c
         best = min(best, chernoff) if chernoff > 0 else best
         cap = 5 / (width * best) if composed.largest < math.inf and width * best > 0 else math.inf
-        height = c * at.mean - at.value + math.log1p(c)
+        height = c * at.mean - at.value + scalars.log1p(c)
         low, high = (c, high) if height < -log_delta else (low, c)
         if c >= min(cap, most) and height < -log_delta:
             following = min(most, max(cap, low / 4))
@@ -106,7 +107,7 @@ def saddle_for_epsilon(composed: Composed, epsilon: float) -> Saddle:
     c = max(1.0, floor)
     for _ in range(_ITERATIONS):
         at = composed.moments(c)
-        gap = at.mean + math.log(c) - math.log1p(c) - epsilon
+        gap = at.mean + scalars.log(c) - scalars.log1p(c) - epsilon
         low, high = (c, high) if gap < 0 else (low, c)
         following = _newton(c, gap, at.variance + 1 / (c * (c + 1)), low, high)
         if abs(following / c - 1) < 0.02 or following > 1e12 or following < floor:
@@ -121,7 +122,7 @@ def _bend(composed: Composed) -> float:
     """The tilt where one large loss begins to rule e^K, about: a sample that holds the unit, at the shift that pays for
     its rate. Beyond it K rises as no parabola does."""
     bends = (
-        -2 * loss.sigma**2 * math.log(loss.rate)
+        -2 * scalars.square(loss.sigma) * scalars.log(loss.rate)
         for loss, _ in composed.parts
         if isinstance(loss, SampledGaussianLoss) and loss.direction == "remove" and loss.cut is None
     )
@@ -139,30 +140,30 @@ def _tilt_of_small_losses(composed: Composed, height: float) -> float:
             case GaussianLoss():
                 squares.append(count * loss.mu_squared)
             case LaplaceLoss() | WorstCase() if loss.epsilon <= 1:
-                squares.append(count * loss.epsilon**2)
+                squares.append(count * scalars.square(loss.epsilon))
             case BundledTwoEnded() if loss.epsilons.max() <= 1:
-                squares.append(float(loss.counts @ loss.epsilons**2))
+                squares.append(float(elementary.product(loss.counts, scalars.square(loss.epsilons))))
             case _:
                 return 1.0
     variance = math.fsum(squares)
     if not (0 < variance < math.inf and height > 0):
         return 1.0
     c = math.sqrt(2 * height / variance)
-    return math.sqrt(2 * max(height - math.log1p(c), height / 2) / variance)
+    return math.sqrt(2 * max(height - scalars.log1p(c), height / 2) / variance)
 
 
 def _risen(c: float, height: float, slope: float, target: float, reach: float) -> float:
     """Newton's step for log h in log c, exact where h is a power of c; at most a factor `reach`."""
     if not (height > 0 and slope > 0):
         return c * min(reach, _LATER_STEPS)
-    factor = math.log(target / height) * height / slope if target > 0 else -math.inf
-    bound = math.log(reach)
-    return c * math.exp(min(max(factor, -bound), bound))
+    factor = scalars.log(target / height) * height / slope if target > 0 else -math.inf
+    bound = scalars.log(reach)
+    return c * scalars.exp(min(max(factor, -bound), bound))
 
 
 def _log_kappa(c: float) -> float:
     """`log_kappa` of one c, where nothing needs proof."""
-    return -c * math.log1p(1 / c) - math.log1p(c)
+    return -c * scalars.log1p(1 / c) - scalars.log1p(c)
 
 
 def _newton(c: float, gap: float, slope: float, low: float, high: float) -> float:
@@ -232,7 +233,7 @@ class LinePlan:
 
 def choose_line(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> LinePlan:
     """The line of `choose_contour`. Raises WorkLimit where its nodes are too many."""
-    best, window = _tilt_and_window(ladder, saddle, -math.log(tolerance))
+    best, window = _tilt_and_window(ladder, saddle, -scalars.log(tolerance))
     tilted = composed.tilted(float(ladder.c[best]))
     step = _thirty_bits(2 * math.pi / window)
     count, mu_squared = _nodes_and_smoothing(tilted, saddle, step, tolerance, width)
@@ -249,7 +250,7 @@ def _tilt_and_window(ladder: Ladder, saddle: Saddle, digits: float) -> tuple[int
     ahead = (excess / np.maximum(c - c[:-3, None], _NO_GAP * c[0])).min(axis=1)
     windows = np.maximum((digits + 1 - target) / c[:-3], ahead)
     burnt = ladder.log_moments[:-3] - c[:-3] * saddle.epsilon - target
-    spent = np.maximum(0.0, burnt - 4) / 2 + np.exp(np.minimum(burnt - MOST_BURNT, 300.0))
+    spent = np.maximum(0.0, burnt - 4) / 2 + elementary.exp(np.minimum(burnt - MOST_BURNT, 300.0))
     best = int(np.argmin(windows * (1 + spent)))
     return best, float(windows[best])
 
@@ -261,11 +262,11 @@ def _nodes_and_smoothing(
     deviation = max(math.sqrt(max(tilted.cumulants.variance, 0.0)), 1 / c)
     window = 2 * math.pi / step
     burnt = tilted.cumulants.value - c * saddle.epsilon - saddle.log_delta
-    plain = math.log(0.3 / (c * (c + 1)) * max(1.0, window / (20 * deviation)))
-    target = math.log(tolerance) + min(plain, math.log(window) - max(burnt, 0.0))
+    plain = scalars.log(0.3 / (c * (c + 1)) * max(1.0, window / (20 * deviation)))
+    target = scalars.log(tolerance) + min(plain, scalars.log(window) - max(burnt, 0.0))
     t = step * _COUNTS
     everywhere = tilted.log_decay(t)
-    kernel = np.log(2 / (step * t))
+    kernel = elementary.log(2 / (step * t))
     decaying = _first_below(everywhere + kernel, target)
     mu_squared = min(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
     if decaying <= DECAY_NODES:
@@ -287,7 +288,7 @@ def _nodes_to_horizon(
     """How many nodes, where decay is asked for up to the horizon of the smoothing, which does the rest. `known`: the
     decay for ever, and the kernel."""
     (everywhere, kernel), horizon = known, horizon_of(mu_squared, 0.0)
-    near = np.logaddexp(tilted.log_decay(t, horizon), mu_squared / 2 * t * t - SMOOTHED**2 / 2)
+    near = elementary.logaddexp(tilted.log_decay(t, horizon), mu_squared / 2 * t * t - scalars.square(SMOOTHED) / 2)
     decays = np.where(t <= 0.7 * horizon, np.minimum(everywhere, near), everywhere)
     return _first_below(decays + kernel - mu_squared / 2 * t * t, target)
 
@@ -296,7 +297,7 @@ def _most_smoothing(share: float, c: float) -> float:
     """The largest mu^2, about, whose bump mu^2 e^{mu^2/8} is at most `share`, and which moves K little."""
     if share < 100:
         return 0.0
-    return min(8 * math.log(share / (8 * math.log(share))), 0.2 / (c * (c + 1)))
+    return min(8 * scalars.log(share / (8 * scalars.log(share))), 0.2 / (c * (c + 1)))
 
 
 def _first_below(values: Array, target: float) -> int:

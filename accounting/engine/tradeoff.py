@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import Array
 
 __all__ = ["Deltas", "power_bounds"]
@@ -91,7 +92,7 @@ class _Curve:
 
 def _asked(deltas: Deltas, epsilons: Array) -> _Curve:
     lower, upper = deltas(epsilons)
-    return _Curve(np.exp(epsilons), lower, upper)
+    return _Curve(elementary.exp(epsilons), lower, upper)
 
 
 def _least(deltas: Deltas, lines: tuple[TestLine, ...], reach: float, alphas: Array) -> tuple[Array, Array]:
@@ -115,7 +116,7 @@ def _least(deltas: Deltas, lines: tuple[TestLine, ...], reach: float, alphas: Ar
 
 def _between(curve: _Curve, segments: Array) -> Array:
     """More points in some segments and their neighbours, rising."""
-    logs = np.log(curve.y)
+    logs = elementary.log(curve.y)
     low, high = logs[np.maximum(segments - 1, 0)], logs[np.minimum(segments + 2, logs.size - 1)]
     inside = np.linspace(0, 1, _MORE + 2)[1:-1]
     points: Array = np.unique(low[:, None] + (high - low)[:, None] * inside)

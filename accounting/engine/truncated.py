@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 
 __all__ = ["chord_integral", "divergence_upper", "places"]
@@ -29,7 +30,7 @@ def places(c: float) -> Array:
     c is 0. They are part of the rule: whoever computes a price again asks at the same points."""
     if not c:
         return np.zeros(1)
-    ratios = SPAN ** (np.arange(POINTS, dtype=np.float64) / (POINTS - 1) - 1)
+    ratios = elementary.exp((np.arange(POINTS, dtype=np.float64) / (POINTS - 1) - 1) * scalars.log(SPAN))
     return np.concatenate(([0.0], c * ratios[:-1], [c]))
 
 
@@ -46,12 +47,12 @@ def divergence_upper(x: Array, there: Array, back: Array, last: float, order_min
     if not 0 < power * c <= LARGEST_LOG:
         return c
     slack = SLACK * (1 + power * c)
-    beyond = float(np.min(back)) * math.exp(-power * c) / power
+    beyond = float(np.min(back)) * scalars.exp(-power * c) / power
     within = chord_integral(x, there, more) + chord_integral(x, back, -power) + beyond * (1 + slack)
     added = power * more * within
-    taken = power * math.exp(more * c) * last * (1 - slack)
+    taken = power * scalars.exp(more * c) * last * (1 - slack)
     excess = added - taken + SLACK * (added + taken)
-    return min(math.log1p(excess) / more * (1 + SLACK), c) if excess > 0 else 0.0
+    return min(scalars.log1p(excess) / more * (1 + SLACK), c) if excess > 0 else 0.0
 
 
 def chord_integral(x: Array, delta: Array, b: float) -> float:
@@ -64,9 +65,9 @@ def chord_integral(x: Array, delta: Array, b: float) -> float:
     """
     falling = np.minimum.accumulate(delta)
     h = np.diff(x)
-    flat, rising = np.expm1(b * h) / b, np.expm1((b + 1) * h) / (b + 1)
-    lost = SLACK * (1 + np.abs(b) * h + h) * (flat + rising) / np.expm1(h)
-    right = np.clip((rising - flat) / np.expm1(h) - lost, 0.0, flat)
-    weights = np.exp(b * x[:-1]) * (1 + SLACK * (1 + np.abs(b) * x[1:]))
+    flat, rising = elementary.expm1(b * h) / b, elementary.expm1((b + 1) * h) / (b + 1)
+    lost = SLACK * (1 + np.abs(b) * h + h) * (flat + rising) / elementary.expm1(h)
+    right = np.clip((rising - flat) / elementary.expm1(h) - lost, 0.0, flat)
+    weights = elementary.exp(b * x[:-1]) * (1 + SLACK * (1 + np.abs(b) * x[1:]))
     terms = weights * (flat * falling[:-1] - right * (falling[:-1] - falling[1:]))
     return math.fsum(terms.tolist()) * (1 + SLACK)

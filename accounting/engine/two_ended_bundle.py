@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.parts import NodeRows, Parts, Some, in_blocks, joined
 from dpledger.accounting.laws.exponential_atoms import few_turns
@@ -47,7 +48,7 @@ class BundledTwoEnded(Parts[LaplaceLoss | WorstCase]):
     @functools.cached_property
     def infinite_mass(self) -> float:
         masses = [(count, law.infinite_mass) for law, count in self.parts if law.infinite_mass]
-        return -math.expm1(math.fsum(count * math.log1p(-mass) for count, mass in masses))
+        return -scalars.expm1(math.fsum(count * scalars.log1p(-mass) for count, mass in masses))
 
     @functools.cached_property
     def epsilons(self) -> Array:
@@ -61,7 +62,7 @@ class BundledTwoEnded(Parts[LaplaceLoss | WorstCase]):
     def shares(self) -> tuple[Array, Array]:
         """What to multiply z / (2z + 1) by, 1 for a Laplace loss, and what to add, for s: s of a worst case."""
         laplace = np.array([float(isinstance(law, LaplaceLoss)) for law, _ in self.parts])
-        rare = np.exp(-self.epsilons)
+        rare = elementary.exp(-self.epsilons)
         return laplace, (1 - laplace) * (rare / (1 + rare))
 
     def cumulants(self, c: float) -> Cumulants:
@@ -73,7 +74,7 @@ class BundledTwoEnded(Parts[LaplaceLoss | WorstCase]):
         """K - c e0, K' and K'', row by row."""
         e0, (laplace, rare), width = self.epsilons, self.shares, 2 * c + 1
         share, slope = laplace * (c / width) + rare, laplace * (1 / width / width)
-        fallen = np.expm1(e0 * (-2 * c - laplace))
+        fallen = elementary.expm1(e0 * (-2 * c - laplace))
         moved = share * fallen
         scale, pull = 1 / (1 + moved), 2 * e0 * (1 + fallen)
         first = (slope * fallen - pull * share) * scale
@@ -81,12 +82,12 @@ class BundledTwoEnded(Parts[LaplaceLoss | WorstCase]):
         variance = second - first * first
         if width * self.least < CLOSE_ENDS:
             variance = np.where(width * e0 < CLOSE_ENDS, e0 * e0, variance)
-        return np.log1p(moved), e0 + first, variance
+        return elementary.log1p(moved), e0 + first, variance
 
     def log_moments(self, c: Array) -> Array:
         tilts, e0, (laplace, rare) = c[:, None], self.epsilons, self.shares
         most, share = tilts * e0, tilts / (2 * tilts + 1) * laplace + rare
-        ratio = np.log1p(share * np.expm1(e0 * (-2 * tilts - laplace)))
+        ratio = elementary.log1p(share * elementary.expm1(e0 * (-2 * tilts - laplace)))
         return self.bounds_of_moments(most + ratio + 16 * UNIT * (most + np.abs(ratio)))
 
     def tilted(self, c: float) -> TiltedTwoEnded:
@@ -113,10 +114,12 @@ class TiltedTwoEnded:
         e0, (laplace, rare), counts = self.law.epsilons, self.law.shares, self.law.counts
         decays = np.minimum(laplace_decay(e0[:, None], self.c, t), 0.0) * laplace[:, None]
         if horizon < math.inf:
-            variances = spread_out(e0, self.rows[0], self.rows[1]) * np.where(laplace, 1.0, 4 * (1 - rare) ** 2)
+            variances = spread_out(e0, self.rows[0], self.rows[1]) * np.where(
+                laplace, 1.0, 4 * scalars.square(1 - rare)
+            )
             for row, epsilon, variance in zip(decays, e0.tolist(), variances.tolist(), strict=True):
                 np.minimum(row, decay_of_bounded(epsilon * (1 + 1e-9), variance, t, horizon), out=row)
-        total: Array = counts @ decays * (1 - 1e-11)
+        total: Array = elementary.product(counts, decays) * (1 - 1e-11)
         return total
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
@@ -128,7 +131,7 @@ class TiltedTwoEnded:
             blocks = [turning[some] for some in in_blocks(turning.size, count)]
         found = [self._low_nodes(i, step, count) for i in low]
         found.extend(law.multiplied(self._node_rows(some, t), some) for some in blocks)
-        moved = 4 * UNIT * float(law.counts @ np.abs(mean))  # the rounding of the sum of the means
+        moved = 4 * UNIT * float(elementary.product(law.counts, np.abs(mean)))  # the rounding of the sum of the means
         return joined(found, moved, t)
 
     def _node_rows(self, some: Some, t: Array) -> NodeRows:
@@ -149,7 +152,7 @@ class TiltedTwoEnded:
         """The Laplace losses whose phi hardly leaves 1 up to `reach`, where their runs are so many that digits
         count."""
         laplace = self.law.shares[0]
-        if self.law.counts @ laplace < MANY_RUNS:
+        if elementary.product(self.law.counts, laplace) < MANY_RUNS:
             return []
         rows = enumerate(zip(self.law.epsilons.tolist(), laplace.tolist(), strict=True))
         return [i for i, (epsilon, density) in rows if density and few_turns(epsilon, self.c, reach)]

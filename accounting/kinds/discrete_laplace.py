@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import math
 from decimal import Decimal
 
-from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic import prices, scalars
 from dpledger.accounting.arithmetic.conversions import mu_squared_of_pure
 from dpledger.accounting.arithmetic.prices import Cost, discrete_laplace_epsilon
 from dpledger.accounting.guarantees import PureDP
@@ -57,8 +56,8 @@ def _shuffled(leaf: DiscreteLaplaceLaw, users: int) -> Bracket | None:
 
 
 def _agreeing(leaf: DiscreteLaplaceLaw, _epsilon: float, users: int) -> FinitePair:
-    step = math.exp(-1 / float(leaf.scale))
-    rare = math.exp(-float(leaf.sensitivity) / float(leaf.scale)) / (1 + step)
+    step = scalars.exp(-1 / float(leaf.scale))
+    rare = scalars.exp(-float(leaf.sensitivity) / float(leaf.scale)) / (1 + step)
     return agreeing_below(rare, (step / (1 + step), 1 / (1 + step)), users)
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.arithmetic.prices import Cost, gaussian_mu_squared
 from dpledger.accounting.guarantees import GDP
@@ -133,7 +134,7 @@ def _sampled(leaf: Gaussian, rate: float, relation: Relation, direction: Directi
     mu_squared = _mu_squared(leaf, relation)
     if not mu_squared:
         return None
-    sigma = (mu_squared.denominator / mu_squared.numerator) ** 0.5
+    sigma = math.sqrt(mu_squared.denominator / mu_squared.numerator)
     return SampledGaussianLoss(rate, sigma, direction)
 
 
@@ -203,7 +204,7 @@ def sampled_divergences(rate: Decimal | Fraction, mu_squared: float, orders: Ord
     nothing."""
     if not mu_squared:
         return [(0.0, 0.0)] * len(orders)
-    rounded, sigma = float(rate), mu_squared**-0.5 * (1 - 8 * UNIT)
+    rounded, sigma = float(rate), 1 / math.sqrt(mu_squared) * (1 - 8 * UNIT)
     if rounded >= 1:
         return [(math.inf, math.inf)] * len(orders)
     adding, removing = rdp_both_ways(rounded, sigma, floats_up(orders))
@@ -216,7 +217,7 @@ def divergence_of_both(both: tuple[float, float], order: Decimal) -> float:
     exponents = [more * divergence for divergence in both]
     if max(exponents) > 600:
         return math.inf
-    return math.log1p(math.fsum(map(math.expm1, exponents)) * (1 + 1e-14)) / more * (1 + 1e-14)
+    return scalars.log1p(math.fsum(map(scalars.expm1, exponents)) * (1 + 1e-14)) / more * (1 + 1e-14)
 
 
 GAUSSIAN = LeafRules(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
 
-from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic import prices, scalars
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
@@ -54,7 +53,7 @@ def _sampled(leaf: LaplaceLaw, rate: float, _relation: Relation, direction: Dire
 
 def _agreeing(epsilon: float, users: int) -> FinitePair:
     """Above the larger of two values, at the distance of the sensitivity."""
-    return agreeing_below(math.exp(-epsilon) / 2, (0.5, 0.5), users)
+    return agreeing_below(scalars.exp(-epsilon) / 2, (0.5, 0.5), users)
 
 
 LAPLACE = LeafRules(

@@ -21,7 +21,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
 import numpy as np
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.arithmetic.floating import Array, require_assumptions
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.draws import Draw
@@ -196,7 +196,6 @@ def floats_up(orders: Orders) -> Array:
 def written(bound: float) -> Decimal | None:
     """A bound computed in floating point as a price; None for one that is infinite. CannotCertify where floating point
     is not what its error bounds assume."""
-    require_assumptions()
     return outward.above(Decimal.from_float(bound)) if bound < math.inf else None
 
 

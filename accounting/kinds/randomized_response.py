@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import math
 from decimal import Decimal
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.kinds.leaf_rules import (
     Divergences,
@@ -68,7 +68,7 @@ def _shuffled(leaf: RandomizedResponseLaw, users: int) -> Bracket | None:
 def _agreeing(categories: int, epsilon: float, users: int) -> FinitePair:
     if categories > 2:
         return shuffled_bracket(epsilon, categories, users).below
-    return likely_responses(math.exp(-epsilon), users)
+    return likely_responses(scalars.exp(-epsilon), users)
 
 
 RANDOMIZED_RESPONSE = LeafRules(

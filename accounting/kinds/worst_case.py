@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
 from fractions import Fraction
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
 from dpledger.accounting.arithmetic.prices import Cost, group_delta
 from dpledger.accounting.guarantees import ApproxDP, PureDP
@@ -92,7 +92,7 @@ def agreeing_responses(epsilon: float, users: int) -> FinitePair:
     """Users who agree and run the worst randomiser of this epsilon that is known."""
     if epsilon > THIRD:
         return shuffled_bracket(epsilon, 3, users).below
-    return likely_responses(math.exp(-epsilon), users)
+    return likely_responses(scalars.exp(-epsilon), users)
 
 
 PURE_DP = LeafRules(

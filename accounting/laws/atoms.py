@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
 
@@ -39,13 +40,13 @@ def from_one(
     if max(float(exponents.max()), -float(exponents.min())) > SLIGHT:
         shape = exponents.shape[:-1]
         return np.zeros(shape), np.full(shape, math.inf)
-    growth = np.expm1(exponents)
+    growth = elementary.expm1(exponents)
     excess = (growth * masses).sum(axis=-1) / (1 - infinite)
     relative = mass_error * (1 + 2 * infinite / (1 - infinite)) + (losses.shape[-1] + 24) * UNIT
     rounding = (np.abs(growth) * masses).sum(axis=-1) * relative
     moved = 1.1 * (masses * (loss_errors + UNIT * np.abs(losses))).sum(axis=-1)
     lost = (rounding + np.multiply.outer(c, moved) + imbalance) / (1 - infinite)
-    values = np.log1p(excess)
+    values = elementary.log1p(excess)
     return values, np.where(lost < 0.01, 1.1 * lost + 8 * UNIT * np.abs(values), math.inf)
 
 
@@ -88,8 +89,11 @@ def _deviations(weights: Array, points: Array, step: float, count: int) -> tuple
         sums = node_deviations(weights, points, step, count)
         return sums.real, sums.imag
     halves = points[..., None] * (step / 2 * np.arange(count, dtype=np.float64))
-    sines, weights = np.sin(halves), weights[..., None, :]
-    real, imaginary = weights @ (sines * sines), weights @ (sines * np.cos(halves))
+    sines, weights = elementary.sin(halves), weights[..., None, :]
+    real, imaginary = (
+        elementary.product(weights, sines * sines),
+        elementary.product(weights, sines * elementary.cos(halves)),
+    )
     return -2 * real[..., 0, :], 2 * imaginary[..., 0, :]
 
 
@@ -100,6 +104,6 @@ def logarithms(real: Array, imaginary: Array, error: Array) -> tuple[Array, Arra
     if not grown.min() > -0.5:
         nodes = nodes_of_deviations(real + 1j * imaginary, error)
         return nodes.log_phi.real, nodes.log_phi.imag, nodes.spread
-    log_modulus, angle = np.log1p(grown) / 2, np.arctan2(imaginary, 1 + real)
-    lost = (error + (8 * UNIT) * np.hypot(real, imaginary)) / np.sqrt(1 + grown)
-    return log_modulus, angle, lost + (64 * UNIT) * np.hypot(log_modulus, angle)
+    log_modulus, angle = elementary.log1p(grown) / 2, elementary.arctan2(imaginary, 1 + real)
+    lost = (error + (8 * UNIT) * elementary.hypot(real, imaginary)) / np.sqrt(1 + grown)
+    return log_modulus, angle, lost + (64 * UNIT) * elementary.hypot(log_modulus, angle)

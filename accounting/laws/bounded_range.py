@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
@@ -31,15 +32,15 @@ def range_pair(eta: float, position: float) -> FinitePair:
     """A pair with two losses that lie `eta` apart, the larger one at `position` times eta, 0 < position < 1: a
     mechanism of this range. A lower loss that P meets with a mass below e^_RAREST is one of Q alone, which costs less.
     Source: Dong-Durfee-Rogers 2020, Lemma 4.1 (the worst pairs have two losses)."""
-    whole, high = -math.expm1(-eta), position * eta
+    whole, high = -scalars.expm1(-eta), position * eta
     low, error = high - eta, 8 * UNIT * eta
-    likely, shown = -math.expm1(low) / whole, -math.expm1(-high) / whole  # to P, to Q
+    likely, shown = -scalars.expm1(low) / whole, -scalars.expm1(-high) / whole  # to P, to Q
     if low < _RAREST:
-        return FinitePair((high,), (likely,), (likely * math.exp(-high),), 0.0, shown, (error,), 32 * UNIT)
+        return FinitePair((high,), (likely,), (likely * scalars.exp(-high),), 0.0, shown, (error,), 32 * UNIT)
     return FinitePair(
         (high, low),
-        (likely, shown * math.exp(low)),
-        (likely * math.exp(-high), shown),
+        (likely, shown * scalars.exp(low)),
+        (likely * scalars.exp(-high), shown),
         0.0,
         0.0,
         (error, error),
@@ -52,8 +53,8 @@ def worst_position(eta: float, tilt: float) -> float:
     """Where the larger of two losses must stand, as a part of eta, for the largest moment E e^{tilt L}, tilt above 0.
 
     Source: docs/proofs/bounded_ranges.md, section 5."""
-    whole = math.expm1(-(1 + tilt) * eta) / math.expm1(-tilt * eta)
-    return min(max(1 + math.log(tilt / (1 + tilt) * whole) / eta, 0.01), 0.99)
+    whole = scalars.expm1(-(1 + tilt) * eta) / scalars.expm1(-tilt * eta)
+    return min(max(1 + scalars.log(tilt / (1 + tilt) * whole) / eta, 0.01), 0.99)
 
 
 def far_tilt(runs: Iterable[tuple[float, int]], rare: float = USUALLY_RARE) -> float:
@@ -70,10 +71,10 @@ def far_tilt(runs: Iterable[tuple[float, int]], rare: float = USUALLY_RARE) -> f
 def _rate(eta: float, tilt: float) -> float:
     """c K'(c) - K(c) of a run at the worst position for the tilt c."""
     high = worst_position(eta, tilt) * eta
-    whole, low = -math.expm1(-eta), high - eta
-    likely, other = -math.expm1(low) / whole, math.exp(low) * -math.expm1(-high) / whole
-    weight = other / likely * math.exp(-tilt * eta)  # of the lower loss, tilted
-    return tilt * (high - eta * weight / (1 + weight)) - (math.log(likely) + tilt * high + math.log1p(weight))
+    whole, low = -scalars.expm1(-eta), high - eta
+    likely, other = -scalars.expm1(low) / whole, scalars.exp(low) * -scalars.expm1(-high) / whole
+    weight = other / likely * scalars.exp(-tilt * eta)  # of the lower loss, tilted
+    return tilt * (high - eta * weight / (1 + weight)) - (scalars.log(likely) + tilt * high + scalars.log1p(weight))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,12 @@ class BoundedRangeLoss:
 
     def cumulants(self, c: float) -> Cumulants:
         eta, a = self.eta, 2 * c + 1
-        ratio = math.log(math.expm1(-a * eta) / (a * math.expm1(-eta)))
-        decay = math.exp(-a * eta) / -math.expm1(-a * eta)
+        ratio = scalars.log(scalars.expm1(-a * eta) / (a * scalars.expm1(-eta)))
+        decay = scalars.exp(-a * eta) / -scalars.expm1(-a * eta)
         mean = eta + 2 * eta * decay - 2 / a
-        variance = 4 / a**2 - 4 * eta**2 * decay * (1 + decay)
+        variance = 4 / scalars.square(a) - 4 * scalars.square(eta) * decay * (1 + decay)
         if a * eta < 1e-2 or variance <= 0:
-            variance = eta**2 / 3 * min(1.0, 4 * math.exp(-a * eta))
+            variance = scalars.square(eta) / 3 * min(1.0, 4 * scalars.exp(-a * eta))
         if c * eta <= SLIGHT and eta <= NEAR:
             value = float(_near(eta, np.array(c)))
             return Cumulants(value, 80 * UNIT * value, mean, variance)
@@ -106,7 +107,7 @@ class BoundedRangeLoss:
 
     def log_moments(self, c: Array) -> Array:
         a = 2 * c + 1
-        ratio = np.log(np.expm1(-a * self.eta) / (a * math.expm1(-self.eta)))
+        ratio = elementary.log(elementary.expm1(-a * self.eta) / (a * scalars.expm1(-self.eta)))
         bounds: Array = c * self.eta + ratio + 16 * UNIT * (1 + c * self.eta + np.abs(ratio))
         slight = c * self.eta <= SLIGHT
         if self.eta <= NEAR and slight.any():
@@ -125,7 +126,7 @@ class BoundedRangeLoss:
 def _near(eta: float, c: Array) -> Array:
     """K(c) = log(h((c + 1/2)^2 eta^2) / h(eta^2/4)), h(x) = sinh(sqrt x)/sqrt x, from the difference of two series, all
     of whose terms are positive: within 80 units, relative. Source: docs/proofs/engine.md, section 6 (K from 1)."""
-    far, near = ((c + 0.5) * eta) ** 2, eta * eta / 4
+    far, near = scalars.square((c + 0.5) * eta), eta * eta / 4
     terms, power, factor = np.ones_like(far), 1.0, 1 / 6
     change, whole = terms * factor, 1 + near / 6
     for k in range(2, TERMS):
@@ -133,13 +134,13 @@ def _near(eta: float, c: Array) -> Array:
         terms = far * terms + power  # (far^k - near^k) / (far - near)
         factor /= 2 * k * (2 * k + 1)
         change, whole = change + factor * terms, whole + factor * power * near
-    values: Array = np.log1p(c * (c + 1) * (eta * eta) * change / whole)
+    values: Array = elementary.log1p(c * (c + 1) * (eta * eta) * change / whole)
     return values
 
 
 @functools.lru_cache(maxsize=64)
 def _atoms(eta: float) -> FiniteLoss:
-    return atoms_of(eta, -0.5 / math.expm1(-eta), 12 * UNIT)
+    return atoms_of(eta, -0.5 / scalars.expm1(-eta), 12 * UNIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +153,14 @@ class TiltedBoundedRange:
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
         """From |1 - e^{-(2z+1) eta}| <= 1 + e^{-(2c+1) eta}; up to a horizon, from the least density."""
-        damping = math.exp(-(2 * self.c + 1) * self.eta)
+        damping = scalars.exp(-(2 * self.c + 1) * self.eta)
         half = self.c + 0.5
-        bounds = np.log(half / np.hypot(half, t) * ((1 + damping) / -math.expm1(-2 * half * self.eta))) + 32 * UNIT
+        bounds = (
+            elementary.log(half / elementary.hypot(half, t) * ((1 + damping) / -scalars.expm1(-2 * half * self.eta)))
+            + 32 * UNIT
+        )
         turn = 2 * half * self.eta
-        variance = self.eta**2 / 3 * turn / math.expm1(turn) * (1 - 1e-9) if turn < 500 else 0.0
+        variance = scalars.square(self.eta) / 3 * turn / scalars.expm1(turn) * (1 - 1e-9) if turn < 500 else 0.0
         return np.minimum(bounds, decay_of_bounded(self.eta * (1 + 1e-9), variance, t, horizon))
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
@@ -164,13 +168,13 @@ class TiltedBoundedRange:
         if few_turns(eta, self.c, step * (count - 1)):
             return nodes_on(_atoms(eta), self.c, self.cumulants, step, count)
         t = step * np.arange(count, dtype=np.float64)
-        damping = math.exp(-a * eta)
-        turned = 1 - damping * (np.cos(2 * t * eta) - 1j * np.sin(2 * t * eta))
-        ratio = turned / (1 + 2j * t / a) / -math.expm1(-a * eta)
-        modulus = np.maximum(np.abs(ratio), 1e-300)
-        log_phi = np.log(modulus) + 1j * (np.angle(ratio) + t * (eta - self.cumulants.mean))
-        lost = (24 * UNIT + 4 * UNIT * (t + a) * eta) / -math.expm1(-a * eta)
+        damping = scalars.exp(-a * eta)
+        turned = 1 - damping * (elementary.cos(2 * t * eta) - 1j * elementary.sin(2 * t * eta))
+        ratio = turned / (1 + 2j * t / a) / -scalars.expm1(-a * eta)
+        modulus = np.maximum(elementary.modulus(ratio), 1e-300)
+        log_phi = elementary.log(modulus) + 1j * (elementary.angle(ratio) + t * (eta - self.cumulants.mean))
+        lost = (24 * UNIT + 4 * UNIT * (t + a) * eta) / -scalars.expm1(-a * eta)
         position = 4 * UNIT * t * (eta + abs(self.cumulants.mean))
         with np.errstate(over="ignore"):  # an infinite spread is a valid one
-            spread = np.log1p((lost + 1e-300) / modulus) + position + 4 * UNIT * (np.abs(log_phi) + 4)
+            spread = elementary.log1p((lost + 1e-300) / modulus) + position + 4 * UNIT * (np.abs(log_phi) + 4)
         return Nodes(log_phi, spread)

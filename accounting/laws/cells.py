@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
@@ -49,10 +50,10 @@ def gaussian_bracket(mu_squared: float) -> Bracket:
     mu = math.sqrt(mu_squared)
     reach = mu_squared / 2 + FARTHEST * mu
     far = FARTHEST + mu  # of Q, in standard deviations
-    tail = math.exp(-(FARTHEST**2) / 2) / FARTHEST  # Mills: P's mass beyond the two ends is below it
+    tail = scalars.exp(-scalars.square(FARTHEST) / 2) / FARTHEST  # Mills: P's mass beyond the two ends is below it
     cells = _cells(
         reach,
-        lambda x: -((x + mu_squared / 2) ** 2) / (2 * mu_squared) - math.log(mu * math.sqrt(2 * math.pi)),
+        lambda x: -scalars.square(x + mu_squared / 2) / (2 * mu_squared) - scalars.log(mu * math.sqrt(2 * math.pi)),
         slope=far / mu,
         curvature=1 / mu_squared,
         density_error=UNIT * (32 + 8 * far * far),
@@ -66,7 +67,7 @@ def laplace_bracket(epsilon: float) -> Bracket:
     Claim: above dominates, below is dominated. Source: docs/proofs/amplification.md, sections 1 and 2.
     """
     cells = _cells(
-        epsilon, lambda x: -(epsilon + x) / 2 - math.log(4), slope=0.5, density_error=UNIT * (32 + 4 * epsilon)
+        epsilon, lambda x: -(epsilon + x) / 2 - scalars.log(4), slope=0.5, density_error=UNIT * (32 + 4 * epsilon)
     )
     return cells.bracket(atom=0.5)
 
@@ -77,7 +78,7 @@ def bounded_range_bracket(eta: float) -> Bracket:
     Claim: above dominates, below is dominated. Source: Dong-Durfee-Rogers 2020, Lemma 4.2 (the envelope);
     docs/proofs/amplification.md, sections 1 and 2.
     """
-    front = math.log(-2 * math.expm1(-eta))
+    front = scalars.log(-2 * scalars.expm1(-eta))
     return _cells(eta, lambda x: -(eta + x) / 2 - front, slope=0.5, density_error=UNIT * (32 + 4 * eta)).bracket()
 
 
@@ -103,7 +104,7 @@ class _Cells:
         right[:-1] += self.to_low
         right[1:] += self.to_high
         right[0] += atom
-        right[-1] += atom * math.exp(-float(self.edges[-1]))
+        right[-1] += atom * scalars.exp(-float(self.edges[-1]))
         left = right[::-1].copy()  # the mirror image: P's mass at l is Q's at -l
         return self._pair(self.edges, left, right, tail, 4 * UNIT * np.abs(self.edges))
 
@@ -111,14 +112,14 @@ class _Cells:
         right = self.to_low + self.to_high
         left = right[::-1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            losses = np.log(left / right)
+            losses = elementary.log(left / right)
         middles = (self.edges[:-1] + self.edges[1:]) / 2
         losses = np.where(np.isfinite(losses) & (np.minimum(left, right) > 1e-290), losses, middles)
         usable = np.minimum(left, right) > 1e-290  # a ratio of masses that have all their digits
         losses, left, right = losses[usable], left[usable], right[usable]
         errors = 2 * self.error + 4 * UNIT * (np.abs(losses) + 1)
         if atom:
-            end, rare = float(self.edges[-1]), atom * math.exp(-float(self.edges[-1]))
+            end, rare = float(self.edges[-1]), atom * scalars.exp(-float(self.edges[-1]))
             losses = np.concatenate([[-end], losses, [end]])
             left, right = np.concatenate([[rare], left, [atom]]), np.concatenate([[atom], right, [rare]])
             errors = np.concatenate([[4 * UNIT * end], errors, [4 * UNIT * end]])
@@ -156,20 +157,22 @@ def _cells(
     nodes, weights = gauss_legendre(CELL_POINTS)
     above, below = (1 + nodes) * (width / 2), (1 - nodes) * (width / 2)  # distances to the two ends
     points = np.add.outer((edges[:-1] + edges[1:]) / 2, nodes * (width / 2))
-    density = np.exp(log_density(points)) * (weights * (width / 2))
-    whole = math.expm1(width)
-    to_high = density @ (np.expm1(above) / whole)
-    to_low = density @ (np.exp(above) * np.expm1(below) / whole)
+    density = elementary.exp(log_density(points)) * (weights * (width / 2))
+    whole = scalars.expm1(width)
+    to_high = elementary.product(density, elementary.expm1(above) / whole)
+    to_low = elementary.product(density, elementary.exp(above) * elementary.expm1(below) / whole)
     return _Cells(edges, to_low, to_high, _RULE + density_error + 64 * UNIT)
 
 
 def _require_fine(half: float, slope: float, curvature: float, reach: float) -> None:
     """The rule's relative error is below `_RULE`: Trefethen 2013, Theorem 19.3, on the ellipse of parameter 8."""
     stretch = 6 * half  # from any point of a cell to any point of its ellipse
-    growth = (slope + 1) * stretch + curvature * stretch * stretch + math.log(4 * (1 + half) / -math.expm1(-2 * half))
+    growth = (
+        (slope + 1) * stretch + curvature * stretch * stretch + scalars.log(4 * (1 + half) / -scalars.expm1(-2 * half))
+    )
     growth += 2 * slope * half  # the least of g on the cell, beside the value at one point
-    log_error = math.log(64 / 15 * 64 / 63) - 2 * (CELL_POINTS - 1) * math.log(_ELLIPSE) + growth
-    if reach > LARGEST_LOSS or not log_error < math.log(_RULE):
+    log_error = scalars.log(64 / 15 * 64 / 63) - 2 * (CELL_POINTS - 1) * scalars.log(_ELLIPSE) + growth
+    if reach > LARGEST_LOSS or not log_error < scalars.log(_RULE):
         raise CannotCertify("losses this large on a secret batch have no certified bound here")
 
 
@@ -189,10 +192,10 @@ def discrete_gaussian_bracket(sigma: float, shift: int) -> Bracket:
     x = np.arange(-reach, reach + shift + 1, dtype=np.float64)
     log_right = -(x * x) / (2 * sigma * sigma)
     falling = (reach + 1) / (sigma * sigma)
-    log_next = -((reach + 1) ** 2) / (2 * sigma * sigma)
-    rest = math.exp(log_next) / -math.expm1(-falling)
-    whole = float(np.sum(np.exp(log_right)))
-    right = np.exp(log_right) / whole
+    log_next = -scalars.square(reach + 1) / (2 * sigma * sigma)
+    rest = scalars.exp(log_next) / -scalars.expm1(-falling)
+    whole = float(np.sum(elementary.exp(log_right)))
+    right = elementary.exp(log_right) / whole
     left = right[::-1].copy()
     losses = (2 * x - shift) * shift / (2 * sigma * sigma)
     errors = 8 * UNIT * np.abs(losses)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_grid import UNDERFLOW
@@ -33,14 +34,14 @@ def added_moment(loss: Loss, c: float) -> float:
     Claim: at least K(c). Source: module."""
     if not isinstance(loss, SampledGaussianLoss) or loss.direction != "add" or _is_steep(loss):
         return math.inf
-    rate, precision, log_rest = loss.rate, 1 / (loss.sigma * loss.sigma), math.log1p(-loss.rate)
+    rate, precision, log_rest = loss.rate, 1 / (loss.sigma * loss.sigma), scalars.log1p(-loss.rate)
     doubts = 1 + 32 * UNIT * (4 + precision + (c + 2) * (1 - log_rest) / (1 - rate))
     if not max(precision, -(c + 2) * log_rest) < MOST_EXPONENT:
         return math.inf
-    variance = math.expm1(precision)
-    bent = variance + math.expm1(-(c + 2) * log_rest) * min(variance, 1.0)
+    variance = scalars.expm1(precision)
+    bent = variance + scalars.expm1(-(c + 2) * log_rest) * min(variance, 1.0)
     expanded = c * (c + 1) / 2 * rate * (rate * bent)
-    return min(math.log1p(expanded * doubts), -c * log_rest) * doubts + UNDERFLOW
+    return min(scalars.log1p(expanded * doubts), -c * log_rest) * doubts + UNDERFLOW
 
 
 def _is_steep(loss: SampledGaussianLoss) -> bool:
@@ -62,15 +63,17 @@ class RemovedMoments:
             return nothing
         rate, square = np.array([(loss.rate, loss.sigma * loss.sigma) for loss in losses]).T[:, :, None]
         k, pairs, choices, chords = self._orders
-        log_rest = np.log1p(-rate)
-        log_odds = np.log(rate) - log_rest
+        log_rest = elementary.log1p(-rate)
+        log_odds = elementary.log(rate) - log_rest
         gains = pairs / square
         exponents = k * log_odds + gains  # convex in k, from 0
         if not exponents[:, -1].max() < MOST_EXPONENT:
             return nothing
         doubts = (16 * UNIT) * (gains[:, -1:] + k.size * (np.abs(log_odds) + 2 / (1 - rate)))
-        excess = (np.exp(exponents) * -np.expm1(-gains)) @ choices * np.exp(k[1:] * log_rest + doubts)
-        bounds: Array = np.log1p(excess) @ chords * (1 + 80 * UNIT) + UNDERFLOW
+        excess = elementary.product(elementary.exp(exponents) * -elementary.expm1(-gains), choices) * elementary.exp(
+            k[1:] * log_rest + doubts
+        )
+        bounds: Array = elementary.product(elementary.log1p(excess), chords) * (1 + 80 * UNIT) + UNDERFLOW
         return bounds
 
     @functools.cached_property

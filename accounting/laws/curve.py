@@ -19,6 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.envelope import mirrored
@@ -33,7 +34,7 @@ LARGEST_EPSILON = 600.0
 CLOSEST = 1e-12
 """Relative gap of e^epsilon between two points."""
 _SCALE_SLACK = 1e-12  # relative: what lower polygons are less by, for every rounding that is not verified
-_MOST_REACH = math.exp(5.0)  # by this factor of e^epsilon a lower bound reaches at most beyond the last point
+_MOST_REACH = scalars.exp(5.0)  # by this factor of e^epsilon a lower bound reaches at most beyond the last point
 
 
 def curve_bracket(
@@ -79,7 +80,7 @@ def _points(
     rounded, sign = (float_up, 1) if side == "above" else (float_down, -1)
     exponents = np.array([rounded(epsilon) for epsilon in epsilons])
     bounds = np.array([rounded(delta) for delta in deltas])
-    ratios = np.where(exponents > 0, np.exp(exponents) * (1 + sign * 4 * UNIT), 1.0)
+    ratios = np.where(exponents > 0, elementary.exp(exponents) * (1 + sign * 4 * UNIT), 1.0)
     if exponents[0] > 0:
         ratios = np.append(1.0, ratios)
         bounds = np.append(first, bounds)
@@ -110,7 +111,7 @@ def _lines(at: Array, least: Array, ceiling: Array) -> tuple[Array, Array]:
     """Points whose polygon is below delta: the lower bounds, between them where the lines from both sides meet, and
     where the last line falls to 0."""
     falls = np.diff(at)
-    shift = 32 * UNIT * at[1:] * (1 + np.log(at[1:]))  # the ceilings stand a little further to the right
+    shift = 32 * UNIT * at[1:] * (1 + elementary.log(at[1:]))  # the ceilings stand a little further to the right
     after = np.minimum(np.append((least[0] - 1) / 2, (least[1:] - ceiling[:-1]) / (falls - shift)), 0.0)
     before = np.minimum(np.append((ceiling[2:] - least[1:-1]) / (falls + shift)[1:], 0.0)[: falls.size], 0.0)
     steep = after[:-1]
@@ -141,7 +142,7 @@ def _pair(ratios: Array, heights: Array, side: Rounding) -> FinitePair:
         over = np.max(found / np.maximum(heights, 1e-300), where=found > 0, initial=1.0)
         whole = float(np.sum(weights * (1 + ratios[1:]))) + float(heights[-1])
         scale = (1 - _SCALE_SLACK) / max(float(over), whole * (1 + rounding))
-    epsilons, right = np.log(ratios[1:]), weights * scale
+    epsilons, right = elementary.log(ratios[1:]), weights * scale
     infinite = float(heights[-1]) * scale
     pair = FinitePair(
         tuple(epsilons.tolist()),

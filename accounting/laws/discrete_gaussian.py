@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -40,26 +41,26 @@ class DiscreteGaussianLoss:
 
     def cumulants(self, c: float) -> Cumulants:
         if self.sigma >= SMOOTH:
-            square = (self.shift / self.sigma) ** 2
+            square = scalars.square(self.shift / self.sigma)
             value = square * c * (c + 1) / 2
             return Cumulants(value, 16 * UNIT * value + WAVES, square * (c + 0.5), square)
         windows = self._windows(np.array([-c * self.shift]))
         (value,), (error,) = self._log_ratios(np.array([c]), windows)
         losses, weights = self._losses(windows.points[0]), windows.weights[0]
-        mean = float(weights @ losses)
-        variance = float(weights @ (losses - mean) ** 2)
+        mean = float(elementary.product(weights, losses))
+        variance = float(elementary.product(weights, scalars.square(losses - mean)))
         return Cumulants(float(value), float(error), mean, variance)
 
     def _log_ratios(self, c: Array, windows: _Windows) -> tuple[Array, Array]:
         """K at each c, from windows around -c d, and its error."""
         normaliser = self._windows(np.zeros(1))
-        tilts = self.shift**2 / (2 * self.sigma**2) * c * (c + 1)
+        tilts = scalars.square(self.shift) / (2 * scalars.square(self.sigma)) * c * (c + 1)
         values = tilts + windows.log_totals - normaliser.log_totals
         errors = windows.relative + normaliser.relative + 16 * UNIT * (tilts + np.abs(values) + 2)
         return values, errors
 
     def _losses(self, points: Array) -> Array:
-        losses: Array = (self.shift**2 - 2.0 * self.shift * points) / (2 * self.sigma**2)
+        losses: Array = (scalars.square(self.shift) - 2.0 * self.shift * points) / (2 * scalars.square(self.sigma))
         return losses
 
     def _windows(self, centres: Array) -> _Windows:
@@ -69,15 +70,15 @@ class DiscreteGaussianLoss:
         first = np.floor(centres - reach)
         points = first[:, None] + np.arange(math.ceil(2 * reach) + 3, dtype=np.float64)
         away = points - centres[:, None]
-        exponents = -(away**2) / (2 * self.sigma**2)
+        exponents = -scalars.square(away) / (2 * scalars.square(self.sigma))
         tops = exponents.max(axis=1)
-        masses = np.exp(exponents - tops[:, None])
+        masses = elementary.exp(exponents - tops[:, None])
         totals = masses.sum(axis=1)
-        moved = np.abs(points).max(axis=1) * (4 * UNIT / self.sigma**2)  # of centre, which is rounded
+        moved = np.abs(points).max(axis=1) * (4 * UNIT / scalars.square(self.sigma))  # of centre, which is rounded
         each = 8 * UNIT * (np.abs(exponents) + 1) + moved[:, None] * np.abs(away)
         missing = (masses * each).sum(axis=1) + self._outside(reach, tops)
         relative = (missing / totals + UNIT * (points.shape[1] + 8)) * (1 + 1e-6)
-        return _Windows(points, masses / totals[:, None], tops + np.log(totals), relative)
+        return _Windows(points, masses / totals[:, None], tops + elementary.log(totals), relative)
 
     def _reach(self) -> float:
         """The half width of a window."""
@@ -88,8 +89,8 @@ class DiscreteGaussianLoss:
 
     def _outside(self, reach: float, tops: Array) -> Array:
         """What is beyond each window on both sides, at most, in units of e^top."""
-        log_first = -((reach - 1) ** 2) / (2 * self.sigma**2) - tops
-        bounds: Array = 2 * np.exp(log_first) / -math.expm1(-(reach - 1) / self.sigma**2)
+        log_first = -scalars.square(reach - 1) / (2 * scalars.square(self.sigma)) - tops
+        bounds: Array = 2 * elementary.exp(log_first) / -scalars.expm1(-(reach - 1) / scalars.square(self.sigma))
         return bounds
 
     def outcomes(self, digits: float) -> tuple[Array, Array, Array, float]:
@@ -100,16 +101,21 @@ class DiscreteGaussianLoss:
         points = np.arange(-math.ceil(reach), math.ceil(reach) + 1, dtype=np.float64)
         at = self._windows(np.zeros(1))
         normaliser, relative = float(at.log_totals[0]), float(at.relative[0])
-        exponents = -(points**2) / (2 * self.sigma**2)
+        exponents = -scalars.square(points) / (2 * scalars.square(self.sigma))
         errors = 8 * UNIT * (np.abs(exponents) + abs(normaliser) + 1) + relative
         first = math.ceil(reach) + 1
-        fall = -math.expm1(-first / self.sigma**2)
-        log_beyond = math.log(2 / fall) - first**2 / (2 * self.sigma**2) * (1 - 1e-12) - normaliser + 1e-9
+        fall = -scalars.expm1(-first / scalars.square(self.sigma))
+        log_beyond = (
+            scalars.log(2 / fall)
+            - scalars.square(first) / (2 * scalars.square(self.sigma)) * (1 - 1e-12)
+            - normaliser
+            + 1e-9
+        )
         return self._losses(points), exponents - normaliser, errors, log_beyond
 
     def log_moments(self, c: Array) -> Array:
         if self.sigma >= SMOOTH:
-            bounds: Array = (self.shift / self.sigma) ** 2 * c * (c + 1) / 2 * (1 + 16 * UNIT) + WAVES
+            bounds: Array = scalars.square(self.shift / self.sigma) * c * (c + 1) / 2 * (1 + 16 * UNIT) + WAVES
             return bounds
         values, errors = self._log_ratios(c, self._windows(-c * self.shift))
         return values + errors
@@ -121,7 +127,7 @@ class DiscreteGaussianLoss:
         """Claim: at least the Renyi divergences. Source: their definition, and the Gaussian's, which bound them
         (Canonne-Kamath-Steinke 2020, Proposition 5)."""
         c = excess(orders)
-        gaussian = GaussianLoss((self.shift / self.sigma) ** 2 * (1 + 8 * UNIT)).rdp_upper(orders)
+        gaussian = GaussianLoss(scalars.square(self.shift / self.sigma) * (1 + 8 * UNIT)).rdp_upper(orders)
         return np.minimum(gaussian, prices(self.log_moments(c), c))
 
 
@@ -152,7 +158,7 @@ class TiltedDiscreteGaussian:
 
     def _flat(self, t: float) -> bool:
         law = self.law
-        return law.sigma >= SMOOTH and 2 * math.pi * (math.pi * law.sigma**2 - t * law.shift) >= FLAT
+        return law.sigma >= SMOOTH and 2 * math.pi * (math.pi * scalars.square(law.sigma) - t * law.shift) >= FLAT
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         """Those of a Gaussian, as far as the waves of Poisson's sum are nothing: docs/proofs/engine.md, section 7."""
@@ -169,6 +175,6 @@ class TiltedDiscreteGaussian:
         losses, weights = self.law._losses(window.points[0]), window.weights[0]
         points = losses - self.cumulants.mean
         phi = node_sums(weights, points, step, t.size)
-        displaced = 8 * UNIT * float(weights @ (np.abs(losses) + abs(self.cumulants.mean)))
+        displaced = 8 * UNIT * float(elementary.product(weights, np.abs(losses) + abs(self.cumulants.mean)))
         error = 2 * float(window.relative[0]) + rounding_of_node_sums(weights, points, step, t.size) + t * displaced
         return spread_of(phi, error)

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FinitePair
 
@@ -24,8 +25,8 @@ def envelope(epsilons: Array, deltas: Array) -> FinitePair:
 
     Claim: dominates each symmetric pair of such a profile. Source: docs/proofs/amplification.md, section 3.
     """
-    ratios = np.exp(epsilons)
-    gaps = np.exp(epsilons[:-1]) * np.expm1(np.diff(epsilons))
+    ratios = elementary.exp(epsilons)
+    gaps = elementary.exp(epsilons[:-1]) * elementary.expm1(np.diff(epsilons))
     right = np.zeros(epsilons.size)
     reached = wanted = float(deltas[-1])
     slope = 0.0

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
@@ -34,7 +35,7 @@ def atoms_of(half: float, scale: float, scale_error: float, ends: tuple[float, f
     h themselves, if any: a law but for RULE."""
     nodes, weights = gauss_legendre(RULE_POINTS)
     losses = half * nodes
-    masses = scale * half * weights * np.exp((losses - half) / 2)
+    masses = scale * half * weights * elementary.exp((losses - half) / 2)
     if ends:
         losses = np.concatenate([[-half], losses, [half]])
         masses = np.concatenate([[ends[0]], masses, [ends[1]]])

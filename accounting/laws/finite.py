@@ -14,6 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms, reach_and_variance
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
@@ -71,7 +72,7 @@ class FinitePair:
         left = [kept * q + rate * p for p, q in zip(self.left, self.right, strict=True)]
         right = list(self.right)
         if self.only_right:
-            absent = math.log1p(-rate)
+            absent = scalars.log1p(-rate)
             mixed.append((absent, 4 * UNIT * (abs(absent) + rate / kept)))
             left.append(self.only_right * kept)
             right.append(self.only_right)
@@ -124,16 +125,16 @@ class FiniteLoss:
 
     def _weights(self, c: Array) -> tuple[Array, Array, Array]:
         """For each c: normalised tilted masses, their relative errors before that (rows); K(c) of the finite part."""
-        exponents = np.log(self.masses) + np.multiply.outer(c, self.losses)
+        exponents = elementary.log(self.masses) + np.multiply.outer(c, self.losses)
         top = exponents.max(axis=1)
-        weights = np.exp(exponents - top[:, None])
+        weights = elementary.exp(exponents - top[:, None])
         total = weights.sum(axis=1)
         weights /= total[:, None]
         moved = np.multiply.outer(c, self.loss_errors + 4 * UNIT * np.abs(self.losses))
         each = moved + 4 * UNIT * (np.abs(exponents) + (np.abs(top) + 4)[:, None])
         odds = self.infinite_mass / (1 - self.infinite_mass)
         fixed = self.mass_error * (1 + 2 * odds) + (self.losses.size + 16) * UNIT
-        return weights, each + fixed, top + np.log(total) - math.log1p(-self.infinite_mass)
+        return weights, each + fixed, top + elementary.log(total) - scalars.log1p(-self.infinite_mass)
 
     def _from_one(self, c: Array) -> tuple[Array, Array]:
         """K(c) = log1p(E(e^{cL} - 1)), and bounds of the error, infinite where it does not do. Source:
@@ -158,9 +159,9 @@ class FiniteLoss:
     def tilted(self, c: float) -> TiltedFinite:
         at = np.array([c])
         (weights,), (each,), (value,) = self._weights(at)
-        mean = float(weights @ self.losses)
+        mean = float(elementary.product(weights, self.losses))
         apart = self.losses - mean
-        variance = float(weights @ (apart * apart))
+        variance = float(elementary.product(weights, apart * apart))
         error = mean_error(weights, each) + 8 * UNIT * (abs(value) + 2)
         (other,), (other_error,) = self._from_one(at)
         if other_error < error:
@@ -218,11 +219,11 @@ class TiltedFinite:
 def _mixed_loss(x: float, error: float, rate: float) -> tuple[float, float]:
     """log(1 - q + q e^x), and its error where x has error `error` and q = `rate` is rounded."""
     if x > 700:  # 1 - q is below the rounding of q e^x
-        loss = x + math.log(rate)
-        return loss, error + 4 * UNIT * (abs(x) + abs(math.log(rate)) + 1)
-    gain = rate * math.expm1(x)
-    loss = math.log1p(gain)
-    slope = rate * math.exp(x) / (1 + gain)
+        loss = x + scalars.log(rate)
+        return loss, error + 4 * UNIT * (abs(x) + abs(scalars.log(rate)) + 1)
+    gain = rate * scalars.expm1(x)
+    loss = scalars.log1p(gain)
+    slope = rate * scalars.exp(x) / (1 + gain)
     return loss, 4 * UNIT * abs(loss) + 8 * UNIT * abs(gain) / (1 + gain) + slope * error * (1 + 1e-6)
 
 
@@ -231,7 +232,7 @@ def approximate_pair(epsilon: float, delta: float) -> FinitePair:
 
     Source: Kairouz-Oh-Viswanath 2015, Theorem 3.3; Murtagh-Vadhan 2016, Lemma 3.2.
     """
-    rare = math.exp(-epsilon)
+    rare = scalars.exp(-epsilon)
     likely = (1 - delta) / (1 + rare)
     unlikely = (1 - delta) * rare / (1 + rare)
     shift = 3 * UNIT * epsilon
@@ -255,7 +256,7 @@ def randomised_response_pair(epsilon: float, categories: int) -> FinitePair:
 
     Source: Kairouz-Bonawitz-Ramage 2016 (the mechanism).
     """
-    rare = math.exp(-epsilon)
+    rare = scalars.exp(-epsilon)
     odds = 1 + (categories - 1) * rare
     likely, unlikely, others = 1 / odds, rare / odds, (categories - 2) * rare / odds
     shift = 3 * UNIT * epsilon
@@ -304,8 +305,8 @@ def listed_pair(left: tuple[Decimal, ...], right: tuple[Decimal, ...]) -> Finite
 def _log_of(ratio: Fraction) -> float:
     """log of a positive fraction, to a few roundings, however near to 1."""
     if Fraction(1, 2) < ratio < 2:
-        return math.log1p(float(ratio - 1))
-    return math.log(float(ratio))
+        return scalars.log1p(float(ratio - 1))
+    return scalars.log(float(ratio))
 
 
 def discrete_laplace_pair(scale: float, sensitivity: int) -> FinitePair:
@@ -314,13 +315,13 @@ def discrete_laplace_pair(scale: float, sensitivity: int) -> FinitePair:
     The loss (|k - s| - |k|)/scale takes the values (s - 2j)/scale, j = 0..s. Source: Ghosh-Roughgarden-Sundararajan
     2012 (the geometric mechanism); the largest shift is the worst: docs/proofs/engine.md, section 7.
     """
-    a = math.exp(-1 / scale)
-    centre = -math.expm1(-1 / scale) / (1 + a)  # the mass of 0
+    a = scalars.exp(-1 / scale)
+    centre = -scalars.expm1(-1 / scale) / (1 + a)  # the mass of 0
     side = 1 / (1 + a)  # the mass of k <= 0
     left = (
         side,
-        *(centre * math.exp(-k / scale) for k in range(1, sensitivity)),
-        side * math.exp(-sensitivity / scale),
+        *(centre * scalars.exp(-k / scale) for k in range(1, sensitivity)),
+        side * scalars.exp(-sensitivity / scale),
     )
     losses = tuple((sensitivity - 2 * k) / scale for k in range(sensitivity + 1))
     errors = tuple(3 * UNIT * abs(x) for x in losses)

@@ -12,6 +12,7 @@ import functools
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.laws.law import FLOOR, Nodes
 
@@ -40,7 +41,7 @@ def node_deviations(weights: Array, points: Array, step: float, count: int) -> C
     near = _sums(high, low)
     weights = weights[..., None, :]
     far = weights * far
-    sums: ComplexArray = (weights + far) @ near.swapaxes(-1, -2) + far.sum(axis=-1)[..., None]
+    sums: ComplexArray = elementary.product(weights + far, near.swapaxes(-1, -2)) + far.sum(axis=-1)[..., None]
     return sums.reshape(*points.shape[:-1], -1)[..., :count]
 
 
@@ -56,17 +57,17 @@ def _split(count: int) -> tuple[int, int, Array]:
 def _turns(t: Array, points: Array) -> ComplexArray:
     """e^{i t y} - 1 for each t (row) and point."""
     halves = (t / 2)[:, None] * points[..., None, :]
-    sines = np.sin(halves)
+    sines = elementary.sin(halves)
     turns = np.empty(halves.shape, dtype=np.complex128)
     np.multiply(sines, -2 * sines, out=turns.real)
-    np.multiply(2 * sines, np.cos(halves), out=turns.imag)
+    np.multiply(2 * sines, elementary.cos(halves), out=turns.imag)
     return turns
 
 
 def _sums(high: ComplexArray, low: ComplexArray) -> ComplexArray:
     """e^{i(a + b)} - 1 for each a of `high`, each b of `low` and each point."""
     low = low[..., None, :, :]
-    sums: ComplexArray = high[..., :, None, :] * (1 + low) + low
+    sums: ComplexArray = elementary.times(high[..., :, None, :], 1 + low) + low
     return sums.reshape(*sums.shape[:-3], -1, sums.shape[-1])
 
 
@@ -99,8 +100,8 @@ def nodes_of_deviations(deviations: ComplexArray, error: Array) -> Nodes:
     real, imaginary = deviations.real, deviations.imag
     grown = real * (2 + real) + imaginary * imaginary  # |phi|^2 - 1
     phi = 1 + deviations
-    modulus = np.maximum(np.abs(phi), FLOOR)
-    log_modulus = np.where(grown > -0.5, np.log1p(np.maximum(grown, -0.5)) / 2, np.log(modulus))
-    log_phi = log_modulus + 1j * np.angle(phi)
-    lost = error + (8 * UNIT) * np.abs(deviations) + FLOOR
-    return Nodes(log_phi, np.log1p(lost / modulus) + (64 * UNIT) * np.abs(log_phi))
+    modulus = np.maximum(elementary.modulus(phi), FLOOR)
+    log_modulus = np.where(grown > -0.5, elementary.log1p(np.maximum(grown, -0.5)) / 2, elementary.log(modulus))
+    log_phi = log_modulus + 1j * elementary.angle(phi)
+    lost = error + (8 * UNIT) * elementary.modulus(deviations) + FLOOR
+    return Nodes(log_phi, elementary.log1p(lost / modulus) + (64 * UNIT) * elementary.modulus(log_phi))

@@ -8,6 +8,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.decimals import in_own_context, own_context
 
@@ -23,7 +24,7 @@ def gauss_legendre(points: int) -> tuple[Array, Array]:
     nodes, weights = [], []
     with localcontext(own_context(50)):
         for i in range(points):
-            x = Decimal.from_float(-math.cos(math.pi * (i + 0.75) / (points + 0.5)))
+            x = Decimal.from_float(-scalars.cos(math.pi * (i + 0.75) / (points + 0.5)))
             for _ in range(6):  # quadratic from three digits: 50 after five steps
                 value, slope = _legendre(points, x)
                 x -= value / slope

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, prices
 
@@ -50,10 +51,10 @@ class TiltedGaussian:
     cumulants: Cumulants
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
-        bounds: Array = t**2 * (-self.mu_squared / 2 * (1 - 1e-12))
+        bounds: Array = scalars.square(t) * (-self.mu_squared / 2 * (1 - 1e-12))
         return bounds
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - one term a node
         t = step * np.arange(count, dtype=np.float64)
-        decay = t**2 * (self.mu_squared / 2)
+        decay = scalars.square(t) * (self.mu_squared / 2)
         return Nodes((-decay).astype(np.complex128), 8 * UNIT * (decay + t * self.cumulants.mean))

@@ -21,6 +21,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss, TiltedSampled
@@ -79,8 +80,8 @@ class JumpingRuns:
     def log_expected(self, c: Array) -> Array:
         """log of sum T b/A: how many jumps are to be expected at a tilt, about."""
         rows, _ = self._rows(c)
-        logs = [math.log(count) + b - a for (a, b), count in zip(rows, self.counts, strict=True)]
-        expected: Array = np.logaddexp.reduce(logs)
+        logs = [scalars.log(count) + b - a for (a, b), count in zip(rows, self.counts, strict=True)]
+        expected: Array = elementary.log_of_sum(logs)
         return expected
 
     def log_moments_beyond(self, c: Array) -> Array:
@@ -90,9 +91,10 @@ class JumpingRuns:
         """
         rows, known = self._rows(c)
         n = self.most + 1
-        log_y = np.maximum(0.0, math.log(n) - self.log_expected(c))
+        log_y = np.maximum(0.0, scalars.log(n) - self.log_expected(c))
         grown = [
-            count * (a + np.logaddexp(0.0, b - a + log_y)) for (a, b), count in zip(rows, self.counts, strict=True)
+            count * (a + elementary.logaddexp(0.0, b - a + log_y))
+            for (a, b), count in zip(rows, self.counts, strict=True)
         ]
         bounds: Array = np.sum(grown, axis=0) - n * log_y
         return np.where(known, bounds + 1e-9 * (1 + np.sum(np.abs(grown), axis=0) + n * log_y), math.inf)
@@ -110,16 +112,16 @@ class JumpingRuns:
         both = list(zip(rows, self.counts, strict=True))
         within = sum((count * a for (a, _), count in both), start=np.zeros(()))
         size = sum((count * np.abs(a) for (a, _), count in both), start=np.zeros(()))
-        logs = [math.log(count) + b - a for (a, b), count in both]
+        logs = [scalars.log(count) + b - a for (a, b), count in both]
         scale = np.max(logs, axis=0)
-        coefficients = _coefficients([np.exp(log - scale) for log in logs], self.counts, self.most)
+        coefficients = _coefficients([elementary.exp(log - scale) for log in logs], self.counts, self.most)
         terms = np.stack(coefficients[self.fewest :], axis=-1)
         if not np.all(terms > LEAST_MASS):
             raise WorkLimit("the jumps of several laws are too unlike for floats")
         numbers = np.arange(self.fewest, len(coefficients))
-        powers = np.log(terms) + np.multiply.outer(scale, numbers)
+        powers = elementary.log(terms) + np.multiply.outer(scale, numbers)
         top = np.max(powers, axis=-1)
-        value: Array = within + top + np.log(np.sum(np.exp(powers - top[..., None]), axis=-1))
+        value: Array = within + top + elementary.log(np.sum(elementary.exp(powers - top[..., None]), axis=-1))
         apart = np.max([np.abs(a) + np.abs(b) for a, b in rows], axis=0)
         moved = self.most * (2 * apart + np.abs(scale) + 40) + 2 * np.abs(top) + np.abs(value)
         rounding: Array = (8 * UNIT) * ((len(rows) + 1) * size + moved) + _rounding(self)
@@ -130,21 +132,23 @@ class JumpingRuns:
         value, rounding = self._log_sum([(np.array(a.value), np.array(b.value)) for a, b in pairs])
         both = list(zip(pairs, self.counts, strict=True))
         error = sum(count * a.error for (a, _), count in both) + self.most * max(a.error + b.error for a, b in pairs)
-        logs = np.array([math.log(count) + b.value - a.value for (a, b), count in both])
+        logs = np.array([scalars.log(count) + b.value - a.value for (a, b), count in both])
         scale = float(logs.max())
-        shares = np.exp(logs - scale)
-        log_expected = scale + math.log(float(shares.sum()))
+        shares = elementary.exp(logs - scale)
+        log_expected = scale + scalars.log(float(shares.sum()))
         numbers = np.arange(self.fewest, self.most + 1)
-        log_weights = numbers * log_expected - np.array([math.lgamma(k + 1) for k in numbers.tolist()])
-        weights = np.exp(log_weights - log_weights.max())
-        jumps = float(weights @ numbers / weights.sum())
-        spread = float(weights @ (numbers - jumps) ** 2 / weights.sum())
+        log_weights = numbers * log_expected - np.array([scalars.log_factorial(int(k)) for k in numbers.tolist()])
+        weights = elementary.exp(log_weights - log_weights.max())
+        jumps = float(elementary.product(weights, numbers) / weights.sum())
+        spread = float(elementary.product(weights, (numbers - jumps) * (numbers - jumps)) / weights.sum())
         shares /= shares.sum()
         apart = np.array([b.mean - a.mean for a, b in pairs])
-        rise = float(shares @ apart)
-        beside = float(shares @ [b.variance - a.variance for a, b in pairs]) + float(shares @ (apart - rise) ** 2)
+        rise = float(elementary.product(shares, apart))
+        beside = float(elementary.product(shares, [b.variance - a.variance for a, b in pairs])) + float(
+            elementary.product(shares, scalars.square(apart - rise))
+        )
         mean = sum(count * a.mean for (a, _), count in both) + jumps * rise
-        variance = sum(count * a.variance for (a, _), count in both) + jumps * beside + spread * rise**2
+        variance = sum(count * a.variance for (a, _), count in both) + jumps * beside + spread * scalars.square(rise)
         whole = (error + float(rounding)) * (1 + 1e-6)
         return Cumulants(float(value), whole, mean, max(variance, 0.0)), scale
 
@@ -213,16 +217,16 @@ class TiltedRuns:
         slack = (len(counts) + 6) * UNIT
         for (a, b), times in zip(self.pairs, counts, strict=True):
             own, jumps = a.nodes(step, count, work), b.nodes(step, count, work)
-            ratio, doubt = _ratio(a, b, (own, jumps), t, math.log(times) - self.log_scale, self.runs.most)
+            ratio, doubt = _ratio(a, b, (own, jumps), t, scalars.log(times) - self.log_scale, self.runs.most)
             ratios.append(ratio)
             doubts = np.maximum(doubts, doubt)
             log_within += times * own.log_phi
-            spread += times * (own.spread + slack * np.abs(own.log_phi))
+            spread += times * (own.spread + slack * elementary.modulus(own.log_phi))
             position.append(times * a.cumulants.mean)
             size += times * abs(a.cumulants.mean)
         log_sum, doubt = self._log_sum_at(ratios, doubts)
         log_phi = log_within + 1j * t * math.fsum(position) + log_sum
-        spread += doubt + 2 * self.cumulants.error + (8 * UNIT) * (np.abs(log_phi) + t * size)
+        spread += doubt + 2 * self.cumulants.error + (8 * UNIT) * (elementary.modulus(log_phi) + t * size)
         return Nodes(log_phi, spread * (1 + 1e-6))
 
     def _log_sum_at(self, ratios: Sequence[ComplexArray], doubts: Array) -> tuple[ComplexArray, Array]:
@@ -231,18 +235,18 @@ class TiltedRuns:
         runs, top = self.runs, self.cumulants.value
         logs = [count * a.cumulants.value for (a, _), count in zip(self.pairs, runs.counts, strict=True)]
         terms = _coefficients(ratios, runs.counts, runs.most)[runs.fewest :]
-        sizes = _coefficients([np.abs(ratio) for ratio in ratios], runs.counts, runs.most)[runs.fewest :]
+        sizes = _coefficients([elementary.modulus(ratio) for ratio in ratios], runs.counts, runs.most)[runs.fewest :]
         total, lost = np.zeros(doubts.shape, dtype=np.complex128), np.zeros(doubts.shape)
         rounding = (8 * UNIT) * (8 + math.fsum(map(abs, logs)) + runs.most * abs(self.log_scale) + abs(top))
         for k, (term, size) in enumerate(zip(terms, sizes, strict=True), runs.fewest):
-            weight = math.exp(math.fsum(logs) + k * self.log_scale - top)
+            weight = scalars.exp(math.fsum(logs) + k * self.log_scale - top)
             doubt = k * doubts + rounding
-            moved = np.where(doubt < LARGEST_LOG, np.expm1(np.minimum(doubt, LARGEST_LOG)), math.inf)
+            moved = np.where(doubt < LARGEST_LOG, elementary.expm1(np.minimum(doubt, LARGEST_LOG)), math.inf)
             total += weight * term
             lost += (weight + FLOOR) * np.maximum(size, FLOOR) * (moved + _rounding(runs))
-        modulus = np.maximum(np.abs(total), FLOOR)
-        log_sum = np.log(modulus) + 1j * np.angle(total)
-        return log_sum, np.log1p((lost + FLOOR) / modulus) + (8 * UNIT) * np.abs(log_sum)
+        modulus = np.maximum(elementary.modulus(total), FLOOR)
+        log_sum = elementary.log(modulus) + 1j * elementary.angle(total)
+        return log_sum, elementary.log1p((lost + FLOOR) / modulus) + (8 * UNIT) * elementary.modulus(log_sum)
 
 
 def _ratio(
@@ -254,8 +258,16 @@ def _ratio(
     turn = t * (at_b.mean - at_a.mean)
     logs = (at_b.value - at_a.value + log_front) + (jumps.log_phi - own.log_phi) + 1j * turn
     highest = LARGEST_LOG / most
-    ratio = np.exp(np.clip(logs.real, LEAST_LOG_RATIO, highest)) * (np.cos(logs.imag) + 1j * np.sin(logs.imag))
-    sizes = 8 + abs(at_a.value) + abs(at_b.value) + abs(log_front) + np.abs(jumps.log_phi) + np.abs(own.log_phi)
+    size = elementary.exp(np.clip(logs.real, LEAST_LOG_RATIO, highest))
+    ratio = elementary.from_polar(size, logs.imag)
+    sizes = (
+        8
+        + abs(at_a.value)
+        + abs(at_b.value)
+        + abs(log_front)
+        + elementary.modulus(jumps.log_phi)
+        + elementary.modulus(own.log_phi)
+    )
     rounded = (8 * UNIT) * (sizes + t * (abs(at_a.mean) + abs(at_b.mean)))
     doubts: Array = own.spread + jumps.spread + at_a.error + at_b.error + rounded
     return ratio, np.where(logs.real > highest, math.inf, doubts)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss
@@ -45,19 +46,19 @@ class LaplaceLoss:
 
     def cumulants(self, c: float) -> Cumulants:
         e0 = self.epsilon
-        b = math.exp(-(2 * c + 1) * e0)
-        ratio = math.log1p(c / (2 * c + 1) * math.expm1(-(2 * c + 1) * e0))
+        b = scalars.exp(-(2 * c + 1) * e0)
+        ratio = scalars.log1p(c / (2 * c + 1) * scalars.expm1(-(2 * c + 1) * e0))
         whole = 1 + c + c * b
         first = (1 + b - 2 * e0 * c * b) / whole
         mean = e0 + first - 2 / (2 * c + 1)
-        variance = 4 * e0 * b * (e0 * c - 1) / whole - first**2 + 4 / (2 * c + 1) ** 2
+        variance = 4 * e0 * b * (e0 * c - 1) / whole - scalars.square(first) + 4 / scalars.square(2 * c + 1)
         near_two_point = (2 * c + 1) * e0 < 1e-2 or variance <= 0
         if near_two_point:
             variance = e0 * e0 * min(1.0, 4 * b)
         return Cumulants(c * e0 + ratio, 16 * UNIT * (c * e0 + abs(ratio)), mean, variance)
 
     def log_moments(self, c: Array) -> Array:
-        ratio = np.log1p(c / (2 * c + 1) * np.expm1(-(2 * c + 1) * self.epsilon))
+        ratio = elementary.log1p(c / (2 * c + 1) * elementary.expm1(-(2 * c + 1) * self.epsilon))
         bounds: Array = c * self.epsilon + ratio + 16 * UNIT * (c * self.epsilon + np.abs(ratio))
         return bounds
 
@@ -72,7 +73,7 @@ class LaplaceLoss:
 
 @functools.lru_cache(maxsize=64)
 def _atoms(e0: float) -> FiniteLoss:
-    return atoms_of(e0, 0.25, 0.0, (math.exp(-e0) / 2, 0.5))
+    return atoms_of(e0, 0.25, 0.0, (scalars.exp(-e0) / 2, 0.5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +108,23 @@ Some: TypeAlias = float | Array
 
 def spread_out(e0: Some, value: Some, error: Some) -> Array:
     """Claim: at most the variance tilted at the c where K is `value`. Source: docs/proofs/engine.md, section 3."""
-    bound: Array = e0 * e0 * np.exp(-e0 - 2 * (value + error)) * (1 - 1e-9)
+    bound: Array = e0 * e0 * elementary.exp(-e0 - 2 * (value + error)) * (1 - 1e-9)
     return bound
 
 
 def laplace_decay(e0: Some, c: float, t: Array) -> Array:
     """Upper bounds of log |phi| from t on: the atom at e0 does not decay, the density does. docs/proofs/engine.md,
     section 3."""
-    b = np.exp(-(2 * c + 1) * e0)
-    moduli = np.hypot(1 + c, t) / np.hypot(1 + 2 * c, 2 * t)
-    bounds: Array = np.log((2 * c + 1) * (moduli + b / 2) / (1 + c + c * b)) + 32 * UNIT
+    b = elementary.exp(-(2 * c + 1) * e0)
+    moduli = elementary.hypot(1 + c, t) / elementary.hypot(1 + 2 * c, 2 * t)
+    bounds: Array = elementary.log((2 * c + 1) * (moduli + b / 2) / (1 + c + c * b)) + 32 * UNIT
     return bounds
 
 
 def laplace_share(c: float, t: Array) -> tuple[Array, Array]:
     """Real and imaginary part of z / (2z + 1), z = c + it."""
     square = t * t
-    length = (2 * c + 1) ** 2 + 4 * square
+    length = scalars.square(2 * c + 1) + 4 * square
     return (c * (2 * c + 1) + 2 * square) / length, t / length
 
 
@@ -134,16 +135,16 @@ def nodes_of_share(
     `share`: s, real and imaginary part, of modulus at most 1/2; `width`: w(z) less 2it; `at`: log M(c) - c e0, its
     error, K'(c). Source: docs/proofs/engine.md, section 6 (two ends)."""
     (ratio, error, mean), (along, across) = at, share
-    turned, damping = e0 * (2 * t), np.exp(-width * e0)
-    missing, wave = 1 - damping * np.cos(turned), damping * np.sin(turned)
+    turned, damping = e0 * (2 * t), elementary.exp(-width * e0)
+    missing, wave = 1 - damping * elementary.cos(turned), damping * elementary.sin(turned)
     real, imaginary = 1 - along * missing + across * wave, along * wave + across * missing
-    modulus = np.maximum(np.hypot(real, imaginary), 1e-300)
-    log_modulus = np.log(modulus) - ratio
-    angle = t * (e0 - mean) - np.arctan2(imaginary, real)
+    modulus = np.maximum(elementary.hypot(real, imaginary), 1e-300)
+    log_modulus = elementary.log(modulus) - ratio
+    angle = t * (e0 - mean) - elementary.arctan2(imaginary, real)
     relative = (40 * UNIT + 4 * UNIT * (t + c) * (e0 * damping)) / modulus
     position = t * (4 * UNIT * (e0 + np.abs(mean)))
     computed = error + 4 * UNIT * (np.abs(log_modulus) + np.abs(angle) + 2)
-    return log_modulus, angle, np.log1p(relative) + position + computed
+    return log_modulus, angle, elementary.log1p(relative) + position + computed
 
 
 def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> Nodes:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 
 __all__ = ["Cumulants", "Loss", "Nodes", "Tilted", "decay_of_bounded", "excess", "prices", "spread_of"]
@@ -112,16 +113,16 @@ def decay_of_bounded(reach: float, variance: float, t: Array, horizon: float) ->
     """
     if not (2 * reach * horizon <= math.pi * (1 - 1e-9) and variance > TINIEST):
         return np.zeros_like(t)
-    fallen = variance / reach / reach * np.minimum(0.91 * np.minimum(t * reach, 1.0) ** 2, 0.1)
-    bounds: Array = np.log1p(-np.minimum(fallen, 0.999)) / 2
+    fallen = variance / reach / reach * np.minimum(0.91 * scalars.square(np.minimum(t * reach, 1.0)), 0.1)
+    bounds: Array = elementary.log1p(-np.minimum(fallen, 0.999)) / 2
     return bounds
 
 
 def spread_of(phi: ComplexArray, error: Array) -> Nodes:
     """Nodes from computed values of phi and bounds of their absolute errors (docs/proofs/engine.md, section 6)."""
-    modulus = np.maximum(np.abs(phi), FLOOR)
-    log_phi = np.log(modulus) + 1j * np.angle(phi)
-    return Nodes(log_phi, np.log1p((error + FLOOR) / modulus) + 4 * UNIT * (np.abs(log_phi) + 2))
+    modulus = np.maximum(elementary.modulus(phi), FLOOR)
+    log_phi = elementary.log(modulus) + 1j * elementary.angle(phi)
+    return Nodes(log_phi, elementary.log1p((error + FLOOR) / modulus) + 4 * UNIT * (np.abs(log_phi) + 2))
 
 
 TINIEST = 1e-280

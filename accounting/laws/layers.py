@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import Array
 
 __all__ = ["MARGIN", "PARTS", "Layers", "layers_below", "lost_share", "worth"]
@@ -30,8 +31,8 @@ class Layers:
 
     def log_decay(self, t: Array) -> Array:
         """Claim: at least log |phi(s)| for every s >= t. Source: docs/proofs/engine.md, section 3."""
-        lost = lost_share(np.multiply.outer(t, self.radii)) @ self.masses
-        bounds: Array = np.log1p(-np.minimum(np.maximum(lost, 0.0), 1.0) * (1 - MARGIN))
+        lost = elementary.product(lost_share(np.multiply.outer(t, self.radii)), self.masses)
+        bounds: Array = elementary.log1p(-np.minimum(np.maximum(lost, 0.0), 1.0) * (1 - MARGIN))
         return bounds
 
 
@@ -71,6 +72,6 @@ def lost_share(x: Array) -> Array:
     x, where that would cancel, two terms of its series."""
     x = np.maximum(x, 1e-150)
     square = x * x
-    falling = np.where(x < _RISE, np.maximum(np.sin(x) / x, _PLATEAU), np.minimum(1 / x, _PLATEAU))
+    falling = np.where(x < _RISE, np.maximum(elementary.sin(x) / x, _PLATEAU), np.minimum(1 / x, _PLATEAU))
     share: Array = np.where(x < _SMALL, square * (1 / 6 - square / 120), 1 - falling)
     return share

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FiniteLoss
 
@@ -62,8 +63,8 @@ class Lattice:
 @functools.lru_cache(maxsize=64)
 def _likely(eta: float, cells: int) -> tuple[Array, Array]:
     at, left = (eta / cells * np.arange(0, cells + 1)[::way] for way in (1, -1))  # both have an exact 0
-    whole = -math.expm1(-eta)
-    found = -np.expm1(-left) / whole, np.exp(-left) * -np.expm1(-at) / whole
+    whole = -scalars.expm1(-eta)
+    found = -elementary.expm1(-left) / whole, elementary.exp(-left) * -elementary.expm1(-at) / whole
     for each in found:
         each.flags.writeable = False
     return found
@@ -89,9 +90,9 @@ def moved(step: float, values: Array, finer: float) -> Array:
         step, values.size, places * (1 - 8 * UNIT) - 8 * UNIT * step
     )  # a little to the left, where more is
     ends = np.concatenate([values, np.zeros(1)])
-    gap = math.expm1(step)
-    found: Array = ends[cell] * (np.exp(along) * np.expm1(step - along) / gap) + ends[cell + 1] * (
-        np.expm1(along) / gap
+    gap = scalars.expm1(step)
+    found: Array = ends[cell] * (elementary.exp(along) * elementary.expm1(step - along) / gap) + ends[cell + 1] * (
+        elementary.expm1(along) / gap
     )
     return found * SLACK
 
@@ -102,10 +103,10 @@ def moved_below(step: float, values: Array, falls: Array, finer: float) -> tuple
     places: Array = finer * np.arange(math.ceil((values.size - 1) * step / finer) + 1, dtype=np.float64)
     cell, along = _placed(step, values.size, places)
     values, falls = (np.concatenate([each, np.zeros(1)]) for each in (values, falls))
-    near, far = np.expm1(along + 8 * UNIT * (places + step)), -np.expm1(along - step)
+    near, far = elementary.expm1(along + 8 * UNIT * (places + step)), -elementary.expm1(along - step)
     left = values[cell] - falls[cell] * near - 8 * UNIT * values[cell]
     right = values[cell + 1] + falls[cell + 1] * (far * (1 - 8 * UNIT) - 8 * UNIT * (places + step))
-    steep = np.where(left > right, falls[cell] * np.exp(along), falls[cell + 1] * np.exp(along - step))
+    steep = np.where(left > right, falls[cell] * elementary.exp(along), falls[cell + 1] * elementary.exp(along - step))
     found = np.maximum(left, right)
     seen = found > 0
     return np.where(seen, found, 0.0) / SLACK, np.where(seen, steep, 0.0)
@@ -123,7 +124,7 @@ def after_below(
     """Of a run whose losses are on the lattice, before what has at least these values: at most the worst delta, and how
     steep lines through it are that it lies above: by how much they fall in e^epsilon, times e^epsilon. `places`: the
     only ones at which its larger loss may be."""
-    below = np.exp(-lattice.step * np.arange(1, lattice.cells + 1))
+    below = elementary.exp(-lattice.step * np.arange(1, lattice.cells + 1))
     known = [_padded(each[1 : lattice.cells + 1], lattice.cells) for each in (values, falls)]
     steep = np.concatenate([(below * (1 - known[0] - known[1]))[::-1], falls, np.zeros(2 * lattice.cells)])[::-1]
     wide = _wide(lattice, values, 2 * lattice.cells)
@@ -159,7 +160,9 @@ def _wide(lattice: Lattice, values: Array, beyond: int) -> Array:
     mirror = np.zeros(lattice.cells)
     known = values[1 : lattice.cells + 1]
     mirror[: known.size] = known
-    return np.concatenate([(-np.expm1(-below) + np.exp(-below) * mirror)[::-1], values, np.zeros(beyond)])
+    return np.concatenate(
+        [(-elementary.expm1(-below) + elementary.exp(-below) * mirror)[::-1], values, np.zeros(beyond)]
+    )
 
 
 def _at(lattice: Lattice, wide: Array, table: Table) -> Array:
@@ -190,10 +193,10 @@ def _between(lattice: Lattice, falling: Array, at: Array) -> Array:
     and cells that cannot reach the largest value of their column are not looked at."""
     m, h, places = lattice.cells, lattice.step, at.shape[1]
     width = m // BLOCKS
-    slopes = (falling[1:] - falling[:-1]) / -math.expm1(-h)  # times e^epsilon
-    heights = falling[1:] + slopes * math.exp(-h)
-    scale = h * h * SLACK / -math.expm1(-lattice.eta)
-    by_height, lower = scale * np.exp(h * np.arange(1, m + 1) - lattice.eta), math.exp(-lattice.eta)
+    slopes = (falling[1:] - falling[:-1]) / -scalars.expm1(-h)  # times e^epsilon
+    heights = falling[1:] + slopes * scalars.exp(-h)
+    scale = h * h * SLACK / -scalars.expm1(-lattice.eta)
+    by_height, lower = scale * elementary.exp(h * np.arange(1, m + 1) - lattice.eta), scalars.exp(-lattice.eta)
 
     def of_blocks(each: Array, less: float) -> Array:
         """At least the fall of these from any cell of a block to the one eta higher, column by column."""
@@ -232,7 +235,7 @@ def shifted(lattice: Lattice, values: Array, far: int) -> Array:
     """delta after a run with the losses +-far steps, at as many points as `_after`."""
     wide = _wide(lattice, values, 2 * lattice.cells)
     start, count = lattice.cells, values.size + lattice.cells
-    likely = 1 / (1 + math.exp(-far * lattice.step))
+    likely = 1 / (1 + scalars.exp(-far * lattice.step))
     found: Array = likely * wide[start - far : start - far + count]
     found += (1 - likely) * wide[start + far : start + far + count]
     return found
@@ -243,7 +246,7 @@ def smoothed(lattice: Lattice, values: Array) -> tuple[Lattice, Array]:
     long, where those in between would keep the corners of the long ones."""
     finer = Lattice(lattice.eta, 2 * lattice.cells)
     h = finer.step
-    share = 1 / (1 + math.exp(h))
+    share = 1 / (1 + scalars.exp(h))
     between = np.empty(2 * values.size - 1)
     between[::2], between[1::2] = values, (1 - share) * values[:-1] + share * values[1:]
     blurred = shifted(finer, between, 1)[: between.size + 1] / 2
@@ -260,12 +263,12 @@ def of_values(h: float, values: Array, largest: float) -> FiniteLoss | None:
     inside = max(1, min(values.size, math.ceil(largest / h - 0.5)))
     places = np.append(h * np.arange(inside, dtype=np.float64), largest)
     ends, gaps = np.append(values[:inside], 0.0), np.diff(places)
-    falls = np.append((ends[:-1] - ends[1:]) / np.expm1(gaps), 0.0)  # slopes, times e^epsilon at the left end
-    lost = np.append(8 * UNIT * (ends[1:] + ends[:-1]) / np.expm1(gaps), 0.0)  # at least their rounding errors
-    before = np.exp(gaps)
+    falls = np.append((ends[:-1] - ends[1:]) / elementary.expm1(gaps), 0.0)  # slopes, times e^epsilon at the left end
+    lost = np.append(8 * UNIT * (ends[1:] + ends[:-1]) / elementary.expm1(gaps), 0.0)  # at least their rounding errors
+    before = elementary.exp(gaps)
     masses: Array = np.append(0.0, before * falls[:-1]) - falls  # under P
     masses[0] = 1 - values[0] - 2 * falls[0]  # by symmetry
-    raised: Array = masses + 2 * (lost + np.append(math.exp(h) * lost[0], before * lost[:-1]))
+    raised: Array = masses + 2 * (lost + np.append(scalars.exp(h) * lost[0], before * lost[:-1]))
     return _mirrored(places, raised, h)
 
 
@@ -274,12 +277,12 @@ def of_lines(h: float, values: Array, falls: Array) -> FiniteLoss | None:
     the values lies above them."""
     first = min(falls[0], 1 - values[0] - falls[0])  # of two lines at 0, mirror images, the flatter
     falls = np.concatenate([[first], falls[1:]])
-    steeper = falls[:-1] - falls[1:] * math.exp(-h)
-    gap = math.expm1(h)
+    steeper = falls[:-1] - falls[1:] * scalars.exp(-h)
+    gap = scalars.expm1(h)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = (values[:-1] - values[1:] - falls[1:] * (math.exp(-h) * gap)) / (steeper * gap)
+        share = (values[:-1] - values[1:] - falls[1:] * (scalars.exp(-h) * gap)) / (steeper * gap)
     meeting = np.clip(np.nan_to_num(share), 0.0, 1.0) * gap
-    places = h * np.arange(steeper.size) + np.log1p(meeting)
+    places = h * np.arange(steeper.size) + elementary.log1p(meeting)
     masses = (1 + meeting) * (steeper - 8 * UNIT * falls[:-1])
     still = 1 - values[0] - 2 * first - 8 * UNIT
     return _mirrored(np.concatenate([[0.0], places]), np.concatenate([[still], masses]), h)
@@ -294,7 +297,7 @@ def _mirrored(places: Array, masses: Array, h: float) -> FiniteLoss | None:
     middle = np.flatnonzero(there[:1])  # of the mass at 0, if any
     there[0] = False
     losses, left = places[there], masses[there]
-    right = left * np.exp(-losses)
+    right = left * elementary.exp(-losses)
     seen = right >= _LEAST_MASS
     every = np.concatenate([losses[::-1], places[middle], -losses[seen]])
     both = np.concatenate([left[::-1], masses[middle], right[seen]])

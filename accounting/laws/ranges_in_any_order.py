@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
@@ -77,7 +78,7 @@ def _dealt(runs: Runs, most: int) -> tuple[Runs, ...]:
             if taken > most:
                 break
             for so_far, (excess, groups) in best[start].items():
-                whole = excess + group[-1][0] ** 2
+                whole = excess + scalars.square(group[-1][0])
                 if so_far + taken <= most and whole < found.get(so_far + taken, (math.inf, ()))[0]:
                     found[so_far + taken] = whole, (*groups, group)
         best.append(_undominated(found))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.errors import CannotCertify
@@ -70,7 +71,7 @@ def _of_pair(pair: FinitePair) -> _Ratios:
         raise CannotCertify("losses this large have no certified bound under random allocation")
     error = float(np.max(np.array(pair.loss_errors), initial=0.0)) * (1 + 1e-9) + 8 * UNIT
     order = np.argsort(losses, kind="stable")
-    values, masses = np.exp(losses[order]), np.array(pair.right)[order]
+    values, masses = elementary.exp(losses[order]), np.array(pair.right)[order]
     if pair.only_right:
         values, masses = np.concatenate([[0.0], values]), np.concatenate([[pair.only_right], masses])
     return _Ratios(values, masses, error, pair.mass_error)
@@ -81,7 +82,7 @@ def _to_pair(law: _Ratios, only_left: float) -> FinitePair:
     values, masses = law.values[~zero], law.masses[~zero]
     kept = masses > 0
     values, masses = values[kept], masses[kept]
-    losses = np.log(values)
+    losses = elementary.log(values)
     errors = 4 * UNIT * np.abs(losses) + law.value_error * (1 + 1e-6)
     return FinitePair(
         tuple(losses.tolist()),
@@ -118,7 +119,9 @@ def _mixed(left: _Ratios, m: int, right: _Ratios, n: int, side: Rounding, size: 
         if side == "above":
             columns[near] = 0
             mass, far = float(np.sum(left.masses[rows])), float(np.sum(columns))
-            mean = float(left.masses[rows] @ ours[rows]) * far + mass * float(columns @ theirs)
+            mean = float(elementary.product(left.masses[rows], ours[rows])) * far + mass * float(
+                elementary.product(columns, theirs)
+            )
             total[-1] += mean / float(grid[-1]) * (1 + 1e-9)
             total[0] += mass * far
     error = 2 * UNIT * (float(np.max(counts)) + left.values.size / ROWS + 8)
@@ -184,13 +187,13 @@ def _thinned(law: _Ratios) -> _Ratios:
 def _grid(values: Array, masses: Array, size: int) -> Array:
     """0, and rising ratios up to the largest value: evenly around 1 on the scale of the bulk, geometrically far off."""
     positive = values > 0
-    logs = np.maximum(np.log(values[positive]), LOWEST)
-    order = np.argsort(logs)
+    logs = np.maximum(elementary.log(values[positive]), LOWEST)
+    order = np.argsort(logs, kind="stable")
     weight = np.cumsum(masses[positive][order] * (1 + values[positive][order]))
     low, high = (logs[order][np.searchsorted(weight, part * weight[-1])] for part in (0.1, 0.9))
     scale = max((high - low) / 2, 1e-6)
-    first, last = math.asinh(float(np.min(logs)) / scale), math.asinh(float(np.max(logs)) / scale)
-    inner = np.exp(scale * np.sinh(np.linspace(first, last, size - 2)))
+    first, last = scalars.asinh(float(np.min(logs)) / scale), scalars.asinh(float(np.max(logs)) / scale)
+    inner = elementary.exp(scale * elementary.sinh(np.linspace(first, last, size - 2)))
     points = np.unique(np.concatenate([[0.0], inner, [float(np.max(values)) * (1 + 8 * UNIT)]]))
     top = float(points[-1])
     kept: Array = points[(points < top * (1 - 1e-9)) | (points == top)]

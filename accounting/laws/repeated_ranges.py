@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss, far_tilt, range_pair, worst_position
 from dpledger.accounting.laws.finite import FiniteLoss
@@ -132,7 +133,7 @@ def attained_by_runs(runs: Runs, tilts: tuple[float, ...], tilt: float) -> tuple
 def _as_smooth(runs: Iterable[tuple[float, int]], eta: float) -> float:
     """Of as many runs of this range a function is as smooth as of these. A much wider one leaves corners behind, as a
     narrow one does, and counts for no more than few."""
-    return sum(count * min(each / eta, _WIDER) ** 2 for each, count in runs)
+    return sum(count * scalars.square(min(each / eta, _WIDER)) for each, count in runs)
 
 
 def _missing(last: int, past: float) -> int:
@@ -202,13 +203,15 @@ class Lattices:
         self.widest = max(eta for eta, _ in runs)
         iterated = min(effort.last, sum(count for _, count in runs))
         shares = [(eta / self.widest, count) for eta, count in runs]
-        steps, squares = (sum(count * share**power for share, count in shares) for power in (0.5, 2.0))
+        steps = sum(count * math.sqrt(share) for share, count in shares)
+        squares = sum(count * share * share for share, count in shares)
         fewest = (effort.fewest + (2 * BLOCKS if self.widest > _WIDE else 0)) * math.sqrt(steps / squares)
         self.cells = min(_MOST, max(fewest, effort.cells / iterated))
         self.step = self.widest / self.cells
 
     def of(self, eta: float) -> Lattice:
-        blocks = math.ceil(self.cells * (eta / self.widest) ** 0.75 / BLOCKS - 0.25)
+        share = eta / self.widest
+        blocks = math.ceil(self.cells * math.sqrt(share * math.sqrt(share)) / BLOCKS - 0.25)
         return Lattice(eta, BLOCKS * max(1, blocks))
 
 
@@ -327,7 +330,7 @@ def _dominating(
         return None
     least = float(np.max(more[far] / whole[far], initial=0.0)) * (1 + 1e-9)
     ratios = more[near] / most[near], whole[near] / most[near]
-    there = int(np.argmax(values[1:-1] < values[:-2] * math.exp(-tilt * lattice.step)))
+    there = int(np.argmax(values[1:-1] < values[:-2] * scalars.exp(-tilt * lattice.step)))
     costs = whole[there], most[there]
     low, high, best = least, 1.0, None
     for _ in range(_ROUNDS):  # what is needed of the other is convex in the weight of the whole, and so is the cost
@@ -354,7 +357,7 @@ def _composed(lattice: Lattice, values: Array, weights: _Weights) -> Array:
 def _few_values(lattice: Lattice, weights: _Weights) -> FiniteLoss:
     losses = lattice.eta * np.array([1, 5 / 8, 0, -5 / 8, -1])
     each = np.array([weights.whole, weights.most, weights.none, weights.most, weights.whole])
-    masses = each / (1 + np.exp(-losses))
+    masses = each / (1 + elementary.exp(-losses))
     masses[2] = weights.none
     there = masses > 0
     errors = 4 * UNIT * np.abs(losses)

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 
 __all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_step", "step_of_few"]
 
 _FARTHEST_HEIGHT = 0.97  # of the strip, in units of its half width pi s^2
-_LOW_HEIGHTS = np.geomspace(1e-4, 0.49, 48)  # up to half of it: there arg(1 - s + s e^{iv}) rises with v
+_LOW_HEIGHTS = elementary.geometric(1e-4, 0.49, 48)  # up to half of it: there arg(1 - s + s e^{iv}) rises with v
 _SHARES = (0.6, 0.8, 1.0)  # of the height that is best for a parabola: heights tried where log cos falls faster
 _LARGEST_EXPONENT = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
 
@@ -53,14 +54,14 @@ class LossCurve:
             return near
         with np.errstate(invalid="ignore"):
             mixed = (4 * UNIT) * values + self.gain_errors / (self.gains + 1)
-        return np.where(u > _LARGEST_EXPONENT, (8 * UNIT) * (values + u + abs(math.log(self.rate))), mixed)
+        return np.where(u > _LARGEST_EXPONENT, (8 * UNIT) * (values + u + abs(scalars.log(self.rate))), mixed)
 
     @property
     def most_error(self) -> float:
         """A bound of all `errors`. Assumes: u rises."""
         largest = max(abs(float(self.values[0])), abs(float(self.values[-1])))
         farthest = max(abs(float(self.u[0])), abs(float(self.u[-1])))
-        beyond = abs(math.log(self.rate)) if farthest > _LARGEST_EXPONENT else 0.0
+        beyond = abs(scalars.log(self.rate)) if farthest > _LARGEST_EXPONENT else 0.0
         return (8 * UNIT) * (largest + max(1.0, self.rate / (1 - self.rate)) + farthest + beyond) * (1 + 1e-9)
 
 
@@ -69,7 +70,7 @@ def loss_curve(rate: float, sigma: float, x: Array) -> LossCurve:
 
     Assumes: x is exact, and rises.
     """
-    return mixed_curve(rate, (x - 0.5) / sigma**2)
+    return mixed_curve(rate, (x - 0.5) / scalars.square(sigma))
 
 
 def mixed_curve(rate: float, u: Array, *, rises: bool = True) -> LossCurve:
@@ -78,11 +79,11 @@ def mixed_curve(rate: float, u: Array, *, rises: bool = True) -> LossCurve:
     `rises`: whether u does.
     """
     most = float(u[-1]) if rises else float(u.max())
-    gains = rate * np.expm1(np.minimum(u, _LARGEST_EXPONENT))
-    values = np.log1p(gains)
+    gains = rate * elementary.expm1(np.minimum(u, _LARGEST_EXPONENT))
+    values = elementary.log1p(gains)
     if most > _LARGEST_EXPONENT:
         far = u > _LARGEST_EXPONENT
-        values[far], gains[far] = u[far] + math.log(rate), math.inf
+        values[far], gains[far] = u[far] + scalars.log(rate), math.inf
     return LossCurve(rate, u, most, values, gains)
 
 
@@ -102,15 +103,21 @@ def quadrature_step(
     (where w > 0: for every positive power). Source: Trefethen-Weideman 2014, Theorem 5.1; docs/proofs/engine.md,
     sections 4 and 10.
     """
-    farthest = _FARTHEST_HEIGHT * math.pi * sigma**2
-    bending = 1 / sigma**2 + 1 / cut_width**2 + max(0.0, -power) / (4 * sigma**4)
-    best = math.sqrt(2 * (math.log(2) + digits) / bending)
+    farthest = _FARTHEST_HEIGHT * math.pi * scalars.square(sigma)
+    bending = (
+        1 / scalars.square(sigma)
+        + 1 / scalars.square(cut_width)
+        + max(0.0, -power) / (4 * scalars.square(scalars.square(sigma)))
+    )
+    best = math.sqrt(2 * (scalars.log(2) + digits) / bending)
 
     def step_of(height: float) -> float:
-        exponent = height * height / 2 * (1 / sigma**2 + 1 / cut_width**2) + height * frequency / sigma**2
+        exponent = height * height / 2 * (
+            1 / scalars.square(sigma) + 1 / scalars.square(cut_width)
+        ) + height * frequency / scalars.square(sigma)
         if power < 0:
-            exponent += power * math.log(math.cos(height / (2 * sigma**2)))
-        return 2 * math.pi * height / (exponent + math.log(2) + digits)
+            exponent += power * scalars.log(scalars.cos(height / (2 * scalars.square(sigma))))
+        return 2 * math.pi * height / (exponent + scalars.log(2) + digits)
 
     shares = _SHARES if power < 0 else (1.0,)
     longest = max(step_of(min(share * best, farthest)) for share in shares)
@@ -126,10 +133,14 @@ def step_of_few(
     Claim: |rule - integral| <= 1.01 e^-digits I(w) for every |t| <= frequency. Source: docs/proofs/engine.md,
     section 10.
     """
-    heights = _LOW_HEIGHTS * (math.pi * sigma**2)
-    v = heights / sigma**2
+    heights = _LOW_HEIGHTS * (math.pi * scalars.square(sigma))
+    v = heights / scalars.square(sigma)
     s = slopes[:, None]
-    turned = np.arctan2(s * np.sin(v), 1 - s + s * np.cos(v)) * (1 + 1e-12)
-    turns = np.logaddexp(frequency * turned, log_beyond[:, None] + frequency * v).min(axis=0)
-    exponents = heights * heights / 2 * (1 / sigma**2 + 1 / cut_width**2) + turns + (math.log(2) + digits)
+    turned = elementary.arctan2(s * elementary.sin(v), 1 - s + s * elementary.cos(v)) * (1 + 1e-12)
+    turns = elementary.logaddexp(frequency * turned, log_beyond[:, None] + frequency * v).min(axis=0)
+    exponents = (
+        heights * heights / 2 * (1 / scalars.square(sigma) + 1 / scalars.square(cut_width))
+        + turns
+        + (scalars.log(2) + digits)
+    )
     return short_step(min(float(np.max(2 * math.pi * heights / exponents)), 0.7 * sigma))

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants
 from dpledger.accounting.laws.sampled_curve import LossCurve, loss_curve, quadrature_step, step_of_few
@@ -43,7 +44,7 @@ __all__ = [
 Direction = Literal["add", "remove"]
 
 DIGITS = 44.0  # the discretisation error of a quadrature is below e^-DIGITS, relative
-ALIAS = 1.01 * math.exp(-DIGITS)
+ALIAS = 1.01 * scalars.exp(-DIGITS)
 MOST_POINTS = 1 << 16  # of one quadrature
 MOST_CUT_POINTS = 1 << 13  # at frequency 0 with a cut, whose factor costs a call a point
 REACH = math.sqrt(2 * (DIGITS + 12))  # deviations beyond which a normal density is nothing
@@ -51,7 +52,7 @@ SHARED = 18.0  # times sigma: tilts up to there share a grid
 STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
 LARGEST_SQUARE = 650.0  # and the largest x^2 / 2 sigma^2
 CELLS_BEHIND = 192
-_BEHIND = np.unique(np.geomspace(1, CELLS_BEHIND, 13).astype(np.intp))
+_BEHIND = np.unique(elementary.geometric(1, CELLS_BEHIND, 13).astype(np.intp))
 SEEN = 1e-27  # a share of all weights: points of less are left to the tails, with a cut
 FLUSHED = 1e-250  # a term below this share of the largest is none: its products would be slow, below the normal floats
 UNDERFLOW = 1e-300  # more than what underflows
@@ -109,7 +110,7 @@ class Grid:
     def masses(self) -> Array:
         """The terms of the rule for P itself."""
         exponents = self.curve.values - self.squares if self.pair.direction == "remove" else -self.squares
-        terms: Array = np.exp(exponents) * self.scale
+        terms: Array = elementary.exp(exponents) * self.scale
         return terms
 
     @functools.cached_property
@@ -199,7 +200,7 @@ def make_grid(
         raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {most} points")
     x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
     curve = loss_curve(pair.rate, sigma, x)
-    squares = x * x / (2 * sigma**2)
+    squares = x * x / (2 * scalars.square(sigma))
     largest = max(abs(float(curve.values[0])), abs(float(curve.values[-1])))
     from_one = STEEPEST / largest if not cut and max(squares[0], squares[-1]) <= LARGEST_SQUARE else 0.0
     if cut:
@@ -217,7 +218,7 @@ def fine_grid(base: Weighted, at: Cumulants, t_top: float) -> Grid:
     general = quadrature_step(pair.sigma, base.power, t_top, DIGITS, cut_width=cut.width)
     kept = base.grid.x[np.flatnonzero(base.weights > SEEN)]
     low, high = float(kept[0]) - base.grid.step, float(kept[-1]) + base.grid.step
-    stiff = (pair.sigma / cut.width) ** 2  # where the terms surely fall, to the left and to the right:
+    stiff = scalars.square(pair.sigma / cut.width)  # where the terms surely fall, to the left and to the right:
     left = cut.start * stiff / (1 + stiff) - cut.width if cut.start > -math.inf else -0.2 * pair.sigma
     right = (base.power + stiff * cut.point) / (1 + stiff) + cut.width
     return make_grid(pair, base.c, t_top, max(step, general), (min(low, left), max(high, right)))
@@ -229,15 +230,17 @@ def _shares_behind(base: Weighted, at: Cumulants, cut: Cut) -> tuple[Array, Arra
 
     Source: docs/proofs/engine.md, section 10 (flat losses).
     """
-    pair, variance = base.grid.pair, base.grid.pair.sigma**2
-    surely = max(0.0, (base.power - cut.point) * cut.width**2 / variance)
+    pair, variance = base.grid.pair, scalars.square(base.grid.pair.sigma)
+    surely = max(0.0, (base.power - cut.point) * scalars.square(cut.width) / variance)
     x = cut.point + np.linspace(0.0, max(surely + 2 * cut.width, 16 * cut.width), CELLS_BEHIND + 1)
     curve, kept = loss_curve(pair.rate, pair.sigma, x), cut.log_kept(x)
-    log_normal = -(np.maximum(x, 0.0) ** 2) / (2 * variance) - math.log(pair.sigma * math.sqrt(2 * math.pi)) + kept
-    cells = base.power * curve.values[1:] + log_normal[:-1] + math.log(x[1] - x[0])
+    log_normal = (
+        -scalars.square(np.maximum(x, 0.0)) / (2 * variance) - scalars.log(pair.sigma * math.sqrt(2 * math.pi)) + kept
+    )
+    cells = base.power * curve.values[1:] + log_normal[:-1] + scalars.log(x[1] - x[0])
     fall = (float(x[-1]) - base.power) / variance + cut.hazard(float(x[-1]))
-    last = base.power * float(curve.values[-1]) + float(log_normal[-1]) - math.log(fall) if fall > 0 else math.inf
-    log_beyond = np.logaddexp.accumulate(np.append(cells, last)[::-1])[::-1] - (at.value - at.error) + 1e-6
+    last = base.power * float(curve.values[-1]) + float(log_normal[-1]) - scalars.log(fall) if fall > 0 else math.inf
+    log_beyond = elementary.running_log_of_sum(np.append(cells, last)[::-1])[::-1] - (at.value - at.error) + 1e-6
     return curve.slopes[_BEHIND] * (1 + 1e-9), log_beyond[_BEHIND]
 
 
@@ -247,7 +250,7 @@ def _range(pair: Pair, c: float) -> tuple[float, float]:
     if pair.direction == "remove":
         high = c + 1 + reach
         if pair.cut:
-            widths = 1.3 * (c + 1) * pair.cut.width / pair.sigma**2 + REACH
+            widths = 1.3 * (c + 1) * pair.cut.width / scalars.square(pair.sigma) + REACH
             kept = pair.cut.point + widths * pair.cut.width
             high = min(high, kept) if pair.cut.start < high else kept
         return max(-reach, _first(pair)), high
@@ -263,31 +266,31 @@ def _first(pair: Pair) -> float:
     if pair.cut is None or pair.cut.start == -math.inf:
         return -math.inf
     start, width = pair.cut.start, pair.cut.width
-    return start - (REACH + max(0.0, start) * width / pair.sigma**2) * width
+    return start - (REACH + max(0.0, start) * width / scalars.square(pair.sigma)) * width
 
 
 def _slope(pair: Pair, x: float) -> float:
     """s(x) = sigma^2 L'(x), in (0, 1)."""
-    odds = math.log(pair.rate) - math.log1p(-pair.rate) + (x - 0.5) / pair.sigma**2
-    return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+    odds = scalars.log(pair.rate) - scalars.log1p(-pair.rate) + (x - 0.5) / scalars.square(pair.sigma)
+    return 1 / (1 + scalars.exp(-odds)) if odds > -700 else 0.0
 
 
 def weighted(grid: Grid, c: float) -> Weighted:
     """The rule's weights for e^{cL} under P; WorkLimit where the range does not hold them."""
     power = grid.pair.power(c)
     if c <= grid.from_one:
-        top, weights = 0.0, grid.masses * np.exp(c * grid.losses)
+        top, weights = 0.0, grid.masses * elementary.exp(c * grid.losses)
     else:
         exponents = power * grid.curve.values - grid.squares
         top = float(exponents.max())
-        weights = np.exp(exponents - top)
+        weights = elementary.exp(exponents - top)
         weights[weights < FLUSHED] = 0.0
     total = float(weights.sum())
     weights /= total
     before, after = geometric_tails(grid, power)
     tails = (float(weights[0]) + UNDERFLOW) * before + (float(weights[-1]) + UNDERFLOW) * after
-    moved = abs(power) * float(weights @ grid.slack)
-    rounding = (moved + 8 * UNIT * (float(weights @ grid.squares) + abs(top) + 4)) * (1 + 1e-6)
+    moved = abs(power) * float(elementary.product(weights, grid.slack))
+    rounding = (moved + 8 * UNIT * (float(elementary.product(weights, grid.squares)) + abs(top) + 4)) * (1 + 1e-6)
     defect = rounding + UNIT * (grid.x.size + 20) + tails
     if not defect < 0.01:
         raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
@@ -299,23 +302,23 @@ def rough_cumulants(grid: Grid, c: float) -> Cumulants:
     if c > grid.from_one:
         return cumulants(weighted(grid, c))
     rows, sums = grid.powers
-    grown, first, second = (rows @ np.expm1(c * grid.losses)).tolist()
+    grown, first, second = (elementary.product(rows, elementary.expm1(c * grid.losses))).tolist()
     total = 1 + grown
     mean = (float(sums[1]) + first) / total
-    return Cumulants(math.log1p(grown), math.inf, mean, max((float(sums[2]) + second) / total - mean * mean, 0.0))
+    return Cumulants(scalars.log1p(grown), math.inf, mean, max((float(sums[2]) + second) / total - mean * mean, 0.0))
 
 
 def cumulants(tilted: Weighted) -> Cumulants:
     """K and its error, K' and K''."""
     grid, c, top = tilted.grid, tilted.c, tilted.top
-    mean = float(tilted.weights @ grid.losses)
+    mean = float(elementary.product(tilted.weights, grid.losses))
     apart = grid.losses - mean
-    variance = float(tilted.weights @ (apart * apart))
+    variance = float(elementary.product(tilted.weights, apart * apart))
     if c <= grid.from_one:
         value, error = map(float, _from_one(grid, c, c))
     else:
-        value = top + math.log(tilted.total * grid.scale)
-        error = -math.log1p(-ALIAS - tilted.defect) + 8 * UNIT * (abs(value) + abs(top) + 2)
+        value = top + scalars.log(tilted.total * grid.scale)
+        error = -scalars.log1p(-ALIAS - tilted.defect) + 8 * UNIT * (abs(value) + abs(top) + 2)
     return Cumulants(value, error, mean, variance)
 
 
@@ -328,14 +331,16 @@ def log_moments(grid: Grid, c: Array) -> Array:
     w = c + 1 if grid.pair.direction == "remove" else -c
     exponents = np.multiply.outer(w, grid.curve.values) - grid.squares
     top = np.max(exponents, axis=1)
-    weights = np.exp(exponents - top[:, None])
+    weights = elementary.exp(exponents - top[:, None])
     total = np.sum(weights, axis=1)
-    each = np.abs(w) * (weights @ grid.slack) + (8 * UNIT) * (weights @ grid.squares)
+    each = np.abs(w) * (elementary.product(weights, grid.slack)) + (8 * UNIT) * (
+        elementary.product(weights, grid.squares)
+    )
     rounding = each / total * (1 + 1e-6) + UNIT * (grid.x.size + 52 + 8 * np.abs(top))
     before, after = geometric_tails(grid, grid.pair.power(largest))
     first, last = weights[:, 0] / total + UNDERFLOW, weights[:, -1] / total + UNDERFLOW
     missing = ALIAS + rounding + first * before + last * after
-    values = top + np.log(total * grid.scale)
+    values = top + elementary.log(total * grid.scale)
     rest = 1.1 * missing + 8 * UNIT * (np.abs(values) + np.abs(top) + 2)
     return np.where(missing < 0.1, values + rest, math.inf)
 
@@ -343,14 +348,14 @@ def log_moments(grid: Grid, c: Array) -> Array:
 def _from_one(grid: Grid, c: float | Array, largest: float) -> tuple[Array, Array]:
     """K(c) = log1p(E_P(e^{cL} - 1)), and bounds of the error; `largest`: of the c. Source: docs/proofs/engine.md,
     section 6."""
-    growth = np.expm1(np.multiply.outer(c, grid.losses))
-    excess, (shifts, shift) = growth @ grid.masses, grid.shifts
-    rounding = np.abs(growth) @ grid.doubts + c * (growth @ shifts + shift)
+    growth = elementary.expm1(np.multiply.outer(c, grid.losses))
+    excess, (shifts, shift) = elementary.product(growth, grid.masses), grid.shifts
+    rounding = elementary.product(np.abs(growth), grid.doubts) + c * (elementary.product(growth, shifts) + shift)
     before, after = geometric_tails(grid, grid.pair.power(largest))
     first, last = float(grid.masses[0]), float(grid.masses[-1])
     missing = ((2 + growth[..., 0]) * first + UNDERFLOW) * before + ((2 + growth[..., -1]) * last + UNDERFLOW) * after
     relative = 2 * ALIAS + (rounding + missing) / (1 + excess)
-    values = np.log1p(excess)
+    values = elementary.log1p(excess)
     return values, np.where(relative < 0.1, 1.1 * relative + 8 * UNIT * np.abs(values), math.inf)
 
 
@@ -360,14 +365,14 @@ def geometric_tails(grid: Grid, power: float) -> tuple[float, float]:
 
     Claim: at least the sum of the terms left out. Source: docs/proofs/engine.md, section 4.
     """
-    pair, scale, rise = grid.pair, grid.step / grid.pair.sigma**2, 1.0
+    pair, scale, rise = grid.pair, grid.step / scalars.square(grid.pair.sigma), 1.0
     right = float(grid.x[-1]) - max(power, 0.0)
     left = -float(grid.x[0]) + (power * float(grid.curve.slopes[0]) if power < 0 else 0.0)
     if pair.cut:  # beyond the end chi falls further; before the start it rises, to 1 at most
-        right += pair.sigma**2 * pair.cut.hazard(float(grid.x[-1]))
+        right += scalars.square(pair.sigma) * pair.cut.hazard(float(grid.x[-1]))
         first = float(grid.x[0])
-        left += pair.sigma**2 * pair.cut.rise(first)
-        rise = math.exp(pair.cut.log_growth(first))
+        left += scalars.square(pair.sigma) * pair.cut.rise(first)
+        rise = scalars.exp(pair.cut.log_growth(first))
     if not (right > 0 and left > 0):
         return math.inf, math.inf
-    return rise * (1 + 1e-6) / -math.expm1(-scale * left), (1 + 1e-6) / -math.expm1(-scale * right)
+    return rise * (1 + 1e-6) / -scalars.expm1(-scale * left), (1 + 1e-6) / -scalars.expm1(-scale * right)

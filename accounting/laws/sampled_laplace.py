@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
@@ -141,7 +142,7 @@ class _Tilted:
     @property
     def errors(self) -> Array:
         """Of K, where it is resolved."""
-        errors: Array = -np.log1p(-np.minimum(self.defects, 0.25)) + 8 * UNIT * (np.abs(self.values) + 2)
+        errors: Array = -elementary.log1p(-np.minimum(self.defects, 0.25)) + 8 * UNIT * (np.abs(self.values) + 2)
         return errors
 
 
@@ -149,7 +150,7 @@ def half_width(powers: Array, frequency: float) -> Array:
     """The widest panels, as half lengths, for which some ellipse gives DIGITS for a power; checked afterwards, not
     trusted."""
     real, imaginary = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
-    room = (2 * POINTS - 1) * np.log(_ELLIPSES) - np.log(8 / (_ELLIPSES - 1)) - DIGITS - 1
+    room = (2 * POINTS - 1) * elementary.log(_ELLIPSES) - elementary.log(8 / (_ELLIPSES - 1)) - DIGITS - 1
     sizes = np.abs(powers)[:, None]
     growth = imaginary * (frequency + 0.31 * sizes) + real * (2 * sizes + 1)
     widest: Array = np.max(np.minimum(room / growth, _FLATTEST / imaginary), axis=1)
@@ -162,7 +163,7 @@ def best_ellipse(half: float, powers: Array, frequency: float) -> Array:
     real, imaginary = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
     sizes = np.abs(powers)[:, None]
     growth = half * (imaginary * (frequency + 0.31 * sizes) + real * (2 * sizes + 1))
-    errors = growth + np.log(8 / (_ELLIPSES - 1)) - (2 * POINTS - 1) * np.log(_ELLIPSES)
+    errors = growth + elementary.log(8 / (_ELLIPSES - 1)) - (2 * POINTS - 1) * elementary.log(_ELLIPSES)
     best: Array = _ELLIPSES[np.argmin(np.where(half * imaginary <= _FLATTEST, errors, math.inf), axis=1)]
     return best
 
@@ -170,7 +171,8 @@ def best_ellipse(half: float, powers: Array, frequency: float) -> Array:
 def _panels(law: SampledLaplaceLoss, powers: Array, frequency: float) -> Array:
     """How many panels each power takes: a power of two, so that many of them share a grid; infinite for too many."""
     needed = np.ceil(law.epsilon / half_width(powers, frequency))
-    found: Array = np.where(needed * POINTS >= MOST_POINTS, math.inf, np.exp2(np.ceil(np.log2(np.maximum(needed, 1)))))
+    m, e = np.frexp(np.maximum(needed, 1))
+    found: Array = np.where(needed * POINTS >= MOST_POINTS, math.inf, np.ldexp(1.0, e - (m == 0.5)))
     return found
 
 
@@ -181,8 +183,8 @@ def _grid_of(rate: float, e0: float, panels: int) -> Grid:
     middles = -e0 + half * (2 * np.arange(panels, dtype=np.float64) + 1)
     inner = np.add.outer(middles, half * nodes).ravel()
     points = np.concatenate([[-e0], inner, [e0]])
-    log_inner = np.tile(np.log(half * weights / 4), panels) - (e0 + inner) / 2
-    log_masses = np.concatenate([[-math.log(2)], log_inner, [-e0 - math.log(2)]])
+    log_inner = np.tile(elementary.log(half * weights / 4), panels) - (e0 + inner) / 2
+    log_masses = np.concatenate([[-scalars.log(2)], log_inner, [-e0 - scalars.log(2)]])
     moved = 6 * UNIT * e0  # of a point, absolutely: from the middle, the half width and e0
     curve = mixed_curve(rate, points)
     errors = curve.errors + np.where(curve.slopes < 1, curve.slopes, 1.0) * (1.01 * moved)
@@ -200,11 +202,11 @@ def _log_rule_errors(law: SampledLaplaceLoss, grid: Grid, powers: Array, frequen
     across, height = grid.half * (rho + 1 / rho) / 2, grid.half * (rho - 1 / rho) / 2
     edge = grid.middles + np.where(powers >= 0, across, -across)[:, None]
     losses = mixed_curve(law.rate, edge, rises=False).values * powers[:, None]
-    losses += (np.minimum(powers, 0.0) * np.log(np.cos(height / 2)))[:, None]
+    losses += (np.minimum(powers, 0.0) * elementary.log(elementary.cos(height / 2)))[:, None]
     logs = losses - (law.epsilon + grid.middles - across[:, None]) / 2 + (frequency * height)[:, None]
     tops = logs.max(axis=1)
-    totals = tops + np.log(np.exp(logs - tops[:, None]).sum(axis=1) * (grid.half / 4))
-    errors: Array = totals + np.log(8 / (rho - 1)) - (2 * POINTS - 1) * np.log(rho) + 1e-6
+    totals = tops + elementary.log(elementary.exp(logs - tops[:, None]).sum(axis=1) * (grid.half / 4))
+    errors: Array = totals + elementary.log(8 / (rho - 1)) - (2 * POINTS - 1) * elementary.log(rho) + 1e-6
     return errors
 
 
@@ -212,13 +214,13 @@ def _tilted(law: SampledLaplaceLoss, grid: Grid, powers: Array, frequency: float
     """The tilted weights for e^{w L} under Q, for each power w, good up to a frequency. No row depends on another."""
     exponents = powers[:, None] * grid.values + grid.log_masses
     tops = exponents.max(axis=1)
-    weights = np.exp(exponents - tops[:, None])
+    weights = elementary.exp(exponents - tops[:, None])
     totals = weights.sum(axis=1)
     weights /= totals[:, None]
     each = np.abs(exponents) + (np.abs(tops) + 4)[:, None]
     each = np.abs(powers)[:, None] * grid.errors + grid.mass_errors + 8 * UNIT * each
-    values = tops + np.log(totals)
-    rules = np.exp(np.minimum(0.0, _log_rule_errors(law, grid, powers, frequency) - values))
+    values = tops + elementary.log(totals)
+    rules = elementary.exp(np.minimum(0.0, _log_rule_errors(law, grid, powers, frequency) - values))
     defects = 1.01 * rules + (weights * each).sum(axis=1) * (1 + 1e-6) + UNIT * (weights.shape[1] + 20)
     return _Tilted(weights, defects, values)
 
@@ -234,8 +236,8 @@ def _weighted(law: SampledLaplaceLoss, c: float, frequency: float) -> Weighted:
     if not at.resolved[0]:
         raise WorkLimit(_UNRESOLVED)
     weights, sign = at.weights[0], 1.0 if law.direction == "remove" else -1.0
-    mean = sign * float(weights @ grid.values)
-    variance = float(weights @ (sign * grid.values - mean) ** 2)
+    mean = sign * float(elementary.product(weights, grid.values))
+    variance = float(elementary.product(weights, scalars.square(sign * grid.values - mean)))
     cumulants = Cumulants(float(at.values[0]), float(at.errors[0]), mean, variance)
     return Weighted(grid, weights, float(at.defects[0]), cumulants)
 
@@ -272,7 +274,7 @@ class TiltedSampledLaplace:
         points = sign * fine.grid.values - self.cumulants.mean
         phi = node_sums(fine.weights, points, step, count)
         sizes = np.abs(fine.grid.values) + abs(self.cumulants.mean)
-        displaced = float(fine.weights @ (fine.grid.errors + 2 * UNIT * sizes)) * (1 + 1e-6)
+        displaced = float(elementary.product(fine.weights, fine.grid.errors + 2 * UNIT * sizes)) * (1 + 1e-6)
         fixed = fine.defect + 1.01 * fine.cumulants.error
         return spread_of(phi, fixed + t * displaced + rounding_of_node_sums(fine.weights, points, step, count))
 
@@ -289,13 +291,13 @@ def layers_of_tilted(law: SampledLaplaceLoss, w: float, points: Array, weights: 
     ends = np.linspace(low, high, 2 * CELLS + 1)
     curve = mixed_curve(law.rate, ends)
     middles, slopes = ends[1::2], curve.slopes[::2]
-    powers, spent = w * curve.values[1::2], (law.epsilon + middles) / 2 + math.log(4)
-    thinned = np.log(np.maximum(curve.slopes[1::2], 1e-300))
+    powers, spent = w * curve.values[1::2], (law.epsilon + middles) / 2 + scalars.log(4)
+    thinned = elementary.log(np.maximum(curve.slopes[1::2], 1e-300))
     rounding = 8 * UNIT * (np.abs(powers) + law.epsilon + np.abs(thinned) + abs(top) + 4)
     log_density = powers - spent - thinned - top - rounding - abs(w) * curve.errors[1::2]
     bends = np.abs((w + 1) * slopes - 1.5)
     slack = np.maximum(bends[:-1], bends[1:]) * np.diff(ends[::2]) / 2
-    floor = np.exp(np.minimum(log_density - slack - 1e-9, 700.0))
+    floor = elementary.exp(np.minimum(log_density - slack - 1e-9, 700.0))
     widths = np.diff(curve.values[::2]) - curve.errors[2::2] - curve.errors[:-2:2]
     usable = (widths > 0) & (curve.slopes[1::2] > 1e-300)
     return layers_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))

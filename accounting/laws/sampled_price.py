@@ -18,6 +18,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import prices
 from dpledger.accounting.laws.sampled_curve import LossCurve, mixed_curve, quadrature_step
@@ -44,14 +45,14 @@ def divergences_upper(rate: float, sigma: float, powers: Array, c: Array) -> Arr
     digits = _digits(rate, sigma, powers)
     reach = sigma * np.sqrt(2 * (digits + 12))
     steps = np.array([quadrature_step(sigma, w, 0.0, least) for w, least in zip(powers, digits, strict=True)])
-    odds = rate / (1 - rate) * math.exp(-0.5 / sigma**2)
+    odds = rate / (1 - rate) * scalars.exp(-0.5 / scalars.square(sigma))
     first = np.floor((np.minimum(powers, 0.0) * (odds / (1 + odds)) - reach) / steps)
     counts = np.ceil((np.maximum(powers, 1.0) + reach) / steps) - first + 1
     bounds = np.full(powers.shape, math.inf)
     for chosen in _groups(counts):
         points = _Points(rate, sigma, powers[chosen], steps[chosen], first[chosen], counts[chosen].astype(np.intp))
         with np.errstate(over="ignore", invalid="ignore"):
-            logs = _log_moments(points, np.exp(-digits[chosen]))
+            logs = _log_moments(points, elementary.exp(-digits[chosen]))
         bounds[chosen] = np.where(logs < math.inf, prices(logs, c[chosen]), math.inf)
     return bounds
 
@@ -59,8 +60,8 @@ def divergences_upper(rate: float, sigma: float, powers: Array, c: Array) -> Arr
 def _digits(rate: float, sigma: float, powers: Array) -> Array:
     """The logarithm of 1 over the share of I that the rule must resolve: I - 1 is about (rate/sigma)^2. Less does where
     log I is surely above 1, as I(w) >= rate^w e^{w(w-1)/2s^2} says."""
-    surely = powers * math.log(rate) + powers * (powers - 1) / (2 * sigma**2) > 1
-    return np.where((powers > 0) & surely, DIGITS, 75 + 2 * math.log(1 / rate))
+    surely = powers * scalars.log(rate) + powers * (powers - 1) / (2 * scalars.square(sigma)) > 1
+    return np.where((powers > 0) & surely, DIGITS, 75 + 2 * scalars.log(1 / rate))
 
 
 def _groups(counts: Array) -> Iterator[Indices]:
@@ -97,11 +98,11 @@ class _Points:
     @functools.cached_property
     def squares(self) -> Array:
         """x^2 / 2 sigma^2."""
-        return self.x * self.x / (2 * self.sigma**2)
+        return self.x * self.x / (2 * scalars.square(self.sigma))
 
     @functools.cached_property
     def curve(self) -> LossCurve:
-        return mixed_curve(self.rate, (self.x - 0.5) / self.sigma**2, rises=False)
+        return mixed_curve(self.rate, (self.x - 0.5) / scalars.square(self.sigma), rises=False)
 
     def spread(self, values: npt.NDArray[Value]) -> npt.NDArray[Value]:
         """A value of each power, at each of its points."""
@@ -109,7 +110,9 @@ class _Points:
 
     def rest(self, fall: Array) -> Array:
         """The sum of a geometric series, in units of its first term: one that falls by `fall` steps over sigma^2."""
-        bounds: Array = np.where(fall > 0, 1 / -np.expm1(-self.steps / self.sigma**2 * fall), math.inf)
+        bounds: Array = np.where(
+            fall > 0, 1 / -elementary.expm1(-self.steps / scalars.square(self.sigma) * fall), math.inf
+        )
         return bounds
 
     def sums(self, terms: Array) -> Array:
@@ -126,7 +129,7 @@ def _log_moments(points: _Points, alias: Array) -> Array:
     highest = np.maximum.reduceat(exponents, points.starts)
     large = highest > LARGE
     tops = np.where(large, highest, 0.0)
-    powered = np.exp(exponents - points.spread(tops) if large.any() else exponents)
+    powered = elementary.exp(exponents - points.spread(tops) if large.any() else exponents)
     terms, errors = _terms(points, w, powered)
     if large.any():
         whole = points.spread(large)
@@ -137,7 +140,7 @@ def _log_moments(points: _Points, alias: Array) -> Array:
     scale = points.steps / (points.sigma * math.sqrt(2 * math.pi))
     excess = scale * (points.sums(terms) * (1 + UNIT * (points.counts + 20)) + missing) * (1 + 8 * UNIT)
     found = excess + 1.01 * alias * (2 * (1 + excess) + 1 + 2 * np.abs(points.powers))
-    logs: Array = np.where(large, tops + np.log(found), np.log1p(found))
+    logs: Array = np.where(large, tops + elementary.log(found), elementary.log1p(found))
     logs += 16 * UNIT * (np.abs(logs) + 2 * tops)
     return logs
 
@@ -145,15 +148,20 @@ def _log_moments(points: _Points, alias: Array) -> Array:
 def _terms(points: _Points, w: Array, powered: Array) -> tuple[Array, Array]:
     """The integrand times e^{-x^2/2s^2}, and bounds of the errors; `powered` is that of e^{wL}."""
     curve, squares = points.curve, points.squares
-    y, weight, wl = curve.gains, np.exp(-squares), w * curve.values
+    y, weight, wl = curve.gains, elementary.exp(-squares), w * curve.values
     linear = np.where(weight > 0, weight * w * y, 0.0)
-    direct = np.where(wl > 1, powered - weight - linear, weight * np.expm1(np.minimum(wl, 1.0)) - linear)
+    direct = np.where(wl > 1, powered - weight - linear, weight * elementary.expm1(np.minimum(wl, 1.0)) - linear)
     small = (np.abs(y) < 1e-3) & (np.abs(w * y) < 1e-3)
     ys = np.where(small, y, 0.0)
     series = ys * ys * (w * (w - 1)) * (0.5 + (w - 2) * ys * (1 / 6 + (w - 3) * ys * (1 / 24 + (w - 4) * ys / 120)))
-    rest = np.abs(ys) ** 2 * np.abs(w * (w - 1)) * (np.abs(w * ys) + 5 * np.abs(ys)) ** 4 / 360
+    rest = (
+        scalars.square(np.abs(ys))
+        * np.abs(w * (w - 1))
+        * scalars.square(scalars.square(np.abs(w * ys) + 5 * np.abs(ys)))
+        / 360
+    )
     slope = np.abs(w) * np.where(small, 1.01 * np.abs((w - 1) * ys), 0.0)
-    rough = np.abs(w) * (powered * np.exp(-np.minimum(curve.values, 700.0)) + weight)
+    rough = np.abs(w) * (powered * elementary.exp(-np.minimum(curve.values, 700.0)) + weight)
     moved = np.where(small, slope * weight, rough) * curve.gain_errors
     arithmetic = UNIT * (16 * powered * (1 + np.abs(wl)) + 16 * weight + 16 * np.abs(linear) + 8 * squares * powered)
     terms = np.where(small, series * weight, direct)
@@ -170,7 +178,7 @@ def _tails(points: _Points, powered: Array, large: Bools) -> Array:
     single_falls = (-points.x[first], points.x[last] - 1)
     beyond = np.zeros(w.shape)
     for end, fall, single_fall in zip((first, last), falls, single_falls, strict=True):
-        single = np.abs(w) * np.exp(points.curve.values[end] - points.squares[end])
-        single += (1 + np.abs(w)) * np.exp(-points.squares[end])
+        single = np.abs(w) * elementary.exp(points.curve.values[end] - points.squares[end])
+        single += (1 + np.abs(w)) * elementary.exp(-points.squares[end])
         beyond += powered[end] * points.rest(fall) + np.where(large, 0.0, single * points.rest(single_fall))
     return beyond * (1 + 1e-6)

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
 from dpledger.accounting.laws.law import Cumulants, Nodes
@@ -32,15 +33,15 @@ def sampled_row(law: SampledGaussianLoss, c: float, step: float, count: int, wor
         return tilted.cumulants, tilted.nodes(step, count, work)
     masses, losses = grid.masses, grid.losses
     exponents = c * losses
-    growth, weights = np.expm1(exponents), masses * np.exp(exponents)
+    growth, weights = elementary.expm1(exponents), masses * elementary.exp(exponents)
     total = float(weights.sum())
     weights /= total
-    mean = float(weights @ losses)
+    mean = float(elementary.product(weights, losses))
     apart = losses - mean
     grown, sizes = masses * growth, weights * np.abs(apart)
     columns = np.array([weights, np.abs(grown), sizes])
     terms = np.array([grid.slack, grid.curve.errors, grid.squares, np.ones(losses.size)])
-    of_weights, of_growth, of_sizes = (columns @ terms.T).tolist()
+    of_weights, of_growth, of_sizes = (elementary.product(columns, terms.T)).tolist()
     before, after = geometric_tails(grid, law.power(c))
     tails = (float(weights[0]) + UNDERFLOW) * before + (float(weights[-1]) + UNDERFLOW) * after
     moved = abs(law.power(c)) * of_weights[0] + 8 * UNIT * (of_weights[2] + 4)
@@ -57,12 +58,14 @@ def sampled_row(law: SampledGaussianLoss, c: float, step: float, count: int, wor
     each = np.minimum(4 * normal, t * weighed) + t * displaced + rounding_of_deviations(1.0, size, losses.size, t)
     errors = each * (1 + 1e-3) + 2.1 * (ALIAS + tails)
     deviations = node_deviations(weights, apart, step, count)
-    return Cumulants(value, error, mean, float(weights @ (apart * apart))), nodes_of_deviations(deviations, errors)
+    return Cumulants(value, error, mean, float(elementary.product(weights, apart * apart))), nodes_of_deviations(
+        deviations, errors
+    )
 
 
 def _from_one(excess: float, power: float, of_growth: list[float], points: int, missed: float) -> tuple[float, float]:
     """K from M - 1, and a bound of its error; `of_growth`: sums of what the terms of M - 1 may err by, and of these."""
     slack, _, squares, size = of_growth
     doubt = power * slack + 8 * UNIT * (squares + 4 * size) + (points + 40) * UNIT * size
-    relative, value = 2 * ALIAS + (doubt + missed) / (1 + excess), math.log1p(excess)
+    relative, value = 2 * ALIAS + (doubt + missed) / (1 + excess), scalars.log1p(excess)
     return value, 1.1 * relative + 8 * UNIT * abs(value) if relative < 0.1 else math.inf

@@ -22,6 +22,7 @@ from typing import Literal
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.curve import bracket_of_points
@@ -57,13 +58,15 @@ def shuffled_bracket(epsilon: float, categories: int, users: int) -> Bracket:
         raise CannotCertify(f"shuffled is certified for local epsilons up to {LARGEST_EPSILON:g}, not {epsilon:g}")
     if epsilon < LEAST_EPSILON:
         raise CannotCertify(f"shuffled is certified for local epsilons from {LEAST_EPSILON:g} on, not {epsilon:g}")
-    coarse = epsilon * np.geomspace(1e-7, 1, 40)[:-1]
+    coarse = epsilon * elementary.geometric(1e-7, 1, 40)[:-1]
     near = coarse[shuffled_deltas(epsilon, categories, users, coarse)[1] > LEAST_DELTA]
     far = min(epsilon, float(near[-1]) * 1.52) if near.size else epsilon * 1e-6
-    grid = np.unique(np.concatenate([np.linspace(0.0, far, PROFILE_POINTS), np.geomspace(far, epsilon, FEW_POINTS)]))
+    grid = np.unique(
+        np.concatenate([np.linspace(0.0, far, PROFILE_POINTS), elementary.geometric(far, epsilon, FEW_POINTS)])
+    )
     grid = grid[grid < epsilon * (1 - 1e-9)]
     floors, ceilings = (np.append(side, 0.0) for side in shuffled_deltas(epsilon, categories, users, grid))
-    ratios = np.exp(np.append(grid, epsilon * (1 + 4 * UNIT)))  # to shuffle is to post-process: 0 at epsilon
+    ratios = elementary.exp(np.append(grid, epsilon * (1 + 4 * UNIT)))  # to shuffle is to post-process: 0 at epsilon
     falling, most = np.minimum.accumulate(ceilings), np.maximum.accumulate(floors[::-1])[::-1]
     higher, lower = ratios * (1 + 4 * UNIT), ratios * (1 - 4 * UNIT)
     higher[0] = lower[0] = 1.0
@@ -76,16 +79,18 @@ def shuffled_deltas(local: float, categories: int, users: int, epsilons: Array) 
 
     Claim: as the module says, `local` within a relative error of UNIT. Source: module; groups of M by a martingale.
     """
-    steep, ratios = math.expm1(local), np.exp(epsilons)
+    steep, ratios = scalars.expm1(local), elementary.exp(epsilons)
     whole = steep * (1 + ratios)
-    rise, fall = ratios * np.expm1(local - epsilons) / whole, np.expm1(epsilons) / whole
+    rise, fall = ratios * elementary.expm1(local - epsilons) / whole, elementary.expm1(epsilons) / whole
     shown = (categories - 2) / (steep + categories - 2) if categories > 2 else 0.0
     lower, upper = np.zeros(epsilons.size), np.zeros(epsilons.size)
     for first, last, mass in _groups(users, 2 / (steep + categories), SINGLE):
         lag, slack = (0.5 - rise) * (last - first), 64 * UNIT * (users * fall + rise * last + 1)
         means = _Means.of(last, 1)
         least, share = _starts(users - last, shown)
-        upper += mass * (share @ means.at(rise * last - np.multiply.outer(least, fall) + lag + slack))
+        upper += mass * (
+            elementary.product(share, means.at(rise * last - np.multiply.outer(least, fall) + lag + slack))
+        )
         if shown:
             slope = rise + shown * fall
             at = slope * first - users * shown * fall - (0.5 - slope) * (last - first) - slack
@@ -173,7 +178,9 @@ def _central(m: int) -> float:
     if k < 64:
         return math.comb(2 * k, k) / 4.0**k
     x = 1 / k
-    return math.exp(-x / 8 + x**3 / 192 - x**5 / 640) / math.sqrt(math.pi * k)
+    return scalars.exp(
+        -x / 8 + (scalars.square(x) * x) / 192 - (scalars.square(scalars.square(x)) * x) / 640
+    ) / math.sqrt(math.pi * k)
 
 
 def agreeing_below(rare: float, other: tuple[float, float], users: int) -> FinitePair:
@@ -194,7 +201,7 @@ def agreeing_below(rare: float, other: tuple[float, float], users: int) -> Finit
     right = np.add.reduceat(other[0] * none + other[1] * one, starts)
     relative = UNIT * (64 * masses.size + 256)
     seen = np.minimum(left, right) > 1e-290
-    losses = np.log(left[seen] / right[seen])
+    losses = elementary.log(left[seen] / right[seen])
     errors = tuple((2 * relative + 4 * UNIT * (1 + np.abs(losses))).tolist())
     kept = 1 - UNLISTED - relative
     return FinitePair(

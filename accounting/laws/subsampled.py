@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess
@@ -62,12 +63,12 @@ class SampledGaussianLoss:
 
     def _saturation(self, side: float) -> float:
         """-log(1 - q), moved outward by more than its rounding."""
-        return -math.log1p(-self.rate) * (1 + side * 8 * UNIT) + side * 4 * UNIT * self.rate / (1 - self.rate)
+        return -scalars.log1p(-self.rate) * (1 + side * 8 * UNIT) + side * 4 * UNIT * self.rate / (1 - self.rate)
 
     @property
     def chi_squared(self) -> float:
         """About the chi-square divergence of the pair: the variance of the loss, where that is small."""
-        return self.rate**2 * math.expm1(min(1 / self.sigma**2, 500.0))
+        return scalars.square(self.rate) * scalars.expm1(min(1 / scalars.square(self.sigma), 500.0))
 
     def power(self, c: float) -> float:
         """w, the power of the density ratio that e^{c loss} is under N(0, sigma^2)."""
@@ -121,9 +122,9 @@ def _errors_of_nodes(fine: Weighted, points: Array, mean: float, step: float, co
     """Bounds of |computed - exact| phi(t) - 1. Source: docs/proofs/engine.md, section 6 (phi - 1)."""
     sizes = fine.weights * np.abs(points)
     size = float(sizes.sum())
-    moved = float(fine.weights @ (fine.grid.curve.errors + 2 * UNIT * (np.abs(points) + abs(mean))))
+    moved = float(elementary.product(fine.weights, fine.grid.curve.errors + 2 * UNIT * (np.abs(points) + abs(mean))))
     normal = 1.01 * (ALIAS + fine.defect)
-    relative = float(sizes @ fine.relative_errors()) + size * normal
+    relative = float(elementary.product(sizes, fine.relative_errors())) + size * normal
     t = step * np.arange(count, dtype=np.float64)
     weighed = np.minimum(4 * normal, t * relative)
     rounding = rounding_of_deviations(1.0, size, points.size, t)
@@ -134,27 +135,27 @@ def _errors_of_nodes(fine: Weighted, points: Array, mean: float, step: float, co
 def _layers(law: SampledGaussianLoss, base: Weighted, at: Cumulants) -> Layers:
     """Cells in x between far quantiles. On each the logarithm of the density of the loss is at least the less of its
     ends, less what it may sag below their chord."""
-    variance, grid, w = law.sigma**2, base.grid, base.power
+    variance, grid, w = scalars.square(law.sigma), base.grid, base.power
     kept = np.flatnonzero(base.weights > 1e-8)
     first, last = float(grid.x[kept[0]]) - grid.step / 2, float(grid.x[kept[-1]]) + grid.step / 2
     ends = first + (last - first) * _ENDS
     curve = loss_curve(law.rate, law.sigma, ends)
     values, slopes, error = curve.values, curve.slopes, curve.most_error
-    farthest, steepest = max(first * first, last * last) / (2 * variance), math.log(max(slopes[0], 1e-300))
-    constant = at.value + at.error + math.log(math.sqrt(2 * math.pi) / law.sigma) + 1e-9
+    farthest, steepest = max(first * first, last * last) / (2 * variance), scalars.log(max(slopes[0], 1e-300))
+    constant = at.value + at.error + scalars.log(math.sqrt(2 * math.pi) / law.sigma) + 1e-9
     reach = abs(w) * max(abs(values[0]), abs(values[-1]))
     constant += 8 * UNIT * (reach + farthest - steepest + abs(constant)) + abs(w) * error
-    log_density = w * values - ends * ends / (2 * variance) - np.log(np.maximum(slopes, 1e-300)) - constant
+    log_density = w * values - ends * ends / (2 * variance) - elementary.log(np.maximum(slopes, 1e-300)) - constant
     bending = slopes * (1 - slopes)
     most = np.maximum(bending[1:], bending[:-1])
     most[max(0, int(slopes.searchsorted(0.5)) - 1) :][:1] = 0.25
     width = (last - first) / CELLS
-    sag = np.maximum((w + 1) / variance**2 * most - 1 / variance, 0.0) * (width * width / 8 * (1 + 1e-6))
+    sag = np.maximum((w + 1) / scalars.square(variance) * most - 1 / variance, 0.0) * (width * width / 8 * (1 + 1e-6))
     log_floor = np.minimum(log_density[1:], log_density[:-1]) - sag
     if law.cut:
         log_kept = law.cut.log_kept(ends)
         log_floor += np.minimum(log_kept[1:], log_kept[:-1])  # the least on the cell: there is one maximum
-    return layers_below(np.exp(np.minimum(log_floor, 700.0)), np.maximum(np.diff(values) - 2 * error, 0.0))
+    return layers_below(elementary.exp(np.minimum(log_floor, 700.0)), np.maximum(np.diff(values) - 2 * error, 0.0))
 
 
 def rdp_both_ways(rate: float, sigma: float, orders: Array) -> tuple[Array, Array]:

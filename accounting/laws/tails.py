@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
@@ -86,7 +87,7 @@ class TailProfile:
         """Claim: at least delta(e^l). Source: docs/proofs/lattice.md, Lemma 1."""
         slack = self.slack(points)
         tails = self.tails(points - slack)
-        near = np.exp(np.minimum(points, LARGEST_EXPONENT)) * tails.right  # less only raises the bound
+        near = elementary.exp(np.minimum(points, LARGEST_EXPONENT)) * tails.right  # less only raises the bound
         error = (tails.error + 16 * UNIT) * (tails.left + near) + 2.02 * slack * near + 2 * TINY
         bounds = np.minimum(1.0, tails.left - near + error)
         return np.where(points >= self.largest, 0.0, np.maximum(bounds, 0.0))
@@ -147,8 +148,7 @@ def _gaussian(mu: float, v: Array, side: Rounding) -> Tails:
 
 
 def _half_erfc(x: Array) -> Array:
-    erfc = math.erfc
-    return 0.5 * np.array([erfc(value) for value in x.tolist()])
+    return 0.5 * elementary.erfc(x)
 
 
 def laplace_base(e0: float) -> Base:
@@ -158,7 +158,7 @@ def laplace_base(e0: float) -> Base:
 
 def _laplace(e0: float, v: Array, side: Rounding) -> Tails:
     inside = np.clip(v, -e0, e0)
-    low, high = np.exp((inside - e0) / 2) / 2, np.exp(-(inside + e0) / 2) / 2
+    low, high = elementary.exp((inside - e0) / 2) / 2, elementary.exp(-(inside + e0) / 2) / 2
     over, under = v >= e0, v < -e0
     error = np.full(v.shape, UNIT * (16 + 8 * e0))
     if side == "above":
@@ -173,9 +173,9 @@ def _filled(values: Array, ones: BoolArray, zeros: BoolArray) -> Array:
 def _bounded_range(eta: float, points: Array) -> Tails:
     """Density e^{(l - eta)/2} / (2 (1 - e^-eta)) on [-eta, eta]. Source: Dong-Durfee-Rogers 2020."""
     at = np.clip(points, -eta, eta)
-    whole = -math.expm1(-eta)
-    left = -np.expm1((at - eta) / 2) / whole
-    right = np.exp(-(eta + at) / 2) * left
+    whole = -scalars.expm1(-eta)
+    left = -elementary.expm1((at - eta) / 2) / whole
+    right = elementary.exp(-(eta + at) / 2) * left
     room = np.maximum(eta - at, 1e-300)
     error = UNIT * (48 + 4 * eta + 8 * (eta + np.abs(at)) / room)
     return Tails(left, right, np.minimum(error, 1.0))
@@ -186,8 +186,8 @@ def _bounded_range(eta: float, points: Array) -> Tails:
 
 def _sampled(base: Base, base_largest: float, loss: SampledGaussianLoss | SampledLaplaceLoss) -> TailProfile:
     rate = loss.rate
-    least = math.log1p(-rate) if math.isinf(base_largest) else math.log1p(rate * math.expm1(-base_largest))
-    most = math.inf if math.isinf(base_largest) else math.log1p(rate * math.expm1(min(base_largest, 700.0)))
+    least = scalars.log1p(-rate) if math.isinf(base_largest) else scalars.log1p(rate * scalars.expm1(-base_largest))
+    most = math.inf if math.isinf(base_largest) else scalars.log1p(rate * scalars.expm1(min(base_largest, 700.0)))
     least, most = least - 1e-12 * (1 + abs(least)), most + 1e-12
     if loss.direction == "remove":
         return TailProfile(functools.partial(_removed, base, rate), _slack_of(rate, 1.0), least, loss.largest)
@@ -199,17 +199,19 @@ def _slack_of(rate: float, sign: float) -> Callable[[Array], Array]:
 
     def slack(points: Array) -> Array:
         lost = np.minimum(-sign * points, _FAR_LOSS)
-        steep = np.minimum(np.abs(np.expm1(lost)), 1 / (1 - rate))  # more only where the set is all or nothing
-        return 32 * UNIT * (2 + np.abs(points) - math.log(rate) + steep)
+        steep = np.minimum(np.abs(elementary.expm1(lost)), 1 / (1 - rate))  # more only where the set is all or nothing
+        return 32 * UNIT * (2 + np.abs(points) - scalars.log(rate) + steep)
 
     return slack
 
 
 def _inner(rate: float, points: Array) -> Array:
     """The base loss v with log(1 - q + q e^v) = l: -inf where l is below log(1 - q)."""
-    gains = np.maximum(np.expm1(np.minimum(points, _FAR_LOSS)) / rate, -1.0)
+    gains = np.maximum(elementary.expm1(np.minimum(points, _FAR_LOSS)) / rate, -1.0)
     with np.errstate(divide="ignore"):
-        return np.log1p(gains) + np.maximum(points - _FAR_LOSS, 0.0)  # beyond, v - l does not change by e^-_FAR_LOSS
+        return elementary.log1p(gains) + np.maximum(
+            points - _FAR_LOSS, 0.0
+        )  # beyond, v - l does not change by e^-_FAR_LOSS
 
 
 def _removed(base: Base, rate: float, points: Array) -> Tails:
@@ -228,13 +230,15 @@ def _added(base: Base, rate: float, points: Array) -> Tails:
 
 
 def _finite(loss: FiniteLoss) -> TailProfile:
-    order = np.argsort(loss.losses)
+    order = np.argsort(loss.losses, kind="stable")
     values, masses = loss.losses[order], loss.masses[order] / (1 - loss.infinite_mass)
     moved = float(np.max(loss.loss_errors))
     odds = loss.infinite_mass / (1 - loss.infinite_mass)
     wide = float(np.max(np.abs(values)))
     error = (1 + 2 * odds) * loss.mass_error + 1.01 * moved + UNIT * (16 + 4 * odds + values.size + 4 * wide)
-    return _listed(values, (masses, masses * np.exp(-values)), moved, error, (float(values[0]) - moved, loss.largest))
+    return _listed(
+        values, (masses, masses * elementary.exp(-values)), moved, error, (float(values[0]) - moved, loss.largest)
+    )
 
 
 def _discrete_gaussian(loss: DiscreteGaussianLoss) -> TailProfile | None:
@@ -243,11 +247,11 @@ def _discrete_gaussian(loss: DiscreteGaussianLoss) -> TailProfile | None:
         losses, logs, mass_errors, _ = loss.outcomes(LARGEST_EXPONENT)
     except WorkLimit:
         return None
-    order = np.argsort(losses)
+    order = np.argsort(losses, kind="stable")
     values, logs = losses[order], logs[order]
-    moved = 8 * UNIT * (float(np.max(np.abs(values))) + (loss.shift / loss.sigma) ** 2)
+    moved = 8 * UNIT * (float(np.max(np.abs(values))) + scalars.square(loss.shift / loss.sigma))
     error = float(np.max(mass_errors)) + UNIT * (64 + values.size + 16 * float(np.max(np.abs(logs)))) + 2 * moved
-    return _listed(values, (np.exp(logs), np.exp(logs - values)), moved, error, (-math.inf, math.inf))
+    return _listed(values, (elementary.exp(logs), elementary.exp(logs - values)), moved, error, (-math.inf, math.inf))
 
 
 def _listed(

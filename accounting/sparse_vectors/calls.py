@@ -7,6 +7,7 @@ import math
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.errors import InfeasiblePlan
 
 __all__ = ["fewest_losses"]
@@ -19,8 +20,10 @@ def fewest_losses(epsilon: float, delta: float, cutoff: int, step_epsilon: float
 
     More calls than cutoff/q, by so much that few charges have probability below delta/1000, never help; nor do calls
     whose expected loss is far above epsilon, which would be endless where q is tiny."""
-    charge = 1 / (1 + math.exp(min(step_epsilon, 700.0)))
-    most = math.ceil(min(10**11, (2 * epsilon + 10 + 10 * step_epsilon) / (step_epsilon * math.tanh(step_epsilon / 2))))
+    charge = 1 / (1 + scalars.exp(min(step_epsilon, 700.0)))
+    most = math.ceil(
+        min(10**11, (2 * epsilon + 10 + 10 * step_epsilon) / (step_epsilon * scalars.tanh(step_epsilon / 2)))
+    )
     if most < cutoff or float(bdtr(cutoff - 1, most, charge)) > delta:
         return 1.0, most
     first = _calls_needed(cutoff, charge, delta)
@@ -30,7 +33,9 @@ def fewest_losses(epsilon: float, delta: float, cutoff: int, step_epsilon: float
     heavy = bdtrc(least_wins, calls, 1 - charge)
     light = bdtrc(least_wins, calls, charge)
     with np.errstate(divide="ignore", over="ignore"):
-        excess = np.where(least_wins < calls, heavy - np.exp(np.minimum(epsilon + np.log(light), 0)), 0.0)
+        excess = np.where(
+            least_wins < calls, heavy - elementary.exp(np.minimum(epsilon + elementary.log(light), 0)), 0.0
+        )
     losses = np.maximum(excess, 0) + bdtr(cutoff - 1, calls, charge)
     best = int(np.argmin(losses))
     return float(losses[best]), int(calls[best])

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic import elementary, outward, scalars
 from dpledger.decimals import ZERO, in_own_context
 from dpledger.errors import WorkLimit
 
@@ -52,7 +52,7 @@ def kov_delta(epsilon: Decimal, step_epsilon: Fraction, steps: int) -> Decimal:
     loss_step = float(2 * step_epsilon)
 
     def excess(wins: Array) -> Array:
-        return -np.expm1(-(least_loss + loss_step * (wins - first)))
+        return -elementary.expm1(-(least_loss + loss_step * (wins - first)))
 
     return _binomial_mean(steps, step_epsilon, first, steps, excess)
 
@@ -73,14 +73,14 @@ def _binomial_mean(n: int, log_odds: Fraction, low: int, high: int, weight: Call
     log p/(1-p) >= 0; from above, and at most 1."""
     if n > MOST_COMPOSED:
         raise WorkLimit(f"a composition of {n} steps is beyond the limit of {MOST_COMPOSED}")
-    p = 1 / (1 + math.exp(-float(log_odds)))
+    p = 1 / (1 + scalars.exp(-float(log_odds)))
     width = WINDOW * math.sqrt(n) + 1
     start, stop = max(low, math.floor(p * n - width)), min(high, math.ceil(p * n + width))
     beyond = BEYOND_WINDOW if (start, stop) != (low, high) else ZERO
     if start > stop:
         return beyond
     peak = min(max(math.floor((n + 1) * p), start), stop)
-    odds = math.exp(float(log_odds))
+    odds = scalars.exp(float(log_odds))
     rising = np.arange(peak, stop, dtype=np.float64)
     falling = np.arange(peak, start, -1, dtype=np.float64)
     above_peak = np.cumprod((n - rising) / (rising + 1) * odds)

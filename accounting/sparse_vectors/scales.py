@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias, assert_never
 
-from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.accuracy import svt_alpha
 from dpledger.accounting.sparse_vectors.calls import fewest_losses
@@ -139,8 +139,8 @@ def divided(epsilon: Decimal, cutoff: int, share: Decimal, *, monotone: bool = F
 def _best_share(cutoff: int, queries: int, monotone: bool) -> Decimal:
     """The s that is best for the utility distance log(1/beta)/s + 2 cutoff log(queries/beta)/(1-s); monotone: half the
     second."""
-    on_threshold = math.sqrt(math.log(1 / float(AUTO_BETA)))
-    on_queries = math.sqrt(_charge(monotone) * cutoff * math.log(queries / float(AUTO_BETA)))
+    on_threshold = math.sqrt(scalars.log(1 / float(AUTO_BETA)))
+    on_queries = math.sqrt(_charge(monotone) * cutoff * scalars.log(queries / float(AUTO_BETA)))
     return round_up(on_threshold / (on_threshold + on_queries), digits=SHARE_DIGITS)
 
 

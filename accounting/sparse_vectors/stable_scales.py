@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic import elementary, outward
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.accuracy import Noise, svt_alpha
 from dpledger.accounting.sparse_vectors.losses import certify, composition_delta
@@ -155,7 +155,7 @@ def _best_share(epsilon: float, delta: float, cutoff: int, queries: int) -> Deci
     on_threshold, on_queries = 1 / (shares * epsilon), 2 * cutoff / ((1 - shares) * epsilon)
     beta = float(AUTO_BETA)
     needed = _thresholds(on_threshold, on_queries, delta / cutoff)
-    needed += on_threshold * np.log(1 / beta) + on_queries * np.log(max(1.0, queries / beta))
+    needed += on_threshold * elementary.log(1 / beta) + on_queries * elementary.log(max(1.0, queries / beta))
     return round_up(Fraction(int(np.argmin(needed)) + 1, 10**SHARE_DIGITS))
 
 
@@ -163,11 +163,13 @@ def _thresholds(narrow: Array, broad: Array, tail: float) -> Array:
     """Where P(noise(broad) - noise(narrow) > w) is about `tail`: it lies between the tails of either scale alone."""
     widest = np.maximum(narrow, broad)
     low: Array = np.zeros_like(widest)
-    high: Array = widest * (np.log(1 / tail) + 10) * 2
+    high: Array = widest * (elementary.log(1 / tail) + 10) * 2
     squares = broad**2 - narrow**2
     squares = np.where(np.abs(squares) < 1e-9 * widest**2, 1e-9 * widest**2, squares)
     for _ in range(60):
         middle = (low + high) / 2
-        found = (broad**2 * np.exp(-middle / broad) - narrow**2 * np.exp(-middle / narrow)) / (2 * squares)
+        found = (broad**2 * elementary.exp(-middle / broad) - narrow**2 * elementary.exp(-middle / narrow)) / (
+            2 * squares
+        )
         low, high = np.where(found > tail, middle, low), np.where(found > tail, high, middle)
     return high

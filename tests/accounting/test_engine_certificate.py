@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.accounting.arithmetic import floating
-from dpledger.accounting.arithmetic.floating import ULPS, UNIT
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder
-from dpledger.accounting.kinds.leaf_rules import written
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Cumulants
-from dpledger.errors import CannotCertify
 from engine_oracles import gaussian_delta, mp, real
 
 
@@ -105,54 +102,6 @@ def test_without_rounding_errors_the_narrowest_certificates_fail(monkeypatch: py
 
 
 # ---- floating point -------------------------------------------------------------------------------------------------
-
-
-def test_elementary_functions_at_thousands_of_points() -> None:
-    """The assumption of docs/proofs/engine.md, section 6, against an independent library."""
-    rng = np.random.default_rng(5)
-    points = rng.uniform(-700, 700, 3_000)
-    positive = np.exp2(rng.uniform(-900, 900, 3_000))
-    small = np.concatenate([rng.uniform(-0.999, 5, 1_500), np.exp2(rng.uniform(-60, 60, 1_500))])
-    angles = np.concatenate([rng.uniform(-10, 10, 1_500), rng.uniform(-1e7, 1e7, 1_500)])
-    with mp.workdps(40):
-        for computed, exact, at in (
-            (np.exp(points), mp.exp, points),
-            (np.expm1(points), mp.expm1, points),
-            (np.log(positive), mp.log, positive),
-            (np.log1p(small), mp.log1p, small),
-        ):
-            for value, x in zip(computed.tolist(), at.tolist(), strict=True):
-                truth = exact(mp.mpf(x))
-                assert abs(mp.mpf(value) - truth) <= ULPS * mp.mpf(math.ulp(float(truth)))
-        for computed, exact in ((np.cos(angles), mp.cos), (np.sin(angles), mp.sin)):
-            for value, x in zip(computed.tolist(), angles.tolist(), strict=True):
-                assert abs(mp.mpf(value) - exact(mp.mpf(x))) <= floating.CIRCULAR
-        slight = np.exp2(rng.uniform(-60, 0, 400))
-        for value, x in zip(np.sin(slight).tolist(), slight.tolist(), strict=True):
-            assert abs(mp.mpf(value) - mp.sin(mp.mpf(x))) <= floating.CIRCULAR * mp.mpf(x)
-
-
-@pytest.mark.parametrize("wrong", [1 + 1e-14, 1 - 1e-14, math.nan, math.inf], ids=["above", "below", "nan", "inf"])
-@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "cos", "sin"])
-def test_a_library_that_is_less_accurate_is_refused(name: str, wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Engine and prices ask."""
-    honest = getattr(np, name)
-    monkeypatch.setattr(np, name, lambda x: honest(x) * wrong)
-    floating.require_assumptions.cache_clear()
-    with pytest.raises(CannotCertify, match=f"{name} is less accurate"):
-        floating.require_assumptions()
-    with pytest.raises(CannotCertify, match=f"{name} is less accurate"):
-        written(0.5)
-    monkeypatch.undo()
-    floating.require_assumptions.cache_clear()
-    assert written(0.5) == Decimal("0.500000000001")
-
-
-def test_sine_and_cosine_in_whole_numbers() -> None:
-    for angle in (0.0, 1.0, -2.5, 1e5 + 0.3, -1e6 - 0.77):
-        cosine, sine = floating.fixed_point_circle(angle)
-        assert abs(mp.mpf(cosine) / 2**200 - mp.cos(mp.mpf(angle))) < mp.mpf("1e-50")
-        assert abs(mp.mpf(sine) / 2**200 - mp.sin(mp.mpf(angle))) < mp.mpf("1e-50")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 200])
