@@ -124,7 +124,7 @@ def log(x: Array) -> Array:
     place = parts.astype(np.intp) - scalars.FIRST_PART
     rest = scalars.series_log1p((m - f) / f)
     small = (e * scalars.LN2_LOW + _LOG_LOW.take(place, mode="clip")) + rest
-    result = (e * scalars.LN2_HIGH + _LOG_HIGH.take(place, mode="clip")) + small
+    result: Array = (e * scalars.LN2_HIGH + _LOG_HIGH.take(place, mode="clip")) + small
     usual = (x > 0) & (x < math.inf)
     if not usual.all():
         result = np.where(usual, result, np.where(x == 0, -math.inf, np.where(x > 0, math.inf, math.nan)))
