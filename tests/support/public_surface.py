@@ -64,8 +64,8 @@ ELSEWHERE: dict[str, object] = {
     "parts": LEAF, "by": "me", "reason": "words", "evidence": None, "claim": None, "key": None, "tail_delta": None,
     "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
 }  # fmt: skip
-WHAT = "compose|tree|Repeated.times|mechanism"
-ELSEWHERE_NAMES = {"parts": f"{WHAT}|parts", "claim": "claim|epsilon|delta"}
+WHAT = "parts|Repeated.times"
+ELSEWHERE_NAMES = {"parts": WHAT, "claim": "claim|epsilon|delta"}
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
@@ -746,7 +746,7 @@ DOORS: dict[str, Door] = {
     ),
     "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
-    "Scope.quote": Door(of(scope, "quote"), {"what": COUNT, "tail_delta": None}, {"what": f"{WHAT}|parts|what"}),
+    "Scope.quote": Door(of(scope, "quote"), {"what": COUNT, "tail_delta": None}, {"what": f"{WHAT}|what"}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
         of(scope, "release"),
