@@ -320,9 +320,10 @@ class Measurement:
 
 
 def test_what_another_library_made_is_refused_by_the_name_of_the_field_and_told_what_would_do(scope: Scope) -> None:
+    measured: Any = Measurement()
     for ask in (scope.charge, entered(scope), scope.charges):
         with pytest.raises(ParameterError, match=r"^parts: expected what ran: a guarantee like .*, got Measurement$"):
-            ask(Measurement(), **WORD)
+            ask(measured, **WORD)
     assert kinds(scope) == []
 
 
