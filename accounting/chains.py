@@ -27,7 +27,7 @@ from dpledger.accounting.leaves import DiscreteLaplaceLaw, GaussianLaw, LaplaceL
 from dpledger.decimals import ZERO, negative
 from dpledger.schema import given, record, tag
 
-__all__ = ["Chain", "ChainLaw", "Level", "are_of_one_chain", "finer", "finest", "is_within", "settles_by_levels"]
+__all__ = ["Chain", "ChainLaw", "Level", "finer", "finest", "is_within", "settles_by_levels"]
 
 ChainLaw: TypeAlias = LaplaceLaw | DiscreteLaplaceLaw | GaussianLaw
 """What a level of a chain may be."""
@@ -109,11 +109,6 @@ def _placed(level: ChainLaw) -> tuple[tuple[str, Decimal], Decimal]:
             return (level.kind, ZERO), negative(noise_multiplier)
         case _:
             assert_never(level)
-
-
-def are_of_one_chain(one: ChainLaw, other: ChainLaw) -> bool:
-    """Whether some chain publishes both levels."""
-    return is_within(one, other) or is_within(other, one)
 
 
 def finer(one: Level, other: Level) -> Level:

@@ -68,11 +68,11 @@ def _listed(what: tuple[object, ...]) -> list[tuple[object, ...]]:
     if len(what) == 1 and isinstance(what[0], Mapping):
         found: list[tuple[object, ...]] = list(what[0].items())
     elif len(what) == 1 and _is_list(what[0]):
-        found = [_pair(item) for item in listed(what[0], field="compose")]
+        found = [_pair(item) for item in listed(what[0], field="parts")]
     else:
         found = [_pair(item) for item in what]
     if not found:
-        raise ParameterError("compose", "nothing", "at least one mechanism")
+        raise ParameterError("parts", "nothing", "at least one mechanism")
     for part, *_ in found:
         if not _is_run(part):
             named = "; the relation goes by name, `relation=`" if isinstance(part, Relation | str) else ""
@@ -85,9 +85,13 @@ def _pair(item: object) -> tuple[object, ...]:
 
 
 def _is_list(value: object) -> bool:
-    return (
-        isinstance(value, Iterable) and not isinstance(value, str | bytes) and not _is_run(value) and not is_pair(value)
-    )
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes) or _is_run(value) or is_pair(value):
+        return False
+    try:
+        iter(value)
+    except Exception:  # of another library's measurement, which says so to whoever iterates over it
+        return False
+    return True
 
 
 def _is_run(value: object) -> bool:

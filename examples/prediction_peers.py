@@ -5,8 +5,8 @@
     confident            first a test whether the largest count with noise is above a threshold, and only then
 
 The epsilon of the last two depends on the private votes: it is no claim, must not be published as it is, and enters no
-ledger. Their noise and threshold are chosen in hindsight, the best of a grid, which nobody may do on private data. Both
-are in their favour. Noise is numpy's.
+ledger (Papernot et al. publish it with noise, by its smooth sensitivity; we do not). Noise, which is numpy's, and
+threshold are chosen in hindsight, the best of a grid, which nobody may do on private data: both are in their favour.
 
     python prediction_peers.py        # what one unanimous query costs, and one that is disputed
 """

@@ -10,6 +10,8 @@ For each task and epsilon, the same queries to the same models, which were fitte
 A cutoff (gaussian: how many queries) is the largest at which the planner promises an answer where AGREE of the models
 do; that looks at no data. Every private run has a ledger of its own, and all of the epsilon: on one set, they add up.
 
+A model that is trained privately, in place of a vote, is in `prediction_trained.py`.
+
     python private_prediction.py                           # small; options: --json, --plot FOLDER, --runs N
     python private_prediction.py --full --plot docs/images # all flights, a million records: minutes
     python private_prediction.py --data flights            # or flights_by_plane, digits, made_up, crossovers

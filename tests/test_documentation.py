@@ -9,7 +9,7 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -89,7 +89,10 @@ def test_each_example_runs(example: Path, tmp_path: Path) -> None:
 def test_each_public_name_shows_in_its_own_docstring_how_it_is_used() -> None:
     """`test_layout.py` runs what is found here. A text and an alias of types have no docstring; of a value it is that
     of its class."""
-    values = [getattr(dpl, name) for name in sorted(set(dpl.__all__) - {"__version__", "Composition"})]
+    named = [getattr(dpl, name) for name in sorted(set(dpl.__all__) - {"__version__", "Composition"})]
+    spaces = [value for value in named if isinstance(value, ModuleType)]
+    values = [value for value in named if value not in spaces]
+    values += [getattr(space, name) for space in spaces for name in space.__all__]
     homes = [value if isinstance(value, type | FunctionType) else type(value) for value in values]
     modules = {home.__module__ for home in homes}
     found = [test for name in modules for test in doctest.DocTestFinder().find(importlib.import_module(name))]

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,6 +50,7 @@ def examples() -> Iterator[dict[str, ModuleType]]:
             "prediction_peers",
             "private_prediction",
             "prediction_in_a_ledger",
+            "prediction_trained",
         )
         yield {name: importlib.import_module(name) for name in names}
 
@@ -167,6 +169,39 @@ def test_the_noise_of_a_noisy_maximum_keeps_its_claim(examples: dict[str, Module
         lambda x: stats.norm.pdf(x, mu) - math.exp(epsilon) * stats.norm.pdf(x), start, start + 40, epsabs=1e-15
     )
     assert excess == pytest.approx(1e-6, rel=1e-4)
+
+
+# ---- one model that is trained privately ----------------------------------------------------------------------------
+
+
+def test_a_model_that_is_trained_privately_answers_every_query(examples: dict[str, ModuleType]) -> None:
+    """Of ten digits at epsilon 8, where votes answer a handful of 300: nine of ten are right. A guess: one of ten."""
+    (row,) = examples["prediction_trained"].experiment(False, ["digits"], 1)
+    assert (row["queries"], row["epsilon"], row["delta"]) == (300, 8, 1e-6)
+    assert 0.8 < row["accuracy"] <= row["one_model_without_privacy"] + 0.03
+
+
+@pytest.mark.parametrize("name", ["flights", "digits"])
+def test_gradients_are_those_of_the_loss_and_of_each_row_alone(examples: dict[str, ModuleType], name: str) -> None:
+    trained = examples["prediction_trained"]
+    weights = np.array(trained.SETTINGS[name].weights, dtype=float)
+    rng = np.random.default_rng(SEED)
+    rows, labels = rng.random((50, 4)), rng.integers(0, len(weights), 50)
+    model = rng.normal(size=(len(weights), 4))
+
+    def loss(at: np.ndarray[Any, Any]) -> float:
+        scores = rows[0] @ at.T
+        return float(weights[labels[0]] * (np.log(np.exp(scores).sum()) - scores[labels[0]]))
+
+    found = trained.gradients(model, weights, (rows, labels))
+    assert found.shape == (50, model.size)
+    for place in range(model.size):
+        step = np.zeros(model.size)
+        step[place] = 1e-6
+        slope = (loss(model + step.reshape(model.shape)) - loss(model - step.reshape(model.shape))) / 2e-6
+        assert found[0, place] == pytest.approx(slope, abs=1e-6)
+    assert dpl.check_batch_invariance(partial(trained.gradients, model, weights), (rows, labels)).rows == 50
+    assert trained.gradients(model, weights, (rows[:0], labels[:0])).shape == (0, model.size)
 
 
 # ---- scores and a student -------------------------------------------------------------------------------------------

@@ -23,18 +23,13 @@ __all__ = [
     "best_order_minus_one",
     "boundary_offset",
     "delta_of_gdp",
-    "delta_of_rdp",
-    "delta_of_zcdp",
     "epsilon_of",
     "epsilon_of_gdp",
     "epsilon_of_rdp",
     "epsilon_of_zcdp",
-    "epsilon_of_zcdp_simply",
     "mu_squared_of_pure",
     "order_for_zcdp",
-    "rdp_of_gdp",
     "rdp_of_pure",
-    "rdp_of_zcdp",
     "zcdp_of_gdp",
     "zcdp_of_pure",
     "zcdp_within",
@@ -98,16 +93,6 @@ def zcdp_of_gdp(mu: Decimal) -> Decimal:
     return round_up(multiply(multiply(mu, mu), HALF))
 
 
-def rdp_of_gdp(mu: Decimal, order: Decimal) -> Decimal:
-    """order mu^2/2. Claim: mu-GDP implies (order, result)-RDP. Source: Dong-Roth-Su 2022, Corollary B.6."""
-    return round_up(multiply(multiply(multiply(mu, mu), HALF), order))
-
-
-def rdp_of_zcdp(rho: Decimal, order: Decimal) -> Decimal:
-    """order rho. Claim: rho-zCDP implies (order, result)-RDP. Source: Bun-Steinke 2016, Definition 1.1."""
-    return round_up(multiply(rho, order))
-
-
 def epsilon_of_rdp(order: Decimal, divergence: Decimal, delta: Decimal) -> Decimal:
     """divergence + [log(1/delta) + (order-1) log(1 - 1/order) - log order] / (order - 1), or 0 where that is negative.
 
@@ -116,17 +101,6 @@ def epsilon_of_rdp(order: Decimal, divergence: Decimal, delta: Decimal) -> Decim
     _require_delta(delta)
     epsilon = outward.above(add(divergence, boundary_offset(subtract(order, ONE), delta)))
     return epsilon if epsilon > 0 else ZERO
-
-
-def delta_of_rdp(order: Decimal, divergence: Decimal, epsilon: Decimal) -> Decimal:
-    """exp((order-1)(divergence - epsilon)) (1 - 1/order)^(order-1) / order, at most 1.
-
-    Claim: (order, divergence)-RDP implies (epsilon, result)-DP. Source: Canonne-Kamath-Steinke 2020, Proposition 12.
-    """
-    more = subtract(order, ONE)
-    with localcontext(outward.context(more)):
-        exponent = more * (divergence - epsilon) + _log_failure(more)
-        return outward.above(outward.exp(exponent)) if exponent < 0 else ONE
 
 
 def epsilon_of_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
@@ -140,33 +114,6 @@ def epsilon_of_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
         return ZERO
     order = order_for_zcdp(rho, delta)
     return epsilon_of_rdp(order, multiply(rho, order), delta)
-
-
-def epsilon_of_zcdp_simply(rho: Decimal, delta: Decimal) -> Decimal:
-    """rho + 2 sqrt(rho log(1/delta)).
-
-    Claim: rho-zCDP implies (result, delta)-DP. Source: Bun-Steinke 2016, Proposition 1.3.
-    """
-    _require_delta(delta)
-    with localcontext(outward.context(delta)):
-        return outward.above(rho + 2 * (-rho * outward.ln(delta)).sqrt())
-
-
-def delta_of_zcdp(rho: Decimal, epsilon: Decimal) -> Decimal:
-    """The least over orders of delta_of_rdp(order, order rho, epsilon).
-
-    Claim: rho-zCDP implies (epsilon, result)-DP. Source: Canonne-Kamath-Steinke 2020, Corollary 13. The best order - 1
-    is the root of (2l + 1) rho = epsilon + log(1 + 1/l); any order is sound.
-    """
-    if not rho:
-        return ZERO
-
-    @in_own_context
-    def too_small(more: Decimal) -> bool:
-        return (2 * more + 1) * rho < epsilon + outward.ln1p(1 / more)
-
-    order = add(ONE, _last(too_small))
-    return delta_of_rdp(order, multiply(rho, order), epsilon)
 
 
 def delta_of_gdp(mu: Decimal, epsilon: Decimal) -> Decimal:

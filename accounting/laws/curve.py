@@ -22,8 +22,8 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.cells import Bracket
-from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import FinitePair
+from dpledger.accounting.laws.symmetric import mirrored
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify
 

@@ -27,7 +27,6 @@ __all__ = [
     "capped_delta",
     "first_of_runs",
     "greatest_rate",
-    "least_fail_probability",
     "one_run",
     "until_success",
 ]
@@ -91,16 +90,6 @@ def capped_delta(epsilon: Decimal, stop: Decimal, runs: int) -> Decimal:
     """
     with localcontext(outward.context(epsilon, stop, subtract(ONE, stop))):
         return outward.above(outward.exp(epsilon + runs * outward.ln1p(-stop)))
-
-
-def least_fail_probability(rate: Decimal, relation: Relation) -> Decimal:
-    """The least probability of FAIL at which one run loses no more than at a greater one, from above.
-
-    Claim: one_run(rate, result) is that of any greater one. (1-p)/(3-p) for replace_one and label_flip, (1-p)/(2-p) for
-    add_remove and zero_out.
-    """
-    with localcontext(_context(rate, ONE)):
-        return outward.above((1 - rate) / ((3 if _exchanges(relation) else 2) - rate))
 
 
 def greatest_rate(epsilon: Decimal, priced: Callable[[Decimal], Decimal]) -> Decimal:

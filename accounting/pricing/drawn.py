@@ -23,7 +23,6 @@ from dpledger.accounting.kinds import AnyLeaf, rules_of
 from dpledger.accounting.laws.bounded_range import USUALLY_RARE, far_tilt, range_pair, worst_position
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
-from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.ranges_in_any_order import worst_in_any_order
@@ -35,6 +34,7 @@ from dpledger.accounting.laws.repeated_ranges import (
     worst_of_runs,
 )
 from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.symmetric import mirrored
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 

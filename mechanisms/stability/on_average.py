@@ -91,7 +91,12 @@ class MeanSquare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstMoment:
-    """g at `samples` samples, from above. It says nothing of the variance, and so has no radius."""
+    """g at `samples` samples, from above. It says nothing of the variance, and so has no radius.
+
+    >>> found = dpl.stability.FirstMoment(samples=50, mean_move=Decimal("0.02"))
+    >>> found.of_scores().mu
+    Decimal('0.141421356238')
+    """
 
     samples: int
     mean_move: Decimal
@@ -102,7 +107,13 @@ class FirstMoment:
 
 
 def mean_learner(samples: int, *, variance: Number) -> MeanSquare:
-    """The learner that predicts the mean of its records: 2 s^2/n^2, with equality in the variance s^2/n."""
+    """The learner that predicts the mean of its records: 2 s^2/n^2, with equality in the variance s^2/n.
+
+    `samples`: 2 to 10^18; `variance`: s^2 of one record, not negative. ParameterError names what is out of range.
+
+    >>> dpl.stability.mean_learner(50, variance="0.25").radius
+    Decimal('0.141421356239')
+    """
     n = whole(samples, field="samples", least=2, most=MOST_SAMPLES)
     spread = read(variance, field="variance")
     with localcontext(outward.context()):

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpledger import ex_post as ex_post, stability as stability
     from dpledger.accounting.accountant import (
         Accountant as Accountant,
     )
@@ -580,11 +581,15 @@ _HOME = {
     "dpledger.reports": ("report",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_NAMESPACES = ("ex_post", "stability")
+"""Modules of this package that are public as they are."""
 
-__all__ = ["__version__", *_MODULE_OF]
+__all__ = ["__version__", *_MODULE_OF, *_NAMESPACES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _NAMESPACES:
+        return import_module(f"{__name__}.{name}")
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,7 @@
                                         ScopeBusy, ContractViolation, ForkedProcess
       EvidenceError    the record's     VerificationError (NewerThanVerifier), StoreBehind, StoreFailure,
                                         ForeignLedger
-      EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall, Contradiction)
+      EngineError      ours             CannotCertify (UnboundedLoss, ClaimTooSmall, Contradiction)
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
 outputs or keys. What the caller gave is told in one short line: a scalar as it is written, of anything else the type.
@@ -45,7 +45,6 @@ __all__ = [
     "InputError",
     "KeyReused",
     "NewerThanVerifier",
-    "NotPredictable",
     "ParameterError",
     "PolicyError",
     "RelationError",
@@ -268,10 +267,6 @@ class CannotCertify(EngineError):
 
 class UnboundedLoss(CannotCertify):
     """The privacy loss has no finite bound under the parameters given."""
-
-
-class NotPredictable(CannotCertify):
-    """A quantity that must be fixed by public information is not."""
 
 
 class Contradiction(CannotCertify):

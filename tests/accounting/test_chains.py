@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.conversions import zcdp_of_pure
-from dpledger.accounting.chains import ChainLaw, Level, are_of_one_chain, finer, finest, is_within
+from dpledger.accounting.chains import ChainLaw, Level, finer, finest, is_within
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -136,7 +136,6 @@ def test_levels_are_compared_exactly(make: Make, one: Decimal, other: Decimal, t
     assert is_within(left, right) == (one <= other)
     assert is_within(CLOSED, left)
     assert not is_within(left, CLOSED)
-    assert are_of_one_chain(left, right)
     assert finer(left, right) == make(max(one, other)) == finer(right, left)
     assert finest(finest((left,), right), make(third)) == (make(max(one, other, third)),)
     strange = next(other for name, other in KINDS.items() if KINDS[name] is not make)(one)

@@ -14,17 +14,16 @@ MILLIONTH = Decimal("0.000001")
 
 
 @pytest.mark.parametrize(
-    ("rho", "simple", "optimal", "exact"),
+    ("rho", "optimal", "exact"),
     [
-        ("0.01", "0.75338", "0.62169", "0.57506"),
-        ("0.1", "2.45079", "2.14194", "1.99453"),
-        ("0.5", "5.75652", "5.22153", "4.88655"),
-        ("2", "12.51304", "11.6886", "10.99715"),
+        ("0.01", "0.62169", "0.57506"),
+        ("0.1", "2.14194", "1.99453"),
+        ("0.5", "5.22153", "4.88655"),
+        ("2", "11.6886", "10.99715"),
     ],
 )
-def test_the_published_epsilons_of_zcdp_and_of_the_gaussian(rho: str, simple: str, optimal: str, exact: str) -> None:
+def test_the_published_epsilons_of_zcdp_and_of_the_gaussian(rho: str, optimal: str, exact: str) -> None:
     number, close = Decimal(rho), Decimal("0.00001")
-    assert convert.epsilon_of_zcdp_simply(number, MILLIONTH) == pytest.approx(Decimal(simple), abs=close)
     assert convert.epsilon_of_zcdp(number, MILLIONTH) == pytest.approx(Decimal(optimal), abs=close)
     mu = Decimal(str(mp.nstr(mp.sqrt(2 * real(rho)), 20)))
     assert convert.epsilon_of_gdp(mu, MILLIONTH) == pytest.approx(Decimal(exact), abs=close)
@@ -52,22 +51,6 @@ def test_zcdp_becomes_the_best_of_all_orders(rho: Decimal, delta: Decimal) -> No
     best = max(least(at, 1e-6, 1e8), mp.mpf(0))
     assert best <= real(convert.epsilon_of_zcdp(rho, delta)) * (1 + real("1e-15"))
     assert real(convert.epsilon_of_zcdp(rho, delta)) <= best * (1 + real("1e-10")) + real("1e-11")
-    assert convert.epsilon_of_zcdp(rho, delta) <= convert.epsilon_of_zcdp_simply(rho, delta)
-
-
-@given(numbers, numbers)
-@settings(max_examples=12, deadline=None)
-def test_the_delta_of_zcdp_is_the_best_of_all_orders(rho: Decimal, epsilon: Decimal) -> None:
-    r, e = real(rho), real(epsilon)
-
-    def at(more: object) -> object:
-        k = real(more)
-        return k * ((1 + k) * r - e) + k * mp.log(k / (1 + k)) - mp.log(1 + k)
-
-    best = mp.exp(least(at, 1e-9, 1e8))
-    found = real(convert.delta_of_zcdp(rho, epsilon))
-    assert min(best, 1) <= found * (1 + real("1e-15"))
-    assert found <= best * (1 + real("1e-6")) + real("1e-59") or found == 1
 
 
 @given(numbers, numbers)
@@ -88,11 +71,9 @@ def test_the_epsilon_of_gdp_meets_its_delta_and_hardly_more(mu: Decimal, delta: 
 
 @given(numbers, numbers, deltas)
 @settings(max_examples=12, deadline=None)
-def test_rdp_converts_there_and_back_without_gain(more: Decimal, divergence: Decimal, delta: Decimal) -> None:
+def test_rdp_converts_by_its_formula(more: Decimal, divergence: Decimal, delta: Decimal) -> None:
     order = 1 + more
     epsilon = convert.epsilon_of_rdp(order, divergence, delta)
-    if epsilon:
-        assert convert.delta_of_rdp(order, divergence, epsilon) <= delta * Decimal("1.00000000001")
     k = real(more)
     exact = real(divergence) + (-mp.log(real(delta)) + k * mp.log(1 - 1 / (1 + k)) - mp.log(1 + k)) / k
     assert max(exact, mp.mpf(0)) <= real(epsilon) <= max(exact, mp.mpf(0)) * (1 + real("2e-11")) + real("1e-60")
@@ -107,8 +88,6 @@ def test_conversions_rise_with_what_they_convert(less: Decimal, extra: Decimal) 
         convert.mu_squared_of_pure,
         convert.zcdp_of_gdp,
         lambda x: convert.rdp_of_pure(x, Decimal(3)),
-        lambda x: convert.rdp_of_gdp(x, Decimal(3)),
-        lambda x: convert.rdp_of_zcdp(x, Decimal(3)),
         lambda x: convert.epsilon_of_zcdp(x, MILLIONTH),
         lambda x: convert.delta_of_gdp(x, Decimal(1)),
         lambda x: convert.epsilon_of_gdp(x, MILLIONTH),
@@ -127,14 +106,12 @@ def test_pure_to_gdp_to_approximate_never_beats_pure() -> None:
 def test_extremes_stay_on_the_safe_side() -> None:
     assert convert.delta_of_gdp(Decimal("1e-9"), Decimal(10)) > 0
     assert convert.delta_of_gdp(Decimal(10**6), Decimal(1)) == 1
-    assert convert.delta_of_rdp(Decimal(10**6), Decimal(1), Decimal(10**6)) > 0
-    assert convert.delta_of_rdp(Decimal(2), Decimal(5), Decimal(1)) == 1
-    assert convert.epsilon_of_zcdp(Decimal(0), MILLIONTH) == 0 == convert.delta_of_zcdp(Decimal(0), Decimal(0))
+    assert convert.epsilon_of_zcdp(Decimal(0), MILLIONTH) == 0
 
 
 @pytest.mark.parametrize("delta", ["0", "1", "-1", "2"])
 def test_a_conversion_needs_a_delta_between_zero_and_one(delta: str) -> None:
-    for formula in (convert.epsilon_of_zcdp, convert.epsilon_of_zcdp_simply, convert.epsilon_of_gdp):
+    for formula in (convert.epsilon_of_zcdp, convert.epsilon_of_gdp):
         with pytest.raises(ParameterError, match=r"delta: expected a number in \(0, 1\)"):
             formula(Decimal(1), Decimal(delta))
 

@@ -31,10 +31,10 @@ from dpledger.accounting.laws.cells import (
     gaussian_bracket,
     laplace_bracket,
 )
-from dpledger.accounting.laws.envelope import envelope, mirrored
 from dpledger.accounting.laws.finite import FinitePair, approximate_pair
 from dpledger.accounting.laws.ratios import averaged
 from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.symmetric import mirrored
 from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -260,19 +260,7 @@ def test_under_zero_out_an_allocated_gaussian_costs_the_same() -> None:
     ).epsilon("1e-5")
 
 
-# ---- envelopes ------------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.floats(0.05, 6), st.integers(2, 40), st.floats(0, 8))
-def test_an_envelope_is_above_the_profile_it_was_made_from(eta: float, points: int, epsilon: float) -> None:
-    grid = np.linspace(0.0, eta, points)
-    exact = [bounded_range_delta(mp.mpf(eta), mp.mpf(e)) for e in grid.tolist()]
-    pair = envelope(grid, np.array([float(e) * (1 + 1e-15) for e in exact]))
-    assert profile_of(pair, epsilon) >= bounded_range_delta(mp.mpf(eta), mp.mpf(epsilon)) * (1 - mp.mpf("1e-12"))
-    turned = profile_of(pair.turned(), epsilon)
-    assert abs(turned - profile_of(pair, epsilon)) <= mp.mpf("1e-12")
-    assert abs(math.fsum(pair.left) + pair.only_left - 1) < 1e-9
+# ---- symmetric pairs ------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40, deadline=None)

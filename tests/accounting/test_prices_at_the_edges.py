@@ -115,8 +115,6 @@ RISING: dict[str, Callable[[Decimal], Decimal]] = {
     "amplified": lambda epsilon: prices.amplified_epsilon(epsilon, Decimal("0.01")),
     "zcdp_of_gdp": convert.zcdp_of_gdp,
     "epsilon_of_zcdp": lambda rho: convert.epsilon_of_zcdp(rho, Decimal("1e-6")),
-    "epsilon_of_zcdp_simply": lambda rho: convert.epsilon_of_zcdp_simply(rho, Decimal("1e-6")),
-    "delta_of_zcdp": lambda rho: convert.delta_of_zcdp(rho, Decimal(2)),
     "delta_of_gdp": lambda mu: convert.delta_of_gdp(mu, Decimal(2)),
     "epsilon_of_gdp": lambda mu: convert.epsilon_of_gdp(mu, Decimal("1e-6")),
     "zcdp_within": lambda epsilon: convert.zcdp_within(epsilon, Decimal("1e-6")),

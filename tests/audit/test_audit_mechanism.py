@@ -21,7 +21,6 @@ from dpledger.audit.zoo import ZOO, exhibit
 from dpledger.audit.zoo.claimed import CLAIMED
 from dpledger.audit.zoo.selection import SELECTED
 from dpledger.audit.zoo.specimens import AddedGaussian, AddedLaplace
-from dpledger.audit.zoo.twins import HalfNoiseLaplace
 from dpledger.audit.zoo.voted import VOTED
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
@@ -31,6 +30,7 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation
 from exhibits import judged
+from half_noise import HalfNoiseLaplace
 
 Rng = np.random.Generator
 TRIALS = {

@@ -35,7 +35,6 @@ from dpledger.mechanisms.learning.theory.contracts import (
     AgnosticContract,
     PACContract,
     PPACContract,
-    dp_generalization_note,
 )
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.sizes import occam
@@ -275,7 +274,3 @@ def test_no_evidence_is_no_verdict() -> None:
     for bad in (((), ()), (((0, 1),), (0,)), (((0, 2),), (1,)), (((0, 1),), (1, 2))):
         with pytest.raises(ParameterError):
             Population("bad", *bad)
-
-
-def test_advice_says_that_it_is_advice() -> None:
-    assert "[order]" in dp_generalization_note(1, "1e-6")

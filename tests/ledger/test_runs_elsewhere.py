@@ -309,6 +309,24 @@ def test_words_that_say_nothing_or_hide_something_are_refused(scope: Scope, fiel
     assert kinds(scope) == []
 
 
+class Measurement:
+    """As another library's: a function that answers for distances, and cannot be iterated over."""
+
+    def map(self, distance: float) -> float:
+        return distance
+
+    def __iter__(self) -> Iterator[object]:
+        raise ValueError("no iteration")
+
+
+def test_what_another_library_made_is_refused_by_the_name_of_the_field_and_told_what_would_do(scope: Scope) -> None:
+    measured: Any = Measurement()
+    for ask in (scope.charge, entered(scope), scope.charges):
+        with pytest.raises(ParameterError, match=r"^parts: expected what ran: a guarantee like .*, got Measurement$"):
+            ask(measured, **WORD)
+    assert kinds(scope) == []
+
+
 def test_a_file_stands_as_its_digest_and_words_as_they_are(scope: Scope, tmp_path: Path) -> None:
     file = tmp_path / "run.log"
     file.write_bytes(b"what nobody else may read" * 9999)

@@ -24,7 +24,6 @@ from dpledger.mechanisms.learning.baselines import (
     threshold_learner,
 )
 from dpledger.mechanisms.learning.compare import compare_private_nonprivate
-from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.recommended import recommend
 from dpledger.mechanisms.learning.samples import LabeledSample
@@ -39,17 +38,13 @@ from dpledger.mechanisms.learning.theory.concepts import (
 )
 from dpledger.mechanisms.learning.theory.planning import ln_growth, natural_log, pairs_uc, smallest, uc_one
 from dpledger.mechanisms.learning.theory.sizes import (
-    blumer_size,
-    least_size,
     occam,
     one_sided,
     plan_item_proper,
     private_agnostic,
     private_occam,
-    vc_plan,
-    vc_size,
 )
-from dpledger.mechanisms.learning.theory.vc import growth, is_shattered, sauer, vc_dim, vc_union
+from dpledger.mechanisms.learning.theory.vc import vc_dim
 from learning_oracle import exponential_law
 
 Matrix = npt.NDArray[np.bool_]
@@ -73,8 +68,7 @@ def test_the_vc_dimension_is_that_of_all_sets_and_its_witness_is_shattered(
     matrix = np.random.default_rng(seed).integers(0, 2, (concepts, points)).astype(bool)
     found = vc_dim(matrix)
     assert found.dimension == by_enumeration(matrix) == len(found.witness)
-    assert is_shattered(matrix, found.witness)
-    assert growth(matrix, found.dimension) == 2**found.dimension
+    assert len(np.unique(matrix[:, list(found.witness)], axis=0)) == 2**found.dimension
 
 
 @pytest.mark.parametrize(
@@ -103,17 +97,9 @@ def test_intervals_and_conjunctions() -> None:
     assert vc_dim(np.array([*conjunctions, np.zeros(8, bool)])).dimension == 3
 
 
-def test_growth_is_below_sauers_bound() -> None:
-    for concepts in (ThresholdClass(8), PointClass(8)):
-        assert [growth(matrix_of(concepts), k) for k in (1, 2, 3)] == [2, 3, 4] == [sauer(1, k) for k in (1, 2, 3)]
-    assert [sauer(3, n) for n in (0, 2, 3, 5)] == [1, 4, 8, 26]
+def test_growth_is_at_least_sauers_sum() -> None:
     for vc, n in itertools.product((0, 1, 4), (1, 3, 20, 500)):
-        assert ln_growth(vc, n) >= natural_log(sauer(vc, n))
-
-
-def test_a_union_of_two_classes() -> None:
-    assert [vc_union(vc, 2) for vc in range(6)] == [2 * vc + 1 for vc in range(6)]
-    assert [vc_union(3, r) for r in (1, 1000)] == [3, max(k for k in range(60) if 2**k <= 1000 * sauer(3, k))]
+        assert ln_growth(vc, n) >= natural_log(sum(math.comb(n, i) for i in range(min(vc, n) + 1)))
 
 
 def test_a_random_class_takes_no_second() -> None:
@@ -191,32 +177,8 @@ def test_parts_of_alpha_keep_their_promises(size: int, alpha: int, beta: int, ex
 
 
 def test_sizes_without_privacy() -> None:
-    assert [blumer_size(vc, "0.1", "0.05") for vc in (1, 10)] == [562, 5618]
-    assert least_size(1, "0.1", "0.05") == pytest.approx(Decimal("21.8543"), abs=Decimal("1e-3"))
-    assert least_size(100, "0.1", "0.01") == pytest.approx(Decimal("37.13"), abs=Decimal("0.01"))
     assert occam(1024, "0.1", "0.05").needed == math.ceil(math.log(1024 / 0.05) / -math.log(0.9))
     assert one_sided("0.1", "0.05").needed == 29
-    assert vc_plan(1, "0.1", "0.05").needed == min(562, vc_size(1, "0.1", "0.05"))
-
-
-def test_a_coin_fails_less_often_than_the_bound_for_deterministic_learners_allows() -> None:
-    """Two concepts agree on one point and differ on another, of mass 0.1. Where that point is unseen, a fair coin is
-    right half of the time: at 22 examples it fails with a probability below 0.05, by enumeration of all samples. So
-    ((1 - alpha)/alpha) ln(1/beta) = 26.96, which holds for deterministic learners, bounds no randomised one; ours does.
-    """
-    concepts, failure = FiniteClass([[0, 0], [0, 1]]), {}
-    for n in (21, 22):
-        failure[n] = 0.0
-        for seen in range(n + 1):  # how often the second point comes, the first being the rest
-            sample = LabeledSample([1] * seen + [0] * (n - seen), [1] * seen + [0] * (n - seen))
-            fitting = [place for place in (0, 1) if error_counts(concepts, sample).errors[place] == 0]
-            wrong = sum(place != 1 for place in fitting) / len(fitting)
-            failure[n] += math.comb(n, seen) * 0.1**seen * 0.9 ** (n - seen) * wrong
-    assert failure[22] == pytest.approx(0.9**22 / 2) == pytest.approx(0.0492, abs=5e-5)
-    assert failure[22] <= 0.05 < failure[21]
-    quoted = (1 - 0.1) / 0.1 * math.log(1 / 0.05)
-    assert quoted == pytest.approx(26.96, abs=5e-3)
-    assert math.ceil(least_size(1, "0.1", "0.05")) == 22 < quoted
 
 
 def test_privacy_costs_nothing_at_the_end_and_binds_before() -> None:
@@ -269,7 +231,7 @@ def test_what_is_never_enough_is_infeasible() -> None:
 
 @pytest.mark.parametrize("bad", ["0", "1", "nan", "-0.1"])
 def test_targets_are_inside_the_unit_interval(bad: str) -> None:
-    for plan in (occam, lambda size, a, b: private_occam(size, 1, a, b), lambda size, a, b: vc_plan(1, a, b)):
+    for plan in (occam, lambda size, a, b: private_occam(size, 1, a, b)):
         with pytest.raises(ParameterError, match="alpha"):
             plan(10, bad, "0.1")
         with pytest.raises(ParameterError, match="beta"):

@@ -17,7 +17,6 @@ from dpledger.mechanisms.binomial_tails import tail_above, tail_up_to
 from dpledger.mechanisms.stability.plans.counting import (
     divided,
     fewest_votes,
-    least_chunk,
     quantile,
     wrong_beyond,
 )
@@ -26,7 +25,6 @@ from dpledger.mechanisms.stability.plans.sample_sizes import (
     FromFunction,
     Realizable,
     log_sauer,
-    realizable_closed_form,
 )
 
 THIRD = Fraction(1, 3)
@@ -142,14 +140,6 @@ def test_few_mistakes_spoil_few_queries(models: int, queries: int, dissent: Frac
     assert spoilt <= wrong_beyond(mistakes, dissent)
 
 
-@pytest.mark.parametrize(("records", "chunks"), [(200, 7), (300, 20), (10, 10)])
-def test_no_chunk_is_smaller_than_said(records: int, chunks: int) -> None:
-    failure = Decimal("0.05")
-    least = least_chunk(records, chunks, failure)
-    smaller = 1 - exact_tail(records, Decimal(1) / chunks, least - 1) if least else 0
-    assert chunks * smaller <= failure
-
-
 # ---- sample sizes ---------------------------------------------------------------------------------------------------
 
 
@@ -182,22 +172,20 @@ def test_a_consistent_learners_size_is_the_least_that_blumers_bound_allows(a: st
     by_hand = partial(realizable_by_hand, Fraction(a), Fraction(b), dimension)
     assert by_hand(found)
     assert not any(by_hand(samples) for samples in range(found))
-    assert found <= realizable_closed_form(Decimal(a), Decimal(b), dimension)
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "dimension", "needed", "closed"),
+    ("a", "b", "dimension", "needed"),
     [
-        (".1", ".05", 1, 291, 562),
-        (".1", ".01", 1, 342, 562),
-        (".01", ".01", 1, 4132, 8276),
-        (".1", ".01", 10, 2128, 5618),
-        (".05", ".001", 3, 1748, 3851),
+        (".1", ".05", 1, 291),
+        (".1", ".01", 1, 342),
+        (".01", ".01", 1, 4132),
+        (".1", ".01", 10, 2128),
+        (".05", ".001", 3, 1748),
     ],
 )
-def test_known_sizes_of_consistent_learners(a: str, b: str, dimension: int, needed: int, closed: int) -> None:
+def test_known_sizes_of_consistent_learners(a: str, b: str, dimension: int, needed: int) -> None:
     assert Realizable(dimension).needed(Decimal(a), Decimal(b)) == needed
-    assert realizable_closed_form(Decimal(a), Decimal(b), dimension) == closed
 
 
 @pytest.mark.parametrize(

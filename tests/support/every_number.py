@@ -95,20 +95,15 @@ from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, 
 from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
 from dpledger.mechanisms.learning.theory.sizes import (
     agnostic_plan,
-    least_size,
     occam,
     plan_item_proper,
     private_agnostic,
     private_occam,
-    vc_plan,
 )
 from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.users.gap import (
     BinomialGap,
-    gap_at_least,
-    gap_at_most,
     gap_worst,
-    mass_gap_at_least,
 )
 from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.users.threshold_sizes import threshold_users
@@ -244,12 +239,7 @@ def _conversions() -> dict[str, Answer]:
     mu, rho, half = Decimal("1.234567890123456789"), THIRD, Decimal("0.5")
     return {
         "zcdp_of_gdp": lambda: conversions.zcdp_of_gdp(mu),
-        "rdp_of_gdp": lambda: conversions.rdp_of_gdp(mu, ORDERS[2]),
-        "rdp_of_zcdp": lambda: conversions.rdp_of_zcdp(rho, ORDERS[2]),
-        "delta_of_rdp": lambda: conversions.delta_of_rdp(ORDERS[1], rho, Decimal(5)),
         "epsilon_of_zcdp": lambda: conversions.epsilon_of_zcdp(rho, SMALL),
-        "epsilon_of_zcdp_simply": lambda: conversions.epsilon_of_zcdp_simply(rho, SMALL),
-        "delta_of_zcdp": lambda: conversions.delta_of_zcdp(rho, Decimal(2)),
         "delta_of_gdp": lambda: conversions.delta_of_gdp(mu, Decimal(2)),
         "epsilon_of_gdp": lambda: conversions.epsilon_of_gdp(mu, SMALL),
         "best order": lambda: conversions.best_order_minus_one(THIRD, SMALL),
@@ -324,8 +314,7 @@ def _learned_parities() -> dict[str, Answer]:
     def losses(relation: Relation) -> object:
         rate = parity.greatest_rate(THIRD, lambda rate: parity.first_of_runs(rate, THIRD, 7, relation))
         repeated = parity.until_success(rate, THIRD, relation)
-        least = parity.least_fail_probability(rate, relation)
-        return rate, parity.one_run(rate, THIRD, relation), repeated, least, parity.capped_delta(repeated, THIRD, 90)
+        return rate, parity.one_run(rate, THIRD, relation), repeated, parity.capped_delta(repeated, THIRD, 90)
 
     found: dict[str, Answer] = {f"parity {relation.value}": partial(losses, relation) for relation in Relation}
 
@@ -345,13 +334,13 @@ def _learned_parities() -> dict[str, Answer]:
 
 def _learned_classes() -> dict[str, Answer]:
     def sizes() -> object:
-        plans = (occam(1000, THIRD, "0.07"), private_agnostic(1000, "0.2", THIRD, "0.07"), vc_plan(3, THIRD, "0.07"))
+        plans = (occam(1000, THIRD, "0.07"), private_agnostic(1000, "0.2", THIRD, "0.07"))
         return [(plan, plan.words()) for plan in (*plans, private_occam(1000, "0.2", THIRD, "0.07"))]
 
     def helpers() -> object:
         logarithm = natural_log(1000)
         found = pairs_uc(Fraction(1, 3), "0.01", "0.05", ln_hypotheses=logarithm, ln_card=logarithm, vc=3)
-        return logarithm, found, uc_one(THIRD, "0.05", vc=3, mult=7, m=9), least_size(40, "0.1", "0.01")
+        return logarithm, found, uc_one(THIRD, "0.05", vc=3, mult=7, m=9)
 
     def least() -> object:
         agnostic = agnostic_plan(ThresholdClass(2**40), "0.2", THIRD, "0.07"), plan_item_proper(99, THIRD, "0.1", "0.2")
@@ -383,10 +372,9 @@ def _learned_classes() -> dict[str, Answer]:
 
 def _learned_of_users() -> dict[str, Answer]:
     def of_users() -> object:
-        gaps = BinomialGap(30, "0.2", THIRD), gap_worst(31, THIRD), gap_at_least(31, "0.01")
-        more = gap_at_most(30, "0.2", THIRD), mass_gap_at_least(7, "0.01")
+        gaps = BinomialGap(30, "0.2", THIRD), gap_worst(31, THIRD)
         plan = proper_users(ThresholdClass(1000), 30, THIRD, "0.1", epsilon=THIRD)
-        return gaps, gaps[0].lower, gaps[0].upper, gaps[0].middle, more, plan, plan.words()
+        return gaps, gaps[0].lower, gaps[0].upper, gaps[0].middle, plan, plan.words()
 
     def of_hashed_users() -> object:
         return surrogate_users(PointClass(2**20), 30, THIRD, "0.1", epsilon=THIRD)

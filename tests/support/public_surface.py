@@ -64,8 +64,8 @@ ELSEWHERE: dict[str, object] = {
     "parts": LEAF, "by": "me", "reason": "words", "evidence": None, "claim": None, "key": None, "tail_delta": None,
     "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
 }  # fmt: skip
-WHAT = "compose|tree|Repeated.times|mechanism"
-ELSEWHERE_NAMES = {"parts": f"{WHAT}|parts", "claim": "claim|epsilon|delta"}
+WHAT = "parts|Repeated.times"
+ELSEWHERE_NAMES = {"parts": WHAT, "claim": "claim|epsilon|delta"}
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
@@ -746,7 +746,7 @@ DOORS: dict[str, Door] = {
     ),
     "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
-    "Scope.quote": Door(of(scope, "quote"), {"what": COUNT, "tail_delta": None}, {"what": f"{WHAT}|parts|what"}),
+    "Scope.quote": Door(of(scope, "quote"), {"what": COUNT, "tail_delta": None}, {"what": f"{WHAT}|what"}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
         of(scope, "release"),
@@ -842,6 +842,7 @@ ANSWERS: dict[str, str] = {
     "StablePlan": "dpledger makes it",
     **dict.fromkeys(("ClassifierPlan", "LabelPrivatePlan", "SoftPlan", "SubsamplePlan"), "dpledger makes it"),
     **dict.fromkeys(("MeanSquare", "StabilityEstimate"), "dpledger makes it"),
+    **dict.fromkeys(("stability.MeanSquare", "stability.FirstMoment"), "dpledger makes it"),
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
     **dict.fromkeys(
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
@@ -869,14 +870,74 @@ ANSWERS: dict[str, str] = {
 }
 """Public callables that people do not call, or that take nothing but code or data of the caller's own; and why."""
 
+_LOSS = dpl.stability.Smooth(1, 1)
+_DESCENT: dict[str, object] = {"loss": _LOSS, "n": 100}
+_LOST = dpl.ExPostDP(1, "integrated", "1e-9")
+DOORS |= {
+    "stability.Smooth": Door(dpl.stability.Smooth, {"lipschitz": 1, "smoothness": 1}),
+    "stability.Constant": Door(dpl.stability.Constant, {"size": 1, "count": 1}),
+    "stability.Listed": Door(dpl.stability.Listed, {"sizes": ("0.5", "0.25")}, numbers="sizes"),
+    "stability.mean_learner": Door(dpl.stability.mean_learner, {"samples": 50, "variance": "0.25"}),
+    **{
+        f"stability.{name}": Door(
+            getattr(dpl.stability, name), {**_DESCENT, "steps": dpl.stability.Constant("0.1", 100)}, {"n": "n|steps"}
+        )
+        for name in ("convex_first_moment", "convex_mean_square")
+    },
+    "stability.convex_sampled_mean_square": Door(
+        dpl.stability.convex_sampled_mean_square, {**_DESCENT, "step": "0.1", "steps": 9}
+    ),
+    "stability.nonconvex_first_moment": Door(
+        dpl.stability.nonconvex_first_moment, {**_DESCENT, "first": "0.1", "steps": 9}
+    ),
+    **{
+        f"stability.{name}": Door(getattr(dpl.stability, name), {**_DESCENT, "convexity": "0.5", "step": "0.1"})
+        for name in ("strongly_convex_first_moment", "strongly_convex_sampled_mean_square")
+    },
+    "stability.strongly_convex_mean_square": Door(
+        dpl.stability.strongly_convex_mean_square, {**_DESCENT, "convexity": "0.5", "epochs": 2}
+    ),
+    "ex_post.ProvedTail": Door(dpl.ex_post.ProvedTail, {"epsilon": 1, "probability": "1e-9", "proof": "Lemma 2"}),
+    "ex_post.constant": Door(dpl.ex_post.constant, {"promise": dpl.PureDP(1)}),
+    "ex_post.in_sense": Door(dpl.ex_post.in_sense, {"promise": dpl.ExPostDP(1, "pure"), "sense": "integrated"}),
+    "ex_post.with_slack": Door(dpl.ex_post.with_slack, {"promise": _LOST, "slack": "0.1"}),
+    "ex_post.post_processed": Door(dpl.ex_post.post_processed, {"promise": _LOST}),
+    "ex_post.guarantee": Door(dpl.ex_post.guarantee, {"promise": _LOST}),
+    "ex_post.guarantee_by_tail": Door(
+        dpl.ex_post.guarantee_by_tail, {"delta": "1e-6", "tail": dpl.ex_post.ProvedTail(3, "1e-7", "Lemma 2")}
+    ),
+    "ex_post.group": Door(dpl.ex_post.group, {"promise": _LOST, "k": 2}),
+    "ex_post.poisson_sampled": Door(
+        dpl.ex_post.poisson_sampled, {"promise": _LOST, "rate": "0.1", "relation": "add_remove"}
+    ),
+    "ex_post.sampled_without_replacement": Door(
+        dpl.ex_post.sampled_without_replacement,
+        {"promise": _LOST, "population": 10, "batch": 2, "relation": "replace_one"},
+        {"population": "population|batch"},
+    ),
+    "ex_post.concurrent": Door(dpl.ex_post.concurrent, {"promises": [_LOST, _LOST]}),
+}
+
 _PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "level_of"}
+
+
+def named(name: str) -> Any:
+    """What a public name, with dots, names."""
+    thing: Any = dpl
+    for step in name.split("."):
+        thing = getattr(thing, step)
+    return thing
 
 
 def doors_wanted() -> set[str]:
     """Every public function, constructor, and method with parameters: what the table must hold."""
     found = set()
-    for name in set(dpl.__all__) - set(WORDS):
-        thing = getattr(dpl, name)
+    spaces = [name for name in dpl.__all__ if inspect.ismodule(getattr(dpl, name))]
+    names = {*dpl.__all__} - {*WORDS, *spaces} | {
+        f"{space}.{name}" for space in spaces for name in named(space).__all__
+    }
+    for name in names:
+        thing = named(name)
         found.add(name)
         if not inspect.isclass(thing) or issubclass(thing, Exception):
             continue
@@ -889,9 +950,7 @@ def doors_wanted() -> set[str]:
 
 def parameters(name: str) -> set[str]:
     """The parameters of a public callable, but those that are a protocol's."""
-    thing: Any = dpl
-    for step in name.split("."):
-        thing = getattr(thing, step)
+    thing = named(name)
     if inspect.isclass(thing) and issubclass(thing, Enum):
         return {"value"}
     if dataclasses.is_dataclass(thing):

@@ -176,7 +176,8 @@ class PrivateParityLearner(_Parity):
 
     `dimension`: bits of a row. Exactly one of `epsilon` and `sampling_rate`, in (0, 1), is given: the rate that follows
     is the greatest that keeps epsilon. `fail_probability`: of FAIL on examples that a parity fits; below 1/2 it costs
-    nothing down to `least_fail_probability`. A unit of several rows pays for each. The data are a LabeledSample whose
+    nothing down to (1-p)/(3-p) under replace_one and label_flip and (1-p)/(2-p) under add_remove and zero_out, p being
+    the rate. A unit of several rows pays for each. The data are a LabeledSample whose
     rows are bits (or numbers, bit j of a number being bit j of a row). `strict`: see `RowLearner`.
     The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
 

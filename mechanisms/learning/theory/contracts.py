@@ -10,12 +10,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
-from dpledger.decimals import Number, read
-from dpledger.mechanisms.plan import open_unit
 from dpledger.number_fields import OpenProbability, Positive, Probability
 from dpledger.schema import given, record
 
-__all__ = ["AgnosticContract", "Contract", "PACContract", "PPACContract", "dp_generalization_note"]
+__all__ = ["AgnosticContract", "Contract", "PACContract", "PPACContract"]
 
 
 class _Accurate:
@@ -72,13 +70,3 @@ class PPACContract(_Accurate):
 
 Contract: TypeAlias = PACContract | AgnosticContract | PPACContract
 """The closed union of contracts."""
-
-
-def dp_generalization_note(epsilon: Number, delta: Number) -> str:
-    """A sentence for people. No planner uses it: its constants are those of a worst case (Bassily et al. 2016). Slides
-    that state it for pure privacy and without constants (Nissim 2017) leave out that it needs delta > 0."""
-    loss, miss = read(epsilon, field="epsilon"), open_unit(delta, "delta")
-    return (
-        f"an ({loss}, {miss})-DP learner with n = O(ln(1/delta)/epsilon^2) records generalises within O(epsilon) but "
-        "with probability O(delta/epsilon); published constants are 18 epsilon and delta/epsilon. Advice [order]."
-    )

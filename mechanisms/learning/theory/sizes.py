@@ -7,8 +7,8 @@
 >>> best = agnostic_plan(ThresholdClass(2**64), "0.5", "0.01", "0.05")
 >>> best.needed, best.bound, best.others
 (259439, 'uniform deviation and choice', (('agnostic exponential mechanism', 947144),))
->>> blumer_size(1, "0.1", "0.05"), occam(1024, "0.1", "0.05").needed
-(562, 95)
+>>> occam(1024, "0.1", "0.05").needed
+95
 """
 
 from __future__ import annotations
@@ -24,25 +24,19 @@ from dpledger.mechanisms.learning.theory.planning import (
     SampleSize,
     ceiling,
     largest_of,
-    ln_growth,
     natural_log,
-    smallest,
     uc_one,
 )
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = [
     "agnostic_plan",
-    "blumer_size",
     "class_size",
-    "least_size",
     "occam",
     "one_sided",
     "plan_item_proper",
     "private_agnostic",
     "private_occam",
-    "vc_plan",
-    "vc_size",
 ]
 
 MOST_CONCEPTS = 2 ** (2**20)
@@ -149,54 +143,6 @@ def agnostic_plan(concepts: AnyClass, exponent: Number, alpha: Number, beta: Num
     return dataclasses.replace(best, others=tuple((plan.bound, plan.needed) for plan in plans if plan is not best))
 
 
-def vc_plan(vc: int, alpha: Number, beta: Number) -> SampleSize:
-    """Any consistent concept of a class of that VC dimension, without privacy; the least of the two bounds.
-
-    Source: Blumer et al. 1989, theorem 2.1; Haussler-Welzl 1987."""
-    bounds = (("VC growth", vc_size(vc, alpha, beta)), ("VC, closed form", blumer_size(vc, alpha, beta)))
-    best = min(bounds, key=lambda one: one[1])
-    plan = _realizable(best[0], alpha, beta, (("sampling", best[1]),))
-    return dataclasses.replace(plan, status="conservative", others=tuple(one for one in bounds if one is not best))
-
-
-def blumer_size(vc: int, alpha: Number, beta: Number) -> int:
-    """max((4/alpha) log2(2/beta), (8 vc/alpha) log2(13/alpha)).
-
-    Claim: so many records are enough for any consistent concept. Source: Blumer et al. 1989, theorem 2.1(ii)."""
-    dimension, target, risk = _dimension(vc), open_unit(alpha, "alpha"), open_unit(beta, "beta")
-    with localcontext(outward.context(target, risk)):
-        two = outward.ln(Decimal(2))
-        confident = 4 / target * outward.ln(2 / risk) / two
-        rich = 8 * dimension / target * outward.ln(13 / target) / two
-        return ceiling(max(confident, rich))
-
-
-def vc_size(vc: int, alpha: Number, beta: Number) -> int:
-    """The least n with 2 Pi_C(2n) 2^(-alpha n/2) <= beta.
-
-    Claim: so many records are enough for any consistent concept. Source: Blumer et al. 1989, theorem 2.1; Sauer."""
-    dimension, target, risk = _dimension(vc), open_unit(alpha, "alpha"), open_unit(beta, "beta")
-    with localcontext(outward.context(target, risk)):
-        rate = target * outward.ln(Decimal(2)) / 2
-        offset = outward.ln(2 / risk)
-        start = max(1, dimension, int(dimension / rate) + 1, int(8 / target) + 1)  # the theorem asks for n >= 8/alpha
-        return smallest(lambda n: (offset + ln_growth(dimension, 2 * n)) * (1 + outward.MARGIN) <= rate * n, start)
-
-
-def least_size(vc: int, alpha: Number, beta: Number) -> Decimal:
-    """Fewer records than this are not enough for any learner, from below.
-
-    Claim: ln(1/(2 beta)) / -ln(1 - alpha), where two concepts agree at one point and differ at another; with
-    alpha <= 1/8 and beta <= 1/100 also (vc - 1)/(32 alpha).
-    Source: docs/proofs/learning_pac.md, "Lower bounds"; Ehrenfeucht-Haussler-Kearns-Valiant 1989."""
-    dimension, target, risk = _dimension(vc), open_unit(alpha, "alpha"), open_unit(beta, "beta")
-    with localcontext(outward.context(target, risk)):
-        confident = outward.ln(1 / (2 * risk)) / -outward.ln1p(-target)
-        rich = Decimal(dimension - 1) / (32 * target)
-        known = target <= Decimal("0.125") and risk <= Decimal("0.01")
-        return outward.below(max(confident, rich) if known else confident)
-
-
 def _consistent(size: int, exponent: Decimal | None, alpha: Number, beta: Number) -> int:
     """ln(|C|/beta) / -ln(1 - alpha (1 - e^-exponent))."""
     count, target, risk = class_size(size), open_unit(alpha, "alpha"), open_unit(beta, "beta")
@@ -231,10 +177,6 @@ def class_size(size: int) -> int:
     if many > MOST_CONCEPTS:
         raise ParameterError("size", f"a number of {many.bit_length()} bits", "at most 2^(2^20)")
     return many
-
-
-def _dimension(vc: int) -> int:
-    return whole(vc, field="vc", most=10**9)
 
 
 def _exponent(exponent: Number) -> Decimal:

@@ -1,17 +1,12 @@
-"""How rich a class is: shattered sets, VC dimension and growth, exactly for finite matrices, and Sauer's bound.
+"""How rich a class is: the VC dimension of a finite matrix, exactly, with a set that is shattered.
 
->>> from dpledger.mechanisms.learning.theory.concepts import ParityClass, ThresholdClass, matrix_of
+>>> from dpledger.mechanisms.learning.theory.concepts import ParityClass, matrix_of
 >>> vc_dim(matrix_of(ParityClass(3)))
 VCDimension(dimension=3, witness=(1, 2, 4))
->>> growth(matrix_of(ThresholdClass(8)), 3), sauer(1, 3), vc_union(1, 2)
-(4, 4, 3)
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +16,7 @@ from dpledger.decimals import whole
 from dpledger.errors import WorkLimit
 from dpledger.mechanisms.learning.theory.concepts import matrix_from
 
-__all__ = ["VCDimension", "growth", "is_shattered", "sauer", "vc_dim", "vc_union"]
+__all__ = ["VCDimension", "vc_dim"]
 
 Matrix = npt.NDArray[np.bool_]
 
@@ -34,13 +29,6 @@ class VCDimension:
 
     dimension: int
     witness: tuple[int, ...]
-
-
-def is_shattered(matrix: object, points: Sequence[int]) -> bool:
-    """Whether the concepts (rows) label these points (columns) in every way."""
-    rows = matrix_from(matrix)
-    chosen = [whole(point, field="points", most=rows.shape[1] - 1) for point in points]
-    return len(np.unique(rows[:, chosen], axis=0)) == 2 ** len(chosen) if chosen else True
 
 
 def vc_dim(matrix: object, *, work_limit: int = WORK) -> VCDimension:
@@ -103,36 +91,3 @@ def _columns(rows: Matrix) -> list[tuple[int, int]]:
             found.setdefault(min(holders, everyone ^ holders), point)
     evenly = sorted(found.items(), key=lambda one: (-min(one[0].bit_count(), len(rows) - one[0].bit_count()), one[1]))
     return [(point, holders) for holders, point in evenly]
-
-
-def growth(matrix: object, points: int, *, work_limit: int = WORK) -> int:
-    """In how many ways the concepts label that many points at most. Claim: exact, by all sets of columns."""
-    rows = np.unique(matrix_from(matrix), axis=0)
-    k = whole(points, field="points", most=rows.shape[1])
-    if k > 62:
-        raise WorkLimit("the growth is computed for at most 62 points")
-    if math.comb(rows.shape[1], k) * len(rows) > whole(work_limit, field="work_limit", least=1):
-        raise WorkLimit(f"{math.comb(rows.shape[1], k)} sets of {k} points are beyond the work limit")
-    powers = np.int64(1) << np.arange(k, dtype=np.int64)
-    sets = itertools.combinations(range(rows.shape[1]), k)
-    return max(len(np.unique(rows[:, list(chosen)].astype(np.int64) @ powers)) for chosen in sets)
-
-
-def sauer(vc: int, points: int) -> int:
-    """sum over i <= vc of C(points, i); 2^points up to vc (a slide of Nissim 2017 has 2^vc there).
-
-    Claim: at least the growth of every class of that VC dimension. Source: Sauer 1972."""
-    dimension, n = whole(vc, field="vc"), whole(points, field="points")
-    return sum(math.comb(n, i) for i in range(min(dimension, n) + 1))
-
-
-def vc_union(vc: int, classes: int) -> int:
-    """The largest k with 2^k <= classes sauer(vc, k).
-
-    Claim: at least the VC dimension of the union of so many classes, each of VC dimension at most vc.
-    Source: Li-Wang-Ye 2024, lemma 3.3; docs/proofs/learning_pac.md, "Unions"."""
-    dimension, many = whole(vc, field="vc"), whole(classes, field="classes", least=1)
-    k = dimension
-    while 1 << (k + 1) <= many * sauer(dimension, k + 1):
-        k += 1
-    return k

@@ -25,7 +25,7 @@ from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.binomial_tails import tail_above
 from dpledger.mechanisms.stability.ensembles.ensemble import MOST_CHUNKS
 
-__all__ = ["divided", "fewest_votes", "least_chunk", "quantile", "wrong_beyond"]
+__all__ = ["divided", "fewest_votes", "quantile", "wrong_beyond"]
 
 CHUNK = 1 << 16  # numbers of votes that are guessed at once
 RIGHT = Fraction(3, 4)  # how likely a model of a fresh chunk votes for the label that the query has
@@ -111,14 +111,3 @@ def wrong_beyond(mistakes: int, dissent: Fraction) -> int:
 
     Claim: at most that many. Source: Lemma 4.2; docs/proofs/stability_utility.md, "Counting"."""
     return max(0, math.ceil(mistakes / dissent) - 1)
-
-
-def least_chunk(records: int, chunks: int, failure: Decimal) -> int:
-    """How many records every chunk has at least, where each record goes to one of them at random.
-
-    Claim: with probability at least 1 - failure; n/k - sqrt(2 (n/k) log(k/failure)), rounded up, as sizes are whole.
-    Source: Chernoff's bound and a union over the chunks."""
-    with localcontext(outward.context(failure)):
-        mean = Decimal(records) / chunks
-        width = outward.above((2 * mean * outward.ln(chunks / failure)).sqrt())
-        return math.ceil(outward.below(mean - width)) if mean > width else 0

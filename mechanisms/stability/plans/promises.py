@@ -27,7 +27,6 @@ __all__ = [
     "PlanOfTests",
     "compared",
     "distance_of",
-    "paper_chunks",
     "paper_distance",
     "planned_tests",
     "read_budget",
@@ -137,11 +136,3 @@ def paper_distance(epsilon: Decimal, delta: Decimal, cutoff: int, queries: int, 
     with localcontext(outward.context(delta)):
         root = (2 * cutoff * outward.ln(2 / delta)).sqrt()
         return outward.above(32 * outward.ln(4 * queries * cutoff / min(delta, beta)) * root / epsilon)
-
-
-def paper_chunks(epsilon: Decimal, delta: Decimal, cutoff: int, queries: int, beta: Decimal) -> Decimal:
-    """136 log(4 m T/min(delta, beta/2)) sqrt(T log(2/delta))/epsilon, the published k of Theorem 3.11, rounded up: of a
-    distance that is not halved, and so half of what is needed."""
-    with localcontext(outward.context(delta)):
-        root = (cutoff * outward.ln(2 / delta)).sqrt()
-        return outward.above(136 * outward.ln(4 * queries * cutoff / min(delta, beta / 2)) * root / epsilon)

@@ -32,7 +32,7 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import ZERO, add, multiply, round_up, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 
-__all__ = ["Agnostic", "FromFunction", "Realizable", "SampleSize", "log_sauer", "realizable_closed_form"]
+__all__ = ["Agnostic", "FromFunction", "Realizable", "SampleSize", "log_sauer"]
 
 MOST_DIMENSION = 10**7
 MOST_SAMPLES = 10**18
@@ -159,13 +159,3 @@ def _fewest(size: Realizable | Agnostic, accuracy: Decimal, failure: Decimal) ->
         middle = (low + high) // 2
         low, high = (low, middle) if size.accuracy(middle, failure) <= accuracy else (middle, high)
     return high
-
-
-def realizable_closed_form(accuracy: Decimal, failure: Decimal, dimension: int) -> int:
-    """max((4/a) log2(2/b), (8V/a) log2(13/a)), rounded up: what `Realizable.needed` is usually quoted as.
-
-    Claim: at least `Realizable(dimension).needed(accuracy, failure)`. Source: Blumer et al. 1989, Theorem 2.1."""
-    with localcontext(outward.context(accuracy, failure)):
-        confident = 4 * outward.ln(2 / failure)
-        rich = 8 * dimension * outward.ln(13 / accuracy)
-        return math.ceil(outward.below(max(confident, rich) / accuracy / outward.ln(TWO)))

@@ -8,7 +8,9 @@ predictions that move at most `prediction` times as far as the parameters do.
                                                strongly convex, eta_t = 1/(g (t + t0)), every record K times
 
 Above the step size that its theorem allows a calculator raises CannotCertify: nothing is extrapolated. Scores stray by
-little (`MeanSquare.radius`) only if mu = o(1/sqrt n): for steps that fall or are small, not for constant ones.
+little (`MeanSquare.radius`) only if mu = o(1/sqrt n): for steps that fall or are small, not for constant ones. Public
+as `dpledger.stability`. All take the loss, the number n of records (2 to 10^18) and steps of up to 10^15; a setting out
+of its range is a ParameterError that names it. Answers are numbers from above, in the scale of the predictions.
 
 >>> loss = Smooth(lipschitz=1, smoothness=1)
 >>> convex_first_moment(loss, 100, Constant("0.1", 100)).mean_move
@@ -55,7 +57,12 @@ ONE = Decimal(1)
 @record
 class Smooth:
     """A loss that is `lipschitz`-Lipschitz and `smoothness`-smooth in the parameters, whatever the record, on the set
-    to which they are projected; `prediction`: the Lipschitz constant of the predictions in the parameters."""
+    to which they are projected; `prediction`: the Lipschitz constant of the predictions in the parameters. All are
+    above 0. Logistic loss on rows of norm at most 1: 1 and 1/4.
+
+    >>> dpl.stability.Smooth(lipschitz=1, smoothness="0.25").prediction
+    Decimal('1')
+    """
 
     lipschitz: Positive
     smoothness: Positive
@@ -64,7 +71,11 @@ class Smooth:
 
 @record
 class Constant:
-    """`count` steps of one size."""
+    """`count` steps of one `size` above 0, a learning rate.
+
+    >>> dpl.stability.Constant("0.1", 100).size
+    Decimal('0.1')
+    """
 
     size: Positive
     count: Whole
@@ -75,7 +86,11 @@ class Constant:
 
 @record
 class Listed:
-    """Steps of these sizes, in their order."""
+    """Steps of these sizes above 0, in their order.
+
+    >>> dpl.stability.Listed(("0.5", "0.25", "0.125")).sizes[1]
+    Decimal('0.25')
+    """
 
     sizes: Exacts
 
@@ -89,6 +104,8 @@ Steps: TypeAlias = Constant | Listed
 
 def _sums(steps: Steps) -> tuple[int, Decimal, Decimal, Decimal]:
     """How many, the largest, their sum and the sum of their squares."""
+    if not isinstance(steps, Constant | Listed):
+        raise ParameterError("steps", type(steps).__name__, "steps of one size (Constant), or a list (Listed)")
     match steps:
         case Constant():
             square = multiply(steps.size, steps.size)
@@ -105,7 +122,10 @@ def _within(loss: Smooth, largest: Decimal, most: int) -> None:
         raise CannotCertify(f"steps up to {largest} are beyond {most}/smoothness: no theorem covers them")
 
 
-def _samples(n: int) -> int:
+def _samples(loss: Smooth, n: int) -> int:
+    """The number of records; and `loss` is what it should be."""
+    if not isinstance(loss, Smooth):
+        raise ParameterError("loss", type(loss).__name__, "a loss (Smooth)")
     return whole(n, field="n", least=2, most=MOST_SAMPLES)
 
 
@@ -123,8 +143,13 @@ def convex_first_moment(loss: Smooth, n: int, steps: Steps) -> FirstMoment:
     """Convex losses: (2 L/n) sum of the steps.
 
     Claim: bounds the mean move of a prediction. Source: Hardt-Recht-Singer 2016, Theorem 3.8, of uniform records or of
-    a random order; every order by docs/proofs/stability_utility.md, "Reduction"."""
-    size = _samples(n)
+    a random order; every order by docs/proofs/stability_utility.md, "Reduction". CannotCertify for a step above 2/B.
+
+    >>> loss = dpl.stability.Smooth(lipschitz=1, smoothness="0.25")
+    >>> dpl.stability.convex_first_moment(loss, 1000, dpl.stability.Constant("0.1", 1000)).mean_move
+    Decimal('0.200000000001')
+    """
+    size = _samples(loss, n)
     _, largest, sum_, _ = _sums(steps)
     _within(loss, largest, 2)
     with localcontext(outward.context()):
@@ -133,9 +158,16 @@ def convex_first_moment(loss: Smooth, n: int, steps: Steps) -> FirstMoment:
 
 def strongly_convex_first_moment(loss: Smooth, n: int, convexity: Number, step: Number) -> FirstMoment:
     """Losses that are strongly convex, projected, a constant step of at most 1/B: 2 L/(convexity n).
+    `convexity`: above 0, at most the smoothness.
 
-    Claim: bounds the mean move of a prediction, for any number of steps. Source: Hardt-Recht-Singer 2016, Thm 3.9."""
-    size, curved = _samples(n), _curved(loss, convexity)
+    Claim: bounds the mean move of a prediction, for any number of steps. Source: Hardt-Recht-Singer 2016, Thm 3.9.
+    CannotCertify for a step above 1/B.
+
+    >>> loss = dpl.stability.Smooth(lipschitz=1, smoothness="0.25")
+    >>> dpl.stability.strongly_convex_first_moment(loss, 1000, convexity="0.1", step=1).mean_move
+    Decimal('0.0200000000001')
+    """
+    size, curved = _samples(loss, n), _curved(loss, convexity)
     _within(loss, _step(step), 1)
     with localcontext(outward.context(curved)):
         return FirstMoment(
@@ -148,8 +180,13 @@ def nonconvex_first_moment(loss: Smooth, n: int, first: Number, steps: int) -> F
     t0/n + (2 Lh L/(B (n-1))) (T/t0)^(B first).
 
     Claim: bounds the mean move of a prediction. Source: Hardt-Recht-Singer 2016, Lemma 3.11 and the proof of Theorem
-    3.12, at whole t0. The same bounds the loss, where that is in [0, 1] and `prediction` is L."""
-    size, scale = _samples(n), read(first, field="first")
+    3.12, at whole t0. The same bounds the loss, where that is in [0, 1] and `prediction` is L.
+
+    >>> loss = dpl.stability.Smooth(lipschitz=1, smoothness=1)
+    >>> dpl.stability.nonconvex_first_moment(loss, 1000, first="0.1", steps=10_000).mean_move
+    Decimal('0.00602880166469')
+    """
+    size, scale = _samples(loss, n), read(first, field="first")
     count = whole(steps, field="steps", least=1, most=MOST_STEPS)
     if not scale > 0:
         raise ParameterError("first", scale, "a number above 0")
@@ -188,8 +225,13 @@ def convex_mean_square(loss: Smooth, n: int, steps: Steps) -> MeanSquare:
     """Convex losses, every record once an epoch in any fixed or random order, K epochs of n steps:
     Lh^2 (4 L^2 K/n) sum of eta_t^2.
 
-    Claim: bounds mu^2. Source: docs/proofs/stability_utility.md, "SGD"."""
-    size = _samples(n)
+    Claim: bounds mu^2. Source: docs/proofs/stability_utility.md, "SGD". CannotCertify for a step above 2/B.
+
+    >>> loss = dpl.stability.Smooth(lipschitz=1, smoothness="0.25")
+    >>> dpl.stability.convex_mean_square(loss, 1000, dpl.stability.Constant("0.01", 1000)).mu_squared
+    Decimal('0.000400000000001')
+    """
+    size = _samples(loss, n)
     count, largest, _, squares = _sums(steps)
     if count % size:
         raise ParameterError("steps", count, f"whole epochs of {size} steps")
@@ -203,8 +245,13 @@ def convex_sampled_mean_square(loss: Smooth, n: int, step: Number, steps: int) -
     """Convex losses, each of T steps of one size on a record drawn with replacement:
     Lh^2 4 L^2 eta^2 ((T/n)(1 - 1/n) + T^2/n^2).
 
-    Claim: bounds mu^2. Source: docs/proofs/stability_utility.md, "SGD"."""
-    size, each, count = _samples(n), _step(step), whole(steps, field="steps", least=1, most=MOST_STEPS)
+    Claim: bounds mu^2. Source: docs/proofs/stability_utility.md, "SGD". CannotCertify for a step above 2/B.
+
+    >>> loss = dpl.stability.Smooth(lipschitz=1, smoothness="0.25")
+    >>> dpl.stability.convex_sampled_mean_square(loss, 1000, step="0.01", steps=1000).mu_squared
+    Decimal('0.000799600000001')
+    """
+    size, each, count = _samples(loss, n), _step(step), whole(steps, field="steps", least=1, most=MOST_STEPS)
     _within(loss, each, 2)
     with localcontext(outward.context()):
         mean = Decimal(count) / size
@@ -218,8 +265,13 @@ def strongly_convex_sampled_mean_square(loss: Smooth, n: int, convexity: Number,
     """Losses that are strongly convex (g), a constant step of at most 1/B, records drawn with replacement, any number
     of steps: Lh^2 (4 L^2/(g^2 n^2) + 4 L^2 eta/(g n)).
 
-    Claim: bounds mu^2. Source: docs/proofs/stability_utility.md, "SGD"."""
-    size, curved, each = _samples(n), _curved(loss, convexity), _step(step)
+    Claim: bounds mu^2. Source: docs/proofs/stability_utility.md, "SGD". CannotCertify for a step above 1/B.
+
+    >>> loss = dpl.stability.Smooth(lipschitz=1, smoothness="0.25")
+    >>> dpl.stability.strongly_convex_sampled_mean_square(loss, 1000, convexity="0.1", step="0.001").mu_squared
+    Decimal('0.000440000000001')
+    """
+    size, curved, each = _samples(loss, n), _curved(loss, convexity), _step(step)
     _within(loss, each, 1)
     with localcontext(outward.context(curved)):
         moved = 4 * (loss.prediction * loss.lipschitz) ** 2
@@ -232,8 +284,13 @@ def strongly_convex_mean_square(loss: Smooth, n: int, convexity: Number, epochs:
     """Losses that are strongly convex (g), steps 1/(g (t + t0)), t = 1, 2, ..., with t0 = B/g rounded up, every record
     `epochs` (K) times: (Lh 2 L K/(g (n K + t0)))^2, which is at most (2 L Lh/(g n))^2.
 
-    Claim: bounds every move of a prediction surely, and so mu^2. Source: docs/proofs/stability_utility.md, "SGD"."""
-    size, curved = _samples(n), _curved(loss, convexity)
+    Claim: bounds every move of a prediction surely, and so mu^2. Source: docs/proofs/stability_utility.md, "SGD".
+
+    >>> loss = dpl.stability.Smooth(lipschitz=1, smoothness="0.25")
+    >>> dpl.stability.strongly_convex_mean_square(loss, 1000, convexity="0.1", epochs=3).radius
+    Decimal('0.893533657348')
+    """
+    size, curved = _samples(loss, n), _curved(loss, convexity)
     times = whole(epochs, field="epochs", least=1, most=MOST_STEPS)
     late = math.ceil(Fraction(loss.smoothness) / Fraction(curved))
     with localcontext(outward.context(curved)):

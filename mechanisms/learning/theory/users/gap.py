@@ -22,7 +22,7 @@ from dpledger.decimals import Number, read, subtract, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.binomial_tails import MOST_TRIALS, tail_above, tail_up_to
 
-__all__ = ["GRID_BITS", "BinomialGap", "gap_at_least", "gap_at_most", "gap_worst", "mass_gap_at_least"]
+__all__ = ["GRID_BITS", "BinomialGap", "gap_worst"]
 
 ZERO, ONE = Decimal(0), Decimal(1)
 
@@ -30,8 +30,6 @@ GRID_BITS = 20
 """Fractions of users are compared in steps of 2^-20."""
 
 ON_THE_EDGE = Decimal("1e-30")  # relative to m: a level so near to a whole number is that number
-NORMAL_ONE_SIGMA = Decimal("0.682689")  # 2 Phi(1) - 1, from below
-SMALL_MASS = Decimal("0.134")  # below e^(-1/2) - e^(-3/4)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -108,36 +106,3 @@ def gap_worst(examples: int, difference: Number) -> Decimal:
         return min(ONE, apart)
     with localcontext(outward.context(apart)):
         return BinomialGap(m - m % 2, (1 - apart) / 2, (1 + apart) / 2).lower
-
-
-def gap_at_least(examples: int, difference: Number) -> Decimal:
-    """A closed form below `gap_worst`, for at least two examples: 0.682689 min(1, sqrt(2 floor(m/2)) difference).
-
-    Claim: certified, not proved: for m up to 400, 4096 and 9999. Source: docs/proofs/learning_users.md, section 1."""
-    m, apart = whole(examples, field="examples", least=2, most=MOST_TRIALS), read(difference, field="difference")
-    with localcontext(outward.context(apart)):
-        return outward.below(NORMAL_ONE_SIGMA * min(ONE, Decimal(m - m % 2).sqrt() * apart))
-
-
-def gap_at_most(examples: int, low: Number, high: Number) -> Decimal:
-    """Closed forms above the gap: the least of 1 - (1 - (q - p))^m and, with t = (q-p) sqrt((m+2)/(2p(1-p))) < 1,
-    (sqrt(e)/2) t/(1-t)^2.
-
-    Claim: at least the total variation distance. Source: a coupling; Adell-Jodra 2006."""
-    gap = BinomialGap(examples, low, high)
-    p = gap.low
-    with localcontext(outward.context(p, gap.high)):
-        apart = gap.high - p
-        coupled = ONE if apart == 1 else -outward.expm1(gap.examples * outward.ln1p(-apart))
-        t = apart * ((gap.examples + 2) / (2 * p * (1 - p))).sqrt() if p else ONE
-        near = outward.exp(ONE / 2) / 2 * t / (1 - t) ** 2 if t < 1 else ONE
-        return outward.above(min(coupled, near))
-
-
-def mass_gap_at_least(examples: int, mass: Number) -> Decimal:
-    """A closed form below the gap of U/2 and 3U/4: 0.134 min(1, m U).
-
-    Claim: certified, not proved. Source: docs/proofs/learning_users.md, section 1; Li-Wang-Ye 2024, corollary D.1."""
-    m, most = whole(examples, field="examples", least=1, most=MOST_TRIALS), read(mass, field="mass")
-    with localcontext(outward.context(most)):
-        return outward.below(SMALL_MASS * min(ONE, m * most))

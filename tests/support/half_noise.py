@@ -1,4 +1,4 @@
-"""Faulty twins of dpledger's own mechanisms: they claim what the original claims, and do something else."""
+"""A faulty twin of dpledger's own mechanism: it claims what the original claims, and does something else."""
 
 from __future__ import annotations
 
