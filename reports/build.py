@@ -74,7 +74,9 @@ class _Building:
     def model(self) -> ReportModel:
         """The whole of it."""
         verified, shown, said = self.verified, self.shown, self.declarations
-        annexes = shown.sections(self._people(), said)
+        told = self.chosen[:MOST_PAGES]
+        left_out = len(self.chosen) - len(told)
+        annexes = shown.sections(self._people(), said, left_out)
         evidence = (
             *since_section(verified, self.entries, shown, said),
             *annexes,
@@ -82,11 +84,10 @@ class _Building:
             failures_section(self.chosen, shown.accounts, self.entries, annexes),
             declared_section(said, tuple(sorted(self.named))),
         )
-        told = self.chosen[:MOST_PAGES]
         registry = tuple(self._fields(number, one) for number, one in enumerate(told, start=1)) or (self._fields(1),)
         elsewhere = (
             questions_section(said, bool(shown.accounts)),
-            registry_section(registry, len(self.chosen) - len(told)),
+            registry_section(registry, left_out),
         )
         pages = tuple(self._pages(told, _annexes(verified, evidence)))
         titles = {page.title for page in pages}

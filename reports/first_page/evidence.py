@@ -107,6 +107,8 @@ def audited(entries: Sequence[Entry]) -> Answer:
         lines.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone{told}.")
     if here or audits.concerning:
         lines.append("Not refuted is not proved.")
+    if not lines:
+        lines.append("No run and no audit is recorded.")
     untested = ran or there.never or there.named
     return Answer(
         id="first_page/audits",

@@ -7,7 +7,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpledger import decimals
-from dpledger.accounting.filters import GDPFilter, ZCDPFilter
 from dpledger.accounting.guarantees import BoundedRange, PrivacyCurve
 from dpledger.ledger.accounts.people import NotAdded
 from dpledger.ledger.accounts.recomposition import ScopeAccount
@@ -19,7 +18,7 @@ from dpledger.reports.promises import Promise, is_read
 from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
 from dpledger.reports.sections.promise import READ_DELTA, bounds_of, warnings_of
 from dpledger.reports.sections.runs import is_stated
-from dpledger.reports.sections.spending import upper
+from dpledger.reports.sections.spending import native_sum, upper
 
 __all__ = ["meaning", "promised", "protected", "share", "used"]
 
@@ -88,7 +87,7 @@ def promised(
     elif len(promise.scopes) > 1:
         lines.append("Budgets that name the same dataset are added up.")
     if others:
-        lines.append(f"Nothing here is about {_of_others(others)}: each promise has a page of its own.")
+        lines.append(f"Nothing here is about {_of_others(others)} of its own.")
     broken = [account.scope for account in accounts if account.contradiction is not None]
     if broken:
         lines.append(f"Some claim in {budget_named(broken[0])} is false: no number of it can be relied on.")
@@ -137,8 +136,8 @@ def _own_delta(promise: Promise) -> str:
 
 def _of_others(others: Sequence[Promise]) -> str:
     if len(others) > 1:
-        return f"the {len(others):,} other promises of the ledger"
-    return f"the other promise of the ledger, {_named(others[0])}"
+        return f"the {len(others):,} other promises of the ledger: each has a page"
+    return f"the other promise of the ledger, {_named(others[0])}: it has a page"
 
 
 def _named(promise: Promise) -> str:
@@ -188,7 +187,7 @@ def _counted(account: ScopeAccount) -> str:
     """What is used of how much, in the currency in which the budget counts, and what that is read as."""
     budget, delta = bounds_of(account)
     reading = f"ε ≤ {words.at_most(upper(account))} of {words.at_most(budget)}"
-    native = _native_account(account)
+    native = native_sum(account)
     if native is None:
         return f"{reading}, at δ = {words.at_most(delta)}"
     symbol, spent, limit = native
@@ -198,23 +197,11 @@ def _counted(account: ScopeAccount) -> str:
     )
 
 
-def _native_account(account: ScopeAccount) -> tuple[str, Decimal, Decimal] | None:
-    """The symbol, the sum and the limit of a budget that adds up in a currency other than epsilon; None for others."""
-    match account.filter:
-        case ZCDPFilter(rho=limit):
-            symbol, name = "ρ", "rho"
-        case GDPFilter(mu=mu):
-            symbol, name, limit = "μ²", "mu_squared", decimals.multiply(mu, mu)
-        case _:
-            return None
-    return symbol, decimals.parse(account.spent_by_account[name], field=name, infinite=True), limit
-
-
 def _delta_used(account: ScopeAccount, part: Decimal) -> tuple[str, ...]:
     """Where delta is what runs out."""
     if _of_amounts(account) >= part:
         return ()
-    native = _native_account(account)
+    native = native_sum(account)
     return (
         f"Of the δ that charges may have, {words.percent(part)} is used: more than of {native[0] if native else 'ε'}.",
     )
@@ -227,7 +214,7 @@ def share(account: ScopeAccount) -> Decimal:
 
 
 def _of_amounts(account: ScopeAccount) -> Decimal:
-    native = _native_account(account)
+    native = native_sum(account)
     if native is None:
         return _part(upper(account), bounds_of(account)[0])
     _, spent, limit = native

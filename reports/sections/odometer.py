@@ -27,6 +27,7 @@ def odometers(accounts: Sequence[ScopeAccount]) -> tuple[Section, ...]:
         Section(
             id="odometer",
             heading="Odometer: a reading valid at every moment, no guarantee of differential privacy",
+            about="What was lost at most, at whatever moment one looks.",
             blocks=(
                 Prose(id="odometer/is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
                 Items(items=items),

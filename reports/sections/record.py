@@ -223,7 +223,12 @@ def unread_section() -> Section:
     """What a report on a quick verification cannot say."""
     missing = (("scopes", "Scopes, releases, refusals"), ("audits", "Audits"), ("declared", "Declarations"))
     items = tuple(unknown(f"unread/{what}", label, NOT_READ) for what, label in missing)
-    return Section(id="unread", heading="What was not read", blocks=(Items(items=items),))
+    return Section(
+        id="unread",
+        heading="What was not read",
+        about="Quick verification checks bytes, not what they say.",
+        blocks=(Items(items=items),),
+    )
 
 
 # ---- what is not shown ----------------------------------------------------------------------------------------------

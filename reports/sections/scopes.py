@@ -21,7 +21,7 @@ from dpledger.reports.sections.people import people
 from dpledger.reports.sections.promise import promised, reading_of
 from dpledger.reports.sections.runs import admissions, epsilons_of_one_run, open_charges, refusals
 from dpledger.reports.sections.several import SCOPE
-from dpledger.reports.sections.spending import Histories, spending, upper
+from dpledger.reports.sections.spending import Histories, native_sum, spending, upper
 
 __all__ = ["Scopes"]
 
@@ -55,14 +55,14 @@ class Scopes:
         """Some of them alone."""
         return replace(self, accounts=tuple(account for account in self.accounts if account.scope in names))
 
-    def sections(self, shared: SamePeople, declarations: Declarations) -> tuple[Section, ...]:
+    def sections(self, shared: SamePeople, declarations: Declarations, without_page: int) -> tuple[Section, ...]:
         """The table of all scopes, then a section a question, about the first MOST_DETAILED. `shared`: what is known of
-        who is in several of them."""
+        who is in several of them; `without_page`: how many promises have no first page here."""
         told, engine, histories = self.accounts[:MOST_DETAILED], self.engine, self.histories
         if not told:
-            return (self._glance(shared),)
+            return (self._glance(shared, without_page),)
         return (
-            self._glance(shared),
+            self._glance(shared, without_page),
             promised(told, self.states, declarations, histories, engine),
             meaning(told, engine),
             _ran(told, engine, declarations),
@@ -76,14 +76,17 @@ class Scopes:
             ),
         )
 
-    def _glance(self, shared: SamePeople) -> Section:
+    def _glance(self, shared: SamePeople, without_page: int) -> Section:
         blocks: list[Block] = [self._table(), *people(shared)]
-        more = len(self.accounts) - MOST_DETAILED
+        more, lines = len(self.accounts) - MOST_DETAILED, []
         if more > 0:
-            line = (
-                f"The sections below tell of the first {MOST_DETAILED} scopes; {more:,} more stand in this table alone."
-            )
-            blocks.append(Prose(id="scopes/more", lines=(line,), tone="note"))
+            told = f"The sections below tell of the first {MOST_DETAILED} scopes"
+            lines.append(f"{told}; {more:,} more stand in this table alone.")
+        if without_page:
+            promises = words.count(without_page, "stronger promise")
+            lines.append(f"{promises} without a first page here: --scope NAME gives that of a scope.")
+        if lines:
+            blocks.append(Prose(id="scopes/more", lines=tuple(lines), tone="note"))
         return Section(
             id="scopes",
             heading="Scopes at a glance",
@@ -136,7 +139,6 @@ def _is_told(declarations: Declarations) -> Callable[[str], bool]:
 
 def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:
     waiting = sum(one.status in ("reserved", "started") for one in account.admissions)
-    spent = words.at_most(upper(account))
     rows = words.count(account.unit.max_contributions, "row")
     return (
         Cell(account.scope, account.scope),
@@ -146,14 +148,21 @@ def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:
             note=f"{words.relation_name(account.relation)}; at most {rows}",
         ),
         Cell(words.guarantee(account.budget), note=reading_of(account)),
-        Cell(
-            spent if spent == "no bound" else f"ε ≤ {spent}",
-            upper(account),
-            note="contradicts itself"
-            if account.contradiction is not None
-            else f"at δ = {words.at_most(account.delta)}",
-        ),
+        _spent(account),
         Cell(f"{len(account.admissions):,}", len(account.admissions)),
         Cell(f"{len(account.refusals):,}", len(account.refusals)),
         Cell(f"{waiting:,}", waiting),
     )
+
+
+def _spent(account: ScopeAccount) -> Cell:
+    """What is spent, in the currency in which the budget counts, and what that is read as."""
+    if account.contradiction is not None:
+        return Cell("no bound", upper(account), note="contradicts itself")
+    most = words.at_most(upper(account))
+    reading, at = most if most == "no bound" else f"ε ≤ {most}", f"at δ = {words.at_most(account.delta)}"
+    native = native_sum(account)
+    if native is None:
+        return Cell(reading, upper(account), note=at)
+    symbol, spent, _ = native
+    return Cell(f"{symbol} ≤ {words.at_most(spent)}", spent, note=f"read as {reading} {at}")

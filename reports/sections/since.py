@@ -97,7 +97,8 @@ def since_section(
     if not new:
         line = f"No entry follows {then}: the record is as it was."
         nothing = (Prose(id="since/nothing", lines=(line,), tone="note"),)
-        return (Section(id="since", heading=f"What is new since {then}", blocks=nothing),)
+        about = "Whether any entry came after it."
+        return (Section(id="since", heading=f"What is new since {then}", about=about, blocks=nothing),)
     return (
         Section(
             id="since",

@@ -12,7 +12,7 @@ from dpledger import decimals
 from dpledger.accounting import composition as trees, filters
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.filters import Coordinates, Sums
+from dpledger.accounting.filters import Coordinates, GDPFilter, Sums, ZCDPFilter
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.decimals import ZERO
 from dpledger.ledger.accounts import readings
@@ -57,7 +57,7 @@ from dpledger.reports.model import (
 )
 from dpledger.reports.sections.several import SCOPE, table_of
 
-__all__ = ["Histories", "spending", "upper"]
+__all__ = ["Histories", "contradicted", "native_sum", "spending", "upper"]
 
 T = TypeVar("T")
 
@@ -262,6 +262,18 @@ def upper(account: ScopeAccount) -> Decimal:
     if account.contradiction is not None:
         return decimals.INFINITY
     return filters.reading(account.filter, account.sums, account.delta)
+
+
+def native_sum(account: ScopeAccount) -> tuple[str, Decimal, Decimal] | None:
+    """The symbol, the sum and the limit of a budget that adds up in a currency other than epsilon; None for others."""
+    match account.filter:
+        case ZCDPFilter(rho=limit):
+            symbol, name = "ρ", "rho"
+        case GDPFilter(mu=mu):
+            symbol, name, limit = "μ²", "mu_squared", decimals.multiply(mu, mu)
+        case _:
+            return None
+    return symbol, decimals.parse(account.spent_by_account[name], field=name, infinite=True), limit
 
 
 READINGS_MEAN = (

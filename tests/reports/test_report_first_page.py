@@ -124,7 +124,7 @@ def test_scopes_that_share_people_are_one_promise_and_the_weakest_comes_first() 
     everything = "for everything that is ever released under budgets “a”, “b” about one patient"
     assert found.lines[0] == f"{everything}; the δ is the budgets' own"
     assert "Budgets that name the same dataset are added up." in found.lines
-    nothing = "Nothing here is about the other promise of the ledger, {}: each promise has a page of its own."
+    nothing = "Nothing here is about the other promise of the ledger, {}: it has a page of its own."
     assert nothing.format("budget “survey”") in found.lines
     assert other.text == "ε ≤ 0.5, δ = 0"
     assert other.lines[0] == "for everything that is ever released under budget “survey” about one employee"

@@ -25,7 +25,7 @@ from dpledger.reports.build import build
 from dpledger.reports.model import BarChart, Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
 from dpledger.reports.sections.declared import ITEMS
 from dpledger.reports.words import at_most
-from report_records import Record, audit, hostile, long, report_on_sample, sample
+from report_records import Record, audit, crowded, hostile, long, report_on_sample, sample
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
 
@@ -92,6 +92,27 @@ def test_an_empty_ledger_declares_nothing_and_the_report_says_so() -> None:
     assert gaps.text == "10 of the 10 required items"
     assert gaps.lines[1] == f"Not declared: {len(ITEMS) - 10} of {len(ITEMS) - 10} optional items."
     assert tables_of(made)["scopes/table"].rows == ()
+
+
+@pytest.mark.parametrize("record", [Record, sample, hostile, crowded])
+def test_no_heading_stands_without_its_words(record: type[Record]) -> None:
+    """Every annex says in a sentence what it answers, every part of one holds something, and every answer is given."""
+    made, empty = build(record().verified()), build(quick(sample().verified()))
+    new = build(sample().verified(witnessed=sample().verified().head.size - 1))
+    for model in (made, empty, new):
+        assert [section.id for section in model.sections if not section.about] == []
+        parts = [below for section in model.sections for below in section.sections]
+        assert all(section.blocks for section in (*parts, *model.sections))
+        assert all(answer.text and answer.lines for page in model.pages for answer in page.answers)
+
+
+def test_of_more_promises_than_pages_the_report_says_so() -> None:
+    made = build(crowded().verified())
+    assert len(made.pages) == len(made.registry) == 20
+    (told,) = (one for one in blocks(made.sections) if isinstance(one, Prose) and one.id == "scopes/more")
+    assert told.lines[-1] == "7 stronger promises without a first page here: --scope NAME gives that of a scope."
+    one = build(crowded().verified(), "unnamed-two")
+    assert [page.scopes for page in one.pages] == [("unnamed-two",)]
 
 
 def test_every_table_is_a_rectangle(model: ReportModel) -> None:

@@ -76,6 +76,13 @@ def test_a_promise_in_another_currency_is_told_in_it_first(book: dpl.Ledger) -> 
     )
     assert staff["used"].text == "6.25 %"
     assert staff["used"].lines[0].startswith("ρ ≤ 0.03125 of 0.5 (read as ε ≤ ")
+    (table,) = (
+        one for one in blocks(dpl.report(book).model.sections) if isinstance(one, Table) and one.id == "scopes/table"
+    )
+    told = {row[0].text: [(cell.text, cell.note) for cell in row[2:4]] for row in table.rows}
+    assert told["staff"][0] == ("ρ = 0.5", "read as ε ≤ 5.222 at δ = 1e-6")
+    assert told["staff"][1][0] == "ρ ≤ 0.03125"
+    assert told["counts"] == [("ε = 1, δ = 1e-6", ""), ("ε ≤ 0.5", "at δ = 1e-6")]
     assert patients["promise"].text == "ε ≤ 4, δ = 2e-6"
     assert patients["promise"].lines[0].endswith("about one patient; the δ is the budgets' own")
 
