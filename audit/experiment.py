@@ -13,6 +13,7 @@ trials, same verdict and bounds, whatever the number of jobs.
 
 from __future__ import annotations
 
+import inspect
 import re
 import secrets
 import time
@@ -42,6 +43,7 @@ from dpledger.audit.sampling import (
     Sampler,
     Samples,
     Single,
+    Unaided,
     chunks,
     expected_seconds,
 )
@@ -90,13 +92,16 @@ def audit_mechanism(
 
     `mechanism`: a dpledger mechanism, a function f(data, rng) -> output (a number, array, text, None, or it raises: all
     are outcomes), or with `batched` a function f(data, size, rng) -> array or list of `size` outputs; `rng` is a numpy
-    Generator. ParameterError where the first runs of both sides all raise alike: then nothing ran. `claim`: a
-    guarantee; None takes a mechanism's own, with the privacy curve of its parts; an `ExPostClaim` is tested stratum by
-    stratum, and the result is about the one that fell. `delta`: where epsilon_lower is reported (default: the claim's;
-    10^-5 where it names none; an ex-post claim has its own). `relation`, `unit`: what a mechanism is fixed to if it
-    names none. `seed`: at least 0 and below 2^53; None draws one, which the result names. `jobs`: processes, through
-    joblib. `insist`: also where the first runs show that it would take over three hours, which is else a ParameterError
-    that says how long.
+    Generator. A function that takes the data alone, f(data) -> output, draws its noise itself. For its runs the global
+    generators of `random`, numpy and torch are seeded, and put back after them: no other thread should draw from them
+    meanwhile. What it draws from a generator of its own `seed` does not repeat, and a copy of that in each worker would
+    repeat its noise, so all runs are in this process, whatever `jobs` says. ParameterError where the first runs of both
+    sides all raise alike: then nothing ran. `claim`: a guarantee; None takes a mechanism's own, with the privacy curve
+    of its parts; an `ExPostClaim` is tested stratum by stratum, and the result is about the one that fell. `delta`:
+    where epsilon_lower is reported (default: the claim's; 10^-5 where it names none; an ex-post claim has its own).
+    `relation`, `unit`: what a mechanism is fixed to if it names none. `seed`: at least 0 and below 2^53; None draws
+    one, which the result names. `jobs`: processes, through joblib. `insist`: also where the first runs show that it
+    would take over three hours, which is else a ParameterError that says how long.
 
     The pair is the caller's choice, and an audit is as good as its pair: one unit apart, the smallest data and the most
     extreme rows first. Lists that are more than one unit apart under `relation` are refused for a mechanism that reads
@@ -122,13 +127,14 @@ def audit_mechanism(
     aim = subject.aim(relation, settings.delta)
     started = time.perf_counter()
     stated = aim if isinstance(aim, Stated) else None
+    workers = 1 if isinstance(subject.runner, Unaided) else settings.jobs
     runs, each = _probed(Runs(subject.runner, left, right, settings.seed, width=1, stated=stated))
-    expected = expected_seconds(runs, settings.trials, settings.jobs, first=each, longest=LONGEST)
+    expected = expected_seconds(runs, settings.trials, workers, first=each, longest=LONGEST)
     if expected > LONGEST and not insist:
         wanted = f"fewer: these would take about {time_in_words(expected)} (insist, to run them all the same)"
         raise ParameterError("trials", f"{settings.trials:,}", wanted)
     with bar(f"auditing, about {time_in_words(expected)}", 2 * trials, shown=progress) as advance:
-        evidence = measured(runs, aim, settings.alpha, trials=trials, jobs=jobs, advance=advance)
+        evidence = measured(runs, aim, settings.alpha, trials=settings.trials, jobs=workers, advance=advance)
     return _result(
         evidence,
         settings,
@@ -354,13 +360,31 @@ def _subject(
             own=claim is None,
         )
     if not callable(mechanism):
-        hint = "a mechanism with release(), or a function f(data, rng)"
+        hint = "a mechanism with release(), or a function f(data, rng) or f(data)"
         if hasattr(mechanism, "open"):
             hint += " that opens the interaction, asks, and returns what was answered"
         raise ParameterError("mechanism", type(mechanism).__name__, hint)
-    call: Sampler = Batched(mechanism) if batched else Single(mechanism)
+    call: Sampler = (
+        Batched(mechanism) if batched else Unaided(mechanism) if _takes_one(mechanism) else Single(mechanism)
+    )
     kind = getattr(mechanism, "kind", None) or f"{mechanism.__module__}.{_name(mechanism)}"
     return _Subject(runner=call, note=_note(str(kind), _own_parameters(mechanism)), claim=_claim(claim))
+
+
+def _takes_one(function: Callable[..., object]) -> bool:
+    """Whether it is to be called with the data alone: it takes no second argument, or has a value for it that is
+    neither None nor a generator (a setting). What does not say is given a generator."""
+    try:
+        signature = inspect.signature(function)
+        signature.bind(None)
+    except (TypeError, ValueError):
+        return False
+    try:
+        second = list(signature.bind(None, None).arguments)[-1]
+    except TypeError:
+        return True
+    default = signature.parameters[second].default
+    return default is not inspect.Parameter.empty and not isinstance(default, np.random.Generator | None)
 
 
 def _inspect(runner: Sampler, left: object, right: object) -> None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
+from dpledger.audit.global_noise import seeded_globals
 from dpledger.audit.outcomes import Outcomes, Outputs, Raised, encode
 from dpledger.audit.strata import Stated
 from dpledger.errors import ParameterError
@@ -33,6 +34,7 @@ __all__ = [
     "Samples",
     "Side",
     "Single",
+    "Unaided",
     "chunks",
     "expected_seconds",
     "over_chunks",
@@ -71,9 +73,12 @@ class Chunk:
     size: int
 
 
+def _sequence(seed: int, chunk: Chunk) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(int(chunk.side), int(chunk.part), chunk.number))
+
+
 def _generator(seed: int, chunk: Chunk) -> np.random.Generator:
-    key = (int(chunk.side), int(chunk.part), chunk.number)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    return np.random.default_rng(_sequence(seed, chunk))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,21 @@ class Single:
     def draw(self, data: object, chunk: Chunk, seed: int) -> Outputs:
         rng = _generator(seed, chunk)
         return [_outcome(lambda: self.function(data, rng), chunk.part) for _ in range(chunk.size)]
+
+
+@dataclass(frozen=True, slots=True)
+class Unaided:
+    """A function f(data) -> output, called once a run, that draws its noise itself; what it raises is the outcome of
+    that run. The generators that a process shares are seeded for each chunk. Of one of its own nobody knows, and a copy
+    in a worker would repeat its noise: its chunks are drawn in one process, one after another."""
+
+    call: ClassVar = "f(data)"
+    function: Callable[[Any], object]
+    chunk_size: int = LOOP
+
+    def draw(self, data: object, chunk: Chunk, seed: int) -> Outputs:
+        with seeded_globals(_sequence(seed, chunk)):
+            return [_outcome(lambda: self.function(data), chunk.part) for _ in range(chunk.size)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +148,7 @@ class Releases:
         return [_outcome(lambda: self.mechanism.release(data, entropy=entropy), chunk.part) for _ in range(chunk.size)]
 
 
-Sampler: TypeAlias = Single | Batched | Samples | Releases
+Sampler: TypeAlias = Single | Unaided | Batched | Samples | Releases
 """The closed union of ways to run what is audited."""
 
 

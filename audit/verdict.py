@@ -116,6 +116,12 @@ class AuditResult:
         return "violation" if fell else "not_refuted"
 
     @property
+    def trials(self) -> int:
+        """How many runs of each side there were, with those that chose events: the `trials` of `audit_mechanism`. Of
+        outputs that were collected elsewhere the fewer of `trials_left` and `trials_right`."""
+        return min(self.trials_left, self.trials_right)
+
+    @property
     def epsilon_lower(self) -> RoundsDown:
         """A lower bound on the epsilon of the mechanism at `delta`, on this pair of datasets.
 

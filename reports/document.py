@@ -5,7 +5,7 @@
 >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
 >>> made = report(book)
 >>> made.markdown().splitlines()[0], made.body().schema
-('# Privacy report', 'dpledger.report.v2')
+('# Privacy report', 'dpledger.report.v3')
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ __all__ = ["FORMS", "Report", "report"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report: a first page of answers, then annexes. Each form is a rendering of `model` and holds all of it."""
+    """A report: a first page of answers for each promise, then annexes. Each form is a rendering of `model`; entries
+    for a registry stand in the JSON and the YAML form alone."""
 
     model: ReportModel
 
     def __repr__(self) -> str:
         model = self.model
-        parts = "the first page alone" if model.of else f"a first page and {len(model.sections)} sections"
+        pages = "a first page" if len(model.pages) == 1 else f"{len(model.pages)} first pages"
+        parts = f"{pages} alone" if model.of else f"{pages} and {len(model.sections)} sections"
         return f"<Report on {model.ledger}, {model.size:,} entries: {parts}>"
 
     def html(self) -> str:
@@ -52,19 +54,20 @@ class Report:
         return markdown.render(self.model, self.digest)
 
     def registry(self) -> str:
-        """An entry for the public registry of deployments, in YAML, with the status Draft: what the record shows and
-        people declared, with what is missing listed above it. ParameterError for a first page alone."""
+        """An entry for the public registry of deployments for each promise, in YAML (several are documents of one
+        file), with the status Draft: what the record shows and people declared, with what is missing listed above it.
+        ParameterError for first pages alone."""
         return registryform.render(self.model, self.digest)
 
     def summary(self) -> Report:
-        """The first page alone, in the same forms. It names this report by its digest.
+        """The first pages alone, one a promise, in the same forms. They name this report by its digest.
 
         >>> import dpledger as dpl
         >>> page = report(dpl.Ledger.in_memory()).summary()
-        >>> len(page.model.answers), page.model.sections
-        (10, ())
+        >>> [len(one.answers) for one in page.model.pages], page.model.sections
+        ([10], ())
         """
-        return self if self.model.of else Report(replace(self.model, sections=(), of=self.digest))
+        return self if self.model.of else Report(replace(self.model, sections=(), registry=(), of=self.digest))
 
     @property
     def digest(self) -> str:
@@ -94,20 +97,30 @@ class Report:
         return html.framed(self.html())
 
 
-def report(book: Ledger | Verified) -> Report:
+def report(book: Ledger | Verified, *, scope: str | None = None) -> Report:
     """The report on `book`: a ledger, which is verified in full first, or what a verification returned.
 
+    It has a first page, and an entry for a public registry, for each promise: that of one scope, or of scopes that
+    share people (`Ledger.people`). `scope`: the name of a scope; the report is then about the promise that covers it,
+    and about whatever is charged to that, and says nothing of the others; None: about all. The record is verified as a
+    whole.
+
     Verifying a ledger against its own key shows that it is consistent, not whose it is; pass what
-    `verification.verify` returned for a key that you trust. Raises VerificationError for a record that does not hold.
+    `verification.verify` returned for a key that you trust. Raises VerificationError for a record that does not hold,
+    ParameterError for a scope that is not there, or where no entry was read (quick verification).
 
     >>> book = dpl.Ledger.in_memory()
     >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
     >>> dpl.report(book).markdown().splitlines()[0]
     '# Privacy report'
+    >>> dpl.report(book, scope="patients").model.pages[0].scopes
+    ('patients',)
     """
     if not isinstance(book, (Ledger, Verified)):
         raise ParameterError("book", type(book).__name__, "a Ledger (see Ledger.open), or what `verify` returned")
-    return Report(build(book if isinstance(book, Verified) else book.verify()))
+    if scope is not None and not isinstance(scope, str):
+        raise ParameterError("scope", type(scope).__name__, "the name of a scope, or None for all")
+    return Report(build(book if isinstance(book, Verified) else book.verify(), scope))
 
 
 FORMS: Mapping[str, Callable[[Report], str]] = MappingProxyType(

@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from dpledger.decimals import multiply
-from dpledger.reports.model import Item, ReportModel, pictures
+from dpledger.reports.model import Item, Page, ReportModel, pictures
 from dpledger.reports.pictures.charts import drawn
 
 __all__ = ["framed", "render"]
@@ -94,11 +94,11 @@ LETTERS, LARGE = 56, 34  # of a line in a column of the printed first page: of a
 MOST_LINES = 66  # of them in all, so that the page is still one sheet when it is set larger
 
 
-def _is_roomy(model: ReportModel) -> bool:
-    """Whether the first page says so little that it may be set larger in print."""
-    lines = sum(-(-len(line) // LETTERS) for answer in model.answers for line in answer.lines)
-    answers = sum(-(-len(answer.text) // LARGE) for answer in model.answers)
-    return lines + answers + len(model.subtitle) // LETTERS <= MOST_LINES
+def _is_roomy(page: Page) -> bool:
+    """Whether a first page says so little that it may be set larger in print."""
+    lines = sum(-(-len(line) // LETTERS) for answer in page.answers for line in answer.lines)
+    answers = sum(-(-len(answer.text) // LARGE) for answer in page.answers)
+    return lines + answers + (len(page.title) + len(page.about)) // LETTERS <= MOST_LINES
 
 
 def framed(page: str) -> str:

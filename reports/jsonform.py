@@ -1,11 +1,13 @@
 """The report as JSON in the ledger's byte profile: sorted keys, no float, numbers as exact decimal text, one form.
 
-    {"answers": [...], "ledger": "...", "root": "...", "schema": "dpledger.report.v2", "sections": [...], ...}
+    {"ledger": "...", "pages": [...], "registry": [...], "schema": "dpledger.report.v3", "sections": [...], ...}
 
-An answer is `id`, `question`, `text`, `lines`, `status`, and where there are any `share`, `picture`, `links`. A first
-page that stands alone has no section, and `of`, the digest of its report. A section is `id`, `heading`, `about`,
-`blocks`, `sections`; a block is told apart by its `kind` (items, table, prose, picture). An item's `origin.status` is
-measured, declared or unknown. What is absent is absent: there is no null. `digest` is what a `reported` entry records.
+A page is the first page of one promise: `id`, `title`, `about`, `scopes`, `answers`. An answer is `id`, `question`,
+`text`, `lines`, `status`, and where there are any `share`, `picture`, `links`. First pages that stand alone have no
+section, and `of`, the digest of their report. `registry`: a table for each promise, the fields of its entry for a
+public registry. A section is `id`, `heading`, `about`, `blocks`, `sections`; a block is told apart by its `kind`
+(items, table, prose, picture). An item's `origin.status` is measured, declared or unknown. What is absent is
+absent: there is no null. `digest` is what a `reported` entry records.
 """
 
 from __future__ import annotations

@@ -23,8 +23,13 @@ _DEEPEST = 6  # levels of headings
 def render(model: ReportModel, digest: str) -> str:
     """The whole report. `digest`: the SHA-256 of its JSON form."""
     lines = [f"# {escaped(model.title)}", "", escaped(model.subtitle), ""]
-    for answer in model.answers:
-        lines += _answer(answer)
+    several = len(model.pages) > 1
+    for page in model.pages:
+        if page.about:
+            product = f"{page.title}. " if several and page.title != model.subtitle else ""
+            lines += [f"## {escaped(product + page.about)}", ""]
+        for answer in page.answers:
+            lines += _answer(answer, 3 if page.about else 2)
     for section in model.sections:
         lines += _section(section, 2)
     whole = f"SHA-256 of the whole report's JSON form: `{model.of}`  " if model.of else None
@@ -45,8 +50,8 @@ def escaped(text: str) -> str:
     return _MARKUP.sub(lambda found: "\\" + found.group(), re.sub(r"\s+", " ", text)).strip()
 
 
-def _answer(answer: Answer) -> Iterator[str]:
-    yield f"## {escaped(answer.question)}"
+def _answer(answer: Answer, level: int) -> Iterator[str]:
+    yield f"{'#' * level} {escaped(answer.question)}"
     yield ""
     yield f"**{escaped(answer.text)}** [{answer.status}]"
     yield ""
@@ -107,7 +112,8 @@ def _declared(origin: Origin) -> str:
     if not origin.by:
         return ""
     when = f", {origin.when}" if origin.when else ""
-    return " " + escaped(f"by {origin.by}{when}, entry {origin.entry}; signature: {origin.signature}")
+    place = "" if origin.entry is None else f", entry {origin.entry}"
+    return " " + escaped(f"by {origin.by}{when}{place}; signature: {origin.signature}")
 
 
 def _prose(block: Prose) -> Iterator[str]:

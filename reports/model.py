@@ -46,6 +46,7 @@ __all__ = [
     "Link",
     "OddsChart",
     "Origin",
+    "Page",
     "Picture",
     "Point",
     "Prose",
@@ -61,7 +62,7 @@ __all__ = [
     "visible",
 ]
 
-SCHEMA = "dpledger.report.v2"
+SCHEMA = "dpledger.report.v3"
 LONGEST = 3000  # characters of one text; what is longer stands in full in its entry
 
 Status: TypeAlias = Literal["measured", "declared", "unknown"]
@@ -111,13 +112,15 @@ UNKNOWN = Origin(status="unknown")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing that the report says. `value`: the exact number or word behind `text`, where there is one."""
+    """One thing that the report says. `value`: the exact number or word behind `text`, where there is one. `scopes`: of
+    which it says so, where it is about some."""
 
     id: str
     label: str
     text: str
     value: Decimal | str | int | None = None
     origin: Origin = MEASURED
+    scopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +315,18 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The first page of one promise. `about`: which of how many promises it is, empty where there is no other;
+    `scopes`: whose promise it is, none where no scope was opened or nothing was read."""
+
+    id: str
+    title: str
+    about: str
+    scopes: tuple[str, ...]
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """An annex, or a part of one: its heading, what it answers, what stands under it, and the sections below."""
 
@@ -324,16 +339,18 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportModel:
-    """A report: the answers of its first page, then its annexes. `ledger`, `size` and `root` stand in the annexes as
-    well; here for whoever files reports. `of`: of a first page that stands alone, the SHA-256 of the report's JSON."""
+    """A report: a first page a promise, then its annexes. `ledger`, `size` and `root` stand in the annexes as well;
+    here for whoever files reports. `registry`: the fields of an entry for a public registry, a table a promise. `of`:
+    of first pages that stand alone, the SHA-256 of the report's JSON."""
 
     title: str
     subtitle: str
     ledger: str
     size: int
     root: str
-    answers: tuple[Answer, ...]
+    pages: tuple[Page, ...]
     sections: tuple[Section, ...] = field(default=())
+    registry: tuple[Table, ...] = ()
     of: str = ""
     schema: str = SCHEMA
 
@@ -347,7 +364,7 @@ def blocks(sections: tuple[Section, ...]) -> Iterator[Block]:
 
 def pictures(model: ReportModel) -> Iterator[Picture]:
     """Every picture of a report, in reading order."""
-    yield from (answer.picture for answer in model.answers if answer.picture is not None)
+    yield from (answer.picture for page in model.pages for answer in page.answers if answer.picture is not None)
     yield from (block for block in blocks(model.sections) if isinstance(block, Picture))
 
 

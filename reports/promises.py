@@ -1,35 +1,41 @@
-"""Who is promised what: the scopes of a ledger, added up where they share people, each promise read as an epsilon."""
+"""Who is promised what: the scopes of a ledger, added up where they share people, each promise read as an epsilon; and
+what of a ledger each promise is about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.adding import read_at
 from dpledger.accounting.arithmetic.conversions import epsilon_of
-from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, Guarantee
 from dpledger.decimals import INFINITY, negative
 from dpledger.ledger.accounts.people import SamePeople, Together
 from dpledger.ledger.accounts.recomposition import ScopeAccount
+from dpledger.ledger.entries.bodies import Audited, Reserved
+from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.rules.standing import ScopeState
-from dpledger.relations import Relation
+from dpledger.relations import Relation, Unit
 from dpledger.reports.explain import worst_case
 
-__all__ = ["Promise", "promises"]
+__all__ = ["Promise", "concerning", "covering", "is_read", "members", "promises"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What `scopes` promise together for one unit, for everything that they ever release. `epsilon`: infinite where
-    their budgets add up to nothing that holds."""
+    """What `scopes` promise together for one unit, for everything that they ever release. `guarantee`: in its native
+    currency; None where their budgets add up to nothing that holds. (`epsilon`, `delta`): what it is read as, epsilon
+    infinite where nothing holds; `read`: whether delta, or a part of it, is the report's choice and no budget's."""
 
     scopes: tuple[str, ...]
-    unit: str
+    unit: Unit
     relation: Relation
     guarantee: Guarantee | None
     epsilon: Decimal
     delta: Decimal
+    read: bool
 
 
 def promises(
@@ -44,7 +50,7 @@ def promises(
     """
     shared = {name for group in people.together for name in group.scopes if scopes[name].unit == group.unit}
     alone = [account for account in accounts if account.scope not in shared and not scopes[account.scope].parents]
-    found = [*(_of_group(group) for group in people.together), *(_of_scope(account) for account in alone)]
+    found = [*(_of_group(group, scopes) for group in people.together), *(_of_scope(account) for account in alone)]
     return tuple(sorted(found, key=_weakest_first))
 
 
@@ -53,25 +59,64 @@ def _weakest_first(promise: Promise) -> tuple[Decimal, Decimal, Decimal, tuple[s
     return negative(guess), negative(promise.epsilon), negative(promise.delta), promise.scopes
 
 
-def _of_group(group: Together) -> Promise:
+def is_read(guarantee: Guarantee) -> bool:
+    """Whether an epsilon is read from it at a delta that it does not name itself."""
+    return isinstance(guarantee, ZCDP | GDP | RDP)
+
+
+def _of_group(group: Together, scopes: Mapping[str, ScopeState]) -> Promise:
     guarantee = group.guarantee
     delta = read_at(guarantee) if guarantee is not None else Decimal(1)
     return Promise(
         scopes=group.scopes,
-        unit=group.unit.name,
+        unit=group.unit,
         relation=group.relation,
         guarantee=guarantee,
         epsilon=INFINITY if guarantee is None else epsilon_of(guarantee, delta),
         delta=delta,
+        read=any(is_read(filters.budget_guarantee(scopes[name].filter)) for name in group.counted),
     )
 
 
 def _of_scope(account: ScopeAccount) -> Promise:
     return Promise(
         scopes=(account.scope,),
-        unit=account.unit.name,
+        unit=account.unit,
         relation=account.relation,
         guarantee=account.budget,
         epsilon=epsilon_of(account.guarantee, account.delta),
         delta=account.delta,
+        read=is_read(account.guarantee),
     )
+
+
+# ---- what a promise is about ----------------------------------------------------------------------------------------
+
+
+def covering(found: Iterable[Promise], scope: ScopeState) -> tuple[Promise, ...]:
+    """The promises that `scope` is under: those of itself, and those of the scopes that it is charged to."""
+    return tuple(one for one in found if set(one.scopes) & set(scope.path))
+
+
+def members(found: Iterable[Promise], scopes: Mapping[str, ScopeState]) -> frozenset[str]:
+    """The scopes whose charges count in some of these promises: their own, and what is charged to those."""
+    counted = {name for one in found for name in one.scopes}
+    return frozenset(name for name, scope in scopes.items() if counted & set(scope.path))
+
+
+def concerning(entries: Iterable[Entry], scopes: frozenset[str]) -> tuple[Entry, ...]:
+    """The entries that are about some of `scopes`, or about no scope."""
+    known = tuple(entries)
+    charged = {entry.body.charge: _named(entry) for entry in known if isinstance(entry.body, Reserved)}
+
+    def is_of_them(entry: Entry) -> bool:
+        named = _named(entry)
+        if not named and isinstance(entry.body, Audited) and entry.body.charge is not None:
+            named = charged.get(entry.body.charge, frozenset())
+        return not named or bool(named & scopes)
+
+    return tuple(entry for entry in known if is_of_them(entry))
+
+
+def _named(entry: Entry) -> frozenset[str]:
+    return frozenset(level.scope for level in getattr(entry.body, "path", ()))

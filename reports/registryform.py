@@ -1,4 +1,5 @@
-"""An entry for the public registry of deployments, as YAML: the annex of that name, field by field.
+"""Entries for the public registry of deployments, as YAML: one a promise, field by field; several are documents of one
+file, each after a line `---`.
 
 Text is quoted, so that no date and no truth value is read into it; what is missing is listed above the entry.
 """
@@ -13,8 +14,8 @@ import yaml
 
 from dpledger import decimals
 from dpledger.errors import ParameterError
-from dpledger.reports.model import ReportModel, Table, blocks
-from dpledger.reports.sections.registry import FIELDS, LISTS
+from dpledger.reports.model import ReportModel, Table
+from dpledger.reports.sections.registry import LISTS
 
 __all__ = ["render"]
 
@@ -22,13 +23,18 @@ WIDEST = 2**20  # characters of a line: none is folded
 
 
 def render(model: ReportModel, digest: str) -> str:
-    """The entry. `digest`: the SHA-256 of the report's JSON form. ParameterError for a model without that annex: a
-    first page alone, or a record of which no entry was read."""
-    table = next((block for block in blocks(model.sections) if isinstance(block, Table) and block.id == FIELDS), None)
-    if table is None:
+    """The entries. `digest`: the SHA-256 of the report's JSON form. ParameterError for a model without any: a first
+    page alone, or a record of which no entry was read."""
+    if model.of or not model.registry:
         raise ParameterError("path", "a report without its annexes", "a whole report of entries that were read")
+    return "---\n".join(_entry(table, digest) for table in model.registry)
+
+
+def _entry(table: Table, digest: str) -> str:
+    of = table.caption.partition(": ")[2]
     head = [
         "# Draft of an entry for the registry of deployments of differential privacy.",
+        *([f"# Of one promise of the ledger: {of}."] if of else []),
         f"# From the report whose JSON form has the SHA-256 {digest}.",
         *_missing(table),
     ]

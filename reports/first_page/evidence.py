@@ -11,8 +11,9 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
-from dpledger.reports.model import Answer, Item, Items, Link, Section, Table, blocks
-from dpledger.reports.sections.declared import COPIED, ITEMS, Declarations, label
+from dpledger.reports.model import Answer, Cell, Item, Items, Link, Section, Table, blocks
+from dpledger.reports.sections.declared import COPIED, ITEMS, REQUIRED, Declarations, label
+from dpledger.reports.sections.several import SCOPE
 from dpledger.reports.sections.since import first_new
 from dpledger.reports.tested import (
     AuditEntry,
@@ -106,6 +107,8 @@ def audited(entries: Sequence[Entry]) -> Answer:
         lines.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone{told}.")
     if here or audits.concerning:
         lines.append("Not refuted is not proved.")
+    if not lines:
+        lines.append("No run and no audit is recorded.")
     untested = ran or there.never or there.named
     return Answer(
         id="first_page/audits",
@@ -198,7 +201,7 @@ def last_refusal(entries: Sequence[Entry]) -> Answer:
         question=question,
         text=_capital(plain(last.mechanism.kind)),
         lines=(f"Entry {index}, {budget_named(last.level)}: {_reason(last)}.", others),
-        links=(Link("all refusals", f"scope:{last.level}/stopped"),),
+        links=(Link("all refusals", "stopped"),),
     )
 
 
@@ -227,38 +230,48 @@ def _excess(asked: Decimal, left: Decimal) -> Fraction:
 # ---- what nobody has said -------------------------------------------------------------------------------------------
 
 
-def gaps(declarations: Declarations, sections: tuple[Section, ...]) -> Answer:
-    """What is not known: items that nobody declared, and what the record cannot show, counted and linked."""
+def gaps(declarations: Declarations, sections: tuple[Section, ...], scopes: frozenset[str]) -> Answer:
+    """What is not known: items that nobody declared, the required ones first, and what the record cannot show of
+    `scopes`, counted and linked."""
     missing, copied = declarations.missing, declarations.copied
-    places = tuple(_unknown(sections))
+    unsaid = [item for item in ITEMS if item in missing or item in copied]
+    needed = [item for item in unsaid if item in REQUIRED]
+    places = tuple(_unknown(sections, scopes))
     lines = [
-        *_undeclared(missing, copied),
+        *_undeclared("required", REQUIRED, missing, copied),
+        *_undeclared("optional", tuple(item for item in ITEMS if item not in REQUIRED), missing, copied),
         f"{words.count(len(places), 'place')} where the record, or whoever ran something, does not say."
         if places
         else "Nothing else is marked unknown.",
     ]
-    found = len(missing) + len(copied) + len(places)
+    found = len(unsaid) + len(places)
     shown = {place.label: place for place in reversed(places)}
-    named = [*missing, *copied][:MOST]
+    named = [*needed, *(item for item in unsaid if item not in needed)][:MOST]
     links = [*(_declared(item, declarations) for item in named), *list(shown.values())[::-1][:MOST]]
+    required = (
+        f"{len(needed)} of the {len(REQUIRED)} required items"
+        if needed
+        else f"{words.count(found, 'gap')}, nothing required"
+    )
     return Answer(
         id="first_page/gaps",
         question="What is not known?",
-        text=words.count(found, "gap") if found else "no gap was found",
+        text=required if found else "no gap was found",
         lines=(*lines, "What no record can show stands in the full report."),
         status="unknown" if found else "measured",
         links=tuple(links),
     )
 
 
-def _undeclared(missing: Sequence[str], copied: Sequence[str]) -> Iterator[str]:
-    """How many of the items that people must declare nobody has said."""
-    if missing:
-        yield f"{words.count(len(missing), 'item')} of {len(ITEMS)} that people must declare."
-    if copied:
-        yield f"{words.count(len(copied), 'item')} of {len(ITEMS)} in {COPIED}."
-    if not missing and not copied:
-        yield f"All {len(ITEMS)} items that people must declare are declared."
+def _undeclared(kind: str, items: Sequence[str], missing: Sequence[str], copied: Sequence[str]) -> Iterator[str]:
+    """How many of the items that people declare nobody has said."""
+    unsaid, as_sample = len(set(items) & set(missing)), len(set(items) & set(copied))
+    if unsaid:
+        yield f"Not declared: {unsaid} of {len(items)} {kind} items."
+    if as_sample:
+        yield f"In {COPIED}: {as_sample} of {len(items)} {kind} items."
+    if not unsaid and not as_sample:
+        yield f"All {len(items)} {kind} items are declared."
 
 
 def _declared(item: str, declarations: Declarations) -> Link:
@@ -272,15 +285,23 @@ def _is_unknown(item: Item) -> bool:
     return item.origin.status == "unknown" and not item.id.startswith("declared/") and not item.origin.by
 
 
-def _unknown(sections: tuple[Section, ...]) -> Iterator[Link]:
-    """Every place of the annexes that says unknown, but for the items that people must declare."""
+def _unknown(sections: tuple[Section, ...], scopes: frozenset[str]) -> Iterator[Link]:
+    """Every place of the annexes that says unknown of `scopes`, or of none, but for the items that people declare."""
     for block in blocks(sections):
         if isinstance(block, Items):
             for item in block.items:
-                if _is_unknown(item):
+                if _is_unknown(item) and (not item.scopes or scopes.intersection(item.scopes)):
                     yield Link(item.label, item.id)
         elif isinstance(block, Table):
             for row in block.rows:
+                if not _is_of(row, block, scopes):
+                    continue
                 for column, cell in zip(block.columns, row, strict=True):
                     if cell.status == "unknown":
                         yield Link(f"{column.heading}: {row[0].text}", block.id)
+
+
+def _is_of(row: tuple[Cell, ...], table: Table, scopes: frozenset[str]) -> bool:
+    """Whether a row is of one of `scopes`, or of no scope that its table names."""
+    named = [cell.text for column, cell in zip(table.columns, row, strict=True) if column.heading == SCOPE]
+    return not named or bool(scopes.intersection(named))

@@ -1,9 +1,10 @@
-"""The first page, question by question."""
+"""The first page of one promise, question by question."""
 
 from __future__ import annotations
 
-from dpledger.ledger.accounts.people import SamePeople
+from dpledger.ledger.accounts.people import NotAdded
 from dpledger.ledger.accounts.recomposition import ScopeAccount
+from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports.first_page import evidence, protection, purpose
 from dpledger.reports.model import Answer, Section
@@ -15,24 +16,29 @@ __all__ = ["first_page", "first_page_of_unread"]
 
 def first_page(
     verified: Verified,
+    promise: Promise | None,
+    *,
+    others: tuple[Promise, ...],
+    entries: tuple[Entry, ...],
     accounts: tuple[ScopeAccount, ...],
-    found: tuple[Promise, ...],
-    people: SamePeople,
+    apart: tuple[NotAdded, ...],
     declarations: Declarations,
     sections: tuple[Section, ...],
 ) -> tuple[Answer, ...]:
-    """The answers, in the order in which they are asked. `sections`: the annexes, whose gaps are counted."""
+    """The answers, in the order in which they are asked. `entries`, `accounts`, `apart`, `declarations`: what concerns
+    the scopes of the promise; `sections`: the annexes, whose gaps are counted."""
+    names = frozenset(account.scope for account in accounts)
     return (
-        protection.protected(tuple(verified.state.scopes.values()), declarations),
-        protection.promised(found, people, accounts, declarations),
+        protection.protected(promise, accounts, verified.state.scopes, declarations),
+        protection.promised(promise, others, apart, accounts, declarations),
         protection.used(accounts),
-        protection.meaning(found),
+        protection.meaning(promise),
         purpose.decided(declarations),
         purpose.unprotected(declarations),
         evidence.record(verified),
-        evidence.audited(verified.entries),
-        evidence.last_refusal(verified.entries),
-        evidence.gaps(declarations, sections),
+        evidence.audited(entries),
+        evidence.last_refusal(entries),
+        evidence.gaps(declarations, sections, names),
     )
 
 

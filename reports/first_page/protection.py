@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
 from dpledger import decimals
-from dpledger.ledger.accounts.people import SamePeople
+from dpledger.accounting.guarantees import BoundedRange, PrivacyCurve
+from dpledger.ledger.accounts.people import NotAdded
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.standing import ScopeState
 from dpledger.reports import explain, words
 from dpledger.reports.first_page.plain import budget_named
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
-from dpledger.reports.promises import Promise
+from dpledger.reports.promises import Promise, is_read
 from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
-from dpledger.reports.sections.promise import bounds_of, warnings_of
+from dpledger.reports.sections.promise import READ_DELTA, bounds_of, warnings_of
 from dpledger.reports.sections.runs import is_stated
-from dpledger.reports.sections.spending import upper
+from dpledger.reports.sections.spending import native_sum, upper
 
 __all__ = ["meaning", "promised", "protected", "share", "used"]
 
-MOST = 2  # units, datasets and promises in one answer, beside the first promise
+MOST = 2  # datasets, scopes and names in one answer
 LONG = 80  # characters of a text that somebody typed
 HALF = Decimal("0.5")
 
@@ -29,23 +30,29 @@ HALF = Decimal("0.5")
 # ---- who ------------------------------------------------------------------------------------------------------------
 
 
-def protected(scopes: Sequence[ScopeState], declarations: Declarations) -> Answer:
+def protected(
+    promise: Promise | None,
+    accounts: Sequence[ScopeAccount],
+    scopes: Mapping[str, ScopeState],
+    declarations: Declarations,
+) -> Answer:
     """Which unit, in which data: what was typed when a scope was opened, and what was declared of the people."""
     id_, question = "first_page/who", "Who is protected?"
-    if not scopes:
+    if promise is None:
         return Answer(
             id=id_, question=question, text="unknown", lines=("no budget was opened",), status="unknown", links=SCOPES
         )
-    units = tuple(dict.fromkeys(f"one {scope.unit.name}" for scope in scopes))
-    texts = tuple(dict.fromkeys(_data(scope) for scope in scopes))
+    texts = tuple(dict.fromkeys(_data(scopes[account.scope]) for account in accounts))
     people = declarations.of("people")[:1]
+    unit = promise.unit
     return Answer(
         id=id_,
         question=question,
-        text=_some(units, "unit"),
+        text=f"One {unit.name}",
         lines=(
             *texts[:MOST],
             *_more(len(texts) - MOST, "further dataset"),
+            f"at most {words.count(unit.max_contributions, 'row')} of one {unit.name}: declared, not measured",
             *(f"{one.words(LONG)} (declared by {one.speaker(40)})" for one in people),
             "The words are those of whoever opened the budget.",
         ),
@@ -55,52 +62,82 @@ def protected(scopes: Sequence[ScopeState], declarations: Declarations) -> Answe
 
 
 def _data(scope: ScopeState) -> str:
-    named = "in data that nobody named" if scope.dataset is None else f"in: {visible(scope.dataset, LONG)}"
-    bound = words.count(scope.unit.max_contributions, "row")
-    return f"{named}; at most {bound} of one {scope.unit.name}"
+    return "in data that nobody named" if scope.dataset is None else f"in: {visible(scope.dataset, LONG)}"
 
 
 # ---- what -----------------------------------------------------------------------------------------------------------
 
 
 def promised(
-    found: Sequence[Promise], people: SamePeople, accounts: Sequence[ScopeAccount], declarations: Declarations
+    promise: Promise | None,
+    others: Sequence[Promise],
+    apart: Sequence[NotAdded],
+    accounts: Sequence[ScopeAccount],
+    declarations: Declarations,
 ) -> Answer:
-    """The weakest promise, the others below it, and whom one must trust for it."""
+    """The promise in its native currency, what it is read as, what is not in it, and whom one must trust for it."""
     id_, question = "first_page/promise", "What is promised?"
-    if not found:
+    if promise is None:
         return Answer(id=id_, question=question, text="unknown", lines=("no budget was opened",), status="unknown")
-    worst, rest = found[0], found[1:]
-    apart = len({name for one in people.apart for name in one.scopes})
-    lines = [f"for everything that is ever released under {_named(worst)} about one {worst.unit}"]
-    lines += [f"{_epsilon(one)} for one {one.unit}: {_named(one)}" for one in rest[:MOST]]
-    lines += _more(len(rest) - MOST, "further promise")
-    if apart:
-        lines.append(f"Whether {words.count(apart, 'budget')} may share people with others is unknown: not added up.")
-    elif any(len(one.scopes) > 1 for one in found):
+    unsure = len({name for one in apart for name in one.scopes})
+    everything = f"for everything that is ever released under {_named(promise)} about one {promise.unit.name}"
+    lines = [*_reading(promise), everything + _own_delta(promise)]
+    if unsure:
+        lines.append(f"Whether {words.count(unsure, 'budget')} may share people with others is unknown: not added up.")
+    elif len(promise.scopes) > 1:
         lines.append("Budgets that name the same dataset are added up.")
+    if others:
+        lines.append(f"Nothing here is about {_of_others(others)} of its own.")
     broken = [account.scope for account in accounts if account.contradiction is not None]
     if broken:
         lines.append(f"Some claim in {budget_named(broken[0])} is false: no number of it can be relied on.")
-    warned = () if worst.epsilon.is_infinite() else warnings_of(worst.epsilon)
+    unknown = promise.epsilon.is_infinite()
+    warned = () if unknown else warnings_of(promise.epsilon)
     lines += [f"Warning: {line}" for line in warned]
     lines.append(_trust(declarations))
-    unknown = worst.epsilon.is_infinite()
     return Answer(
         id=id_,
         question=question,
-        text=_epsilon(worst),
+        text=_native(promise),
         lines=tuple(lines),
         status="unknown" if unknown else "measured",
         tone="warning" if broken or warned else "plain",
-        links=(Link("what each budget promises", f"scope:{worst.scopes[0]}/promise"),),
+        links=(Link("what each budget promises", "promise"),),
     )
 
 
-def _epsilon(promise: Promise) -> str:
-    if promise.epsilon.is_infinite():
+def _native(promise: Promise) -> str:
+    """The promise in the currency in which its budgets count."""
+    if promise.guarantee is None or promise.epsilon.is_infinite():
         return "no bound holds"
-    return f"ε ≤ {words.at_most(promise.epsilon)}, δ = {words.at_most(promise.delta)}"
+    return words.guarantee(promise.guarantee).replace("=", "≤", 1)
+
+
+def _reading(promise: Promise) -> Iterator[str]:
+    """What the promise is read as where it is no epsilon itself, and whose delta stands there."""
+    if promise.guarantee is None or promise.epsilon.is_infinite():
+        return
+    at = words.at_most(promise.delta)
+    if is_read(promise.guarantee):
+        yield f"read as ε ≤ {words.at_most(promise.epsilon)} at δ = {at}"
+        yield f"This δ is {READ_DELTA}."
+    elif promise.read:
+        yield f"The δ of {at} is in part the report's choice: not every one of these budgets is counted in ε."
+    elif isinstance(promise.guarantee, BoundedRange | PrivacyCurve):
+        yield f"read as ε ≤ {words.at_most(promise.epsilon)} at δ = {at}"
+
+
+def _own_delta(promise: Promise) -> str:
+    """That a delta is one of the budgets themselves, where it is."""
+    if promise.read or not promise.delta or promise.epsilon.is_infinite():
+        return ""
+    return "; the δ is the budget's own" if len(promise.scopes) == 1 else "; the δ is the budgets' own"
+
+
+def _of_others(others: Sequence[Promise]) -> str:
+    if len(others) > 1:
+        return f"the {len(others):,} other promises of the ledger: each has a page"
+    return f"the other promise of the ledger, {_named(others[0])}: it has a page"
 
 
 def _named(promise: Promise) -> str:
@@ -127,8 +164,7 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
         return Answer(id=id_, question=question, text="nothing", lines=("no budget was opened",))
     fullest = max(accounts, key=lambda account: (upper(account).is_infinite(), share(account)))
     part, most = share(fullest), upper(fullest)
-    budget, delta = bounds_of(fullest)
-    links = (Link("other readings, each explained", f"scope:{fullest.scope}/spent"),)
+    links = (Link("other readings, each explained", "spent"),)
     if most.is_infinite():
         why = "statements in it contradict each other" if fullest.contradiction else "no bound holds"
         line = f"in {budget_named(fullest.scope)}: {why}"
@@ -137,8 +173,8 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
         )
     others = len(accounts) - 1
     lines = [
-        f"ε ≤ {words.at_most(most)} of {words.at_most(budget)}, at δ = {words.at_most(delta)}, in "
-        f"{budget_named(fullest.scope)}" + (f", the fullest of {others + 1:,}" if others else ""),
+        f"{_counted(fullest)}, in {budget_named(fullest.scope)}"
+        + (f", the fullest of {others + 1:,}" if others else ""),
         *_delta_used(fullest, part),
         "A reading of the record, after the fact. The promise stays the whole budget.",
         *_open(accounts),
@@ -147,18 +183,42 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
     return Answer(id=id_, question=question, text=words.percent(part), lines=tuple(lines), share=part, links=links)
 
 
+def _counted(account: ScopeAccount) -> str:
+    """What is used of how much, in the currency in which the budget counts, and what that is read as."""
+    budget, delta = bounds_of(account)
+    reading = f"ε ≤ {words.at_most(upper(account))} of {words.at_most(budget)}"
+    native = native_sum(account)
+    if native is None:
+        return f"{reading}, at δ = {words.at_most(delta)}"
+    symbol, spent, limit = native
+    return (
+        f"{symbol} ≤ {words.at_most(spent)} of {words.at_most(limit)} (read as {reading}, at δ = "
+        f"{words.at_most(delta)}, the report's choice)"
+    )
+
+
 def _delta_used(account: ScopeAccount, part: Decimal) -> tuple[str, ...]:
     """Where delta is what runs out."""
-    if _part(upper(account), bounds_of(account)[0]) >= part:
+    if _of_amounts(account) >= part:
         return ()
-    return (f"Of the δ that charges may have, {words.percent(part)} is used: more than of ε.",)
+    native = native_sum(account)
+    return (
+        f"Of the δ that charges may have, {words.percent(part)} is used: more than of {native[0] if native else 'ε'}.",
+    )
 
 
 def share(account: ScopeAccount) -> Decimal:
-    """Which part of its budget a scope has used: of epsilon what its reading is, or of delta what is charged, whichever
-    is more; rounded up, at most 1."""
-    spent, (budget, _) = upper(account), bounds_of(account)
-    return max(_part(spent, budget), _of_delta(account))
+    """Which part of its budget a scope has used: of what its budget is counted in (for one that is no sum, of epsilon
+    what its reading is), or of delta what is charged, whichever is more; rounded up, at most 1."""
+    return max(_of_amounts(account), _of_delta(account))
+
+
+def _of_amounts(account: ScopeAccount) -> Decimal:
+    native = native_sum(account)
+    if native is None:
+        return _part(upper(account), bounds_of(account)[0])
+    _, spent, limit = native
+    return _part(spent, limit)
 
 
 def _of_delta(account: ScopeAccount) -> Decimal:
@@ -202,18 +262,17 @@ def _attested(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
 # ---- what it means --------------------------------------------------------------------------------------------------
 
 
-def meaning(found: Sequence[Promise]) -> Answer:
-    """The odds under the weakest promise, in words and one picture."""
+def meaning(promise: Promise | None) -> Answer:
+    """The odds under the promise, in words and one picture."""
     id_, question = "first_page/meaning", "What does that mean for one person?"
-    if not found or found[0].epsilon.is_infinite():
+    if promise is None or promise.epsilon.is_infinite():
         line = "no limit is known on what can be learnt about one person"
         return Answer(id=id_, question=question, text="unknown", lines=(line,), status="unknown")
-    worst = found[0]
-    odds = explain.worst_case(worst.epsilon, worst.delta)
-    guess, suspicion = explain.sentences(odds, worst.relation, worst.unit, f"everything in {_named(worst)}")[:2]
+    odds, unit = explain.worst_case(promise.epsilon, promise.delta), promise.unit.name
+    guess, suspicion = explain.sentences(odds, promise.relation, unit, f"everything in {_named(promise)}")[:2]
     return Answer(
         id=id_,
-        question=f"What does that mean for one {worst.unit}?",
+        question=f"What does that mean for one {unit}?",
         text=f"At most {words.percent(odds.guess)} of guesses are right",
         lines=(guess, suspicion),
         picture=Picture(
@@ -222,17 +281,11 @@ def meaning(found: Sequence[Promise]) -> Answer:
             description="Whether one is in the data: by luck, and at most after seeing everything.",
             chart=OddsChart(before=HALF, after=odds.guess),
         ),
-        links=(Link("the odds in full", f"scope:{worst.scopes[0]}/meaning"),),
+        links=(Link("the odds in full", "meaning"),),
     )
 
 
 SCOPES = (Link("every budget", "scopes"),)
-
-
-def _some(found: Sequence[str], what: str) -> str:
-    shown = ", ".join(found[:MOST])
-    more = len(found) - MOST
-    return shown[:1].upper() + shown[1:] + (f", and {words.count(more, f'more {what}')}" if more > 0 else "")
 
 
 def _more(number: int, what: str) -> tuple[str, ...]:

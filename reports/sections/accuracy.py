@@ -6,7 +6,7 @@ out with the parameters that stand there, or has none that is known beforehand, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from dpledger.reports import words
 from dpledger.reports.grouping import Group, grouped, indices, keys
 from dpledger.reports.model import Cell, Column, Table
 from dpledger.reports.sections.runs import OURS
+from dpledger.reports.sections.several import table_of
 
 __all__ = ["CONFIDENCE", "accuracy"]
 
@@ -53,32 +54,32 @@ class _Sized(Described, Protocol):
     def interval(self, confidence: Number) -> float: ...
 
 
-def accuracy(account: ScopeAccount, is_declared: bool, prefix: str) -> Table:
+def accuracy(accounts: Sequence[ScopeAccount], is_declared: Callable[[str], bool]) -> Table:
     """The half-width of a 95 % interval of each release, equal ones counted in one row. `is_declared`: whether somebody
-    declared how exact the others are."""
+    declared of a scope how exact its other releases are."""
+    return table_of(
+        accounts,
+        lambda account: _rows(account, is_declared(account.scope)),
+        id_="ran/accuracy",
+        caption="How exact the releases are, by their noise alone",
+        columns=(Column("Mechanism"), Column("Entries"), Column("95 % interval")),
+        empty="Nothing was released.",
+    )
+
+
+def _rows(account: ScopeAccount, is_declared: bool) -> Iterator[tuple[Cell, ...]]:
     found = grouped(
         (one for one in account.admissions if one.status == "committed"),
         exact=lambda one: (one.mechanism.kind, repr(one.mechanism.parameters), one.mechanism.library),
         coarse=lambda one: one.mechanism.kind,
     )
-    return Table(
-        id=f"{prefix}/accuracy",
-        caption=f"How exact the releases of {account.scope} are, by their noise alone",
-        columns=(Column("Mechanism"), Column("Entries"), Column("95 % interval")),
-        rows=tuple(
-            (
-                Cell(
-                    group.times(words.tag(group.first.mechanism.kind)),
-                    group.first.mechanism.kind,
-                    note=keys(member.key for member in group.members),
-                ),
-                Cell(indices([member.index for member in group.members]), len(group.members)),
-                _interval(group, account, is_declared),
-            )
-            for group in found
-        ),
-        empty="Nothing was released.",
-    )
+    for group in found:
+        kind = group.first.mechanism.kind
+        yield (
+            Cell(group.times(words.tag(kind)), kind, note=keys(member.key for member in group.members)),
+            Cell(indices([member.index for member in group.members]), len(group.members)),
+            _interval(group, account, is_declared),
+        )
 
 
 def _interval(group: Group[Admission], account: ScopeAccount, is_declared: bool) -> Cell:

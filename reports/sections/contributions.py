@@ -29,7 +29,7 @@ __all__ = ["contributions"]
 MOST_BARS = 12
 
 
-def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
+def contributions(account: ScopeAccount) -> Picture | None:
     """What each kind of mechanism is charged in the account that carries the scope now; None where nothing ran."""
     standing = [one for one in account.admissions if one.status != "aborted"]
     if not standing:
@@ -42,7 +42,7 @@ def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
     mixed = carrier.startswith("mixed")
     named = _mixed_name(account, carrier) if mixed else words.account(carrier)
     return Picture(
-        id=f"{prefix}/contributions",
+        id=f"scope:{account.scope}/contributions",
         title=f"What each mechanism contributes to {account.scope}",
         description=f"The {named}, which carries the last admission, may reach {words.at_least(limit)}"
         + (f"; an epsilon is read from it by adding {words.at_most(_offset(account, carrier))}" if mixed else "")

@@ -16,8 +16,9 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import readings, words
 from dpledger.reports.grouping import MOST_ROWS, in_entries
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
+from dpledger.reports.sections.several import named
 
-__all__ = ["COPIED", "ITEMS", "Declaration", "Declarations", "declared_section", "label", "trust_model"]
+__all__ = ["COPIED", "ITEMS", "REQUIRED", "Declaration", "Declarations", "declared_section", "label", "trust_model"]
 
 LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "product": (
@@ -102,6 +103,13 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 ITEMS: tuple[str, ...] = tuple(item for _, items in LAYERS.values() for item in items)
 """The fixed list, in the order in which it is printed: the same items as `ledger.entries.declarations.ITEMS`."""
+
+REQUIRED: tuple[str, ...] = (
+    *("product_name", "product_description", "controller_and_contact", "intended_use", "kind_of_product", "region"),
+    *("first_published", "justification", "decision_owner", "registry_authors"),
+)
+"""What an entry of a public registry must have, and why the budget is what it is and who decided it; without these a
+promise is not explained. The other items are optional."""
 
 LONGEST_BEFORE = 600  # characters of words that do not count any more
 MOST_SCOPES = 20  # declarations of one item that are printed in full
@@ -193,6 +201,14 @@ class Declarations:
         """Those of `item`: the ledger's first, then the scopes' in id order."""
         return tuple(found for (name, _), found in sorted(self._last.items()) if name == item)
 
+    def about(self, scopes: Sequence[str]) -> Declarations:
+        """Those that count for `scopes`: of each scope its own words, else the ledger's."""
+        found = Declarations(())
+        for item in {name for name, _ in self._last}:
+            counted = [self.for_scope(item, scope) for scope in scopes] or [self._last.get((item, ""))]
+            found._last.update({(item, one.scope): one for one in counted if one is not None})
+        return found
+
     def for_scope(self, item: str, scope: str) -> Declaration | None:
         """The declaration of `item` that counts in `scope`: its own, else the ledger's."""
         return self._last.get((item, scope)) or self._last.get((item, ""))
@@ -239,13 +255,13 @@ def trust_model(declarations: Declarations) -> tuple[str, str]:
     return "", ""
 
 
-def declared_section(declarations: Declarations) -> Section:
-    """The section of declarations, layer by layer."""
+def declared_section(declarations: Declarations, scopes: Sequence[str]) -> Section:
+    """The section of declarations, layer by layer; of each item also for which of `scopes` nobody has said it."""
     sections = [
         Section(
             id=f"declared/layer/{layer}",
             heading=heading,
-            blocks=(Items(items=tuple(one for item in items for one in _items(item, declarations))),),
+            blocks=(Items(items=tuple(one for item in items for one in _items(item, declarations, scopes))),),
         )
         for layer, (heading, items) in LAYERS.items()
     ]
@@ -302,11 +318,14 @@ def _table_of_replaced(found: Sequence[tuple[Declaration, int]]) -> Table:
     )
 
 
-def _items(item: str, declarations: Declarations) -> tuple[Item, ...]:
+def _items(item: str, declarations: Declarations, scopes: Sequence[str]) -> tuple[Item, ...]:
     found = declarations.of(item)
     if not found:
         return (unknown(f"declared/{item}", label(item), f"not declared (item {item})"),)
     shown = tuple(declaration.item(label(item)) for declaration in found[:MOST_SCOPES])
+    without = [scope for scope in scopes if declarations.for_scope(item, scope) is None]
+    if without:
+        shown += (unknown(f"declared/{item}", label(item), f"not declared for {named(without)} (item {item})"),)
     rest = found[MOST_SCOPES:]
     if not rest:
         return shown

@@ -76,7 +76,7 @@ def _promises(found: Sequence[Promise]) -> Iterator[tuple[Cell, ...]]:
     for one in some[:MOST_PROMISES]:
         scopes = ("scope " if len(one.scopes) == 1 else "scopes ") + ", ".join(one.scopes)
         yield (
-            Cell(f"ε does not cover all that may be learnt about one {one.unit}"),
+            Cell(f"ε does not cover all that may be learnt about one {one.unit.name}"),
             Cell(scopes, note="the δ of the promise"),
             _share(one.delta),
             Cell(words.at_most(one.delta), one.delta, note="all its runs are in it"),

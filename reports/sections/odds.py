@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeAlias
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.pricing.outcomes import planned
@@ -24,6 +25,7 @@ from dpledger.reports.model import (
     Table,
 )
 from dpledger.reports.sections.promise import bounds_of
+from dpledger.reports.sections.several import table_of
 
 __all__ = ["meaning"]
 
@@ -51,28 +53,37 @@ class Plan:
         return in_entries([one.index for one in self.members])
 
 
-def meaning(account: ScopeAccount, engine: Engine, prefix: str) -> Section:
-    """The section that explains epsilon."""
-    epsilon, delta = bounds_of(account)
-    worst = explain.worst_case(epsilon, delta)
-    everything = f"everything that {account.scope} may ever release"
-    plans, without = _plans(account, engine)
+Plans: TypeAlias = tuple[tuple[Plan, ...], int]
+
+
+def meaning(accounts: Sequence[ScopeAccount], engine: Engine) -> Section:
+    """The section that explains epsilon: in sentences where there is one scope, in one table of all."""
+    plans = {account.scope: _plans(account, engine) for account in accounts}
+    units = {account.unit.name for account in accounts}
     return Section(
-        id=f"{prefix}/meaning",
-        heading="What that means for one " + account.unit.name,
+        id="meaning",
+        heading=f"What that means for one {min(units) if len(units) == 1 else 'of them'}",
+        about="The odds under each whole budget, and under its costliest runs alone.",
         blocks=(
-            Prose(
-                id=f"{prefix}/odds_sentences",
-                lines=explain.sentences(worst, account.relation, account.unit.name, everything),
-            ),
-            _odds_table(account, worst, plans[:MOST_PLANS], engine, prefix),
-            *_left_out(plans, without, prefix),
-            _curves(account, plans[:MOST_CURVES], engine, prefix),
+            *(_sentences(account) for account in accounts if len(accounts) == 1),
+            _odds_table(accounts, plans, engine),
+            *_left_out(plans),
+            *(_curves(account, plans[account.scope][0][:MOST_CURVES], engine) for account in accounts),
         ),
     )
 
 
-def _plans(account: ScopeAccount, engine: Engine) -> tuple[tuple[Plan, ...], int]:
+def _sentences(account: ScopeAccount) -> Prose:
+    everything = f"everything that {account.scope} may ever release"
+    lines = explain.sentences(_worst(account), account.relation, account.unit.name, everything)
+    return Prose(id="meaning/odds_sentences", lines=lines)
+
+
+def _worst(account: ScopeAccount) -> explain.Odds:
+    return explain.worst_case(*bounds_of(account))
+
+
+def _plans(account: ScopeAccount, engine: Engine) -> Plans:
     """The distinct planned runs that the engine has a profile for, the costliest first; how many it has none for."""
     found: dict[Composition, list[Admission]] = {}
     for admission in account.admissions:
@@ -87,17 +98,19 @@ def _plans(account: ScopeAccount, engine: Engine) -> tuple[tuple[Plan, ...], int
     return tuple(plan for *_, plan in known), len(found) - len(known)
 
 
-def _odds_table(
-    account: ScopeAccount, worst: explain.Odds, plans: Sequence[Plan], engine: Engine, prefix: str
-) -> Table:
-    rows = [_odds_row("the whole budget", "worst case of its ε and δ", worst)]
-    for plan in plans:
-        found = engine.odds(plan.tree, account.relation, account.delta)
-        if found is not None:
-            rows.append(_odds_row(plan.name, f"{plan.entries}; by its own trade-off curve", found))
-    return Table(
-        id=f"{prefix}/odds",
-        caption=f"The odds in {account.scope}, each an upper bound",
+def _odds_table(accounts: Sequence[ScopeAccount], plans: Mapping[str, Plans], engine: Engine) -> Table:
+    def rows(account: ScopeAccount) -> Iterator[tuple[Cell, ...]]:
+        yield _odds_row("the whole budget", "worst case of its ε and δ", _worst(account))
+        for plan in plans[account.scope][0][:MOST_PLANS]:
+            found = engine.odds(plan.tree, account.relation, account.delta)
+            if found is not None:
+                yield _odds_row(plan.name, f"{plan.entries}; by its own trade-off curve", found)
+
+    return table_of(
+        accounts,
+        rows,
+        id_="meaning/odds",
+        caption="The odds, each an upper bound",
         columns=(
             Column("Of"),
             Column("Right guess after a coin flip", numeric=True),
@@ -105,26 +118,27 @@ def _odds_table(
             Column("Advantage", numeric=True),
             *(Column(f"Found at {words.percent(rate)} false alarms", numeric=True) for rate in explain.RATES),
         ),
-        rows=tuple(rows),
         empty="",
     )
 
 
-def _left_out(plans: Sequence[Plan], without: int, prefix: str) -> tuple[Prose, ...]:
+def _left_out(plans: Mapping[str, Plans]) -> tuple[Prose, ...]:
     """Which runs the table does not tell of, and why."""
     lines = []
-    more = len(plans) - MOST_PLANS
-    if more > 0:
-        lines.append(
-            f"The table tells of the {MOST_PLANS} costliest kinds of runs; {more:,} more stand under “What was run”: "
-            "alone, each costs no more than the last of these."
-        )
-    if without:
-        lines.append(
-            f"{words.count(without, 'kind')} of runs {'is' if without == 1 else 'are'} not in it: no theorem gives a "
-            "trade-off curve for what ran there. The whole budget covers them."
-        )
-    return (Prose(id=f"{prefix}/odds_left_out", lines=tuple(lines), tone="note"),) if lines else ()
+    for scope, (known, without) in plans.items():
+        of = f" of {scope}" if len(plans) > 1 else ""
+        more = len(known) - MOST_PLANS
+        if more > 0:
+            lines.append(
+                f"The table tells of the {MOST_PLANS} costliest kinds of runs{of}; {more:,} more stand under “What was "
+                "run”: alone, each costs no more than the last of these."
+            )
+        if without:
+            lines.append(
+                f"{words.count(without, 'kind')} of runs{of} {'is' if without == 1 else 'are'} not in it: no theorem "
+                "gives a trade-off curve for what ran there. The whole budget covers them."
+            )
+    return (Prose(id="meaning/odds_left_out", lines=tuple(lines), tone="note"),) if lines else ()
 
 
 def _odds_row(name: str, note: str, found: explain.Odds) -> tuple[Cell, ...]:
@@ -143,7 +157,7 @@ def _odds_row(name: str, note: str, found: explain.Odds) -> tuple[Cell, ...]:
     )
 
 
-def _curves(account: ScopeAccount, plans: Sequence[Plan], engine: Engine, prefix: str) -> Picture:
+def _curves(account: ScopeAccount, plans: Sequence[Plan], engine: Engine) -> Picture:
     epsilon, delta = bounds_of(account)
     curves = [Curve(label="the whole budget", role="promise", points=curve_of_guarantee(epsilon, delta))]
     for plan in plans:
@@ -151,7 +165,7 @@ def _curves(account: ScopeAccount, plans: Sequence[Plan], engine: Engine, prefix
         if points:
             curves.append(Curve(label=plan.name, role="plan", points=points))
     return Picture(
-        id=f"{prefix}/tradeoff",
+        id=f"scope:{account.scope}/tradeoff",
         title=f"What a test can learn about one {account.unit.name} in {account.scope}",
         description="For each rate of false alarms, the share of true cases that any test must miss. The diagonal is "
         "guessing; the closer a curve is to it, the less can be learnt. "

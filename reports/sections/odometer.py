@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.reports import words
 from dpledger.reports.model import Item, Items, Prose, Section
+from dpledger.reports.sections.several import items_of
 
-__all__ = ["odometer"]
+__all__ = ["odometers"]
 
 NO_GUARANTEE = (
     "An odometer bounds the loss of everything so far at every moment at once, also at one that is chosen by what was "
@@ -15,11 +18,29 @@ NO_GUARANTEE = (
 )
 
 
-def odometer(account: ScopeAccount, prefix: str) -> tuple[Section, ...]:
-    """The section on the odometer, where the scope has one."""
+def odometers(accounts: Sequence[ScopeAccount]) -> tuple[Section, ...]:
+    """The section on the odometers, where some scope has one."""
+    items = items_of(accounts, _items)
+    if not items:
+        return ()
+    return (
+        Section(
+            id="odometer",
+            heading="Odometer: a reading valid at every moment, no guarantee of differential privacy",
+            about="What was lost at most, at whatever moment one looks.",
+            blocks=(
+                Prose(id="odometer/is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
+                Items(items=items),
+            ),
+        ),
+    )
+
+
+def _items(account: ScopeAccount) -> tuple[Item, ...]:
     found = account.odometer()
     if found is None:
         return ()
+    prefix = f"scope:{account.scope}"
     constants, most = found.odometer, found.epsilon_upper
     delta = words.at_most(found.delta)
     text = f"no bound at δ = {delta}" if most.is_infinite() else f"ε ≤ {words.at_most(most)}, δ = {delta}"
@@ -31,18 +52,8 @@ def odometer(account: ScopeAccount, prefix: str) -> tuple[Section, ...]:
         f"{words.at_most(found.pure)} in pure epsilons, {words.at_most(found.rho)} in zCDP (ρ), "
         f"{words.at_most(found.delta_charged)} in deltas"
     )
-    items = (
+    return (
         Item(id=f"{prefix}/odometer_upper", label="Lost at most, at every moment", text=text, value=most),
         Item(id=f"{prefix}/odometer_sums", label="Counted so far", text=sums),
         Item(id=f"{prefix}/odometer_rule", label="Fixed when the scope opened", text=rule),
-    )
-    return (
-        Section(
-            id=f"{prefix}/odometer",
-            heading="Odometer: a reading valid at every moment, no guarantee of differential privacy",
-            blocks=(
-                Prose(id=f"{prefix}/odometer_is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
-                Items(items=items),
-            ),
-        ),
     )

@@ -1,8 +1,8 @@
-"""What a scope promises for ever: its budget."""
+"""What scopes promise for ever: their budgets, each in its native currency first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from dpledger import decimals
@@ -22,9 +22,12 @@ from dpledger.reports.model import (
     unknown,
     visible,
 )
-from dpledger.reports.sections.declared import COPIED, Declaration
+from dpledger.reports.promises import is_read
+from dpledger.reports.sections.declared import COPIED, Declaration, Declarations
+from dpledger.reports.sections.several import items_of, named
+from dpledger.reports.sections.spending import Histories, contradicted
 
-__all__ = ["bounds_of", "promised", "warnings_of"]
+__all__ = ["READ_DELTA", "bounds_of", "promised", "reading_of", "warnings_of"]
 
 WARN_AT = (Decimal(1), Decimal(10))  # our own defaults, printed as such
 MOST_ASSUMPTIONS = 5  # different texts; our own mechanisms have one each
@@ -40,28 +43,44 @@ KEEP = {
 
 
 def promised(
-    account: ScopeAccount,
-    scope: ScopeState,
-    population: Declaration | None,
-    opening: Origin,
+    accounts: Sequence[ScopeAccount],
+    states: Mapping[str, ScopeState],
+    declarations: Declarations,
+    histories: Histories,
     engine: Engine,
-    prefix: str,
 ) -> Section:
-    """The section on the guarantee. `population`: the declared public number of units, if there is one. `opening`:
-    whose word it is what the scope was opened with."""
-    items = (
-        *_guarantee(account, prefix),
-        _delta_meaning(account, prefix),
-        _delta_against_population(account, population, prefix),
-        *_protected(account, opening, prefix),
-        *_worst_cases(account, engine, prefix),
-        *_rules(account, scope, prefix),
-    )
+    """The section on the guarantees: what is the same for several scopes is told once."""
+
+    def items(account: ScopeAccount) -> tuple[Item, ...]:
+        scope, prefix = account.scope, f"scope:{account.scope}"
+        opening = histories.opening(scope)
+        return (
+            _dataset(histories.dataset(scope), opening, prefix),
+            *_guarantee(account, prefix),
+            _delta_meaning(account, prefix),
+            _delta_against_population(account, declarations.for_scope("population_size", scope), prefix),
+            *_protected(account, opening, prefix),
+            *_worst_cases(account, engine, prefix),
+            *_rules(account, states[scope], prefix),
+        )
+
     return Section(
-        id=f"{prefix}/promise",
+        id="promise",
         heading="What is promised",
-        blocks=(Items(items=items), *_warnings(account, prefix)),
+        about="Of each budget: the guarantee, whom it protects, the rule that keeps it, and what is assumed.",
+        blocks=(
+            *contradicted(accounts, "promise"),
+            *_warnings(accounts),
+            Items(items=items_of(accounts, items)),
+        ),
     )
+
+
+def _dataset(noted: str | None, opening: Origin, prefix: str) -> Item:
+    id_, label = f"{prefix}/dataset", "Dataset, as the scope names it"
+    if noted is None:
+        return unknown(id_, label, "the scope names no dataset and commits to none")
+    return Item(id=id_, label=label, text=noted, origin=opening)
 
 
 def bounds_of(account: ScopeAccount) -> tuple[Decimal, Decimal]:
@@ -69,22 +88,36 @@ def bounds_of(account: ScopeAccount) -> tuple[Decimal, Decimal]:
     return epsilon_of(account.guarantee, account.delta), account.delta
 
 
+OWN_DELTA = "the budget's own"
+READ_DELTA = "the report's choice, not the budget's: an epsilon is read at it, and at a smaller δ it is larger"
+
+
+def reading_of(account: ScopeAccount) -> str:
+    """The epsilon that is read from a budget in another currency, and at which delta; empty where it is one itself."""
+    if not is_read(account.guarantee):
+        return ""
+    epsilon, delta = bounds_of(account)
+    return f"read as ε ≤ {words.at_most(epsilon)} at δ = {words.at_most(delta)}"
+
+
 def _guarantee(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
     epsilon, delta = bounds_of(account)
+    at = words.at_most(delta)
+    whose = READ_DELTA if is_read(account.guarantee) else OWN_DELTA
     return (
         Item(
-            id=f"{prefix}/guarantee",
+            id=f"{prefix}/native",
             label="Guarantee, fixed when the scope opened",
-            text=f"ε ≤ {words.at_most(epsilon)}, δ = {words.at_most(delta)}, for everything that this scope ever "
-            "releases",
+            text=f"{words.guarantee(account.budget)} ({words.variant(account.budget)}), for everything that the scope "
+            "ever releases",
+        ),
+        Item(
+            id=f"{prefix}/guarantee",
+            label="Read as an epsilon",
+            text=f"ε ≤ {words.at_most(epsilon)}, δ = {at}",
             value=epsilon,
         ),
-        Item(id=f"{prefix}/delta", label="δ of the guarantee", text=words.at_most(delta), value=delta),
-        Item(
-            id=f"{prefix}/native",
-            label="Native parameters of the budget",
-            text=f"{words.guarantee(account.budget)} ({words.variant(account.budget)})",
-        ),
+        Item(id=f"{prefix}/delta", label="Whose δ that is", text=f"{at}: {whose}" if delta else "δ is 0", value=delta),
     )
 
 
@@ -138,7 +171,7 @@ def _protected(account: ScopeAccount, opening: Origin, prefix: str) -> tuple[Ite
         Item(
             id=f"{prefix}/contribution_bound",
             label="Contribution bound",
-            text=f"at most {words.count(unit.max_contributions, 'row')} of one {unit.name}",
+            text=f"at most {words.count(unit.max_contributions, 'row')} of one {unit.name}: declared, not measured",
             value=unit.max_contributions,
             origin=opening,
         ),
@@ -186,7 +219,7 @@ def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item,
         Item(
             id=f"{prefix}/parents",
             label="Charged to other scopes as well",
-            text=parents or "no: this scope stands alone",
+            text=parents or "no: the scope stands alone",
         ),
         Item(id=f"{prefix}/keep", label="Released values", text=KEEP[scope.keep], value=scope.keep),
         Item(
@@ -253,9 +286,13 @@ def _rates(tree: Composition) -> Iterable[Decimal]:
         yield from _rates(part)
 
 
-def _warnings(account: ScopeAccount, prefix: str) -> tuple[Prose, ...]:
-    lines = warnings_of(bounds_of(account)[0])
-    return (Prose(id=f"{prefix}/epsilon_warning", lines=lines, tone="warning"),) if lines else ()
+def _warnings(accounts: Sequence[ScopeAccount]) -> tuple[Prose, ...]:
+    found: dict[str, list[str]] = {}
+    for account in accounts:
+        for line in warnings_of(bounds_of(account)[0]):
+            found.setdefault(line, []).append(account.scope)
+    lines = tuple(line if len(accounts) == 1 else f"{named(scopes)}: {line}" for line, scopes in found.items())
+    return (Prose(id="promise/epsilon_warning", lines=lines, tone="warning"),) if lines else ()
 
 
 def warnings_of(epsilon: Decimal) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpledger.reports import words
 from dpledger.reports.model import Cell, Column, Section, Table
 from dpledger.reports.sections.declared import COPIED, Declarations, label
 
@@ -16,7 +15,7 @@ TOP, MIDDLE, BOTTOM = "the guarantee", "the algorithms", "the deployment"
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """`measured`: the part of a scope, or the annex, that answers it; `declared`: the items that answer it."""
+    """`measured`: the annex, or the table in one, that answers it; `declared`: the items that answer it."""
 
     layer: str
     asked: str
@@ -25,16 +24,16 @@ class _Question:
 
 
 QUESTIONS = (
-    _Question(TOP, "Which privacy parameters, and are they small?", "/promise"),
-    _Question(TOP, "Which variant of differential privacy, and what does its delta mean?", "/promise"),
-    _Question(TOP, "What is the unit of privacy, and is it the right one?", "/promise", ("unit_justification",)),
-    _Question(TOP, "How much of one unit's data is used?", "/promise", ("contribution_bounding", "epoch_policy")),
+    _Question(TOP, "Which privacy parameters, and are they small?", "promise"),
+    _Question(TOP, "Which variant of differential privacy, and what does its delta mean?", "promise"),
+    _Question(TOP, "What is the unit of privacy, and is it the right one?", "promise", ("unit_justification",)),
+    _Question(TOP, "How much of one unit's data is used?", "promise", ("contribution_bounding", "epoch_policy")),
     _Question(TOP, "What does it come to over all releases from the same people?", "scopes", ("non_dp_releases",)),
-    _Question(MIDDLE, "Which mechanisms ran, with which sensitivity?", "/ran", ("sensitivity",)),
-    _Question(MIDDLE, "How exact are the results, and for whom less so?", "/accuracy", ("accuracy",)),
+    _Question(MIDDLE, "Which mechanisms ran, with which sensitivity?", "ran", ("sensitivity",)),
+    _Question(MIDDLE, "How exact are the results, and for whom less so?", "ran/accuracy", ("accuracy",)),
     _Question(MIDDLE, "Were parameters chosen by looking at the data?", "", ("parameters_chosen_without_data",)),
-    _Question(MIDDLE, "Was sampling done as the proof assumes?", "/promise", ("sampler",)),
-    _Question(MIDDLE, "Is noise safe against floating-point and timing attacks?", "/ran", ("floating_point", "timing")),
+    _Question(MIDDLE, "Was sampling done as the proof assumes?", "promise", ("sampler",)),
+    _Question(MIDDLE, "Is noise safe against floating-point and timing attacks?", "ran", ("floating_point", "timing")),
     _Question(MIDDLE, "Has somebody tried to refute the claims?", "audits"),
     _Question(
         MIDDLE, "Are models or synthetic data released, and how were they made?", "", ("synthetic_data", "model_files")
@@ -53,11 +52,11 @@ QUESTIONS = (
     _Question(BOTTOM, "What is published exactly, beside the guarantee?", "", ("invariants",)),
 )
 ANNEXES = {"scopes": "Scopes at a glance", "audits": "Audits"}
-PARTS = {"/promise": "What is promised", "/ran": "What was run", "/accuracy": "How exact the releases are"}
+OF_SCOPES = {"promise": "What is promised", "ran": "What was run", "ran/accuracy": "How exact the releases are"}
 
 
-def questions_section(declarations: Declarations, scopes: tuple[str, ...]) -> Section:
-    """The annex on the questions. Links into a scope lead to the first of `scopes`."""
+def questions_section(declarations: Declarations, has_scopes: bool) -> Section:
+    """The annex on the questions. `has_scopes`: whether the annexes on scopes are there."""
     return Section(
         id="questions",
         heading="The questions of NIST SP 800-226",
@@ -67,31 +66,28 @@ def questions_section(declarations: Declarations, scopes: tuple[str, ...]) -> Se
                 id="questions/table",
                 caption="Questions about a guarantee, and where they are answered",
                 columns=(Column("Question"), Column("About"), Column("Shown by the record"), Column("Declared")),
-                rows=tuple(_row(question, declarations, scopes) for question in QUESTIONS),
+                rows=tuple(_row(question, declarations, has_scopes) for question in QUESTIONS),
                 empty="",
             ),
         ),
     )
 
 
-def _row(question: _Question, declarations: Declarations, scopes: tuple[str, ...]) -> tuple[Cell, ...]:
+def _row(question: _Question, declarations: Declarations, has_scopes: bool) -> tuple[Cell, ...]:
     return (
         Cell(question.asked),
         Cell(question.layer),
-        _measured(question.measured, scopes),
+        _measured(question.measured, has_scopes),
         _declared(question.declared, declarations),
     )
 
 
-def _measured(where: str, scopes: tuple[str, ...]) -> Cell:
+def _measured(where: str, has_scopes: bool) -> Cell:
     if not where:
         return Cell("no record can show it")
     if where in ANNEXES:
         return Cell(ANNEXES[where], link=where)
-    if not scopes:
-        return Cell("no scope was opened")
-    more = f"and {words.count(len(scopes) - 1, 'other scope')}" if len(scopes) > 1 else ""
-    return Cell(PARTS[where], link=f"scope:{scopes[0]}{where}", note=more)
+    return Cell(OF_SCOPES[where], link=where) if has_scopes else Cell("no scope was opened")
 
 
 def _declared(items: tuple[str, ...], declarations: Declarations) -> Cell:

@@ -23,7 +23,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.grouping import in_entries
-from dpledger.reports.model import Cell, Column, Item, Items, Prose, Section, Table, unknown
+from dpledger.reports.model import Item, Items, Prose, Section, unknown
 
 __all__ = ["limits_section", "record_section", "unread_section", "verified_section"]
 
@@ -140,7 +140,7 @@ def record_section(verified: Verified) -> Section:
         id="record",
         heading="The record",
         about="Ledger, root, witness, predecessor; what was never settled.",
-        blocks=(Items(items=tuple(items)), _kinds(verified.entries)),
+        blocks=(Items(items=(*items, *_kinds(verified.entries))),),
     )
 
 
@@ -213,24 +213,22 @@ def _open(verified: Verified) -> tuple[Item, ...]:
     )
 
 
-def _kinds(entries: tuple[Entry, ...]) -> Table:
+def _kinds(entries: tuple[Entry, ...]) -> tuple[Item, ...]:
     counted = Counter(entry.body.kind for entry in entries)
-    return Table(
-        id="record/kinds",
-        caption="Entries by kind",
-        columns=(Column("Kind"), Column("Entries", numeric=True)),
-        rows=tuple(
-            (Cell(words.name(kind), kind), Cell(f"{number:,}", number)) for kind, number in sorted(counted.items())
-        ),
-        empty="No entry was read.",
-    )
+    told = ", ".join(f"{number:,} {words.name(kind)}" for kind, number in sorted(counted.items()))
+    return (Item(id="record/kinds", label="Entries by kind", text=told),) if told else ()
 
 
 def unread_section() -> Section:
     """What a report on a quick verification cannot say."""
     missing = (("scopes", "Scopes, releases, refusals"), ("audits", "Audits"), ("declared", "Declarations"))
     items = tuple(unknown(f"unread/{what}", label, NOT_READ) for what, label in missing)
-    return Section(id="unread", heading="What was not read", blocks=(Items(items=items),))
+    return Section(
+        id="unread",
+        heading="What was not read",
+        about="Quick verification checks bytes, not what they say.",
+        blocks=(Items(items=items),),
+    )
 
 
 # ---- what is not shown ----------------------------------------------------------------------------------------------

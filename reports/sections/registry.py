@@ -1,5 +1,5 @@
-"""What an entry in the public registry of deployments would say: its fields, each from the record, from a declaration,
-or missing. Nothing is invented: what is missing is listed with the item that would supply it.
+"""What an entry in the public registry of deployments would say of each promise: its fields, each from the record, from
+a declaration, or missing. Nothing is invented: what is missing is listed with the item that would supply it.
 
 The names of fields and the words that a field takes are those of the registry's schema of July 2026
 (github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml).
@@ -19,11 +19,10 @@ from dpledger.reports import readings, words
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, visible
 from dpledger.reports.promises import Promise
 from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
+from dpledger.reports.sections.several import named
 
-__all__ = ["FIELDS", "LISTS", "registry_section"]
+__all__ = ["LISTS", "entry_fields", "registry_section"]
 
-FIELDS = "registry/fields"
-"""The id of the table whose rows are the entry."""
 LISTS = ("deployment.basic.data_curators", "deployment.administrative.registry_authors")
 """Fields that hold a list of texts; an entry of ours holds one."""
 MODELS = {"central": "Central", "local": "Local", "shuffled": "Shuffle"}
@@ -39,32 +38,69 @@ SECOND_TIER = frozenset(
 """What an entry of the second tier has, beside what the record always shows of a promise."""
 
 ABOUT = (
-    "`dpledger report LEDGER -o entry.yaml` writes these fields as an entry with the status Draft. What is missing "
-    "there is left out and listed; an entry without its required fields is not valid yet.",
+    "`dpledger report LEDGER -o entry.yaml` writes an entry with the status Draft for each promise, from this report "
+    "and nothing else. What is missing there is left out and listed; an entry without its required fields is not valid "
+    "yet."
 )
 
 
-def registry_section(
-    head: Checkpoint, found: Sequence[Promise], accounts: Sequence[ScopeAccount], declarations: Declarations
-) -> Section:
-    """The annex on the registry."""
-    fields = (*_basic(declarations), *_privacy(found, accounts), *_setting(accounts, declarations))
-    rows = (*_head(head, _tier(fields)), *fields)
+def entry_fields(
+    number: int,
+    head: Checkpoint,
+    promise: Promise | None,
+    promises: int,
+    accounts: Sequence[ScopeAccount],
+    declarations: Declarations,
+) -> Table:
+    """The fields of the entry of one promise of so many: `accounts`, `declarations` are those that it is about."""
+    fields = (*_basic(declarations), *_privacy(promise), *_setting(accounts, declarations))
+    of = promise.scopes if promise is not None and promises > 1 else ()
+    return Table(
+        id=f"registry/{number}",
+        caption="Fields of an entry" + (f": {named(of)}" if of else ""),
+        columns=(Column("Field"), Column("Says")),
+        rows=(*_head(head, of, _tier(fields)), *fields),
+        empty="",
+    )
+
+
+def registry_section(entries: Sequence[Table], left_out: int) -> Section:
+    """The annex on the registry: what is missing for an entry of each promise. `left_out`: promises without one."""
+    lines = [ABOUT, *(_summary(entry) for entry in entries)]
+    if left_out:
+        lines.append(f"{words.count(left_out, 'further promise')}: give --scope for an entry of one.")
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        for field, said in entry.rows:
+            if said.status == "unknown":
+                found.setdefault((field.text, said.note), []).append(entry.caption.partition(": ")[2])
+    rows = tuple(
+        (
+            Cell(field.removeprefix("deployment."), field),
+            Cell(why, status="unknown", note="" if len(which) == len(entries) else f"of {'; '.join(which)}"),
+        )
+        for (field, why), which in found.items()
+    )
+    columns = (Column("Field"), Column("What is missing"))
+    caption = "Fields that are missing, and what supplies them"
     return Section(
         id="registry",
         heading="For a public registry of deployments",
-        about="What an entry there would say, and what is missing for one.",
+        about="An entry for each promise, and what is missing for it.",
         blocks=(
-            Prose(id="registry/about", lines=ABOUT, tone="note"),
-            Table(
-                id=FIELDS,
-                caption="Fields of an entry",
-                columns=(Column("Field"), Column("Says")),
-                rows=rows,
-                empty="",
-            ),
+            Prose(id="registry/about", lines=tuple(lines), tone="note"),
+            Table(id="registry/missing", caption=caption, columns=columns, rows=rows, empty="No field is missing."),
         ),
     )
+
+
+def _summary(entry: Table) -> str:
+    """What one entry says, in a line."""
+    said = {field.text: cell.text for field, cell in entry.rows if cell.status != "unknown"}
+    missing = words.count(sum(cell.status == "unknown" for _, cell in entry.rows), "field")
+    loss = said.get("deployment.privacy_loss.privacy_parameters_details", "no promise holds")
+    of = entry.caption.partition(": ")[2]
+    return f"{of + ': ' if of else ''}tier {said['tier']} of 3; {loss}; {missing} missing."
 
 
 Row = tuple[Cell, Cell]
@@ -172,8 +208,9 @@ def _tier(fields: Sequence[Row]) -> int:
     return 1 if missing & SECOND_TIER else 2
 
 
-def _head(head: Checkpoint, tier: int) -> tuple[Row, ...]:
-    slug = re.sub(r"[^a-z0-9]+", "_", head.origin.lower())
+def _head(head: Checkpoint, of: Sequence[str], tier: int) -> tuple[Row, ...]:
+    """`of`: the scopes that tell the entry from others of the ledger."""
+    slug = re.sub(r"[^a-z0-9]+", "_", "_".join((head.origin, *of)).lower())
     return (
         _row("url_slug", slug, slug),
         _row("status", "Draft", "Draft"),
@@ -185,31 +222,37 @@ def _head(head: Checkpoint, tier: int) -> tuple[Row, ...]:
     )
 
 
-def _privacy(found: Sequence[Promise], accounts: Sequence[ScopeAccount]) -> Iterator[Row]:
-    """The weakest promise, in the registry's words."""
-    if not found or found[0].guarantee is None:
+def _privacy(promise: Promise | None) -> Iterator[Row]:
+    """The promise, in the registry's words: in its native currency, then as an epsilon."""
+    if promise is None or promise.guarantee is None:
         yield Cell("deployment.dp_variant.variant_name"), Cell("missing", status="unknown", note="no promise holds")
         return
-    worst, guarantee = found[0], found[0].guarantee
-    (bound, *_) = (one.unit.max_contributions for one in accounts if one.scope in worst.scopes)
+    guarantee, unit = promise.guarantee, promise.unit
     loss = "deployment.privacy_loss"
     variant = _variant(guarantee)
     yield _row("deployment.dp_variant.variant_name", variant, variant)
-    yield _row(f"{loss}.privacy_unit", worst.unit, worst.unit)
-    yield _row(
+    yield _opened(f"{loss}.privacy_unit", unit.name)
+    yield _opened(
         f"{loss}.privacy_unit_details",
-        f"{words.relation(worst.relation)}; at most {words.count(bound, 'row')} of one {worst.unit}",
+        f"{words.relation(promise.relation)}; at most {words.count(unit.max_contributions, 'row')} of one {unit.name}, "
+        "as declared when the scope was opened",
     )
     if isinstance(guarantee, ZCDP):
         yield _row(f"{loss}.privacy_parameters.rho", words.at_most(guarantee.rho), guarantee.rho)
+    yield _row(f"{loss}.privacy_parameters.epsilon", words.at_most(promise.epsilon), promise.epsilon)
     if not isinstance(guarantee, PureDP):
-        yield _row(f"{loss}.privacy_parameters.delta", words.at_most(worst.delta), worst.delta)
-    yield _row(f"{loss}.privacy_parameters.epsilon", words.at_most(worst.epsilon), worst.epsilon)
+        yield _row(f"{loss}.privacy_parameters.delta", words.at_most(promise.delta), promise.delta)
+    whose = f"; ε is read at δ = {words.at_most(promise.delta)}, which the report chose" if promise.read else ""
     yield _row(
         f"{loss}.privacy_parameters_details",
-        f"{words.guarantee(guarantee)} ({words.variant(guarantee)}), for everything that is ever released in "
-        f"{words.count(len(worst.scopes), 'scope')} of the ledger",
+        f"{words.guarantee(guarantee)} ({words.variant(guarantee)}), for everything that is ever released under "
+        f"{named(promise.scopes)}{whose}",
     )
+
+
+def _opened(field: str, text: str) -> Row:
+    """A field from what a scope was opened with: the word of whoever opened it."""
+    return Cell(field), Cell(text, text, status="declared", note="declared by whoever opened the scope")
 
 
 def _variant(guarantee: Guarantee) -> str:

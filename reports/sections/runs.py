@@ -15,6 +15,7 @@ from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.grouping import Group, grouped, indices, keys, span
 from dpledger.reports.model import Cell, Column, Table, visible
+from dpledger.reports.sections.several import table_of
 from dpledger.schema import plain
 
 __all__ = ["admissions", "epsilons_of_one_run", "is_stated", "leaves", "open_charges", "price_of_each", "refusals"]
@@ -41,12 +42,13 @@ Admitted = Group[Admission]
 # ---- admissions -----------------------------------------------------------------------------------------------------
 
 
-def admissions(account: ScopeAccount, engine: Engine, prefix: str) -> Table:
-    """Every admission, equal ones counted in one row."""
-    rows = (_admission(group, account, engine) for group in _groups(account))
-    return Table(
-        id=f"{prefix}/admissions",
-        caption=f"What was admitted in {account.scope}, and the price of each run in the account that carried it",
+def admissions(accounts: Sequence[ScopeAccount], engine: Engine) -> Table:
+    """Every admission, equal ones of a scope counted in one row."""
+    return table_of(
+        accounts,
+        lambda account: (_admission(group, account, engine) for group in _groups(account)),
+        id_="ran/admissions",
+        caption="What was admitted, and the price of each run in the account that carried it",
         columns=(
             Column("Mechanism"),
             Column("Entries"),
@@ -57,7 +59,6 @@ def admissions(account: ScopeAccount, engine: Engine, prefix: str) -> Table:
             Column("Status"),
             Column("Basis"),
         ),
-        rows=tuple(rows),
         empty="Nothing was admitted.",
     )
 
@@ -170,8 +171,13 @@ def _converted(one: Admission, account: ScopeAccount, engine: Engine) -> Decimal
     return min((number for number in found if number is not None), default=None)
 
 
-def epsilons_of_one_run(account: ScopeAccount, engine: Engine) -> tuple[str, ...]:
-    """Which epsilons stand beside one run and which of them counts, told of the costliest run that has several."""
+def epsilons_of_one_run(accounts: Sequence[ScopeAccount], engine: Engine) -> tuple[str, ...]:
+    """Which epsilons stand beside one run and which of them counts, told of the costliest run that has several, in the
+    first scope that has one."""
+    return next((told for account in accounts if (told := _told_apart(account, engine))), ())
+
+
+def _told_apart(account: ScopeAccount, engine: Engine) -> tuple[str, ...]:
     ran = [one for one in account.admissions if one.status != "aborted"]
     told = {}
     for claim in sorted({one.claim for one in ran}, key=repr):
@@ -304,27 +310,13 @@ def leaves(tree: trees.Composition) -> Iterator[trees.Composition]:
 # ---- what is open, what was refused ---------------------------------------------------------------------------------
 
 
-def open_charges(account: ScopeAccount, prefix: str) -> Table:
+def open_charges(accounts: Sequence[ScopeAccount]) -> Table:
     """Charges that are not settled: they hold their cap until somebody settles them, for ever if nobody does."""
-    waiting = (one for one in account.admissions if one.status in ("reserved", "started"))
-    found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status, one.account))
-    rows = (
-        (
-            Cell(
-                group.times(words.tag(group.first.mechanism.kind)),
-                group.first.mechanism.kind,
-                note=keys(member.key for member in group.members),
-            ),
-            Cell(indices([member.index for member in group.members]), len(group.members)),
-            Cell(group.first.status, group.first.status),
-            Cell(words.account(group.first.account), group.first.account),
-            price_of_each([member.reserved.get(member.account) for member in group.members]),
-        )
-        for group in found
-    )
-    return Table(
-        id=f"{prefix}/open_charges",
-        caption=f"Charges of {account.scope} that are not settled, and what each holds",
+    return table_of(
+        accounts,
+        _open,
+        id_="stopped/open_charges",
+        caption="Charges that are not settled, and what each holds",
         columns=(
             Column("Mechanism"),
             Column("Entries"),
@@ -332,14 +324,42 @@ def open_charges(account: ScopeAccount, prefix: str) -> Table:
             Column("Account"),
             Column("Holds, each", numeric=True),
         ),
-        rows=tuple(rows),
         empty="Every charge is settled: nothing is held.",
     )
 
 
-def refusals(account: ScopeAccount, prefix: str) -> Table:
-    """Requests that the budget did not admit."""
-    found = grouped(
+def _open(account: ScopeAccount) -> Iterator[tuple[Cell, ...]]:
+    waiting = (one for one in account.admissions if one.status in ("reserved", "started"))
+    found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status, one.account))
+    for group in found:
+        first = group.first
+        yield (
+            Cell(
+                group.times(words.tag(first.mechanism.kind)),
+                first.mechanism.kind,
+                note=keys(member.key for member in group.members),
+            ),
+            Cell(indices([member.index for member in group.members]), len(group.members)),
+            Cell(first.status, first.status),
+            Cell(words.account(first.account), first.account),
+            price_of_each([member.reserved.get(member.account) for member in group.members]),
+        )
+
+
+def refusals(accounts: Sequence[ScopeAccount]) -> Table:
+    """Requests that a budget did not admit."""
+    return table_of(
+        accounts,
+        lambda account: map(_refused, _refusals(account)),
+        id_="stopped/refusals",
+        caption="Requests that were refused; none of them read data or spent anything",
+        columns=(Column("Mechanism"), Column("Entries"), Column("Asked"), Column("Spent then"), Column("Left then")),
+        empty="No request was refused.",
+    )
+
+
+def _refusals(account: ScopeAccount) -> tuple[Group[Refusal], ...]:
+    return grouped(
         account.refusals,
         exact=lambda one: (
             one.mechanism.kind,
@@ -348,13 +368,6 @@ def refusals(account: ScopeAccount, prefix: str) -> Table:
             *map(_texts, (one.asked, one.spent)),
         ),
         coarse=lambda one: one.mechanism.kind,
-    )
-    return Table(
-        id=f"{prefix}/refusals",
-        caption=f"Requests that {account.scope} refused; none of them read data or spent anything",
-        columns=(Column("Mechanism"), Column("Entries"), Column("Asked"), Column("Spent then"), Column("Left then")),
-        rows=tuple(_refused(group) for group in found),
-        empty="No request was refused.",
     )
 
 

@@ -1,22 +1,27 @@
-"""One section for each scope, and a table of all of them."""
+"""The scopes of a report: a table of all of them, then what they promise, ran, spent and refused, told together."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
 from dpledger.ledger.accounts.people import SamePeople
 from dpledger.ledger.accounts.recomposition import ScopeAccount, accounts
+from dpledger.ledger.rules.standing import ScopeState
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
-from dpledger.reports.model import Block, Cell, Column, Item, Items, Prose, Section, Table, unknown
+from dpledger.reports.model import Block, Cell, Column, Prose, Section, Table
 from dpledger.reports.sections.accuracy import accuracy
 from dpledger.reports.sections.contributions import contributions
 from dpledger.reports.sections.declared import Declarations
 from dpledger.reports.sections.odds import meaning
-from dpledger.reports.sections.odometer import odometer
+from dpledger.reports.sections.odometer import odometers
 from dpledger.reports.sections.people import people
-from dpledger.reports.sections.promise import bounds_of, promised
+from dpledger.reports.sections.promise import promised, reading_of
 from dpledger.reports.sections.runs import admissions, epsilons_of_one_run, open_charges, refusals
-from dpledger.reports.sections.spending import Histories, contradicted, spending, upper
+from dpledger.reports.sections.several import SCOPE
+from dpledger.reports.sections.spending import Histories, native_sum, spending, upper
 
 __all__ = ["Scopes"]
 
@@ -28,31 +33,60 @@ BASIS = (
     "stands. Both are of one run; prices in different accounts do not add up to anything: what all runs come to stands "
     "under “Spent so far”.",
 )
-MOST_DETAILED = 20  # scopes with a section of their own; all stand in the table
+MOST_DETAILED = 20  # scopes that are told of in detail; all stand in the table
 
 
+@dataclass(frozen=True, slots=True)
 class Scopes:
-    """The scopes of a verified ledger, as sections."""
+    """Scopes of a verified ledger, as sections."""
 
-    def __init__(self, verified: Verified, declarations: Declarations, engine: Engine) -> None:
-        self._verified = verified
-        self._declarations = declarations
-        self._engine = engine
-        self.accounts = accounts(verified.entries, verified.state)
-        self.histories = Histories(verified.entries, verified.state)
+    states: Mapping[str, ScopeState]
+    accounts: tuple[ScopeAccount, ...]
+    histories: Histories
+    engine: Engine
 
-    def sections(self, shared: SamePeople) -> tuple[Section, ...]:
-        """The table of all scopes, then a section for each of the first MOST_DETAILED."""
-        return (self._glance(shared), *(self._scope(account) for account in self.accounts[:MOST_DETAILED]))
+    @staticmethod
+    def read(verified: Verified) -> Scopes:
+        """All scopes of a ledger."""
+        entries, state = verified.entries, verified.state
+        return Scopes(state.scopes, accounts(entries, state), Histories(entries, state), Engine())
 
-    # ---- all of them ------------------------------------------------------------------------------------------------
+    def of(self, names: frozenset[str]) -> Scopes:
+        """Some of them alone."""
+        return replace(self, accounts=tuple(account for account in self.accounts if account.scope in names))
 
-    def _glance(self, shared: SamePeople) -> Section:
+    def sections(self, shared: SamePeople, declarations: Declarations, without_page: int) -> tuple[Section, ...]:
+        """The table of all scopes, then a section a question, about the first MOST_DETAILED. `shared`: what is known of
+        who is in several of them; `without_page`: how many promises have no first page here."""
+        told, engine, histories = self.accounts[:MOST_DETAILED], self.engine, self.histories
+        if not told:
+            return (self._glance(shared, without_page),)
+        return (
+            self._glance(shared, without_page),
+            promised(told, self.states, declarations, histories, engine),
+            meaning(told, engine),
+            _ran(told, engine, declarations),
+            spending(told, histories, engine),
+            *odometers(told),
+            Section(
+                id="stopped",
+                heading="Refused, and still open",
+                about="Requests that a budget did not admit, and charges that hold their cap.",
+                blocks=(refusals(told), open_charges(told)),
+            ),
+        )
+
+    def _glance(self, shared: SamePeople, without_page: int) -> Section:
         blocks: list[Block] = [self._table(), *people(shared)]
-        more = len(self.accounts) - MOST_DETAILED
+        more, lines = len(self.accounts) - MOST_DETAILED, []
         if more > 0:
-            line = f"The first {MOST_DETAILED} scopes have a section below; {more:,} more stand in this table alone."
-            blocks.append(Prose(id="scopes/more", lines=(line,), tone="note"))
+            told = f"The sections below tell of the first {MOST_DETAILED} scopes"
+            lines.append(f"{told}; {more:,} more stand in this table alone.")
+        if without_page:
+            promises = words.count(without_page, "stronger promise")
+            lines.append(f"{promises} without a first page here: --scope NAME gives that of a scope.")
+        if lines:
+            blocks.append(Prose(id="scopes/more", lines=tuple(lines), tone="note"))
         return Section(
             id="scopes",
             heading="Scopes at a glance",
@@ -66,7 +100,7 @@ class Scopes:
             id="scopes/table",
             caption="Every scope: what it promises, and what the record accounts for",
             columns=(
-                Column("Scope"),
+                Column(SCOPE),
                 Column("Protects"),
                 Column("Guarantee"),
                 Column("Spent (reading)", numeric=True),
@@ -78,70 +112,57 @@ class Scopes:
             empty="No scope was opened.",
         )
 
-    # ---- one of them ------------------------------------------------------------------------------------------------
 
-    def _scope(self, account: ScopeAccount) -> Section:
-        prefix = f"scope:{account.scope}"
-        scope = self._verified.state.scopes[account.scope]
-        population = self._declarations.for_scope("population_size", account.scope)
-        return Section(
-            id=prefix,
-            heading=f"Scope {account.scope}",
-            about="Its promise, the odds, what it ran at which price, what it refused.",
-            blocks=(*contradicted(account, prefix), Items(items=(self._dataset(account.scope, prefix),))),
-            sections=(
-                promised(account, scope, population, self.histories.opening(account.scope), self._engine, prefix),
-                meaning(account, self._engine, prefix),
-                self._ran(account, prefix),
-                spending(account, self.histories, self._engine, prefix),
-                *odometer(account, prefix),
-                Section(
-                    id=f"{prefix}/stopped",
-                    heading="Refused, and still open",
-                    blocks=(refusals(account, prefix), open_charges(account, prefix)),
-                ),
-            ),
-        )
+def _ran(told: tuple[ScopeAccount, ...], engine: Engine, declarations: Declarations) -> Section:
+    blocks: list[Block] = [admissions(told, engine)]
+    pictures = [picture for account in told if (picture := contributions(account)) is not None]
+    if pictures:
+        lines = (*BASIS, *epsilons_of_one_run(told, engine))
+        blocks += [Prose(id="ran/basis", lines=lines, tone="note"), *pictures]
+    return Section(
+        id="ran",
+        heading="What was run",
+        about="Each release and training, its price, on what its claim rests, and how exact it is.",
+        blocks=(*blocks, accuracy(told, _is_told(declarations))),
+    )
 
-    def _dataset(self, scope: str, prefix: str) -> Item:
-        noted = self.histories.dataset(scope)
-        if noted is None:
-            return unknown(f"{prefix}/dataset", "Dataset", "the scope names no dataset and commits to none")
-        return Item(
-            id=f"{prefix}/dataset",
-            label="Dataset, as the scope names it",
-            text=noted,
-            origin=self.histories.opening(scope),
-        )
 
-    def _ran(self, account: ScopeAccount, prefix: str) -> Section:
-        picture = contributions(account, prefix)
-        declared = self._declarations.for_scope("accuracy", account.scope)
-        is_told = declared is not None and not declared.is_copied
-        table = admissions(account, self._engine, prefix)
-        blocks: list[Block] = [table]
-        if picture is not None:
-            lines = (*BASIS, *epsilons_of_one_run(account, self._engine))
-            blocks += [Prose(id=f"{prefix}/basis", lines=lines, tone="note"), picture]
-        return Section(id=f"{prefix}/ran", heading="What was run", blocks=(*blocks, accuracy(account, is_told, prefix)))
+def _is_told(declarations: Declarations) -> Callable[[str], bool]:
+    """Whether somebody said of a scope, in words of their own, how exact its releases are."""
+
+    def is_told(scope: str) -> bool:
+        declared = declarations.for_scope("accuracy", scope)
+        return declared is not None and not declared.is_copied
+
+    return is_told
 
 
 def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:
-    epsilon, delta = bounds_of(account)
     waiting = sum(one.status in ("reserved", "started") for one in account.admissions)
-    spent = words.at_most(upper(account))
+    rows = words.count(account.unit.max_contributions, "row")
     return (
         Cell(account.scope, account.scope),
-        Cell(f"one {account.unit.name}", status="declared", note=words.relation_name(account.relation)),
-        Cell(f"ε ≤ {words.at_most(epsilon)}, δ = {words.at_most(delta)}", epsilon),
         Cell(
-            spent if spent == "no bound" else f"ε ≤ {spent}",
-            upper(account),
-            note="contradicts itself"
-            if account.contradiction is not None
-            else f"at δ = {words.at_most(account.delta)}",
+            f"one {account.unit.name}",
+            status="declared",
+            note=f"{words.relation_name(account.relation)}; at most {rows}",
         ),
+        Cell(words.guarantee(account.budget), note=reading_of(account)),
+        _spent(account),
         Cell(f"{len(account.admissions):,}", len(account.admissions)),
         Cell(f"{len(account.refusals):,}", len(account.refusals)),
         Cell(f"{waiting:,}", waiting),
     )
+
+
+def _spent(account: ScopeAccount) -> Cell:
+    """What is spent, in the currency in which the budget counts, and what that is read as."""
+    if account.contradiction is not None:
+        return Cell("no bound", upper(account), note="contradicts itself")
+    most = words.at_most(upper(account))
+    reading, at = most if most == "no bound" else f"ε ≤ {most}", f"at δ = {words.at_most(account.delta)}"
+    native = native_sum(account)
+    if native is None:
+        return Cell(reading, upper(account), note=at)
+    symbol, spent, _ = native
+    return Cell(f"{symbol} ≤ {words.at_most(spent)}", spent, note=f"read as {reading} {at}")

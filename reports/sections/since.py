@@ -40,6 +40,7 @@ from dpledger.reports.grouping import Group, grouped, in_entries, indices, keys
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, Tone, visible
 from dpledger.reports.sections.declared import COPIED, Declaration, Declarations, label
 from dpledger.reports.sections.runs import price_of_each
+from dpledger.reports.sections.scopes import Scopes
 from dpledger.reports.sections.spending import Histories, upper
 
 __all__ = ["first_new", "since_section"]
@@ -82,30 +83,31 @@ def first_new(verified: Verified) -> int | None:
 
 def since_section(
     verified: Verified,
-    accounts: Sequence[ScopeAccount],
-    histories: Histories,
+    entries: Sequence[Entry],
+    scopes: Scopes,
     declarations: Declarations,
-    engine: Engine,
 ) -> tuple[Section, ...]:
-    """The annex on what is new; none where there is nothing to hold the record against."""
+    """The annex on what is new in `entries`, those that the report is about; none where there is nothing to hold the
+    record against."""
     first = first_new(verified)
     if first is None:
         return ()
     then = "the checkpoint that was given" if verified.witnessed else "the previous report"
-    new = verified.entries[first:]
+    new = [entry for entry in entries if entry.index >= first]
     if not new:
         line = f"No entry follows {then}: the record is as it was."
         nothing = (Prose(id="since/nothing", lines=(line,), tone="note"),)
-        return (Section(id="since", heading=f"What is new since {then}", blocks=nothing),)
+        about = "Whether any entry came after it."
+        return (Section(id="since", heading=f"What is new since {then}", about=about, blocks=nothing),)
     return (
         Section(
             id="since",
             heading=f"What is new since {then}",
             about="What each scope had spent then and has now; charges, budgets, refusals, audits and words since.",
             blocks=(
-                _spent(accounts, histories, first),
-                _events(new, accounts, first, engine),
-                _words(new, declarations, Declarations(verified.entries[:first])),
+                _spent(scopes.accounts, scopes.histories, first),
+                _events(new, scopes.accounts, first, scopes.engine),
+                _words(new, declarations, Declarations(entry for entry in entries if entry.index < first)),
             ),
         ),
     )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TypeVar, assert_never
 
 from dpledger import decimals
-from dpledger.accounting import filters
+from dpledger.accounting import composition as trees, filters
 from dpledger.accounting.arithmetic.conversions import epsilon_of
-from dpledger.accounting.composition import Composition, Repeated, Sequence
-from dpledger.accounting.filters import Coordinates, Sums
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.filters import Coordinates, GDPFilter, Sums, ZCDPFilter
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.decimals import ZERO
 from dpledger.ledger.accounts import readings
@@ -46,8 +46,6 @@ from dpledger.reports.certified import Engine
 from dpledger.reports.model import (
     Cell,
     Column,
-    Item,
-    Items,
     Origin,
     Picture,
     Prose,
@@ -55,11 +53,11 @@ from dpledger.reports.model import (
     Spent,
     SpentChart,
     Table,
-    unknown,
     visible,
 )
+from dpledger.reports.sections.several import SCOPE, table_of
 
-__all__ = ["Histories", "spending", "upper"]
+__all__ = ["Histories", "contradicted", "native_sum", "spending", "upper"]
 
 T = TypeVar("T")
 
@@ -231,27 +229,32 @@ class _LowerBounds:
 # ---- the section ----------------------------------------------------------------------------------------------------
 
 
-def spending(account: ScopeAccount, histories: Histories, engine: Engine, prefix: str) -> Section:
+def spending(accounts: Sequence[ScopeAccount], histories: Histories, engine: Engine) -> Section:
     """The section on what was spent."""
     return Section(
-        id=f"{prefix}/spent",
+        id="spent",
         heading="Spent so far: a reading after the fact, no guarantee of differential privacy",
+        about="How much of each budget the record accounts for, read in several ways.",
         blocks=(
-            *contradicted(account, prefix),
-            Prose(id=f"{prefix}/spent_is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
-            Items(items=(*_reading_items(account, prefix), *_other_readings(account, engine, prefix))),
-            _picture(account, histories, prefix),
-            _accounts(account, prefix),
+            *contradicted(accounts, "spent"),
+            Prose(id="spent/is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
+            _readings(accounts, engine),
+            Prose(id="spent/readings_mean", lines=READINGS_MEAN),
+            *(_picture(account, histories) for account in accounts),
+            _accounts(accounts),
         ),
     )
 
 
-def contradicted(account: ScopeAccount, prefix: str) -> tuple[Prose, ...]:
-    """What is to be said first of a scope in which not every statement can be true."""
-    if account.contradiction is None:
-        return ()
-    line = f"{account.contradiction}. Some claim in this scope is false, and no number of the scope can be relied on."
-    return (Prose(id=f"{prefix}/contradiction", lines=(line,), tone="warning"),)
+def contradicted(accounts: Sequence[ScopeAccount], section: str) -> tuple[Prose, ...]:
+    """What is to be said first of scopes in which not every statement can be true."""
+    lines = tuple(
+        f"{account.contradiction}. Some claim in scope {account.scope} is false, and no number of the scope can be "
+        "relied on."
+        for account in accounts
+        if account.contradiction is not None
+    )
+    return (Prose(id=f"{section}/contradiction", lines=lines, tone="warning"),) if lines else ()
 
 
 def upper(account: ScopeAccount) -> Decimal:
@@ -261,67 +264,83 @@ def upper(account: ScopeAccount) -> Decimal:
     return filters.reading(account.filter, account.sums, account.delta)
 
 
-def _reading_items(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
-    delta = words.at_most(account.delta)
-    most, lower = upper(account), decimals.round_down(account.spent.lower)
-    return (
-        Item(
-            id=f"{prefix}/spent_upper",
-            label="Spent at most",
-            text=f"{_told(most, delta)} (the answer on the first page: what came back is taken off, and parameters may "
-            "have been chosen as the runs went along)",
-            value=most,
+def native_sum(account: ScopeAccount) -> tuple[str, Decimal, Decimal] | None:
+    """The symbol, the sum and the limit of a budget that adds up in a currency other than epsilon; None for others."""
+    match account.filter:
+        case ZCDPFilter(rho=limit):
+            symbol, name = "ρ", "rho"
+        case GDPFilter(mu=mu):
+            symbol, name, limit = "μ²", "mu_squared", decimals.multiply(mu, mu)
+        case _:
+            return None
+    return symbol, decimals.parse(account.spent_by_account[name], field=name, infinite=True), limit
+
+
+READINGS_MEAN = (
+    "At most: the answer on the first page. What came back is taken off, and parameters may have been chosen as the "
+    "runs went along.",
+    "At least: what the costliest single release costs at the least.",
+    "At the caps: what the same runs come to if nothing had come back to any of them.",
+    "As one plan: what they would come to had every parameter been fixed before the first run; adaptive choices cost "
+    "the rest.",
+)
+
+
+def _readings(accounts: Sequence[ScopeAccount], engine: Engine) -> Table:
+    return Table(
+        id="spent/readings",
+        caption="What was spent, in four readings",
+        columns=(
+            Column(SCOPE),
+            Column("At most", numeric=True),
+            Column("At least", numeric=True),
+            Column("At the caps", numeric=True),
+            Column("As one plan", numeric=True),
         ),
-        Item(
-            id=f"{prefix}/spent_lower",
-            label="Spent at least",
-            text=f"ε ≥ {words.at_least(lower)}, δ = {delta} (what the costliest single release costs at the least)",
-            value=lower,
-        ),
+        rows=tuple(_reading_row(account, engine) for account in accounts),
+        empty="",
     )
 
 
-def _other_readings(account: ScopeAccount, engine: Engine, prefix: str) -> tuple[Item, ...]:
-    """What the same runs come to if nothing had come back, and if all had been fixed beforehand."""
+def _reading_row(account: ScopeAccount, engine: Engine) -> tuple[Cell, ...]:
+    most, lower = upper(account), decimals.round_down(account.spent.lower)
+    at_least = Cell(f"ε ≥ {words.at_least(lower)}", lower)
+    row = (Cell(account.scope, account.scope, note=f"at δ = {words.at_most(account.delta)}"), _told(most), at_least)
     if account.contradiction is not None:
-        return ()
-    delta = words.at_most(account.delta)
+        return *row, Cell("no bound"), Cell("no bound")
+    return *row, *_other_readings(account, engine)
+
+
+def _other_readings(account: ScopeAccount, engine: Engine) -> tuple[Cell, Cell]:
+    """What the same runs come to if nothing had come back, and if all had been fixed beforehand."""
     ran = [one for one in account.admissions if one.status != "aborted"]
     sums = filters.opening(account.filter)
     for one in ran:
         sums = filters.with_charge(account.filter, sums, one.reserved)
     cap = filters.reading(account.filter, sums, account.delta)
-    at_cap = Item(
-        id=f"{prefix}/spent_cap",
-        label="At the caps",
-        text=f"{_told(cap, delta)} (what the same runs come to if nothing had come back to any of them)",
-        value=cap,
-    )
-    id_, label = f"{prefix}/spent_planned", "As one plan"
     counted = Counter(planned(one.parts) for one in ran)
     if not ran:
-        return (at_cap,)
+        return _told(cap), Cell("nothing ran")
     if len(counted) > MOST_PLANNED:
-        return at_cap, unknown(id_, label, f"not computed for more than {MOST_PLANNED} kinds of runs")
-    tree = Sequence(tuple(Repeated(part, times=times) for part, times in counted.items()))
+        why = f"not computed for more than {MOST_PLANNED} kinds of runs"
+        return _told(cap), Cell("unknown", status="unknown", note=why)
+    tree = trees.Sequence(tuple(trees.Repeated(part, times=times) for part, times in counted.items()))
     found = engine.epsilon(tree, account.relation, account.delta)
     if found is None:
-        return at_cap, unknown(id_, label, "no theorem gives one for these runs together")
-    upper = min(decimals.round_up(found.upper), cap)  # what holds of adaptive choices holds of a plan
-    why = "what they would come to had every parameter been fixed before the first run; adaptive choices cost the rest"
-    return at_cap, Item(id=id_, label=label, text=f"{_told(upper, delta)} ({why})", value=upper)
+        return _told(cap), Cell("unknown", status="unknown", note="no theorem gives one for these runs together")
+    return _told(cap), _told(min(decimals.round_up(found.upper), cap))  # what holds of adaptive choices holds of a plan
 
 
-def _told(most: Decimal, delta: str) -> str:
-    return f"no bound at δ = {delta}" if most.is_infinite() else f"ε ≤ {words.at_most(most)}, δ = {delta}"
+def _told(most: Decimal) -> Cell:
+    return Cell("no bound" if most.is_infinite() else f"ε ≤ {words.at_most(most)}", most)
 
 
-def _picture(account: ScopeAccount, histories: Histories, prefix: str) -> Picture:
+def _picture(account: ScopeAccount, histories: Histories) -> Picture:
     chart = histories.chart(account)
     delta = words.at_most(account.delta)
     refused = f" Crosses mark {words.count(len(account.refusals), 'refusal')}." if account.refusals else ""
     return Picture(
-        id=f"{prefix}/spent_picture",
+        id=f"scope:{account.scope}/spent_picture",
         title=f"Spent in {account.scope}, over the entries of the ledger",
         description=f"The reading of epsilon at δ = {delta} after each entry: at most "
         f"{words.at_most(upper(account))} now, of a budget of {words.at_most(chart.budget)}. The solid line is the "
@@ -330,30 +349,31 @@ def _picture(account: ScopeAccount, histories: Histories, prefix: str) -> Pictur
     )
 
 
-def _accounts(account: ScopeAccount, prefix: str) -> Table:
-    rows = []
-    for name, spent in account.spent_by_account.items():
-        held, left = account.held_by_account[name], account.left_by_account[name]
-        rows.append(
-            (
-                Cell(words.account(name), name, note=words.account_means(name)),
-                Cell(_up(spent), spent),
-                Cell(_up(held), held),
-                Cell(words.at_least(decimals.parse(left)), left),
-            )
-        )
-    return Table(
-        id=f"{prefix}/accounts",
-        caption=f"The accounts of {account.scope}",
+def _accounts(accounts: Sequence[ScopeAccount]) -> Table:
+    return table_of(
+        accounts,
+        _account_rows,
+        id_="spent/accounts",
+        caption="The accounts that the budgets keep",
         columns=(
             Column("Account"),
             Column("Spent", numeric=True),
             Column("of which held by open charges", numeric=True),
             Column("Left", numeric=True),
         ),
-        rows=tuple(rows),
         empty="The filter keeps no account.",
     )
+
+
+def _account_rows(account: ScopeAccount) -> Iterator[tuple[Cell, ...]]:
+    for name, spent in account.spent_by_account.items():
+        held, left = account.held_by_account[name], account.left_by_account[name]
+        yield (
+            Cell(words.account(name), name, note=words.account_means(name)),
+            Cell(_up(spent), spent),
+            Cell(_up(held), held),
+            Cell(words.at_least(decimals.parse(left)), left),
+        )
 
 
 def _up(number: str) -> str:

@@ -354,7 +354,7 @@ def test_the_first_page_is_written_alone(run: Run, ledger: Path, tmp_path: Path)
     done = run("report", str(ledger), "--summary", "-o", "page.html", "-o", "page.md", "-o", "page.json")
     assert done.exit_code == 0
     page = json.loads((tmp_path / "page.json").read_text())
-    assert (len(page["answers"]), page["sections"]) == (10, [])
+    assert (len(page["pages"][0]["answers"]), page["sections"]) == (10, [])
     assert page["of"] in (tmp_path / "page.html").read_text()
     assert run("report", str(ledger), "--summary", "-o", "entry.yaml").exit_code == 2
 

@@ -75,7 +75,7 @@ def test_the_three_reports_are_there_and_never_say_the_word(demo: tuple[Path, di
 
 
 def test_the_planted_twin_is_no_violation_of_this_ledger(demo: tuple[Path, dict[str, Any]]) -> None:
-    answers = {one["id"]: one for one in json.loads((demo[0] / "report.json").read_text())["answers"]}
+    answers = {one["id"]: one for one in json.loads((demo[0] / "report.json").read_text())["pages"][0]["answers"]}
     found = answers["first_page/audits"]
     assert (found["text"], found["tone"]) == ("1 of 5 kinds tested, none refuted", "plain")
     assert any(

@@ -36,6 +36,7 @@ from dpledger.reports.first_page.plain import WORDS
 from dpledger.reports.first_page.protection import meaning
 from dpledger.reports.model import Answer, Cell, Item, Items, OddsChart, Section, Table, blocks
 from dpledger.reports.promises import promises
+from dpledger.reports.sections.declared import ITEMS, REQUIRED
 from report_records import Record, audit, hostile, long, report_on_hostile, report_on_sample, sample
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
@@ -47,7 +48,13 @@ TABLES_OF_AUDITS = ("results", "elsewhere", "nowhere")
 
 
 def page(record: Record) -> dict[str, Answer]:
-    return {answer.id.removeprefix("first_page/"): answer for answer in build(record.verified()).answers}
+    return pages(record)[0]
+
+
+def pages(record: Record, scope: str | None = None) -> list[dict[str, Answer]]:
+    """The first page of each promise, by the last word of its ids."""
+    made = build(record.verified(), scope)
+    return [{answer.id.rpartition("/")[2]: answer for answer in page.answers} for page in made.pages]
 
 
 def said(answer: Answer) -> str:
@@ -83,7 +90,7 @@ def test_links_lead_into_the_annexes() -> None:
 
         found = ids(made.sections) | {block.id for block in blocks(made.sections) if isinstance(block, Table)}
         found |= {item.id for block in blocks(made.sections) if isinstance(block, Items) for item in block.items}
-        assert {link.to for answer in made.answers for link in answer.links} <= found
+        assert {link.to for answer in made.pages[0].answers for link in answer.links} <= found
 
 
 def test_what_people_typed_is_never_called_measured() -> None:
@@ -92,28 +99,36 @@ def test_what_people_typed_is_never_called_measured() -> None:
     for name in ("unit", "relation", "contribution_bound", "dataset"):
         origin = items[f"scope:patients-2026/{name}"].origin
         assert (origin.status, origin.by, origin.entry) == ("declared", "whoever opened the scope", 4)
-    assert model.answers[0].status == "declared"
+    assert model.pages[0].answers[0].status == "declared"
 
 
 # ---- who, and what is promised --------------------------------------------------------------------------------------
 
 
 def test_who_is_protected_is_told_in_the_words_of_the_scope() -> None:
-    found = page(sample())["who"]
-    assert found.text == "One patient, one household"
-    assert "in: screening visits of 2026, one row a patient; at most 1 row of one patient" in found.lines
+    patients, staff = (one["who"] for one in pages(sample()))
+    assert (patients.text, staff.text) == ("One patient", "One household")
+    assert "in: screening visits of 2026, one row a patient" in patients.lines
+    assert "at most 1 row of one patient: declared, not measured" in patients.lines
+    assert "at most 4 rows of one household: declared, not measured" in staff.lines
+    assert {patients.status, staff.status} == {"declared"}
 
 
-def test_scopes_that_share_people_are_added_up_and_the_weakest_promise_comes_first() -> None:
+def test_scopes_that_share_people_are_one_promise_and_the_weakest_comes_first() -> None:
     record = Record()
     record.scope("survey", PureDP("0.5"), dataset="staff", unit=Unit("employee", 1))
     for name in ("a", "b"):
         record.scope(name, ApproxDP(1, "1e-6"), dataset="visits")
-    found = page(record)["promise"]
+    found, other = (one["promise"] for one in pages(record))
     assert found.text == "ε ≤ 2, δ = 2e-6"
-    assert found.lines[0] == "for everything that is ever released under budgets “a”, “b” about one patient"
-    assert "ε ≤ 0.5, δ = 0 for one employee: budget “survey”" in found.lines
+    everything = "for everything that is ever released under budgets “a”, “b” about one patient"
+    assert found.lines[0] == f"{everything}; the δ is the budgets' own"
     assert "Budgets that name the same dataset are added up." in found.lines
+    nothing = "Nothing here is about the other promise of the ledger, {}: it has a page of its own."
+    assert nothing.format("budget “survey”") in found.lines
+    assert other.text == "ε ≤ 0.5, δ = 0"
+    assert other.lines[0] == "for everything that is ever released under budget “survey” about one employee"
+    assert nothing.format("budgets “a”, “b”") in other.lines
 
 
 def test_the_weakest_promise_is_the_one_that_leaves_the_best_guess() -> None:
@@ -141,7 +156,7 @@ def test_no_scope_leaves_better_odds_than_the_page_says(budgets: list[tuple[Deci
         budget = ApproxDP(epsilon, delta) if Decimal(delta) else PureDP(epsilon)
         record.scope(f"s{number}", budget, dataset=f"people {number}")
     found = promises(accounts(record.entries, record.state), same_people(record.state), record.state.scopes)
-    odds = meaning(found).picture
+    odds = meaning(found[0]).picture
     assert odds is not None
     assert isinstance(odds.chart, OddsChart)
     for epsilon, delta in budgets:
@@ -209,7 +224,7 @@ def test_where_delta_runs_out_first_that_is_how_much_is_used() -> None:
             "patients", unit="patient", relation="add_remove", budget=BasicFilter(epsilon=3, delta_sum="1e-6")
         )
         scope.charge(ApproxDP("0.1", "1e-6"), by="A. Smith", reason="a survey")
-        found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/used"]
+        found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/used"]
     assert found.text == "100 %"
     assert found.share == Decimal(1)
     assert "Of the δ that charges may have, 100 % is used: more than of ε." in found.lines
@@ -242,9 +257,9 @@ def test_a_mechanism_of_ours_that_ran_here_is_nobodys_word() -> None:
             dpl.ExponentialPPACLearner(dpl.ThresholdClass(7), epsilon=1), dpl.LabeledSample([1, 2, 3], [0, 1, 1])
         )
         made = build(book.verify())
-    found = {answer.id: answer for answer in made.answers}["first_page/used"]
+    found = {answer.id: answer for answer in made.pages[0].answers}["first_page/used"]
     assert not any("attested" in line for line in found.lines)
-    (row,) = table_of(made.sections, "scope:patients/admissions").rows
+    (row,) = table_of(made.sections, "ran/admissions").rows
     assert (row[7].text, row[7].status) == ("proved", None)
 
 
@@ -254,7 +269,7 @@ def test_runs_elsewhere_are_told_with_whose_word_they_are() -> None:
         scope.release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
         for by in ("B. Mbeki", "A. Lindqvist"):
             scope.charge(PureDP("0.25"), by=by, reason="a survey of 2024")
-        answers = {answer.id: answer for answer in build(book.verify()).answers}
+        answers = {answer.id: answer for answer in build(book.verify()).pages[0].answers}
     assert (
         "2 of 3 runs attested: ran elsewhere, on the word of A. Lindqvist, B. Mbeki."
         in answers["first_page/used"].lines
@@ -290,7 +305,9 @@ def test_the_record_says_key_time_and_witness() -> None:
     assert "verified in full" in found.text
     assert "From 2026-11-21T10:00:00Z to 2026-11-21T10:00:00Z, by the operator's clock." in found.lines
     assert found.lines[-1].startswith("No checkpoint kept elsewhere was given")
-    watched = {answer.id: answer for answer in build(sample().verified(witnessed=5)).answers}["first_page/record"]
+    watched = {answer.id: answer for answer in build(sample().verified(witnessed=5)).pages[0].answers}[
+        "first_page/record"
+    ]
     told = "A checkpoint kept elsewhere shows that nothing was changed up to entry 4; "
     assert watched.lines[-1].startswith(told)
 
@@ -321,10 +338,10 @@ def test_a_violation_about_a_budget_warns_though_nothing_ran_under_that_name() -
         for lower in ("0.7", "0.8"):
             book.record(audit("myjob.mean_los", PureDP("0.5"), lower, "violation"), about=["patients"])
         book.record(audit("myjob.count", PureDP("0.5"), "0.4", "not_refuted"), about=["patients"])
-        alone = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
+        alone = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/audits"]
         scope.release(Laplace(sensitivity=1, epsilon="0.5"), 3)
         book.record(audit("laplace", PureDP("0.5"), "0.9", "violation"))
-        both = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
+        both = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/audits"]
     told = "about budget “patients”, of what ran nowhere under that name"
     wrong = f"2 violations, {told}: myjob.mean_los"
     assert (alone.text, alone.status, alone.tone) == (wrong, "measured", "warning")
@@ -356,7 +373,7 @@ def test_violations_of_what_ran_elsewhere_and_of_what_ran_nowhere_are_counted_ap
         book.record(audit("mine.other", PureDP("0.5"), "0.4", "not_refuted"), about=["patients"])
         book.record(audit("twin", PureDP("0.5"), "0.9", "violation"))
         model = build(book.verify())
-    found = {answer.id: answer for answer in model.answers}["first_page/audits"]
+    found = {answer.id: answer for answer in model.pages[0].answers}["first_page/audits"]
     assert found.text == (
         "1 violation, under the name of what ran elsewhere: mine.release; "
         "1 violation, about budget “patients”, of what ran nowhere under that name: mine.gone"
@@ -387,7 +404,7 @@ def test_an_audit_of_the_charge_of_a_run_elsewhere_is_of_that_run() -> None:
         scope.charge(PureDP("0.5"), by="A. Smith", reason="a survey")
         (one,) = scope.releases()
         book.record(replace(audit("twin", PureDP("0.5"), "0.9", "violation"), charge=one.charge))
-        found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
+        found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/audits"]
     assert (found.text, found.tone) == ("1 violation, of the charge of what ran elsewhere: twin", "warning")
     assert not any("never audited" in line or "by name" in line for line in found.lines)
 
@@ -399,7 +416,7 @@ def charged_elsewhere(name: str, result: Audited) -> tuple[Answer, dict[str, Ite
         scope.charge(PureDP("0.5"), by="A. Smith", reason="a survey", mechanism=name)
         book.record(result)
         model = build(book.verify())
-    found = {answer.id: answer for answer in model.answers}["first_page/audits"]
+    found = {answer.id: answer for answer in model.pages[0].answers}["first_page/audits"]
     items = (item for block in blocks(model.sections) if isinstance(block, Items) for item in block.items)
     return found, {item.id: item for item in items}
 
@@ -409,7 +426,7 @@ def test_no_audit_is_of_what_ran_elsewhere_under_the_name_of_what_was_audited() 
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
         scope.charge(PureDP("0.5"), by="A. Smith", reason="a survey", mechanism="laplace")
         book.record(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
-        found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
+        found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/audits"]
     assert (found.text, found.status) == ("nothing ran here", "unknown")
     assert found.tone == "plain"
     assert "1 run elsewhere audited by name alone." in found.lines
@@ -430,7 +447,7 @@ def test_an_audit_of_other_parameters_says_so() -> None:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
         scope.release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
         book.record(dpl.audit_mechanism(dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], trials=2000, seed=1).body())
-        answers = {answer.id: answer for answer in build(book.verify()).answers}
+        answers = {answer.id: answer for answer in build(book.verify()).pages[0].answers}
     assert answers["first_page/audits"].lines == ("Not refuted is not proved.",)
 
 
@@ -471,7 +488,7 @@ def test_the_reason_of_a_refusal_is_the_account_that_is_furthest_from_admitting_
         scope.charge(PureDP(spent), by="A. Smith", reason="a survey")
         with pytest.raises(BudgetRefused):
             scope.charge(asked, by="A. Smith", reason="another")
-        found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/refusal"]
+        found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/refusal"]
     assert found.lines[0] == f"Entry 4, budget “patients”: {reason}."
 
 
@@ -520,7 +537,7 @@ def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
         book.scope("patients-2026", unit="patient", relation="add_remove", budget=ApproxDP(1, "1e-6"), dataset="visits")
         book.declare_file(EXAMPLE)
         made = dpl.report(book)
-    found = {answer.id.removeprefix("first_page/"): answer for answer in made.model.answers}
+    found = {answer.id.removeprefix("first_page/"): answer for answer in made.model.pages[0].answers}
     for name in ("decision", "unprotected", "gaps"):
         assert found[name].status == "unknown"
     copied = "(the sample's words, not filled in)"
@@ -533,7 +550,9 @@ def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
     assert f"Trust model: unknown; what stands there is {copied[1:-1]}." in found["promise"].lines
     assert any(copied in line for line in found["who"].lines)
     assert found["unprotected"].text == copied[1:-1]
-    assert "44 items of 49 in the sample's words, not filled in." in found["gaps"].lines
+    assert found["gaps"].text == "9 of the 10 required items"
+    assert "In the sample's words, not filled in: 9 of 10 required items." in found["gaps"].lines
+    assert "In the sample's words, not filled in: 35 of 39 optional items." in found["gaps"].lines
     assert not any("are declared" in line for line in found["gaps"].lines)
     items = {one.id: one for block in blocks(made.model.sections) if isinstance(block, Items) for one in block.items}
     assert items["scope:patients-2026/delta_against_population"].origin.status == "unknown"
@@ -599,10 +618,20 @@ def test_no_page_speaks_of_scopes_accounts_or_tags() -> None:
 
 def test_gaps_are_counted_and_linked() -> None:
     found = page(sample())["gaps"]
-    declared, shown = (int(line.split()[0]) for line in found.lines[:2])
-    assert found.text == f"{declared + shown} gaps"
-    assert "declared/product_description" in {link.to for link in found.links}
+    assert found.text == "7 of the 10 required items"
+    assert found.lines[:2] == ("Not declared: 7 of 10 required items.", "Not declared: 37 of 39 optional items.")
+    assert [link.to for link in found.links][:2] == ["declared/product_description", "declared/controller_and_contact"]
     assert found.status == "unknown"
+
+
+def test_where_nothing_required_is_missing_the_optional_gaps_are_no_more_than_that() -> None:
+    record = one_scope()
+    for item in REQUIRED:
+        record.declare(item, "Said", "A. Lindqvist")
+    found = page(record)["gaps"]
+    assert found.text.endswith(" gaps, nothing required")
+    assert found.lines[:2] == ("All 10 required items are declared.", "Not declared: 39 of 39 optional items.")
+    assert set(REQUIRED) <= set(ITEMS)
 
 
 # ---- alone ----------------------------------------------------------------------------------------------------------
@@ -611,7 +640,7 @@ def test_gaps_are_counted_and_linked() -> None:
 def test_the_first_page_alone_says_what_the_report_says_first_and_names_it() -> None:
     whole = report_on_sample()
     alone = whole.summary()
-    assert alone.model.answers == whole.model.answers
+    assert alone.model.pages == whole.model.pages
     assert alone.model.sections == ()
     assert alone.summary() is alone
     assert wire.parse(alone.json().encode())["of"] == whole.digest
@@ -622,25 +651,24 @@ def test_the_first_page_alone_says_what_the_report_says_first_and_names_it() -> 
 
 
 def test_a_long_record_has_a_first_page_of_the_same_length() -> None:
-    lines = sum(len(answer.lines) for answer in build(long(700, distinct=True).verified()).answers)
+    lines = sum(len(answer.lines) for answer in build(long(700, distinct=True).verified()).pages[0].answers)
     assert lines <= 34
 
 
 # ---- readings and accuracy in the annexes ---------------------------------------------------------------------------
 
 
-def items_of(record: Record) -> dict[str, Item]:
-    found = blocks(build(record.verified()).sections)
-    return {item.id: item for block in found if isinstance(block, Items) for item in block.items}
+def readings(record: Record) -> tuple[Cell, ...]:
+    """The row of the only scope: the scope, at most, at least, at the caps, as one plan."""
+    (row,) = table_of(build(record.verified()).sections, "spent/readings").rows
+    return row
 
 
 def test_the_readings_stand_in_their_order() -> None:
     """At the caps at least as much as realised; as one plan at most as much as adaptive, for these pure runs."""
     record = one_scope("0.25", budget=ApproxDP(3, "1e-6"))
     record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20, sensitivity=1), (12,))
-    items = items_of(record)
-    found = [items[f"scope:patients/spent_{name}"].value for name in ("lower", "upper", "cap", "planned")]
-    lower, upper, cap, plan = (value for value in found if isinstance(value, Decimal))
+    upper, lower, cap, plan = (cell.value for cell in readings(record)[1:] if isinstance(cell.value, Decimal))
     assert lower <= plan <= cap
     assert lower < upper < cap
     assert 0 <= Decimal("0.65") - cap < Decimal("1e-5")
@@ -648,14 +676,14 @@ def test_the_readings_stand_in_their_order() -> None:
 
 def test_what_no_theorem_composes_as_a_plan_is_unknown() -> None:
     record = one_scope(*(f"0.00{number}" for number in range(10, 24)))
-    assert items_of(record)["scope:patients/spent_planned"].origin.status == "unknown"
+    assert readings(record)[4].status == "unknown"
 
 
 def intervals(record: Record) -> dict[str, Cell]:
     (table,) = (
         block
         for block in blocks(build(record.verified()).sections)
-        if isinstance(block, Table) and block.id == "scope:patients/accuracy"
+        if isinstance(block, Table) and block.id == "ran/accuracy"
     )
     return {row[0].text: row[2] for row in table.rows}
 
@@ -715,5 +743,5 @@ def test_words_of_the_sample_about_a_scope_are_one_gap() -> None:
     before = page(record)["gaps"].lines
     record.declare("dpia_reference", "DPIA-2026-014", "A. Lindqvist", scope="patients")
     after = page(record)["gaps"].lines
-    assert "1 item of 49 in the sample's words, not filled in." in after
+    assert "In the sample's words, not filled in: 1 of 39 optional items." in after
     assert [line for line in before if "the record" in line] == [line for line in after if "the record" in line]

@@ -83,7 +83,14 @@ def flat(entry: dict[str, Any], path: str = "") -> dict[str, Any]:
 
 
 def read(made: Report) -> dict[str, Any]:
-    return flat(yaml.safe_load(made.registry()))
+    """The only entry."""
+    (entry,) = every(made)
+    return entry
+
+
+def every(made: Report) -> list[dict[str, Any]]:
+    """The entry of each promise."""
+    return [flat(entry) for entry in yaml.safe_load_all(made.registry())]
 
 
 def assert_fits(entry: dict[str, Any]) -> None:
@@ -140,7 +147,8 @@ def test_an_entry_of_a_declared_ledger_is_whole(
 
 def test_what_is_missing_is_listed_and_not_invented() -> None:
     made = report_on_sample()
-    entry = read(made)
+    entry, other = every(made)
+    assert_fits(other)
     assert_fits(entry)
     missing = REQUIRED - entry.keys()
     assert missing == {
@@ -213,6 +221,52 @@ def test_a_field_takes_its_own_words_and_no_others(item: str, text: str, field: 
     record.scope("patients", PureDP(1))
     record.declare(item, text, "A. Lindqvist")
     assert read(Report(build(record.verified()))).get(f"deployment.{field}") == taken
+
+
+def hospital() -> dpl.Ledger:
+    """Three scopes, two promises: of the patients, whose two budgets add up, and of the staff, in another currency."""
+    book = dpl.Ledger.in_memory()
+    patient = dpl.Unit("patient", 12)
+    for name, epsilon in (("counts", 1), ("training", 3)):
+        budget = ApproxDP(epsilon, "1e-6")
+        book.scope(name, unit=patient, relation="add_remove", budget=budget, dataset="visits")
+    book.scope("staff", unit="employee", relation="add_remove", budget=ZCDP("0.5"), dataset="survey")
+    book.scope("training").declare("intended_use", "Predicting the length of a stay", by="A. Lindqvist")
+    book.scope("staff").declare("intended_use", "Planning of shifts", by="S. Boss")
+    book.scope("staff").release(dpl.Gaussian(sensitivity=1, noise_multiplier=9), 3)
+    return book
+
+
+def test_each_promise_has_an_entry_of_its_own() -> None:
+    """The parameters of one promise never stand beside the purpose of another."""
+    entries = {entry["url_slug"].split("_", 2)[2]: entry for entry in every(dpl.report(hospital()))}
+    assert entries.keys() == {"staff", "counts_training"}
+    place = "deployment.privacy_loss.privacy_"
+    staff, patients = entries["staff"], entries["counts_training"]
+    for entry in entries.values():
+        assert_fits(entry)
+    assert staff["deployment.basic.intended_use"] == "Planning of shifts"
+    assert (staff[f"{place}unit"], staff[f"{place}parameters.rho"]) == ("employee", 0.5)
+    assert staff["deployment.implementation.mechanisms"].startswith("gaussian ")
+    assert "ε is read at δ = 1e-6, which the report chose" in staff[f"{place}parameters_details"]
+    assert patients["deployment.basic.intended_use"] == "Predicting the length of a stay"
+    assert (patients[f"{place}unit"], patients[f"{place}parameters.epsilon"]) == ("patient", 4)
+    assert f"{place}parameters.rho" not in patients
+    assert "deployment.implementation.mechanisms" not in patients
+    assert "at most 12 rows of one patient, as declared when" in patients[f"{place}unit_details"]
+
+
+def test_a_report_of_one_scope_has_the_entry_of_the_promise_that_covers_it() -> None:
+    (found,) = every(dpl.report(hospital(), scope="training"))
+    assert found["url_slug"].endswith("_counts_training")
+    assert found["deployment.privacy_loss.privacy_parameters.epsilon"] == 4
+
+
+def test_what_was_typed_when_a_scope_was_opened_is_declared_and_not_measured() -> None:
+    for table in dpl.report(hospital()).model.registry:
+        said = {field.text: cell for field, cell in table.rows}
+        for name in ("privacy_unit", "privacy_unit_details"):
+            assert said[f"deployment.privacy_loss.{name}"].status == "declared"
 
 
 def test_without_a_scope_there_is_still_a_draft() -> None:

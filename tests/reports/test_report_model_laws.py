@@ -25,7 +25,7 @@ from dpledger.reports.build import build
 from dpledger.reports.model import BarChart, Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
 from dpledger.reports.sections.declared import ITEMS
 from dpledger.reports.words import at_most
-from report_records import Record, audit, hostile, long, report_on_sample, sample
+from report_records import Record, audit, crowded, hostile, long, report_on_sample, sample
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
 
@@ -70,7 +70,8 @@ def test_every_id_is_there_once(record: type[Record]) -> None:
     def section_ids(sections: tuple[Section, ...]) -> list[str]:
         return [id_ for one in sections for id_ in (one.id, *section_ids(one.sections))]
 
-    ids = section_ids(made.sections) + [one.id for one in items_of(made)] + [answer.id for answer in made.answers]
+    ids = section_ids(made.sections) + [one.id for one in items_of(made)]
+    ids += [answer.id for page in made.pages for answer in page.answers] + [page.id for page in made.pages]
     ids += [block.id for block in blocks(made.sections) if isinstance(block, Table | Picture | Prose)]
     assert [id_ for id_, times in Counter(ids).items() if times > 1] == []
     assert not any(" " in id_ for id_ in ids)
@@ -87,9 +88,31 @@ def test_every_item_that_people_must_state_is_declared_or_unknown(record: type[R
 def test_an_empty_ledger_declares_nothing_and_the_report_says_so() -> None:
     made = build(Record().verified())
     assert all(item(made, f"declared/{name}").origin.status == "unknown" for name in ITEMS)
-    (gaps,) = (answer for answer in made.answers if answer.id == "first_page/gaps")
-    assert gaps.lines[0] == f"{len(ITEMS)} items of {len(ITEMS)} that people must declare."
+    (gaps,) = (answer for answer in made.pages[0].answers if answer.id == "first_page/gaps")
+    assert gaps.text == "10 of the 10 required items"
+    assert gaps.lines[1] == f"Not declared: {len(ITEMS) - 10} of {len(ITEMS) - 10} optional items."
     assert tables_of(made)["scopes/table"].rows == ()
+
+
+@pytest.mark.parametrize("record", [Record, sample, hostile, crowded])
+def test_no_heading_stands_without_its_words(record: type[Record]) -> None:
+    """Every annex says in a sentence what it answers, every part of one holds something, and every answer is given."""
+    made, empty = build(record().verified()), build(quick(sample().verified()))
+    new = build(sample().verified(witnessed=sample().verified().head.size - 1))
+    for model in (made, empty, new):
+        assert [section.id for section in model.sections if not section.about] == []
+        parts = [below for section in model.sections for below in section.sections]
+        assert all(section.blocks for section in (*parts, *model.sections))
+        assert all(answer.text and answer.lines for page in model.pages for answer in page.answers)
+
+
+def test_of_more_promises_than_pages_the_report_says_so() -> None:
+    made = build(crowded().verified())
+    assert len(made.pages) == len(made.registry) == 20
+    (told,) = (one for one in blocks(made.sections) if isinstance(one, Prose) and one.id == "scopes/more")
+    assert told.lines[-1] == "7 stronger promises without a first page here: --scope NAME gives that of a scope."
+    one = build(crowded().verified(), "unnamed-two")
+    assert [page.scopes for page in one.pages] == [("unnamed-two",)]
 
 
 def test_every_table_is_a_rectangle(model: ReportModel) -> None:
@@ -140,22 +163,22 @@ def test_what_no_witness_has_seen_is_counted(model: ReportModel) -> None:
 
 def test_the_guarantee_is_the_budget_and_the_reading_is_no_guarantee(model: ReportModel) -> None:
     assert item(model, "scope:patients-2026/guarantee").text.startswith("ε ≤ 3, δ = 1e-6")
-    (spent,) = (
-        below for section in model.sections for below in section.sections if below.id == "scope:patients-2026/spent"
-    )
+    (spent,) = (section for section in model.sections if section.id == "spent")
     assert "no guarantee of differential privacy" in spent.heading
-    lower, upper = (item(model, f"scope:patients-2026/spent_{side}").value for side in ("lower", "upper"))
+    row = tables_of(model)["spent/readings"].rows[0]
+    assert row[0].text == "patients-2026"
+    upper, lower = (cell.value for cell in row[1:3])
     assert 0 < lower < upper < 3  # type: ignore[operator]
 
 
 def test_equal_releases_are_one_row_with_their_number(model: ReportModel) -> None:
-    rows = tables_of(model)["scope:patients-2026/admissions"].rows
+    rows = tables_of(model)["ran/admissions"].rows
     assert rows[0][0].text == "laplace × 5"
     assert rows[0][1].value == 5
 
 
 def test_refunds_name_their_rule(model: ReportModel) -> None:
-    rows = {row[0].text: row for row in tables_of(model)["scope:patients-2026/admissions"].rows}
+    rows = {row[0].text: row for row in tables_of(model)["ran/admissions"].rows}
     assert rows["sparse_vector"][5].note == "fell to its realised loss"
     assert rows["dp_sgd"][5].note == "steps never granted came back"
     for name in ("sparse_vector", "dp_sgd"):
@@ -163,14 +186,14 @@ def test_refunds_name_their_rule(model: ReportModel) -> None:
 
 
 def test_prices_are_of_one_run_in_a_named_account_and_alike_ones_are_added_up(model: ReportModel) -> None:
-    found = tables_of(model)["scope:patients-2026/admissions"]
+    found = tables_of(model)["ran/admissions"]
     assert [column.heading for column in found.columns[4:6]] == ["Reserved, each", "Charged, each"]
     rows = {row[0].text: row for row in found.rows}
     five, one = rows["laplace × 5"], rows["gaussian"]
     assert (five[4].text, five[4].note) == ("0.05", "all 5: 0.25; in the sum of epsilons")
     assert (five[5].text, five[5].note) == ("0.05", "all 5: 0.25; stands at its cap")
     assert one[4].note == "in the mixed account, as Rényi, boundary 1"
-    (basis,) = (one for one in blocks(model.sections) if isinstance(one, Prose) and one.id.endswith("2026/basis"))
+    (basis,) = (one for one in blocks(model.sections) if isinstance(one, Prose) and one.id == "ran/basis")
     assert "prices in different accounts do not add up" in str(basis.lines)
 
 
@@ -193,8 +216,8 @@ def test_what_a_claim_assumes_of_the_callers_code_is_told_and_not_called_measure
 
 def test_refusals_and_open_charges_are_told(model: ReportModel) -> None:
     found = tables_of(model)
-    assert [row[0].text for row in found["scope:patients-2026/refusals"].rows] == ["laplace × 2", "laplace"]
-    assert [row[2].text for row in found["scope:patients-2026/open_charges"].rows] == ["started"]
+    assert [row[0].text for row in found["stopped/refusals"].rows] == ["laplace × 2", "laplace"]
+    assert [row[2].text for row in found["stopped/open_charges"].rows] == ["started"]
     assert item(model, "record/crashes").value == 1
     assert item(model, "record/refused").value == 3
 
@@ -256,7 +279,7 @@ def test_the_samples_word_of_accuracy_is_nobodys() -> None:
     (sample_of_accuracy,) = (one.text for one in declared_files.read(EXAMPLE) if one.item == "accuracy")
     for text in (sample_of_accuracy, "Within 30 of the threshold"):
         record.declare("accuracy", text, "A. Lindqvist")
-        (row,) = tables_of(build(record.verified()))["scope:s/accuracy"].rows
+        (row,) = tables_of(build(record.verified()))["ran/accuracy"].rows
         told.append(row[2].status)
     assert told == ["unknown", "declared"]
 
@@ -266,7 +289,7 @@ def test_the_norm_to_which_a_training_elsewhere_clipped_is_its_sensitivity() -> 
         scope = book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-6"))
         run = dpl.PureDP("0.25")
         scope.charge(run, by="A. Smith", reason="a training", parameters={"max_grad_norm": "1.5", "clipping": "flat"})
-        (row,) = tables_of(build(book.verify()))["scope:s/admissions"].rows
+        (row,) = tables_of(build(book.verify()))["ran/admissions"].rows
     assert (row[2].text, row[2].status, row[2].note) == ("1.5", "declared", "each gradient is clipped to it")
 
 
@@ -315,12 +338,7 @@ def test_words_that_replace_others_are_read_as_well() -> None:
         for name, words in said.items():
             record.declare(name, words[turn], "A. Lindqvist")
     made = build(record.verified())
-    fields = {
-        row[0].text: row[1].text
-        for block in blocks(made.sections)
-        if isinstance(block, Table) and block.id == "registry/fields"
-        for row in block.rows
-    }
+    fields = {row[0].text: row[1].text for table in made.registry for row in table.rows}
     assert "[replaces the words of entry" in item(made, "declared/population_size").text
     for _, after, place, read in said.values():
         found = fields[place] if place in fields else item(made, place).text
@@ -368,18 +386,14 @@ def test_releases_of_one_kind_are_told_apart_by_the_keys_that_people_gave() -> N
         for reason in ("the survey of March", "the survey of May"):
             scope.charge(PureDP("0.2"), by="A. Smith", reason=reason)
         found = tables_of(build(book.verify()))
-    notes = [row[0].note for row in found["scope:s/admissions"].rows]
+    notes = [row[0].note for row in found["ran/admissions"].rows]
     assert notes[0].startswith("keys age, region; edges")
     assert notes[1:] == ["the survey of March", "the survey of May"]
 
 
 def test_the_epsilons_of_one_run_are_told_apart(model: ReportModel) -> None:
-    (prose,) = (
-        block
-        for block in blocks(model.sections)
-        if isinstance(block, Prose) and block.id == "scope:patients-2026/basis"
-    )
-    found = tables_of(model)["scope:patients-2026/admissions"]
+    (prose,) = (block for block in blocks(model.sections) if isinstance(block, Prose) and block.id == "ran/basis")
+    found = tables_of(model)["ran/admissions"]
     (row,) = (row for row in found.rows if row[0].text == "dp_sgd")
     line = prose.lines[-1]
     claimed, alone = re.findall(r"ε ≤ ([0-9.]+)", line)
@@ -395,12 +409,12 @@ def test_the_odds_say_which_runs_they_leave_out() -> None:
     for number in range(1, 12):
         record.release("s", Laplace(sensitivity=1, epsilon=f"0.0{number:02d}"))
     made = build(record.verified())
-    rows = tables_of(made)["scope:s/odds"].rows
+    rows = tables_of(made)["meaning/odds"].rows
     assert [row[0].text for row in rows] == [
         "the whole budget",
         *(f"laplace (key-{number}), alone" for number in range(11, 3, -1)),
     ]
-    (note,) = (one for one in blocks(made.sections) if isinstance(one, Prose) and one.id == "scope:s/odds_left_out")
+    (note,) = (one for one in blocks(made.sections) if isinstance(one, Prose) and one.id == "meaning/odds_left_out")
     assert "8 costliest kinds of runs; 3 more" in note.lines[0]
 
 
@@ -409,7 +423,7 @@ def test_a_quick_verification_reports_no_content() -> None:
     unread = ("unread/scopes", "unread/audits", "unread/declared", "verified/since_previous")
     for id_ in (*unread, "record/open", "record/witness_policy", "record/predecessor"):
         assert item(made, id_).origin.status == "unknown", id_
-    assert set(tables_of(made)) == {"record/kinds"}
+    assert tables_of(made) == {}
     assert all(Report(made).html() and form for form in (Report(made).json(), Report(made).markdown()))
 
 
@@ -418,7 +432,7 @@ def test_a_run_outside_its_guarantee_is_said() -> None:
     record.scope("s", PureDP(1))
     charge = record.ask("s", Laplace(sensitivity=1, epsilon="0.1"))
     record.settle(charge, outside_guarantee=True, warnings=("the query raised",))
-    (row,) = tables_of(build(record.verified()))["scope:s/admissions"].rows
+    (row,) = tables_of(build(record.verified()))["ran/admissions"].rows
     assert row[6].note == "outside its guarantee: the run broke its contract, and nothing came back; the query raised"
 
 
@@ -428,7 +442,7 @@ def test_many_scopes_all_stand_in_the_table() -> None:
         record.scope(f"scope-{number:02d}", ApproxDP(1, "1e-6"))
     made = build(record.verified())
     assert len(tables_of(made)["scopes/table"].rows) == 25
-    assert sum(section.id.startswith("scope:") for section in made.sections) == 20
+    assert len(tables_of(made)["spent/readings"].rows) == len(made.pages) == len(made.registry) == 20
 
 
 # ---- size and speed -------------------------------------------------------------------------------------------------
@@ -446,7 +460,7 @@ def test_ten_thousand_entries_are_a_small_report_in_little_time() -> None:
 def test_releases_that_all_differ_are_grouped_by_mechanism() -> None:
     verified = long(700, distinct=True).verified()
     made = build(verified)
-    (row,) = tables_of(made)["scope:stream/admissions"].rows
+    (row,) = tables_of(made)["ran/admissions"].rows
     assert row[0].text == "laplace × 349"
     assert row[0].note == "parameters differ: each stands in its entry"
 

@@ -30,9 +30,9 @@ def book() -> dpl.Ledger:
 def test_a_ledger_is_verified_and_reported(book: dpl.Ledger) -> None:
     made = dpl.report(book)
     tables = {block.id: block for block in blocks(made.model.sections) if isinstance(block, Table)}
-    names = [row[0].text for row in tables["scope:patients/admissions"].rows]
+    names = [row[0].text for row in tables["ran/admissions"].rows]
     assert names == ["laplace", "sparse_vector"]
-    assert [row[0].text for row in tables["scope:patients/refusals"].rows] == ["laplace"]
+    assert [row[0].text for row in tables["stopped/refusals"].rows] == ["laplace"]
     assert made.model.root == book.verify().head.root.hex()
 
 

@@ -137,7 +137,7 @@ def test_without_a_checkpoint_the_previous_report_is_what_it_is_held_against() -
 
 def test_the_first_page_leads_to_what_is_new() -> None:
     record, seen = two_months()
-    answers = {answer.id: answer for answer in since(record, seen).answers}
+    answers = {answer.id: answer for answer in since(record, seen).pages[0].answers}
     assert [link.to for link in answers["first_page/record"].links] == ["verified", "since"]
 
 

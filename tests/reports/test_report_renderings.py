@@ -65,7 +65,8 @@ def texts(made: Report) -> Iterator[str]:
     """Every text that the model says, in reading order."""
     model = made.model
     yield model.subtitle
-    for answer in model.answers:
+    yield from (page.about for page in model.pages)
+    for answer in (answer for page in model.pages for answer in page.answers):
         yield from (answer.question, answer.text, *answer.lines, *(link.label for link in answer.links))
         if answer.picture is not None:
             yield from (answer.picture.title, answer.picture.description)
@@ -112,7 +113,7 @@ def test_markdown_says_everything(made: Report) -> None:
 
 def test_json_says_everything_in_the_byte_profile(made: Report) -> None:
     parsed = wire.parse(made.json().encode())
-    assert parsed["schema"] == "dpledger.report.v2"
+    assert parsed["schema"] == "dpledger.report.v3"
     found = _strings(parsed)
     assert [text for text in texts(made) if text and text not in found] == []
 
@@ -242,7 +243,7 @@ def test_templates_in_text_are_not_run(form: str) -> None:
 def test_a_page_that_stands_alone_shows_no_phrase_that_leads_nowhere() -> None:
     """Where there is no annex to lead to, only the gaps are named: on a screen as in print."""
     page = report_on_sample().summary().html()
-    hidden = '@media screen { .answer:not([id="first_page/gaps"]) > .more:has(> span) { display: none; } }'
+    hidden = "@media screen { .answer:not(.of-gaps) > .more:has(> span) { display: none; } }"
     assert hidden in page
     assert '<a href="#scope' not in page
 

@@ -39,7 +39,8 @@ def audit(
     target: Annotated[
         str,
         typer.Argument(
-            help="module:name of a mechanism or function f(data, rng), found in the current folder first, or zoo:NAME."
+            help="module:name of a mechanism or function, f(data, rng) or f(data), found in the current folder first; "
+            "or zoo:NAME."
         ),
     ],
     left: Annotated[

@@ -25,7 +25,7 @@ def report(
         typer.Option(
             "--output",
             "-o",
-            help="Where to write: .html, .json, .md, or .yaml for a registry's entry; may be repeated.",
+            help="Where to write: .html, .json, .md, or .yaml for entries of a registry; may be repeated.",
         ),
     ],
     key: Annotated[
@@ -38,7 +38,15 @@ def report(
     since: Annotated[
         Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept: what came after it is listed.")
     ] = None,
-    summary: Annotated[bool, typer.Option("--summary", help="The first page alone: one sheet of paper.")] = False,
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            help="A scope: the report is about the promise that covers it alone (default: about every promise)."
+        ),
+    ] = None,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="The first pages alone: one sheet of paper a promise.")
+    ] = False,
     record: Annotated[
         bool,
         typer.Option(
@@ -56,7 +64,7 @@ def report(
         if record:
             _check_recorded(source, output, summary)
         verified = records.verified(source, key, since)
-        whole = reported(verified)
+        whole = reported(verified, scope=scope)
         made = whole.summary() if summary else whole
         for path in output:
             made.save(path)
@@ -65,6 +73,7 @@ def report(
             "reports": [str(path) for path in output],
             "ledger": verified.head.origin,
             "digest": whole.digest,
+            "promises": [list(page.scopes) for page in whole.model.pages],
         }
         if record:
             answer["recorded"] = _recorded(source, whole)
@@ -86,7 +95,7 @@ def _check_forms(output: Sequence[Path], summary: bool) -> None:
         if suffix not in FORMS:
             raise ParameterError("output", str(path), "a name that ends in .html, .json, .md or .yaml")
         if summary and suffix == ".yaml":
-            forms = ".html, .json or .md; a registry's entry (.yaml) is of the whole report: leave out --summary"
+            forms = ".html, .json or .md; a registry's entries (.yaml) are of the whole report: leave out --summary"
             raise ParameterError("output", str(path), forms)
 
 
