@@ -332,14 +332,12 @@ def test_bad_parameters_are_named(words: dict[str, Any], field: str) -> None:
         binclas_plan(**asked)
 
 
-def test_cutoffs_without_a_law_are_passed_over() -> None:
-    """A large epsilon needs no threshold for few charges, which no law may have: the search goes on."""
+def test_a_large_epsilon_takes_the_least_threshold_and_the_least_cutoff() -> None:
     asked: dict[str, Any] = {"max_queries": 100, "epsilon": 100, "delta": "1e-4", "beta": "0.2"}
     plan = binclas_plan(10**6, 1, **asked, mode="single_threshold")
-    assert plan.cutoff is not None
-    assert plan.cutoff > plan.spoilt + 1
-    with pytest.raises(InfeasiblePlan, match="needs no threshold"):
-        subsample_plan(100, "1e-4", beta="0.2", cutoff=1, max_queries=100, mode="single_threshold")
+    assert plan.cutoff == plan.spoilt + 1
+    alone = subsample_plan(100, "1e-4", beta="0.2", cutoff=1, max_queries=100, mode="single_threshold")
+    assert alone.tests.threshold == 1
 
 
 @pytest.mark.parametrize("mode", ["auto", "gaussian"])

@@ -251,7 +251,7 @@ def _found(task: _Task, records: int, *, least: int, most: int) -> _Found | None
     while cutoff <= most:
         try:
             tests = planned_tests(task.budget, cutoff, task.max_queries, task.mode)
-        except (CannotCertify, InfeasiblePlan, WorkLimit):  # a large epsilon leaves some cutoffs without a threshold
+        except (CannotCertify, InfeasiblePlan, WorkLimit):  # dr14 has none for many charges at a large epsilon
             if missing == MOST_MISSING:
                 raise
             cutoff, missing = cutoff + 1, missing + 1
