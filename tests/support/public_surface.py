@@ -411,6 +411,7 @@ DOORS: dict[str, Door] = {
             "repetitions": 2,
             "seed": 1,
             "beta": "0.05",
+            "most_move": "0.5",
         },
         left={"learner": OWN_CODE, "sampler": OWN_CODE, "n": "a number that is right draws as many records"},
     ),
