@@ -22,7 +22,7 @@ from dpledger.errors import (
 )
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import AnswersMany, Conversation, Refines, Release
+from dpledger.mechanisms.protocol import AnswersMany, Conversation, Halts, Refines, Release
 from dpledger.process import Home
 from dpledger.progress import track
 
@@ -50,6 +50,8 @@ class Session(Generic[Query, Answer, Value]):
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(30))
     >>> with scope.open(dpl.SparseVector(epsilon=20, cutoff=1, threshold=10, sensitivity=1), [1] * 30) as session:
     ...     answer = session.ask(lambda rows: 0)
+    ...     session.asked, session.halted
+    (1, True)
     >>> session.receipt.value.asked
     1
     """
@@ -196,6 +198,18 @@ class Session(Generic[Query, Answer, Value]):
         except BaseException as error:
             self._ended = error
             raise
+
+    @property
+    def asked(self) -> int:
+        """How many answers were handed out."""
+        return self._handed_out
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing more is answered: all planned steps have run, the mechanism halted by its own rule, or the
+        interaction is closed, or ended at its full charge."""
+        is_over = self._receipt is not None or self._ended is not None or self._asked == self._steps
+        return is_over or (isinstance(self._conversation, Halts) and self._conversation.halted)
 
     @property
     def receipt(self) -> Receipt[Value]:

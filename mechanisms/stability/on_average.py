@@ -174,8 +174,8 @@ class StabilityEstimate:
         return (
             f"At {self.samples} records mu^2 is about {max(self.mean_square):.3g}, and at most "
             f"{max(self.upper):.3g} with probability at least 1 - {self.beta} ({self.repetitions} pairs of runs, "
-            f"{len(self.upper)} points{declared}); scores stray by {float(self.limit.radius):.3g} or less with probability "
-            f"3/4. The first moment is {max(self.first_moment):.3g}.{from_pool}"
+            f"{len(self.upper)} points{declared}); scores stray by {float(self.limit.radius):.3g} or less with "
+            f"probability 3/4. The first moment is {max(self.first_moment):.3g}.{from_pool}"
         )
 
 
