@@ -358,7 +358,11 @@ class TestTurns:
         ]
         answers += [np.array([[1.0]]), np.array([2**64 - 1], dtype="u8"), np.array([np.inf]), np.longdouble("1e4000")]
         answers += [np.ma.masked_array([1], mask=[True]), [1], pd.Series([1]), np.array([-0.5]), np.array([])]
-        found = voted([lambda asked, one=one: one for one in answers], np.zeros((1, 1)), classes=classes)
+
+        def saying(answer: Any) -> Callable[[Any], Any]:
+            return lambda asked: answer
+
+        found = voted([saying(one) for one in answers], np.zeros((1, 1)), classes=classes)
         for answer, row in zip(answers, found, strict=True):
             try:
                 alone = learners.named_by(answer, classes)

@@ -130,13 +130,11 @@ def test_a_declared_bound_of_one_move_brings_the_limit_to_the_truth() -> None:
     """1/n of a mean: a limit of 1.2 times mu^2, where that without a bound is hundreds of times as large."""
     exact = float(mean_learner(50, variance="0.083333333333333333").mu_squared)
     run: dict[str, Any] = {"repetitions": 2000, "seed": 3}
-    plain, declared = (
-        estimate_stability(mean, uniform, 50, POINT, **run, **more) for more in ({}, {"most_move": "0.02"})
-    )
+    plain, declared = (estimate_stability(mean, uniform, 50, POINT, **run, most_move=most) for most in (1, "0.02"))
     assert plain.upper[0] > 50 * exact
     assert exact <= declared.upper[0] <= 1.5 * exact
     assert plain.mean_square == declared.mean_square
-    assert (plain.most_move, declared.most_move) == (1, Decimal("0.02"))
+    assert (plain.most_move, declared.most_move) == (Decimal(1), Decimal("0.02"))
     assert "if no move is above the declared 0.02" in declared.words()
     assert "declared" not in plain.words()
     assert estimate_stability(mean, uniform, 50, POINT, repetitions=2, seed=3, most_move="0.02").upper[0] == (
