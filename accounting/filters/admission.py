@@ -161,8 +161,8 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
                 return _pure_reading(sums, _total(sums, "pure"), delta)
             return _mixture(filter_, sums, subtract(delta, delta_sum))
         case AllowanceFilter():
-            copies, pure = (_total(sums, name) for name in ("copies", "pure"))
-            return allowance.reading(filter_, copies=copies, pure=pure, delta=delta)
+            copies, pure, failing = (_total(sums, name) for name in allowance.NAMES)
+            return allowance.reading(filter_, copies=copies, pure=pure, failing=failing, delta=delta)
         case _:
             assert_never(filter_)
 
