@@ -7,10 +7,11 @@ then each target with PASS or FAIL.
 
 votes        the winners and distances of 250 models on 10^5 queries and ten classes, from the table of votes; plain: a
              loop over queries, `numpy.bincount` and a sort for each
+two classes  the same; plain: two comparisons and two sums
 answers      10^5 queries through a scope, of an ensemble of 250 cheap models: their predictions, the votes, exact
              noise, and the entries of the ledger; plain: the same predictions in a loop over models, counts by
              `numpy.bincount`, and floating-point noise. Also the private part alone, without the predictions
-one answer   a query at a time
+one answer   a query at a time, of 250 models and of 1,000
 fitting      250 decision trees: chunks, copies, readings, silence; plain: a loop over slices of the array
 jobs         the same with two worker processes
 """
@@ -31,7 +32,9 @@ import dpledger as dpl
 from dpledger.mechanisms.stability.ensembles.votes import winners
 
 MODELS, QUERIES, CLASSES, ROWS, FEATURES = 250, 100_000, 10, 100_000, 10
+MANY_MODELS = 1000
 VOTES_SECONDS, ANSWERS_SECONDS = 2.0, 5.0
+TWO_CLASSES_RATIO, ONE_ANSWER_RATIO = 1.0, 5.0
 GENERATOR = np.random.default_rng(20261122)
 
 Run = Callable[[], object]
@@ -65,9 +68,17 @@ def plain_winners(votes: npt.NDArray[Any]) -> list[tuple[int, int]]:
     return found
 
 
-def plain_models(learner: Callable[[], Any], rows: npt.NDArray[Any], labels: npt.NDArray[Any]) -> list[Any]:
+def plain_of_two(votes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Two classes, all queries at once."""
+    ones, zeros = (votes == 1).sum(axis=0), (votes == 0).sum(axis=0)
+    return ones > zeros, np.maximum(0, (np.abs(ones - zeros) - 1) // 2)
+
+
+def plain_models(
+    learner: Callable[[], Any], rows: npt.NDArray[Any], labels: npt.NDArray[Any], models: int = MODELS
+) -> list[Any]:
     """A loop over slices."""
-    return [learner().fit(rows[i::MODELS], labels[i::MODELS]) for i in range(MODELS)]
+    return [learner().fit(rows[i::models], labels[i::models]) for i in range(models)]
 
 
 def plain_answers(models: list[Any], asked: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -111,11 +122,11 @@ def through_scope(ensemble: dpl.Ensemble, asked: npt.NDArray[Any]) -> int:
     return answered
 
 
-def one_by_one(ensemble: dpl.Ensemble, asked: npt.NDArray[Any]) -> None:
+def one_by_one(ensemble: dpl.Ensemble, asked: npt.NDArray[Any], models: int = MODELS) -> None:
     """A query at a time."""
     book = dpl.Ledger.in_memory()
     scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(11, "1e-5"))
-    mechanism = dpl.PrivateClassifier(10, "1e-6", MODELS, cutoff=5, classes=CLASSES)
+    mechanism = dpl.PrivateClassifier(10, "1e-6", models, cutoff=5, classes=CLASSES)
     with scope.open(mechanism, ensemble) as session:
         for row in asked:
             session.ask(row)
@@ -140,6 +151,9 @@ def main() -> None:
     counted = timed([lambda: winners(votes, CLASSES), lambda: plain_winners(votes)], options.rounds)
     told("votes", counted)
     told("votes, exact", [timed([lambda: winners(votes, CLASSES, "exact")], options.rounds)[0], counted[1]])
+    of_two = np.minimum(votes, 1)
+    two = timed([lambda: winners(of_two, 2), lambda: plain_of_two(of_two)], options.rounds)
+    told("two classes", two)
 
     rows, labels = rows_of_classes(ROWS)
     asked, _ = rows_of_classes(queries)
@@ -172,17 +186,29 @@ def main() -> None:
         options.rounds,
     )
     told("one answer", [seconds / len(few) for seconds in one])
+    many = dpl.Ensemble.fit(Shifted(), (rows, labels), MANY_MODELS, **fit)
+    many_models = plain_models(Shifted, rows, labels, MANY_MODELS)
+    of_many = timed(
+        [
+            lambda: one_by_one(many, few, MANY_MODELS),
+            lambda: [plain_answers(many_models, few[i : i + 1]) for i in range(50)],
+        ],
+        options.rounds,
+    )
+    told("one answer of 1,000", [seconds / len(few) for seconds in of_many])
     told("fitting", fitting[:2])
     told("jobs", [fitting[2], fitting[1]])
 
     verdicts = [
-        ("votes", counted[0], VOTES_SECONDS),
-        ("answers through a scope", whole[0], ANSWERS_SECONDS),
+        ("votes", counted[0], VOTES_SECONDS, "s"),
+        ("answers through a scope", whole[0], ANSWERS_SECONDS, "s"),
+        ("two classes", two[0] / two[1], TWO_CLASSES_RATIO, "times numpy"),
+        ("one answer of 1,000 models", of_many[0] / of_many[1], ONE_ANSWER_RATIO, "times the plain models"),
     ]
     print()
-    for name, seconds, most in verdicts:
-        print(f"{'PASS' if seconds <= most else 'FAIL'}  {name}: {seconds:.2f} s of {most:.0f}")
-    sys.exit(any(seconds > most for _, seconds, most in verdicts))
+    for name, found, most, unit in verdicts:
+        print(f"{'PASS' if found <= most else 'FAIL'}  {name}: {found:.2f} of at most {most:.0f} {unit}")
+    sys.exit(any(found > most for _, found, most, _ in verdicts))
 
 
 if __name__ == "__main__":

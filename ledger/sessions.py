@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, NoReturn, Self, TypeVar
@@ -11,10 +11,18 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 import numpy.typing as npt
 
 from dpledger.accounting.chains import ChainLaw, finest
-from dpledger.errors import DpledgerError, ForkedProcess, Halted, InputError, ScopeError
+from dpledger.errors import (
+    ContractViolation,
+    DpledgerError,
+    ForkedProcess,
+    Halted,
+    InputError,
+    ParameterError,
+    ScopeError,
+)
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import AnswersMany, Conversation, Refines, Release
+from dpledger.mechanisms.protocol import AnswersMany, Conversation, Halts, Refines, Release
 from dpledger.process import Home
 from dpledger.progress import track
 
@@ -25,7 +33,7 @@ Answer = TypeVar("Answer")
 Answers = TypeVar("Answers")
 Value = TypeVar("Value")
 
-BLOCKS = 20  # a training run is granted its steps in about this many blocks
+BLOCKS = 20  # a run by steps is granted them in about this many blocks, or as many at once as are asked at once
 
 
 def _one(_answer: object) -> int:
@@ -42,6 +50,8 @@ class Session(Generic[Query, Answer, Value]):
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(30))
     >>> with scope.open(dpl.SparseVector(epsilon=20, cutoff=1, threshold=10, sensitivity=1), [1] * 30) as session:
     ...     answer = session.ask(lambda rows: 0)
+    ...     session.asked, session.halted
+    (1, True)
     >>> session.receipt.value.asked
     1
     """
@@ -89,8 +99,11 @@ class Session(Generic[Query, Answer, Value]):
         interaction halts they end with the answer that halted it. Raises as `ask`; ScopeError where the interaction
         answers one query at a time."""
         many = self._conversation
-        if self._steps is not None or not isinstance(many, AnswersMany):
+        if not isinstance(many, AnswersMany):
             raise ScopeError("this interaction answers one query at a time: use `ask`")
+        if self._steps is not None and not isinstance(queries, Sized):
+            expected = "queries that have a length: so many steps are granted"
+            raise ParameterError("queries", type(queries).__name__, expected)
         return self._handed_out_of(queries, lambda: many.ask_many(queries), len)
 
     def _handed_out_of(
@@ -105,15 +118,17 @@ class Session(Generic[Query, Answer, Value]):
             self._require_unbroken()
             if self._receipt is not None:
                 raise Halted("the interaction is closed: open a new one")
-            self._grant_next()
-            self._asked += 1  # before it runs: a query may ask on its own
+            taken = 0 if self._steps is None else self._granted_of(len(queries), self._steps)
+            self._asked += taken  # before they run: a query may ask on its own
             try:
                 levels = self._levels_of(queries)
                 answers = ask()
                 given = count(answers)
                 self._home.require()  # the query may have forked
+                if self._steps is not None and given > taken:
+                    raise ContractViolation("more answers than steps were granted: the full charge stands")
             except (Halted, InputError, ForkedProcess):
-                self._asked -= 1
+                self._asked -= taken
                 raise
             except BaseException as error:
                 failure: BaseException = error
@@ -185,6 +200,18 @@ class Session(Generic[Query, Answer, Value]):
             raise
 
     @property
+    def asked(self) -> int:
+        """How many answers were handed out."""
+        return self._handed_out
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing more is answered: all planned steps have run, the mechanism halted by its own rule, or the
+        interaction is closed, or ended at its full charge."""
+        is_over = self._receipt is not None or self._ended is not None or self._asked == self._steps
+        return is_over or (isinstance(self._conversation, Halts) and self._conversation.halted)
+
+    @property
     def receipt(self) -> Receipt[Value]:
         """The receipt of the commit, once closed. After a broken contract there is none: Halted."""
         if self._receipt is None:
@@ -203,15 +230,17 @@ class Session(Generic[Query, Answer, Value]):
         self._ended = error
         return self._attempt.give_up(error)
 
-    def _grant_next(self) -> None:
-        if self._steps is None or self._asked < self._granted:
-            return
-        if self._granted >= self._steps:
-            raise Halted(f"all {self._steps} planned steps have run")
-        block = max(1, -(-self._steps // BLOCKS))
-        upto = min(self._steps, self._granted + block)
-        self._attempt.grant(upto)
-        self._granted = upto
+    def _granted_of(self, count: int, planned: int) -> int:
+        """How many of so many more steps may run: granted, in blocks, if they were not yet."""
+        if count and self._asked >= planned:
+            raise Halted(f"all {planned} planned steps have run")
+        taken = min(count, planned - self._asked)
+        if self._asked + taken > self._granted:
+            block = max(1, -(-planned // BLOCKS))
+            upto = min(planned, max(self._asked + taken, self._granted + block))
+            self._attempt.grant(upto)
+            self._granted = upto
+        return taken
 
     def __enter__(self) -> Self:
         return self

@@ -28,6 +28,7 @@ __all__ = [
     "AnswersMany",
     "Conversation",
     "Described",
+    "Halts",
     "Inspects",
     "Interactive",
     "Keeps",
@@ -186,6 +187,16 @@ class Conversation(Protocol[Query_contra, Answer_co, Value_co]):
     def ask(self, query: Query_contra, /) -> Answer_co: ...
     def close(self) -> Release[Value_co]:
         """End it; the release says what was asked. A second call returns the same release."""
+        ...
+
+
+@runtime_checkable
+class Halts(Protocol):
+    """A conversation that may be over before its caller closes it, and says so."""
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing more is answered."""
         ...
 
 

@@ -31,6 +31,8 @@ from dpledger.errors import ParameterError
 
 __all__ = ["admits", "asked", "deciding", "delta_for_claims", "fits", "fullest", "leading", "left", "reading", "spent"]
 
+HALF = Decimal("0.5")
+
 
 def admits(filter_: Filter, sums: Sums) -> bool:
     """Whether the filter admits these sums, those of the request under decision included.
@@ -129,22 +131,25 @@ def fullest(filter_: RDPFilter, sums: Sums) -> str:
 def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
     """An epsilon that, with `delta`, bounds the loss of what has happened so far (an ex-post reading, not a claim).
 
-    F1: the sum of pure prices. F2: that, if delta covers delta_sum; else infinite. F3, F6: the sum of rho at the order
-    that reads the filter's rho best at this delta. F4: the sum at the order that reads the filter's grid best. F5: the
-    budget, converted, once anything is charged. F7: the mixed account with the offset that the rest of delta, above
-    delta_sum, buys at the filter's fixed order. F8: the mixture with the rest of delta shared out as at the opening; at
-    delta_sum the sum of pure prices. At F8's own delta a request is admitted just when the reading with it stays
-    within epsilon (and the sum of deltas within delta_sum). F9: `allowance.reading`.
+    F1: the sum of pure prices. F2: that, while the sum of deltas is within delta; else infinite. F3, F6: the sum of rho
+    at the order that reads the filter's rho best with the rest of delta, above delta_sum; at delta_sum and below with
+    half of delta, while the sum of deltas is within the other half. F4: the sum at the order that reads the filter's
+    grid best. F5: the budget, converted, once anything is charged. F7: the mixed account with the offset that the rest
+    of delta, above delta_sum, buys at the filter's fixed order. F8: the mixture with the rest of delta shared out as at
+    the opening. F7 and F8 at delta_sum and below: as F2. At F8's own delta a request is admitted just when the reading
+    with it stays within epsilon (and the sum of deltas within delta_sum). F9: `allowance.reading`.
     Claim: for each delta fixed in advance the transcript is integrated ex-post (result, delta) at every prefix.
     Source: docs/proofs/filters.md, "Readings".
     """
     match filter_:
         case PureFilter():
             return _total(sums, "pure")
-        case BasicFilter(delta_sum=delta_sum):
-            return _total(sums, "pure") if delta >= delta_sum else INFINITY
+        case BasicFilter():
+            return _pure_reading(sums, _total(sums, "pure"), delta)
         case ZCDPFilter(rho=rho, delta_sum=delta_sum) | AdvancedFilter(rho=rho, delta_sum=delta_sum):
-            return _zcdp_reading(rho, _total(sums, "rho"), delta, delta_sum)
+            claims = delta_sum if delta > delta_sum else multiply(delta, HALF)
+            within = _total(sums, "delta") <= claims
+            return _zcdp_reading(rho, _total(sums, "rho"), delta, subtract(delta, claims)) if within else INFINITY
         case RDPFilter():
             return _grid_reading(filter_, _grid_totals(filter_, sums), delta)
         case GDPFilter(mu=mu):
@@ -153,28 +158,33 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
             return _mixed_reading(filter_, sums, delta)
         case EitherFilter(delta_sum=delta_sum):
             if delta <= delta_sum:
-                return _total(sums, "pure") if delta == delta_sum else INFINITY
+                return _pure_reading(sums, _total(sums, "pure"), delta)
             return _mixture(filter_, sums, subtract(delta, delta_sum))
         case AllowanceFilter():
-            copies, pure = (_total(sums, name) for name in ("copies", "pure"))
-            return allowance.reading(filter_, copies=copies, pure=pure, delta=delta)
+            copies, pure, failing = (_total(sums, name) for name in allowance.NAMES)
+            return allowance.reading(filter_, copies=copies, pure=pure, failing=failing, delta=delta)
         case _:
             assert_never(filter_)
+
+
+def _pure_reading(sums: Sums, pure: Decimal, delta: Decimal) -> Decimal:
+    """The sum of pure prices, while what fails beside them is within delta."""
+    return pure if _total(sums, "delta") <= delta else INFINITY
 
 
 def _mixed_reading(filter_: MixedFilter, sums: Sums, delta: Decimal) -> Decimal:
     boundary = subtract(delta, filter_.delta_sum)
     if boundary <= 0:
-        return INFINITY
+        pure, renyi = (_total(sums, name) for name in MIXED_NAMES)
+        return _pure_reading(sums, INFINITY if renyi else pure, delta)
     spent_ = _mixed_spent(sums, MIXED_NAMES)
     if boundary == filter_.delta_boundary:
         return add(spent_, filter_.offset)
     return INFINITY if spent_.is_infinite() else _raised(spent_, filter_.order_minus_one, boundary)
 
 
-def _zcdp_reading(rho: Decimal, spent_: Decimal, delta: Decimal, delta_sum: Decimal) -> Decimal:
-    boundary = subtract(delta, delta_sum)
-    if spent_.is_infinite() or boundary < 0:
+def _zcdp_reading(rho: Decimal, spent_: Decimal, delta: Decimal, boundary: Decimal) -> Decimal:
+    if spent_.is_infinite():
         return INFINITY
     if not spent_ or delta >= 1:
         return ZERO

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from pydantic import model_validator
 
 from dpledger.accounting.leaves import Count
-from dpledger.decimals import INFINITY, ZERO, add
+from dpledger.decimals import INFINITY, ZERO, add, subtract
 from dpledger.errors import ParameterError
 from dpledger.number_fields import Exact, Probability
 from dpledger.schema import given, record, tag
@@ -83,12 +83,16 @@ class AllowanceFilter:
         return add(self.delta_law, self.delta_rest)
 
 
-def reading(rule: AllowanceFilter, *, copies: Decimal, pure: Decimal, delta: Decimal) -> Decimal:
-    """An epsilon that, with `delta`, bounds the loss of a transcript of so many copies, and of a rest of `pure`.
+def reading(rule: AllowanceFilter, *, copies: Decimal, pure: Decimal, failing: Decimal, delta: Decimal) -> Decimal:
+    """An epsilon that, with `delta`, bounds the loss of a transcript of so many copies, and of a rest of `pure` of
+    which `failing` may fail.
 
-    Claim: integrated ex-post, if delta covers that of the law and that of the rest; else infinite. Not less for a few
-    copies: their number was chosen as results came in. Source: docs/proofs/allowances.md, "Reading".
+    Claim: integrated ex-post, while delta covers that of the law and `failing`, before the first copy at a delta below
+    that of the law `failing` alone; else infinite. Not less for a few copies: their number was chosen as results came
+    in. Source: docs/proofs/allowances.md, "Reading".
     """
-    if delta < rule.delta or copies > rule.steps:
+    law_is_covered = delta >= rule.delta_law
+    rest = subtract(delta, rule.delta_law) if law_is_covered else delta
+    if failing > rest or copies > rule.steps or (copies and not law_is_covered):
         return INFINITY
     return add(rule.epsilon_law, pure) if copies else pure

@@ -58,7 +58,7 @@ def stable_law(
     Claim: `certify` accepts the result. `delta_split`: the part of delta that composition may use, in (0, 1); the pure
     modes use none. `share`: as in `sparse_vector_law`; None: the one with the least `required_distance`. With mode auto
     the mode that has the least; ties go to the first of `MODES`. Raises as `sparse_vector_law`, and InfeasiblePlan
-    where no threshold above 0 is needed, or none that can be written would do.
+    where no threshold that can be written would do.
     """
     if not 0 < delta < HALF:
         raise ParameterError("delta", delta, "a number in (0, 0.5): values are released with some probability")
@@ -130,7 +130,7 @@ def _of_mode(
 
 
 def _with_threshold(law: SparseVectorLaw, stability: Decimal) -> SparseVectorLaw:
-    """The law at the least threshold whose `stability_delta` is at most this."""
+    """The law at the least threshold, from 1 on, whose `stability_delta` is at most this."""
 
     def enough(at: int) -> bool:
         return stability_delta(replace(law, stable_at=at)) <= stability
@@ -140,8 +140,6 @@ def _with_threshold(law: SparseVectorLaw, stability: Decimal) -> SparseVectorLaw
         if high > MOST_STEPS // 2:
             raise InfeasiblePlan(f"no threshold below 2^53 releases a value with probability at most {stability}")
         low, high = high, 2 * high
-    if high == 1:
-        raise InfeasiblePlan(f"a delta of {stability} for released values needs no threshold: it would release any")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

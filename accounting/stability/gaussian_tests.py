@@ -29,12 +29,17 @@ LEAST_TAIL = Decimal("1e-60")  # of a probability that can be written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianTestsLaw:
-    """`delta_stability`: the chance that one of the tests releases a value at distance 0."""
+    """`delta_each`: the chance that a test releases a value at distance 0."""
 
     sigma: Decimal
     threshold: int
     max_queries: int
-    delta_stability: Decimal
+    delta_each: Decimal
+
+    @property
+    def delta_stability(self) -> Decimal:
+        """The same of all tests together, from above."""
+        return multiply(self.delta_each, self.max_queries)
 
 
 @lru_cache(maxsize=64)
@@ -62,23 +67,20 @@ def gaussian_tests(
         raise InfeasiblePlan(f"no Gaussian noise keeps epsilon {epsilon} and delta {composed} for {max_queries} tests")
     threshold = _threshold(sigma, max_queries, round_down(Fraction(delta) - Fraction(composed)))
     law = GaussianTestsLaw(
-        sigma=sigma,
-        threshold=threshold,
-        max_queries=max_queries,
-        delta_stability=_stability(sigma, threshold, max_queries),
+        sigma=sigma, threshold=threshold, max_queries=max_queries, delta_each=_each(sigma, threshold)
     )
     if not meets(gaussian_tests_parts(law), ApproxDP(epsilon, delta), relation=Relation.ADD_REMOVE):
         raise InfeasiblePlan(f"epsilon {epsilon} and delta {delta} leave no room for what the tests cost together")
     return law
 
 
-def gaussian_tests_parts(law: GaussianTestsLaw) -> Sequence:
-    """What the tests are made of.
+def gaussian_tests_parts(law: GaussianTestsLaw) -> Repeated:
+    """What the tests are made of, each a step of its own.
 
     Claim: the run is dominated by it, test by test. Source: docs/proofs/stability.md, section 4: which says, too, why
-    the second part is stated as a curve, of which no group is known."""
-    tests = Repeated(DiscreteGaussianLaw(law.sigma, 1), law.max_queries)
-    return Sequence((tests, PrivacyCurve((ZERO,), (law.delta_stability,))))
+    the second part of a test is stated as a curve, of which no group is known."""
+    test = Sequence((DiscreteGaussianLaw(law.sigma, 1), PrivacyCurve((ZERO,), (law.delta_each,))))
+    return Repeated(test, law.max_queries)
 
 
 def gaussian_distance(law: GaussianTestsLaw, beta: Decimal) -> int:
@@ -93,12 +95,12 @@ def gaussian_distance(law: GaussianTestsLaw, beta: Decimal) -> int:
 
 
 def _threshold(sigma: Decimal, tests: int, stability: Decimal) -> int:
-    """The least threshold with at most this `_stability`."""
+    """The least threshold at which so many tests together fail at most with the chance `stability`."""
     with localcontext(outward.context(stability)):
         high = _reach(sigma, min(stability / tests, HALF))
-    while _stability(sigma, high, tests) > stability:
+    while multiply(_each(sigma, high), tests) > stability:
         high += 1
-    while high > 1 and _stability(sigma, high - 1, tests) <= stability:
+    while high > 1 and multiply(_each(sigma, high - 1), tests) <= stability:
         high -= 1
     if high > MOST_STEPS:
         raise InfeasiblePlan(f"a delta of {stability} for {tests} values needs a threshold of 2^53 or more")
@@ -112,11 +114,10 @@ def _reach(sigma: Decimal, tail: Decimal) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _stability(sigma: Decimal, threshold: int, tests: int) -> Decimal:
-    """1 - (1 - p)^tests from above, p the chance that noise on the integers is above the threshold.
+def _each(sigma: Decimal, threshold: int) -> Decimal:
+    """The chance that noise on the integers is above the threshold, from above.
 
-    Source: Canonne-Kamath-Steinke 2020, Proposition 25: p is at most the normal tail at the threshold."""
+    Source: Canonne-Kamath-Steinke 2020, Proposition 25: it is at most the normal tail at the threshold."""
     with localcontext(outward.context(sigma, digits=120)):
         tail = max(outward.normal_tail(threshold / sigma)[1], LEAST_TAIL)
-    with localcontext(outward.context(tail)):
-        return outward.above(-outward.expm1(tests * outward.ln1p(-tail)))
+    return outward.above(tail)

@@ -33,9 +33,9 @@ def spent(scope: ScopeState, delta: Number) -> Bounds:
     """The reading of `scope` at `delta`, from what the fold keeps: its sums, and the parts that are known to have run.
 
     Claim: upper: the transcript so far is (upper, delta)-bounded in the integrated ex-post sense, by the filter's
-    theorem (infinite where it has none at this delta). lower: no epsilon below it bounds the costliest single part at
-    this delta, by the engine; 0 where no part has a bound of its own. Of more than `ran.MOST` distinct parts the ones
-    that were charged most are asked: what is left out can only make it lower.
+    theorem (infinite where it has none at this delta, or more of what was charged may fail). lower: no epsilon below it
+    bounds the costliest single part at this delta, by the engine; 0 where no part has a bound of its own. Of more than
+    `ran.MOST` distinct parts the ones that were charged most are asked: what is left out can only make it lower.
     Source: docs/proofs/filters.md. Raises Contradiction where lower is above upper: something recorded is not true.
     """
     at = read(delta, field="delta")

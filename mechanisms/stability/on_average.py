@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, read, round_up, whole
+from dpledger.decimals import Number, read, round_up, text, whole
 from dpledger.errors import ContractViolation, ParameterError
 
 __all__ = [
@@ -47,6 +47,7 @@ Predictor: TypeAlias = Callable[[Records], Scores]
 MOST_SAMPLES = 10**18
 MOST_REPETITIONS = 10**7
 ROUNDING = 1e-9  # relative; above what sums of as many doubles lose
+ROUNDING_OF_SCORES = 1e-12  # of the difference of two scores that are sums of some thousand doubles
 ONE = Decimal(1)
 
 
@@ -152,8 +153,8 @@ class PublicPool:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StabilityEstimate:
     """What `repetitions` pairs of runs showed, by point of the grid. `upper`: limits of mu^2 that hold at all points at
-    once with probability at least 1 - beta; `pool`: how many public records there were to draw from, None of a sampler
-    without end.
+    once with probability at least 1 - beta, if no exchange of a record moves a score by more than `most_move`; `pool`:
+    how many public records there were to draw from, None of a sampler without end.
 
     >>> def mean(records, coins):
     ...     return lambda grid: np.full(len(grid), records.mean())
@@ -169,6 +170,7 @@ class StabilityEstimate:
     mean_square: tuple[float, ...]
     upper: tuple[float, ...]
     first_moment: tuple[float, ...]
+    most_move: Decimal
     pool: int | None
 
     @property
@@ -179,11 +181,12 @@ class StabilityEstimate:
     def words(self) -> str:
         """The estimate in a few sentences."""
         from_pool = "" if self.pool is None else f" Drawn from a pool of {self.pool} public records."
+        declared = "" if self.most_move == 1 else f", if no move is above the declared {text(self.most_move)}"
         return (
             f"At {self.samples} records mu^2 is about {max(self.mean_square):.3g}, and at most "
             f"{max(self.upper):.3g} with probability at least 1 - {self.beta} ({self.repetitions} pairs of runs, "
-            f"{len(self.upper)} points); scores stray by {float(self.limit.radius):.3g} or less with probability 3/4. "
-            f"The first moment is {max(self.first_moment):.3g}.{from_pool}"
+            f"{len(self.upper)} points{declared}); scores stray by {float(self.limit.radius):.3g} or less with "
+            f"probability 3/4. The first moment is {max(self.first_moment):.3g}.{from_pool}"
         )
 
 
@@ -196,27 +199,38 @@ def estimate_stability(
     repetitions: int,
     seed: int,
     beta: Number = "0.05",
+    most_move: Number = 1,
 ) -> StabilityEstimate:
     """The mean-square stability of `learner(records, coins) -> predictor` at n records, from pairs of runs on samples
     that differ in one record at a random place, with the same coins.
 
     `sampler(rng, m)` draws m independent records, one a row, from what is public. `predictor(grid)` gives a score in
-    [0, 1] for each point of the grid.
+    [0, 1] for each point of the grid. `most_move`, in (0, 1]: how far the exchange of one record moves a score at most,
+    on any sample. The caller vouches for it (1/n for a mean of n numbers in [0, 1]): the limit shrinks
+    with its square, and is far above mu^2 without it.
     Claim: `upper` bounds mu^2 at every point of the grid, with probability at least 1 - beta over the draws.
     Source: Maurer-Pontil 2009, Theorem 4, and a union over the grid; docs/proofs/stability_utility.md, "Estimates".
-    Raises ParameterError naming the field; ContractViolation where the caller's code breaks its contract.
+    Raises ParameterError naming the field; ContractViolation where the caller's code breaks its contract, or a score
+    moves further than declared.
 
     >>> def mean(records, coins):
     ...     return lambda grid: np.full(len(grid), records.mean())
     >>> found = dpl.estimate_stability(mean, lambda rng, n: rng.random(n), 50, np.zeros(1), repetitions=100, seed=1)
     >>> round(found.mean_square[0], 6), round(found.upper[0], 2)
     (7.8e-05, 0.09)
+    >>> uniform = lambda rng, n: rng.random(n)
+    >>> found = dpl.estimate_stability(mean, uniform, 50, np.zeros(1), repetitions=100, seed=1, most_move="0.02")
+    >>> round(found.upper[0], 6)
+    0.000139
     """
     size = whole(n, field="n", least=2, most=MOST_SAMPLES)
     runs = whole(repetitions, field="repetitions", least=2, most=MOST_REPETITIONS)
     start, risk = whole(seed, field="seed"), read(beta, field="beta")
     if not 0 < risk < 1:
         raise ParameterError("beta", risk, "a number in (0, 1)")
+    furthest = read(most_move, field="most_move")
+    if not 0 < furthest <= 1:
+        raise ParameterError("most_move", furthest, "a number in (0, 1], as scores are in [0, 1]")
     points = np.asarray(grid)
     if points.ndim < 1 or not len(points):
         raise ParameterError("grid", type(grid).__name__, "an array of at least one point")
@@ -227,14 +241,17 @@ def estimate_stability(
         _moves(learner, sampler, size, points, np.random.default_rng(child))
         for child in np.random.SeedSequence(start).spawn(runs)
     ])  # fmt: skip
+    if (np.abs(moves) > float(furthest) * (1 + ROUNDING) + ROUNDING_OF_SCORES).any():
+        raise ContractViolation(f"a score moved further than most_move = {text(furthest)}: the declared bound is wrong")
     squares = moves**2
     return StabilityEstimate(
         samples=size,
         repetitions=runs,
         beta=risk,
         mean_square=tuple(squares.mean(axis=0).tolist()),
-        upper=tuple(_limits(squares, float(risk)).tolist()),
+        upper=tuple(_limits(squares, float(risk), float(furthest) ** 2).tolist()),
         first_moment=tuple(np.abs(moves).mean(axis=0).tolist()),
+        most_move=furthest,
         pool=len(sampler.records) if isinstance(sampler, PublicPool) else None,
     )
 
@@ -262,10 +279,11 @@ def _scores(predictor: Predictor, grid: Records) -> Scores:
     return scores
 
 
-def _limits(squares: Scores, beta: float) -> Scores:
-    """mean + sqrt(2 V log(2 G/beta)/R) + 7 log(2 G/beta)/(3 (R - 1)), V the sample variance; at most 1, as scores."""
+def _limits(squares: Scores, beta: float, most: float) -> Scores:
+    """mean + sqrt(2 V log(2 G/beta)/R) + 7 most log(2 G/beta)/(3 (R - 1)), V the sample variance; at most `most`, which
+    no square is above."""
     runs, points = squares.shape
     log = np.log(2 * points / beta)
     variance = squares.var(axis=0, ddof=1)
-    found: Scores = squares.mean(axis=0) + np.sqrt(2 * variance * log / runs) + 7 * log / (3 * (runs - 1))
-    return np.minimum(found * (1 + ROUNDING), 1.0)
+    found: Scores = squares.mean(axis=0) + np.sqrt(2 * variance * log / runs) + 7 * most * log / (3 * (runs - 1))
+    return np.minimum(found, most) * (1 + ROUNDING)

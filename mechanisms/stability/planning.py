@@ -16,15 +16,15 @@ from decimal import Decimal
 from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.accounting.sparse_vectors.scales import MODES
-from dpledger.decimals import ZERO, Number, read, text, total, whole
-from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
+from dpledger.decimals import ZERO, Number, text, total, whole
+from dpledger.errors import CannotCertify, InfeasiblePlan, WorkLimit
+from dpledger.mechanisms.plan import open_unit
+from dpledger.mechanisms.stability.plans.promises import BETA, HALF, Budget, read_budget, read_mode
 from dpledger.mechanisms.stability.stable_tests import MOST_QUERIES, StableMode, StableTests, stable_tests
-from dpledger.schema import one_of
 
 __all__ = ["Alternative", "StablePlan", "stable_plan"]
 
 _COMPARED: tuple[StableMode, ...] = (*MODES, "gaussian")
-_MODES = ("auto", "paper", *_COMPARED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +81,11 @@ def stable_plan(
     *,
     epsilon: Number,
     delta: Number,
-    cutoff: int | None,
+    beta: Number = BETA,
+    cutoff: int | None = None,
     max_queries: int,
-    beta: Number = "0.05",
     mode: StableMode = "auto",
-    delta_split: Number = "0.5",
+    delta_split: Number = HALF,
 ) -> StablePlan:
     """What `StableQueries` of these parameters does, compared with its other modes.
 
@@ -95,27 +95,21 @@ def stable_plan(
     >>> plan.mode, plan.required_distance
     ('target_charging', 1055)
     """
-    budget = (read(epsilon, field="epsilon"), read(delta, field="delta"))
-    failing, split = read(beta, field="beta"), read(delta_split, field="delta_split")
+    budget, failing = read_budget(epsilon, delta, delta_split), open_unit(beta, "beta")
     queries = whole(max_queries, field="max_queries", least=1, most=MOST_QUERIES)
     charged = None if cutoff is None else whole(cutoff, field="cutoff", least=1, most=2**31 - 1)
-    if not budget[0] > 0:
-        raise ParameterError("epsilon", epsilon, "a number above 0")
-    if not 0 < failing < 1:
-        raise ParameterError("beta", beta, "a number in (0, 1)")
-    one_of(mode, _MODES, field="mode")
-    tests = stable_tests(*budget, charged, mode, max_queries=queries, delta_split=split)
+    tests = _tests(budget, charged, queries, read_mode(mode))
     others = {
         other: needed
         for other in _COMPARED
-        if (needed := _needed(budget, charged, other, queries, failing, split)) is not None
+        if (needed := _needed(budget, charged, other, queries, failing)) is not None
     }
     charging = [other for other in MODES if other in others and other != tests.mode]
     best = min(charging, key=others.__getitem__, default=None)
     causes = {cause: _of_cause(tests.failures(), cause) for cause in ("composition", "stability")}
     return StablePlan(
-        epsilon=budget[0],
-        delta=budget[1],
+        epsilon=budget.epsilon,
+        delta=budget.delta,
         cutoff=tests.law.cutoff if isinstance(tests.law, SparseVectorLaw) else None,
         max_queries=queries,
         beta=failing,
@@ -128,15 +122,17 @@ def stable_plan(
     )
 
 
-def _needed(
-    budget: tuple[Decimal, Decimal], cutoff: int | None, mode: StableMode, queries: int, beta: Decimal, split: Decimal
-) -> int | None:
+def _tests(budget: Budget, cutoff: int | None, queries: int, mode: StableMode) -> StableTests:
+    split = budget.delta_split
+    return stable_tests(budget.epsilon, budget.delta, cutoff, mode, max_queries=queries, delta_split=split)
+
+
+def _needed(budget: Budget, cutoff: int | None, mode: StableMode, queries: int, beta: Decimal) -> int | None:
     """From which distance on a mode answers; None where it has no scale at this budget, or needs a cutoff."""
     if cutoff is None and mode != "gaussian":
         return None
-    own = None if mode == "gaussian" else cutoff
     try:
-        tests = stable_tests(*budget, own, mode, max_queries=queries, delta_split=split)
+        tests = _tests(budget, None if mode == "gaussian" else cutoff, queries, mode)
     except (CannotCertify, InfeasiblePlan, WorkLimit):
         return None
     return tests.required_distance(queries, beta)

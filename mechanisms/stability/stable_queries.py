@@ -6,7 +6,7 @@
         else:                  UNSTABLE, charged; then a fresh W (single_threshold keeps the first)
 
 It is a sparse vector over the distances, with one more thing to pay for: the chance that a value passes though a
-neighbour has another. Mode gaussian tests every distance for itself and pays for all, whatever comes out. The caller
+neighbour has another. Mode gaussian tests every distance for itself and pays for each, whatever comes out. The caller
 vouches for each distance: one unit moves it by at most 1, and it is 0 on both of two neighbours that have different
 values. Sources: Bassily-Thakkar-Thakurta 2018, Algorithm 3; proofs: docs/proofs/sparse_vector.md, "Released values",
 and docs/proofs/stability.md.
@@ -121,9 +121,8 @@ class StableQueries:
         return grouped_claim(self.epsilon, self.delta, self._steps())
 
     def parts(self) -> Composition:
-        """One sparse vector that releases values, without an outcome; in mode gaussian its tests, and the chance that
-        one of them releases what a neighbour does not have. In a group where the distances' relation is not the
-        scope's."""
+        """One sparse vector that releases values, without an outcome; in mode gaussian its tests, each with the chance
+        that it releases what a neighbour does not have. In a group where the distances' relation is not the scope's."""
         return self._grouped(self._tests().parts())
 
     def failures(self) -> tuple[Failure, ...]:
@@ -150,6 +149,10 @@ class StableQueries:
             "a query is handed the data as they are; its value is released as it is, NaN too, or not at all",
             DISTANCES_READ_AS,
         )
+
+    def steps_to_grant(self) -> int | None:
+        """In mode gaussian each query is a step: those that a ledger never granted come back. None in other modes."""
+        return self._tests().steps_to_grant()
 
     def open(self, data: object, *, entropy: Entropy) -> StableRun[StableQuery, StableBatch]:
         """Begin a stream of queries on `data`, which is handed to each query as it is."""

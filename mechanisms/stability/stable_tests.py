@@ -88,6 +88,10 @@ class StableTests:
             scales = {"cutoff": None, "sigma": self.law.sigma, "threshold": self.law.threshold}
         return {"mode": self.mode, **scales, "grid": 1, "sensitivity": 1, "max_queries": self.max_queries}
 
+    def steps_to_grant(self) -> int | None:
+        """How many tests are steps of a plan, in mode gaussian; None where they are charged as they fail."""
+        return None if isinstance(self.law, SparseVectorLaw) else self.law.max_queries
+
     def start(self, justification: str, entropy: Entropy) -> ThresholdTests:
         """The tests of a run. `justification`: why one unit moves a distance by no more than one."""
         law = self.law

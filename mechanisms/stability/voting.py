@@ -92,6 +92,10 @@ class SampleAndAggregate(Voting):
 
     kind: Literal["sample_and_aggregate"] = tag(default="sample_and_aggregate")
 
+    def steps_to_grant(self) -> int | None:
+        """In mode gaussian each query is a step: those that a ledger never granted come back. None in other modes."""
+        return self._tests().steps_to_grant()
+
     def open(self, data: Ensemble, *, entropy: Entropy) -> EnsembleRun:
         """Begin a stream of queries. ParameterError where `inspect` has one."""
         self.inspect(data)
@@ -109,6 +113,10 @@ class PrivateClassifier(Voting):
     """
 
     kind: Literal["private_classifier"] = tag(default="private_classifier")
+
+    def steps_to_grant(self) -> int | None:
+        """In mode gaussian each query is a step: those that a ledger never granted come back. None in other modes."""
+        return self._tests().steps_to_grant()
 
     def open(self, data: Ensemble, *, entropy: Entropy) -> EnsembleRun:
         """Begin a stream of rows. ParameterError where `inspect` has one."""

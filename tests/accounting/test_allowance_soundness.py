@@ -193,6 +193,33 @@ def test_a_reading_holds_wherever_the_analyst_stops(names: tuple[str, ...]) -> N
     assert best_attack(scope, scope.start(), moves(*names), read, UNIT) <= float(filter_.delta)
 
 
+@pytest.mark.parametrize("delta", ["0.01", "0.02", "0.05", "0.07", "0.08", "0.1"])
+def test_a_reading_below_the_delta_of_the_allowance_holds_too(delta: str) -> None:
+    """That of the law is 0.05; two in a hundred fail of a move, and two of them are admitted."""
+    filter_ = rule(6, 4 * UNITS, delta_rest="0.05")
+    scope = Scope(filter_)
+
+    def read(state: State) -> float:
+        return float(filters.reading(filter_, dict(state.sums), Decimal(delta)))
+
+    reached = best_attack(scope, scope.start(), moves("copy 2", "failing 1", "refunded 2 1"), read, UNIT)
+    assert reached <= float(delta) + 1e-12
+    assert (reached > 0) == (delta != "0.01")
+
+
+def test_a_reading_of_an_allowance_is_finite_while_as_much_may_fail() -> None:
+    filter_ = rule(6, 4 * UNITS, delta_rest="0.05")
+
+    def read(copies: int, failed: str, delta: str) -> Decimal:
+        sums = {"copies": (Decimal(copies), 0), "pure": (UNITS, 0), "delta": (Decimal(failed), 0)}
+        return filters.reading(filter_, sums, Decimal(delta))
+
+    assert read(0, "0.02", "0.02") == read(0, "0.04", "0.1") == UNITS
+    assert read(2, "0.02", "0.07") == read(2, "0", "0.05") == filter_.epsilon_law + UNITS
+    for copies, failed, delta in ((0, "0.02", "0.019"), (2, "0", "0.049"), (2, "0.02", "0.069"), (0, "0.02", "0.06")):
+        assert read(copies, failed, delta).is_infinite()
+
+
 @pytest.mark.parametrize("side", ["remove", "add"])
 def test_leaves_on_samples_of_lower_rates_take_turns_with_the_law(side: str) -> None:
     law = PoissonSampled(RandomizedResponseLaw(1), rate="0.3")

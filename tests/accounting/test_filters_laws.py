@@ -359,16 +359,41 @@ def test_readings_say_what_the_theorem_of_each_filter_allows() -> None:
     basic, either = BasicFilter(3, "1e-6"), charged(EITHER, trees)
     assert filters.reading(PureFilter(3), charged(PureFilter(3), trees), Decimal(0)) == Decimal("0.4")
     assert filters.reading(basic, charged(basic, trees), Decimal("1e-6")) == Decimal("0.4")
-    assert filters.reading(basic, charged(basic, trees), Decimal("9e-7")) == INFINITY
+    assert filters.reading(basic, charged(basic, trees), Decimal(0)) == Decimal("0.4")
     assert Decimal("0.3999") < filters.reading(EITHER, either, Decimal("1e-6")) < Decimal("0.4")
     assert filters.reading(EITHER, either, Decimal("5e-7")) == Decimal("0.4")
-    assert filters.reading(EITHER, either, Decimal("1e-7")) == INFINITY
+    assert filters.reading(EITHER, either, Decimal("1e-7")) == Decimal("0.4")
     gaussians = charged(EITHER, [GaussianLaw(10)] * 4)
     at_budget = filters.reading(EITHER, gaussians, Decimal("1e-6"))
     assert filters.spent(EITHER, gaussians)["mixed"] == str(at_budget)
     assert filters.reading(EITHER, gaussians, Decimal("1e-3")) < at_budget
     assert filters.reading(EITHER, gaussians, Decimal("5e-7")) == INFINITY
     assert filters.reading(EITHER, gaussians, Decimal("5.1e-7")) > at_budget
+
+
+@pytest.mark.parametrize("filter_", [BasicFilter(3, "1e-6"), EITHER], ids=["basic", "either"])
+def test_below_the_filters_delta_a_reading_holds_while_as_much_may_fail(filter_: Filter) -> None:
+    sums = charged(filter_, [ApproxDP("0.5", "1e-7"), ApproxDP("0.25", "2e-8"), PureDP("0.1")])
+    for delta, shown in (("0", INFINITY), ("1.1e-7", INFINITY), ("1.2e-7", "0.85"), ("4e-7", "0.85")):
+        assert filters.reading(filter_, sums, Decimal(delta)) == Decimal(shown)
+
+
+def test_below_its_delta_a_mixed_filter_reads_what_it_keeps_as_epsilons() -> None:
+    sums = {**filters.opening(MIXED), "mixed_pure": (Decimal("0.7"), 0), "delta": (Decimal("1e-7"), 0)}
+    assert filters.reading(MIXED, sums, Decimal("1e-7")) == Decimal("0.7")
+    assert filters.reading(MIXED, sums, Decimal("9e-8")) == INFINITY
+    for renyi in ((Decimal("1e-9"), 0), (Decimal(0), 1)):
+        assert filters.reading(MIXED, {**sums, "mixed_rdp": renyi}, Decimal("1e-7")) == INFINITY
+
+
+def test_at_and_below_its_delta_a_filter_of_rho_reads_with_halves() -> None:
+    filter_ = ZCDPFilter("0.1", "1e-5")
+    sums = {"rho": (Decimal("0.02"), 0), "delta": (Decimal("2e-6"), 0)}
+    free = filters.reading(ZCDPFilter("0.1", 0), {**sums, "delta": (Decimal(0), 0)}, Decimal("3e-6"))
+    assert filters.reading(filter_, sums, Decimal("6e-6")) == free < INFINITY
+    assert filters.reading(filter_, sums, Decimal("1e-5")) < free
+    assert filters.reading(filter_, sums, Decimal("3.9e-6")) == INFINITY
+    assert filters.reading(filter_, filters.opening(filter_), Decimal(0)) == 0
 
 
 def test_a_reading_is_an_epsilon_that_the_engine_does_not_contradict() -> None:

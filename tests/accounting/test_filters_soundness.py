@@ -15,7 +15,16 @@ from dpledger.accounting import filters, rules
 from dpledger.accounting.arithmetic.conversions import best_order_minus_one, boundary_offset
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Repeated
-from dpledger.accounting.filters import Boundary, EitherFilter, MixedFilter, PureFilter, opened_by
+from dpledger.accounting.filters import (
+    BasicFilter,
+    Boundary,
+    EitherFilter,
+    Filter,
+    MixedFilter,
+    PureFilter,
+    ZCDPFilter,
+    opened_by,
+)
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.decimals import round_up
 from dpledger.relations import Relation
@@ -83,6 +92,32 @@ def test_a_reading_holds_wherever_the_analyst_stops(filter_: EitherFilter, moves
         return float(filters.reading(filter_, dict(state), Decimal(delta)))
 
     assert best_attack(product, product.start(), played, read, UNIT) <= float(delta)
+
+
+BELOW: dict[str, Filter] = {
+    "basic": BasicFilter(2, "0.1"),
+    "either": either("1.5", ("1.5", "0.06"), ("0.4", "0.04"), delta_sum="0.1"),
+    "mixed": MixedFilter(2, "0.1", "0.1", 2, "0.4"),
+    "zcdp": ZCDPFilter("0.15", "0.1"),
+}
+
+
+@pytest.mark.parametrize("delta", ["0.01", "0.02", "0.04", "0.05", "0.1"])
+@pytest.mark.parametrize("name", BELOW)
+def test_a_reading_below_the_delta_of_the_filter_holds_too(name: str, delta: str) -> None:
+    """Where as much as may fail of what was charged is within it. Two in a hundred fail of a move, and up to five of
+    them are admitted."""
+    moves = ("failing 2", "zcdp 2") if name == "zcdp" else ("failing 2", "pure 2", "zcdp 2", "refunded 4 1")
+    product, played = game(BELOW[name], *moves)
+
+    @functools.cache
+    def read(state: Kept) -> float:
+        return float(filters.reading(BELOW[name], dict(state), Decimal(delta)))
+
+    reached = best_attack(product, product.start(), played, read, UNIT)
+    assert reached <= float(delta) + 1e-12
+    if name in ("basic", "either"):
+        assert (reached > 0) == (delta != "0.01")
 
 
 def test_no_adaptive_analyst_gets_past_the_mixed_filter() -> None:

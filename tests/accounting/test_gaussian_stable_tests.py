@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from dpledger.accounting.composition import Group, Sequence
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.profile import compose
-from dpledger.accounting.rules import check
+from dpledger.accounting.rules import check, cost
 from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
 from dpledger.accounting.stability import gaussian_tests as gaussian_module
 from dpledger.accounting.stability.gaussian_tests import (
@@ -80,14 +80,22 @@ def test_a_stream_of_critical_tests_attains_its_delta() -> None:
     assert told <= 2 * found, "the normal tail in place of the discrete one costs half a step"
 
 
-@given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 50))
+@given(st.integers(1, 40), st.integers(1, 300))
 @settings(max_examples=40, deadline=None)
-def test_the_delta_of_stability_is_from_above(sigma: int, threshold: int, tests: int) -> None:
-    told = gaussian_module._stability(Decimal(sigma) / 2, threshold, tests)
+def test_the_chance_of_each_test_is_from_above(sigma: int, threshold: int) -> None:
+    told = gaussian_module._each(Decimal(sigma) / 2, threshold)
     with mpmath.workdps(40):
         weights = [mpmath.exp(-mpmath.mpf(k * k) / (2 * mpmath.mpf(sigma) ** 2 / 4)) for k in range(2000)]
-        one = mpmath.fsum(weights[threshold + 1 :]) / (2 * mpmath.fsum(weights) - 1)
-        assert mpmath.mpf(str(told)) >= 1 - (1 - one) ** tests
+        assert mpmath.mpf(str(told)) >= mpmath.fsum(weights[threshold + 1 :]) / (2 * mpmath.fsum(weights) - 1)
+
+
+@given(st.integers(1, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_all_tests_together_keep_their_share_of_delta(tests: int) -> None:
+    law = gaussian_tests(Decimal(1), Decimal("1e-6"), tests)
+    assert law.delta_stability == tests * law.delta_each <= Decimal("5e-7")
+    price = cost(gaussian_tests_parts(law), Relation.REPLACE_ONE)
+    assert law.delta_stability <= price.delta <= Decimal("1e-6")
 
 
 def test_the_least_threshold_and_the_published_distances() -> None:
@@ -100,7 +108,7 @@ def test_the_least_threshold_and_the_published_distances() -> None:
 
 def test_the_published_epsilon_of_a_hundred_tests() -> None:
     """Noise of 40 and a delta of stability of 1e-7: 1.0665 at 1e-6, by the engine."""
-    law = GaussianTestsLaw(sigma=Decimal(40), threshold=1, max_queries=100, delta_stability=Decimal("1e-7"))
+    law = GaussianTestsLaw(sigma=Decimal(40), threshold=1, max_queries=100, delta_each=Decimal("1e-9"))
     assert compose(gaussian_tests_parts(law)).epsilon("1e-6").upper == pytest.approx(1.0665, abs=5e-5)
 
 
@@ -125,12 +133,13 @@ def test_charged_tests_do_better_up_to_as_many_charges_as_published(queries: int
 def test_a_group_is_refused_and_would_be_wrong_part_by_part() -> None:
     """On two steps a distance may be 0 where the value is another one and 1 where it is not: shown with far more than
     twice the chance. Part by part, with `approx_dp` in place of the curve, a group would claim less."""
-    law = GaussianTestsLaw(sigma=Decimal(2), threshold=10, max_queries=1, delta_stability=Decimal("5.8e-8"))
+    law = GaussianTestsLaw(sigma=Decimal(2), threshold=10, max_queries=1, delta_each=Decimal("5.8e-8"))
     assert passes(law, 0) <= 5.8e-8
     parts = gaussian_tests_parts(law)
     with pytest.raises(CannotCertify):
         compose(Group(parts, 2, Relation.ADD_REMOVE), relation="replace_one")
-    tempting = Sequence((parts.of[0], ApproxDP(0, law.delta_stability)))
+    assert isinstance(parts.of, Sequence)
+    tempting = Sequence((parts.of.of[0], ApproxDP(0, law.delta_stability)))
     claimed = compose(Group(tempting, 2, Relation.ADD_REMOVE), relation="replace_one").delta(8).upper
     assert passes(law, 1) > 6 * claimed
 

@@ -16,10 +16,11 @@ from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.sparse_vectors import certify, delta_by_cause, ex_post_epsilon, stability_delta
+from dpledger.accounting.sparse_vectors.accuracy import difference_tail
 from dpledger.accounting.sparse_vectors.losses import composition_delta
 from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, sparse_vector_law
 from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
-from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
+from dpledger.errors import ClaimTooSmall, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import plain
 from ledger_mechanisms import Stream
@@ -195,9 +196,24 @@ def test_bad_plans_are_refused_by_name(change: dict[str, Decimal], field: str) -
         stable_law(ONE, delta, 3, "single_threshold", **asked)
 
 
-def test_a_delta_that_needs_no_threshold_is_refused() -> None:
-    with pytest.raises(InfeasiblePlan, match="would release any"):
-        stable_law(Decimal(20), Decimal("0.499999"), 1, "basic")
+@pytest.mark.parametrize("mode", [*MODES, "auto"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(8, "0.1"), (20, "0.4"), (50, "1e-6"), (50, "0.4")])
+def test_the_least_threshold_of_all_is_one(mode: SparseVectorMode, epsilon: int, delta: str) -> None:
+    """At a large epsilon and delta, one step is more than enough: it is taken, and certified."""
+    law = stable_law(Decimal(epsilon), Decimal(delta), 1, mode, max_queries=10)
+    certify(law)
+    assert law.stable_at is not None
+    if law.stable_at > 1:
+        with pytest.raises(ClaimTooSmall):
+            certify(replace(law, stable_at=law.stable_at - 1))
+
+
+def test_a_threshold_of_one_that_is_needed_is_taken() -> None:
+    """P(noise on a query exceeds that on the threshold by 1) is above the delta, by 2 it is not."""
+    law = stable_law(Decimal(8), Decimal("0.1"), 1, "single_threshold", max_queries=10)
+    assert law.stable_at == 1
+    at = [difference_tail(Decimal(s), law.threshold_scale, law.query_scale, noise="discrete_laplace") for s in (1, 2)]
+    assert at[1] <= law.delta < at[0]
 
 
 # ---- monotone queries -----------------------------------------------------------------------------------------------

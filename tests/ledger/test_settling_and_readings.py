@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyFailure, PureDP
 from dpledger.decimals import multiply
 from dpledger.errors import ContractViolation, ParameterError, VerificationError
 from dpledger.ledger.entries.members import LevelCharge
@@ -193,10 +193,20 @@ def test_a_plan_counts_with_the_steps_it_took(scope: Scope) -> None:
     assert 0 < one.lower < scope.spent("0.000001").lower <= scope.spent("0.000001").upper < 3
 
 
-def test_below_the_delta_of_its_filter_a_scope_cannot_say(scope: Scope) -> None:
+def test_below_the_delta_of_its_filter_a_scope_says_what_smaller_caps_allow(scope: Scope) -> None:
     scope.release(laplace("0.5"), 1)
-    assert scope.spent("0.0000001").upper == math.inf
-    assert scope.spent("0.001").upper <= 0.5
+    assert scope.spent("0.0000001").upper == 0.5
+    assert scope.spent("0").upper == 0.5
+    failing = Once(
+        claimed=ApproxDP("0.25", "1e-8"),
+        made_of=ApproxDP("0.25", "1e-8"),
+        causes=(PrivacyFailure("1e-8", "approximation"),),
+    )
+    scope.release(failing, 1)
+    assert scope.spent("0.0000001").upper == 0.75
+    assert scope.spent("0.00000001").upper == 0.75
+    assert scope.spent("0.000000009").upper == math.inf
+    assert scope.spent("0.001").upper <= 0.75
     with pytest.raises(ValueError, match="delta"):
         scope.spent("-1")
 

@@ -95,6 +95,7 @@ class TestFaultyTwins:
 
     def test_generators_that_go_on_tell_the_next_chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(learners, "_alone", contextlib.nullcontext)
+        monkeypatch.setattr(learners, "_turns", lambda: contextlib.nullcontext(lambda number: None))
         monkeypatch.setattr(learners, "apart", contextlib.nullcontext)
         other = ROWS.copy()
         other[7] = 40.0

@@ -357,7 +357,7 @@ class TestInALedger:
 class TestPlan:
     def test_what_the_plan_promises_happens(self) -> None:
         """A threshold on a line, realizable: as many records, rows and chunks as planned, of three seeds."""
-        plan = label_private_plan(1, "0.3", "0.2", epsilon=50, delta="1e-3")
+        plan = label_private_plan(1, "0.3", beta="0.2", epsilon=50, delta="1e-3")
         rng = np.random.default_rng(7)
         mechanism = LabelPrivateLearner(
             50, "1e-3", plan.chunks, cutoff=plan.cutoff, max_queries=plan.public_rows, mode=plan.mode

@@ -9,6 +9,7 @@ import os
 import random
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -280,6 +281,95 @@ class TestTorch:
         before = sys.modules["torch"].coins.getstate()
         assert altered(make) <= 1
         assert sys.modules["torch"].coins.getstate() == before
+
+
+class TestTurns:
+    """Models that are asked one after another: what one of them does to what all share, the next one does not see."""
+
+    def test_the_coins_of_a_turn_are_those_of_its_number(self) -> None:
+        """Whatever the models before it drew, and whether there were any."""
+
+        def told(rows: Any) -> list[int]:
+            coins = [random.random(), random.gauss(0, 1), np.random.random(), np.random.normal()]
+            return [int(abs(coin) * 10**6) % 1000 for coin in coins]
+
+        def draws(count: int) -> Callable[[Any], list[int]]:
+            def model(rows: Any) -> list[int]:
+                for _ in range(count):
+                    random.gauss(0, 1)
+                    np.random.normal()
+                return [0] * 4
+
+            return model
+
+        def reseeds(rows: Any) -> list[int]:
+            random.seed(1)
+            np.random.seed(1)
+            return [0] * 4
+
+        rows = np.zeros((4, 1))
+        silent: list[Any] = [lambda asked: [0] * 4] * 3
+        expected = voted([*silent, told, told], rows, classes=1000)[3:].tolist()
+        assert expected[0] != expected[1]
+        for before in ([draws(1)] * 3, [None, draws(2), None], [reseeds, draws(700), reseeds], [None] * 3):
+            assert voted([*before, told, told], rows, classes=1000)[3:].tolist() == expected
+
+    def test_filters_of_warnings_and_streams_do_not_last(self, capfd: pytest.CaptureFixture[str]) -> None:
+        def strict(rows: Any) -> list[int]:
+            warnings.simplefilter("error")
+            np.seterr(all="raise")
+            sys.stdout.close()
+            sys.stdout = None
+            return [0]
+
+        def bare(rows: Any) -> list[int]:
+            warnings.resetwarnings()
+            return [0]
+
+        def careless(rows: Any) -> list[int]:
+            warnings.warn("a row of sevens", stacklevel=1)
+            print("a row of sevens")
+            np.array([1.0]) / 0
+            return [1]
+
+        ours, errors = sys.stdout, np.geterr()
+        with warnings.catch_warnings(record=True) as seen:
+            found = voted([strict, careless, bare, careless, strict, strict, careless], np.zeros((1, 1)), classes=2)
+        assert found.ravel().tolist() == [0, 1, 0, 1, 0, 0, 1]
+        assert not seen
+        assert (sys.stdout, np.geterr()) == (ours, errors)
+        assert capfd.readouterr() == ("", "")
+
+    def test_many_models_answer_as_each_alone(self) -> None:
+        """Answers are read as votes together, a part of the models at a time."""
+        rows = np.arange(300.0)
+        models: list[Any] = [lambda asked, k=k: (asked + k) % 7 for k in range(1000)]
+        models[500] = None
+        models[700] = lambda asked: [3] * 299
+        found = voted(models, rows, classes=5)
+        for k in (0, 436, 437, 500, 700, 999):
+            assert found[k].tolist() == voted([models[k]], rows, classes=5)[0].tolist()
+        assert set(found[500]) == set(found[700]) == {-1}
+
+    @pytest.mark.parametrize("classes", [3, None])
+    def test_whatever_number_an_answer_is_it_counts_as_by_itself(self, classes: int | None) -> None:
+        answers: list[Any] = [
+            np.array([1], dtype=kind) for kind in ("i1", "u8", "f2", "f8", "g", "?", "U1", "O", "c16", "M8[s]")
+        ]
+        answers += [np.array([[1.0]]), np.array([2**64 - 1], dtype="u8"), np.array([np.inf]), np.longdouble("1e4000")]
+        answers += [np.ma.masked_array([1], mask=[True]), [1], pd.Series([1]), np.array([-0.5]), np.array([])]
+
+        def saying(answer: Any) -> Callable[[Any], Any]:
+            return lambda asked: answer
+
+        found = voted([saying(one) for one in answers], np.zeros((1, 1)), classes=classes)
+        for answer, row in zip(answers, found, strict=True):
+            try:
+                alone = learners.named_by(answer, classes)
+            except (TypeError, ValueError):
+                alone = np.zeros(0)
+            expected = alone if alone.shape == (1,) else np.array([-1 if classes else np.nan])
+            np.testing.assert_array_equal(row, expected)
 
 
 class TestQueriesOfObjects:

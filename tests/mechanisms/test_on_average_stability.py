@@ -126,6 +126,41 @@ def test_the_upper_limit_holds_as_often_as_it_says() -> None:
     assert np.mean([upper >= 1 for upper in runs]) < 0.5, "and says something"
 
 
+def test_a_declared_bound_of_one_move_brings_the_limit_to_the_truth() -> None:
+    """1/n of a mean: a limit of 1.2 times mu^2, where that without a bound is hundreds of times as large."""
+    exact = float(mean_learner(50, variance="0.083333333333333333").mu_squared)
+    run: dict[str, Any] = {"repetitions": 2000, "seed": 3}
+    plain, declared = (estimate_stability(mean, uniform, 50, POINT, **run, most_move=most) for most in (1, "0.02"))
+    assert plain.upper[0] > 50 * exact
+    assert exact <= declared.upper[0] <= 1.5 * exact
+    assert plain.mean_square == declared.mean_square
+    assert (plain.most_move, declared.most_move) == (Decimal(1), Decimal("0.02"))
+    assert "if no move is above the declared 0.02" in declared.words()
+    assert "declared" not in plain.words()
+    assert estimate_stability(mean, uniform, 50, POINT, repetitions=2, seed=3, most_move="0.02").upper[0] == (
+        pytest.approx(0.02**2)
+    ), "no square is above that of the bound"
+
+
+def test_a_limit_under_a_declared_bound_holds_as_often_as_it_says() -> None:
+    def first(records: Floats, coins: int) -> Callable[[Any], Floats]:
+        return constant(0.25 * float(records[0] < 0.1))
+
+    truth = 2 * 0.1 * 0.9 / 2 / 16
+    for beta in ("0.5", "0.05"):
+        asked: dict[str, Any] = {"repetitions": 60, "beta": beta, "most_move": "0.25"}
+        runs = [estimate_stability(first, uniform, 2, POINT, seed=seed, **asked).upper[0] for seed in range(150)]
+        assert sum(upper < truth for upper in runs) <= float(beta) * 150
+
+
+def test_a_move_above_the_declared_bound_is_told() -> None:
+    with pytest.raises(ContractViolation, match=r"further than most_move = 0\.001"):
+        estimate_stability(mean, uniform, 50, POINT, repetitions=20, seed=3, most_move="0.001")
+    for wrong in (0, -1, "1.1", "nan", "inf"):
+        with pytest.raises(ParameterError, match="most_move"):
+            estimate_stability(mean, uniform, 50, POINT, repetitions=20, seed=3, most_move=wrong)
+
+
 @settings(deadline=None, max_examples=20)
 @given(st.integers(2, 30), st.integers(1, 4), st.integers(0, 2**32))
 def test_limits_are_maurer_and_pontils(repetitions: int, points: int, seed: int) -> None:

@@ -41,7 +41,7 @@ def student(dimension: int, rows: int, best: float, failure: float) -> float:
     ("dimension", "alpha", "rows", "cutoff"), [(1, "0.1", 2348, 79), (1, "0.05", 4905, 82), (5, "0.1", 6977, 207)]
 )
 def test_known_plans(dimension: int, alpha: str, rows: int, cutoff: int) -> None:
-    plan = label_private_plan(dimension, alpha, "0.05", **BUDGET)
+    plan = label_private_plan(dimension, alpha, **BUDGET)
     assert (plan.public_rows, plan.cutoff) == (rows, cutoff)
     assert plan.needed == plan.chunks * plan.chunk_size
     assert plan.error <= Decimal(alpha)
@@ -63,7 +63,7 @@ def test_no_fewer_rows_would_do() -> None:
 )
 def test_what_a_plan_promises_holds_when_it_is_counted_anew(dimension: int, alpha: str, beta: str, gamma: str) -> None:
     regime: Any = "agnostic" if float(gamma) else "realizable"
-    plan = label_private_plan(dimension, alpha, beta, **BUDGET, regime=regime, gamma=gamma)
+    plan = label_private_plan(dimension, alpha, beta=beta, **BUDGET, regime=regime, gamma=gamma)
     a, g, b, size = float(plan.accuracy), float(gamma), float(beta), plan.chunk_size
     spoils = 3 * (a + g)
     assert float(stats.binom.sf(plan.spoilt, plan.public_rows, spoils)) <= b / 6 * (1 + 1e-6)
@@ -95,14 +95,14 @@ def test_every_hypothesis_keeps_the_bound_at_once() -> None:
 
 def test_a_search_that_leaps_finds_rows_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(label_private, "STEPS", 3)
-    rows = label_private_plan(1, "0.1", "0.05", **BUDGET).public_rows
+    rows = label_private_plan(1, "0.1", **BUDGET).public_rows
     assert 2348 <= rows < 2500
     assert student(1, rows, 0.025, 0.025) <= 0.075 < student(1, rows - 1, 0.025, 0.025)
 
 
 def test_students_that_cannot_be() -> None:
     with pytest.raises(InfeasiblePlan, match="must be below 1"):
-        label_private_plan(1, "0.1", "0.05", **BUDGET, regime="agnostic", gamma="0.2")
+        label_private_plan(1, "0.1", **BUDGET, regime="agnostic", gamma="0.2")
     bad: dict[str, dict[str, Any]] = {
         "alpha": {"alpha": 0},
         "beta": {"beta": 2},

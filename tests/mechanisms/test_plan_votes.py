@@ -113,7 +113,9 @@ def test_planned_chunks_keep_both_halves_of_beta(
     mode: StableMode, cutoff: int, queries: int, beta: str, dissent: Fraction
 ) -> None:
     part = THIRD if mode == "paper" else dissent
-    plan = subsample_plan(1, DELTA, cutoff=cutoff, max_queries=queries, beta=beta, mode=mode, dissent=part)
+    plan = subsample_plan(
+        epsilon=1, delta=DELTA, cutoff=cutoff, max_queries=queries, beta=beta, mode=mode, dissent=part
+    )
     k, wrong = plan.chunks, math.floor(part * plan.chunks)
     assert queries * stats.binom.sf(wrong, k, 0.25) <= float(beta) / 2 * (1 + 1e-6)
     distance = (k - 2 * wrong + 1) // 2 - 1  # of the halved gap, at the most dissent
@@ -267,12 +269,12 @@ def test_tests_without_a_cutoff_are_planned_alike() -> None:
     assert broken(plan, "realizable", 1) == []
     assert broken(replace(plan, spoilt=plan.spoilt - 1), "realizable", 1) == ["votes that are spoilt"]
     assert plan.others()[0][1] < plan.chunks, "a cutoff that is as small as the count does better"
-    chunks = subsample_plan(1, DELTA, beta="0.05", cutoff=None, max_queries=10**4, mode="gaussian")
+    chunks = subsample_plan(epsilon=1, delta=DELTA, beta="0.05", cutoff=None, max_queries=10**4, mode="gaussian")
     assert "however few they are" in chunks.words()
     assert misses(chunks.tests, math.ceil(chunks.chunks / 6) - 1, 10**4) <= 0.025
     for wrong, mode in ((3, "gaussian"), (None, "kov")):
         with pytest.raises(ParameterError, match="cutoff"):
-            subsample_plan(1, DELTA, beta="0.05", cutoff=wrong, max_queries=10**4, mode=mode)  # type: ignore[arg-type]
+            subsample_plan(epsilon=1, delta=DELTA, beta="0.05", cutoff=wrong, max_queries=10**4, mode=mode)  # type: ignore[arg-type]
 
 
 def test_the_published_count_needs_far_more() -> None:
@@ -330,14 +332,12 @@ def test_bad_parameters_are_named(words: dict[str, Any], field: str) -> None:
         binclas_plan(**asked)
 
 
-def test_cutoffs_without_a_law_are_passed_over() -> None:
-    """A large epsilon needs no threshold for few charges, which no law may have: the search goes on."""
+def test_a_large_epsilon_takes_the_least_threshold_and_the_least_cutoff() -> None:
     asked: dict[str, Any] = {"max_queries": 100, "epsilon": 100, "delta": "1e-4", "beta": "0.2"}
     plan = binclas_plan(10**6, 1, **asked, mode="single_threshold")
-    assert plan.cutoff is not None
-    assert plan.cutoff > plan.spoilt + 1
-    with pytest.raises(InfeasiblePlan, match="needs no threshold"):
-        subsample_plan(100, "1e-4", beta="0.2", cutoff=1, max_queries=100, mode="single_threshold")
+    assert plan.cutoff == plan.spoilt + 1
+    alone = subsample_plan(epsilon=100, delta="1e-4", beta="0.2", cutoff=1, max_queries=100, mode="single_threshold")
+    assert alone.tests.threshold == 1
 
 
 @pytest.mark.parametrize("mode", ["auto", "gaussian"])
@@ -352,8 +352,8 @@ def test_the_mechanism_that_a_plan_asks_for_runs_its_tests(mode: StableMode) -> 
 
 def test_no_plan_asks_for_more_chunks_than_an_ensemble_has() -> None:
     with pytest.raises(InfeasiblePlan, match="an ensemble has at most 1048576: take a larger epsilon"):
-        subsample_plan("0.001", DELTA, beta="0.05", cutoff=5, max_queries=100)
+        subsample_plan(epsilon="0.001", delta=DELTA, beta="0.05", cutoff=5, max_queries=100)
     with pytest.raises(InfeasiblePlan, match="take a larger one"):
         binclas_plan(10**12, 1, max_queries=100, epsilon="0.0001", delta="1e-6", beta="0.05")
-    many = subsample_plan("0.02", DELTA, beta="0.05", cutoff=5, max_queries=100)
+    many = subsample_plan(epsilon="0.02", delta=DELTA, beta="0.05", cutoff=5, max_queries=100)
     assert all(chunks <= 2**20 for _, chunks in many.others())

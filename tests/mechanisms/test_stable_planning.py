@@ -3,7 +3,9 @@ thresholds, distances. Oracles are in `sparse_vector_oracle`, by quadrature or s
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import dpledger as dpl
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, svt_alpha
 from dpledger.accounting.sparse_vectors.losses import certify, composition_delta
@@ -283,3 +286,28 @@ def test_what_cannot_be_planned_says_why() -> None:
         stable_plan(epsilon=1, delta="1e-6", cutoff=1, max_queries=10, mode="best")  # type: ignore[arg-type]
     with pytest.raises(InfeasiblePlan, match="threshold"):
         stable_plan(epsilon="1e-15", delta="1e-9", cutoff=5, max_queries=1000, mode="basic")
+
+
+PLANNERS = (
+    dpl.stable_plan,
+    dpl.subsample_plan,
+    dpl.binclas_plan,
+    dpl.binclas_required_n,
+    dpl.label_private_plan,
+    dpl.soft_plan,
+)
+BY_PLACE = ("n", "rate", "vc", "mu", "alpha", "zeta")
+BY_NAME = ("epsilon", "delta", "beta", "cutoff", "uncertain", "max_queries", "mode", "delta_split")
+FURTHER = ("regime", "gamma", "learner", "counting", "dissent")
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=lambda planner: planner.__name__)
+def test_planners_are_called_alike(planner: Callable[..., object]) -> None:
+    """What is planned for stands by place; the budget and all else by name, in one order, with one default each."""
+    asked = inspect.signature(planner).parameters
+    assert list(asked) == [name for name in BY_PLACE + BY_NAME + FURTHER if name in asked]
+    assert {"epsilon", "delta", "beta", "mode", "delta_split"} <= set(asked)
+    everywhere = [inspect.signature(other).parameters for other in PLANNERS]
+    for name, one in asked.items():
+        assert one.kind is (one.POSITIONAL_OR_KEYWORD if name in BY_PLACE else one.KEYWORD_ONLY)
+        assert len({others[name].default for others in everywhere if name in others}) == 1, name

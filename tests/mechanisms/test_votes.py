@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -175,3 +175,31 @@ def test_a_hundred_thousand_queries_of_250_models_and_ten_classes_take_less_than
         start = time.process_time()
         winners(votes, 10, kind)
         assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("models", [1, 255, 256, 65_535, 65_536])
+@pytest.mark.parametrize("classes", [1, 2, 16, 17])
+def test_few_classes_are_counted_as_many_are(models: int, classes: int) -> None:
+    """A pass for each class, in the narrowest integers that hold all models, and one pass for all of them."""
+    votes = np.random.default_rng(models + classes).integers(-2, classes + 2, size=(models, 3)).astype(np.int16)
+    votes[:, 1], votes[:, 2] = classes - 1, -1
+    naive = [[int((votes[:, query] == one).sum()) for one in range(classes)] for query in range(3)]
+    assert counts(votes, classes).tolist() == naive
+    assert naive[1][-1] == models
+
+
+def test_two_classes_are_counted_as_fast_as_numpy_does() -> None:
+    """Half as long where measured; before, 4 to 6 times as long."""
+    votes = np.random.default_rng(7).integers(-1, 2, size=(250, 40_000)).astype(np.int16)
+
+    def plain() -> None:
+        ones, zeros = (votes == 1).sum(axis=0), (votes == 0).sum(axis=0)
+        np.maximum(0, (np.abs(ones - zeros) - 1) // 2)
+
+    def seconds(run: Callable[[], object]) -> float:
+        start = time.perf_counter()
+        run()
+        return time.perf_counter() - start
+
+    turns = [(seconds(lambda: winners(votes, 2)), seconds(plain)) for _ in range(7)]
+    assert min(ours for ours, _ in turns) <= 2 * min(theirs for _, theirs in turns)

@@ -112,7 +112,7 @@ class TestPlans:
     def test_what_a_plan_promises_is_kept(self) -> None:
         """Models that are right three times in four: all queries are answered rightly, but in one run of twenty. More
         than ten of forty would be bad luck of less than 10^-5."""
-        plan = subsample_plan(20, "1e-4", cutoff=2, max_queries=20, beta="0.05")
+        plan = subsample_plan(epsilon=20, delta="1e-4", cutoff=2, max_queries=20, beta="0.05")
         mechanism = PrivateClassifier(20, "1e-4", plan.chunks, cutoff=2, max_queries=20, mode=plan.mode).under(
             REPLACE, RECORD
         )

@@ -55,7 +55,10 @@ FILTER: dict[str, object] = {
     "epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "order_minus_one": 30, "offset": 1
 }  # fmt: skip
 ERM: dict[str, Any] = {"target_excess_risk": 1, "family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
-PLANNED: dict[str, object] = {"max_queries": 20, "epsilon": 1, "delta": "1e-6", "beta": "0.05", "mode": "kov"}
+PLANNED: dict[str, object] = {
+    "max_queries": 20, "epsilon": 1, "delta": "1e-6", "beta": "0.05", "mode": "kov",
+    "delta_split": "0.5",
+}  # fmt: skip
 COUNTED: dict[str, object] = {
     "regime": "realizable", "gamma": 0, "learner": None, "counting": "iid", "dissent": "0.3"
 }  # fmt: skip
@@ -377,7 +380,7 @@ DOORS: dict[str, Door] = {
     "stable_plan": Door(
         dpl.stable_plan, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50, "beta": "0.05"}
     ),
-    "subsample_plan": Door(dpl.subsample_plan, {**PLANNED, "cutoff": 2, "dissent": "0.3", "delta_split": "0.5"}),
+    "subsample_plan": Door(dpl.subsample_plan, {**PLANNED, "cutoff": 2, "dissent": "0.3"}),
     "binclas_plan": Door(
         dpl.binclas_plan, {"n": 10**8, "vc": 1, **PLANNED, **COUNTED}, {"vc": "vc|dimension"}, OWN_SIZE
     ),
@@ -411,6 +414,7 @@ DOORS: dict[str, Door] = {
             "repetitions": 2,
             "seed": 1,
             "beta": "0.05",
+            "most_move": "0.5",
         },
         left={"learner": OWN_CODE, "sampler": OWN_CODE, "n": "a number that is right draws as many records"},
     ),

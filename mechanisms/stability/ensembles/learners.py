@@ -24,6 +24,7 @@ True
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib
 import inspect
@@ -43,7 +44,6 @@ import numpy.typing as npt
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.stability.ensembles.copies import drawn_from, own
 from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of, numbers_of, scores_of
-from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS
 
 __all__ = [
     "Learner",
@@ -68,6 +68,8 @@ Learner: TypeAlias = Any
 """An estimator with `fit` and `predict`, or a function fit(X, y) -> predict; one with a `seed` is given it."""
 
 _WORLD = threading.RLock()  # generators, filters and streams that all threads share
+_AT_A_TIME = 2**17  # answers of models that are read as votes together
+_STREAM, _STRETCH = 20261128, 2**11  # a public seed, and how many bits of its stream lie between two turns
 
 
 def check_learner(learner: Learner) -> None:
@@ -131,28 +133,33 @@ def named_by(answers: Any, classes: int | None) -> npt.NDArray[Any]:
 def voted(models: Sequence[Predict | None], rows: Any, *, classes: int | None) -> npt.NDArray[Any]:
     """The votes of the models of all chunks on queries, a row a model; abstentions where there is no model, or it fails
     on them, or names no class. Of scores (`classes` None) an abstention is NaN."""
-    shape = (len(models), len(rows))
-    if classes is None:
-        found: npt.NDArray[Any] = np.full(shape, np.nan)
-    else:
-        found = np.full(shape, ABSTAINS, dtype=np.int16 if classes < 2**15 else np.int32)
-    with apart():
-        for number, predict in enumerate(models):
-            if predict is not None:
-                _vote(predict, rows, found[number], classes, number)
+    kind = np.float64 if classes is None else np.int16 if classes < 2**15 else np.int32
+    found = np.empty((len(models), len(rows)), dtype=kind)
+    together = max(1, _AT_A_TIME // max(1, len(rows)))
+    with apart(), _turns() as begin:
+        for start in range(0, len(models), together):
+            answers = np.full((min(together, len(models) - start), len(rows)), np.nan)
+            for number, predict in enumerate(models[start : start + together], start):
+                begin(number)
+                if predict is not None:
+                    _answer(predict, rows, answers[number - start])
+            found[start : start + together] = named_by(answers.ravel(), classes).reshape(answers.shape)
     return found
 
 
-def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int | None, number: int) -> None:
+def _answer(predict: Predict, rows: Any, answers: npt.NDArray[np.float64]) -> None:
+    """What a model says of the rows, as numbers, if it says one a row."""
     try:
-        with _alone(number):
-            named = named_by(predict(own_copy(rows)), classes)
+        with np.errstate(all="ignore"):
+            told = predict(own_copy(rows))
+            if type(told) is not np.ndarray or told.dtype.kind not in "fiub":
+                told = numbers_of(told)
+            if told.shape in (answers.shape, (len(answers), 1)):
+                answers[:] = told.reshape(-1)
     except KeyboardInterrupt:
         raise
-    except BaseException:
-        return
-    if named.shape == votes.shape:
-        votes[:] = named
+    except BaseException:  # of the model's code: what it raises depends on private rows
+        answers[:] = np.nan
 
 
 def own_copy(rows: Any) -> Any:
@@ -215,6 +222,7 @@ def apart() -> Iterator[None]:
             random.setstate(theirs)
 
 
+@functools.lru_cache(maxsize=2**14)
 def seed_of(number: int) -> int:
     """The seed of a chunk, by its public number."""
     return int.from_bytes(hashlib.sha256(b"dpledger chunk %d" % number).digest()[:4])
@@ -231,6 +239,44 @@ def _alone(number: int) -> Iterator[int]:
     with warnings.catch_warnings(), np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         yield seed
+
+
+class _Silence(io.TextIOBase):
+    """Where what models print goes: nowhere. It cannot be closed, and keeps nothing."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def close(self) -> None:
+        """Not for a model to do."""
+
+
+@contextlib.contextmanager
+def _turns() -> Iterator[Callable[[int], None]]:
+    """What begins the turn of a model that is asked, by its number: as `_alone`, for turns so short that what the turn
+    before left as it was is not set anew.
+
+    Python's coins are those of one public stream, a stretch further on in each turn, of models that there are not too.
+    Whether any were drawn shows in the stretch that comes next, but for a chance of 2^-2048."""
+    torch, silence = _torch(), _Silence()
+    random.seed(_STREAM)
+    stream, shared = random.Random(_STREAM), getattr(random.gauss, "__self__", None)  # noqa: S311  # public
+
+    def begin(number: int) -> None:
+        seed = seed_of(number)
+        np.random.seed(seed)
+        if torch is not None:
+            torch.manual_seed(seed)
+        if random.getrandbits(_STRETCH) != stream.getrandbits(_STRETCH) or getattr(shared, "gauss_next", None):
+            random.setstate(stream.getstate())
+        if warnings.filters[:1] != first:
+            warnings.simplefilter("ignore")
+        sys.stdout = silence
+
+    with warnings.catch_warnings(), contextlib.redirect_stdout(silence):
+        warnings.simplefilter("ignore")
+        first = warnings.filters[:1]
+        yield begin
 
 
 def examples(chunk: tuple[Any, ...], form: Form, classes: int | None) -> tuple[Any, Any]:

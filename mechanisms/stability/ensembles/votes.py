@@ -30,6 +30,7 @@ Wholes: TypeAlias = npt.NDArray[np.int64]
 ABSTAINS = -1
 MOST_CLASSES = 2**20
 _BLOCK = 2**20  # votes or counts held at a time
+_FEW_CLASSES = 16  # so many passes over a block take about as long as one that counts all classes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,11 @@ def _blocks(votes: npt.NDArray[Any], classes: int) -> Iterator[slice]:
 
 
 def _counted(votes: npt.NDArray[Any], classes: int) -> Wholes:
-    """One pass over a block: cell 0 of each query holds the abstentions, cell j + 1 the votes for class j."""
+    """The votes of a block for each class: a pass for each of few, one pass for many, in which cell 0 of each query
+    holds the abstentions and cell j + 1 the votes for class j."""
+    if classes <= _FEW_CLASSES:
+        narrow = np.min_scalar_type(len(votes))
+        return np.stack([(votes == one).sum(axis=0, dtype=narrow) for one in range(classes)], axis=1).astype(np.int64)
     queries, cells = votes.shape[1], classes + 1
     known = (votes >= 0) & (votes < classes)
     places = votes.astype(np.int64) + 1

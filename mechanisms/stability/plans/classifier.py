@@ -7,7 +7,7 @@
 
 More chunks take more noise away and leave each model fewer records: the cutoff is the least that its own errors keep.
 
->>> plan = binclas_plan(10**8, 1, max_queries=100, epsilon=1, delta="1e-6", beta="0.05", mode="kov")
+>>> plan = binclas_plan(10**8, 1, epsilon=1, delta="1e-6", max_queries=100, mode="kov")
 >>> plan.cutoff, plan.chunks, plan.chunk_size, plan.spoilt
 (3, 1920, 52083, 2)
 """
@@ -28,6 +28,8 @@ from dpledger.mechanisms.binomial_tails import MOST_TRIALS
 from dpledger.mechanisms.plan import THIRD, open_unit, ratio
 from dpledger.mechanisms.stability.plans.counting import divided, quantile, wrong_beyond
 from dpledger.mechanisms.stability.plans.promises import (
+    BETA,
+    HALF,
     Budget,
     PlanOfTests,
     compared,
@@ -59,7 +61,7 @@ class ClassifierPlan(PlanOfTests):
     `spoilt` of `max_queries` queries are unanswered or wrong. `chosen` records, of which `needed` are used; `terms`:
     how many spoilt queries each part of the argument allows.
 
-    >>> plan = dpl.binclas_plan(10**8, 1, max_queries=100, epsilon=1, delta="1e-6", beta="0.05", mode="kov")
+    >>> plan = dpl.binclas_plan(10**8, 1, epsilon=1, delta="1e-6", max_queries=100, mode="kov")
     >>> plan.chunks, plan.spoilt
     (1920, 2)
     """
@@ -136,14 +138,15 @@ def binclas_plan(
     n: int,
     vc: int,
     *,
-    max_queries: int,
     epsilon: Number,
     delta: Number,
-    beta: Number,
+    beta: Number = BETA,
+    max_queries: int,
+    mode: StableMode = "auto",
+    delta_split: Number = HALF,
     regime: Regime = "realizable",
     gamma: Number = 0,
     learner: Learner | None = None,
-    mode: StableMode = "auto",
     counting: Counting = "iid",
     dissent: Number = THIRD,
 ) -> ClassifierPlan:
@@ -156,12 +159,13 @@ def binclas_plan(
     which says how many records would do.
     Source: docs/proofs/stability_utility.md, "Counting".
 
-    >>> plan = dpl.binclas_plan(10**8, 1, max_queries=100, epsilon=1, delta="1e-6", beta="0.05", mode="kov")
+    >>> plan = dpl.binclas_plan(10**8, 1, epsilon=1, delta="1e-6", max_queries=100, mode="kov")
     >>> plan.chunks, plan.chunk_size, plan.spoilt
     (1920, 52083, 2)
     """
     records = whole(n, field="n", least=1, most=MOST_RECORDS)
-    task = _task(vc, max_queries, epsilon, delta, beta, regime, gamma, learner, mode, counting, dissent)
+    budget = read_budget(epsilon, delta, delta_split)
+    task = _task(vc, budget, beta, max_queries, mode, regime, gamma, learner, counting, dissent)
     found = _found(task, records, least=1, most=task.max_queries)
     if found is None:
         raise InfeasiblePlan(_would_take(task, records))
@@ -172,14 +176,15 @@ def binclas_required_n(
     rate: Number,
     vc: int,
     *,
-    max_queries: int,
     epsilon: Number,
     delta: Number,
-    beta: Number,
+    beta: Number = BETA,
+    max_queries: int,
+    mode: StableMode = "auto",
+    delta_split: Number = HALF,
     regime: Regime = "realizable",
     gamma: Number = 0,
     learner: Learner | None = None,
-    mode: StableMode = "auto",
     counting: Counting = "iid",
     dissent: Number = THIRD,
 ) -> ClassifierPlan:
@@ -188,12 +193,13 @@ def binclas_required_n(
     Claim: that of `binclas_plan` for `needed` records, and no fewer do by this argument. Raises as that, InfeasiblePlan
     where 10^18 records would not do.
 
-    >>> plan = dpl.binclas_required_n("0.1", 1, max_queries=20, epsilon=1, delta="1e-6", beta="0.05", mode="kov")
+    >>> plan = dpl.binclas_required_n("0.1", 1, epsilon=1, delta="1e-6", max_queries=20, mode="kov")
     >>> plan.needed
     12412638
     """
     wanted = Fraction(open_unit(rate, "rate"))
-    task = _task(vc, max_queries, epsilon, delta, beta, regime, gamma, learner, mode, counting, dissent)
+    budget = read_budget(epsilon, delta, delta_split)
+    task = _task(vc, budget, beta, max_queries, mode, regime, gamma, learner, counting, dissent)
     found = _fewest_records(task, wanted)
     if found is None:
         raise InfeasiblePlan(f"no number of records up to 10^18 keeps {_reason(task, wanted)}")
@@ -202,14 +208,13 @@ def binclas_required_n(
 
 def _task(
     vc: int,
-    max_queries: int,
-    epsilon: Number,
-    delta: Number,
+    budget: Budget,
     beta: Number,
+    max_queries: int,
+    mode: StableMode,
     regime: Regime,
     gamma: Number,
     learner: Learner | None,
-    mode: StableMode,
     counting: Counting,
     dissent: Number,
 ) -> _Task:
@@ -219,7 +224,7 @@ def _task(
     one_of(counting, ("iid", "each", "paper"), field="counting")
     return _Task(
         max_queries=whole(max_queries, field="max_queries", least=1, most=MOST_TRIALS),
-        budget=read_budget(epsilon, delta),
+        budget=budget,
         beta=open_unit(beta, "beta"),
         best_error=best,
         learner=learner_of(vc, regime, best, learner),
@@ -251,7 +256,7 @@ def _found(task: _Task, records: int, *, least: int, most: int) -> _Found | None
     while cutoff <= most:
         try:
             tests = planned_tests(task.budget, cutoff, task.max_queries, task.mode)
-        except (CannotCertify, InfeasiblePlan, WorkLimit):  # a large epsilon leaves some cutoffs without a threshold
+        except (CannotCertify, InfeasiblePlan, WorkLimit):  # dr14 has none for many charges at a large epsilon
             if missing == MOST_MISSING:
                 raise
             cutoff, missing = cutoff + 1, missing + 1

@@ -4,7 +4,7 @@ The teacher is a private classifier (`classifier`) of models with error at most 
 than a third of them err; on the others the label that the student sees is the true one, so that its own error is small
 there, by a relative deviation bound which asks nothing of the labels on spoilt rows.
 
->>> plan = label_private_plan(1, "0.1", "0.05", epsilon=1, delta="1e-6")
+>>> plan = label_private_plan(1, "0.1", epsilon=1, delta="1e-6")
 >>> plan.public_rows, plan.cutoff
 (2348, 79)
 """
@@ -22,7 +22,15 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.plan import THIRD, open_unit
 from dpledger.mechanisms.stability.plans.classifier import Learner, Regime, learner_of
 from dpledger.mechanisms.stability.plans.counting import divided, quantile
-from dpledger.mechanisms.stability.plans.promises import PlanOfTests, distance_of, planned_tests, read_budget, read_mode
+from dpledger.mechanisms.stability.plans.promises import (
+    BETA,
+    HALF,
+    PlanOfTests,
+    distance_of,
+    planned_tests,
+    read_budget,
+    read_mode,
+)
 from dpledger.mechanisms.stability.plans.sample_sizes import MOST_DIMENSION, log_sauer
 from dpledger.mechanisms.stability.plans.subsample import chunks_for
 from dpledger.mechanisms.stability.stable_tests import StableMode
@@ -32,7 +40,6 @@ __all__ = ["LabelPrivatePlan", "label_private_plan", "student_error"]
 MOST_ROWS = 10**12
 STEPS = 150  # of the count of spoilt rows, that a search walks through one by one
 ONE = Decimal(1)
-HALF = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +48,7 @@ class LabelPrivatePlan(PlanOfTests):
     best; at most `spoilt` of the labels are wrong or coins. `error`: what the student's is at most. `needed`: private
     records; `terms`: parts of that error, in millionths.
 
-    >>> dpl.label_private_plan(1, "0.1", "0.05", epsilon=1, delta="1e-6").public_rows
+    >>> dpl.label_private_plan(1, "0.1", epsilon=1, delta="1e-6").public_rows
     2348
     """
 
@@ -68,14 +75,15 @@ class LabelPrivatePlan(PlanOfTests):
 def label_private_plan(
     vc: int,
     alpha: Number,
-    beta: Number,
     *,
     epsilon: Number,
     delta: Number,
+    beta: Number = BETA,
+    mode: StableMode = "auto",
+    delta_split: Number = HALF,
     regime: Regime = "realizable",
     gamma: Number = 0,
     learner: Learner | None = None,
-    mode: StableMode = "auto",
 ) -> LabelPrivatePlan:
     """The public rows and private records with which a student of a class of VC dimension `vc` errs with probability at
     most alpha (agnostic: 7 gamma + alpha).
@@ -85,13 +93,13 @@ def label_private_plan(
     `learner`: the teacher's models, as in `binclas_plan`. Raises ParameterError naming the field, InfeasiblePlan where
     the bound is no bound. Source: docs/proofs/stability_utility.md, "Students".
 
-    >>> plan = dpl.label_private_plan(1, "0.1", "0.05", epsilon=1, delta="1e-6")
+    >>> plan = dpl.label_private_plan(1, "0.1", epsilon=1, delta="1e-6")
     >>> plan.public_rows, plan.needed
     (2348, 103997760)
     """
     dimension = whole(vc, field="vc", least=1, most=MOST_DIMENSION)
     target, risk, best = open_unit(alpha, "alpha"), open_unit(beta, "beta"), read(gamma, field="gamma")
-    budget = read_budget(epsilon, delta)
+    budget = read_budget(epsilon, delta, delta_split)
     if not best < 1:
         raise ParameterError("gamma", best, "a number in [0, 1)")
     size, way = learner_of(dimension, regime, best, learner), read_mode(mode)

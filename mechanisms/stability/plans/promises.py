@@ -23,6 +23,8 @@ from dpledger.mechanisms.stability.stable_tests import StableMode, StableTests, 
 from dpledger.schema import one_of
 
 __all__ = [
+    "BETA",
+    "HALF",
     "Budget",
     "PlanOfTests",
     "compared",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 HALF = Decimal("0.5")
+BETA = Decimal("0.05")  # how likely a promise may fail, where nobody says
 
 
 @dataclass(frozen=True, slots=True)

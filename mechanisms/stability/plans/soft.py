@@ -26,7 +26,15 @@ from dpledger.mechanisms.binomial_tails import MOST_TRIALS
 from dpledger.mechanisms.plan import THIRD, open_unit
 from dpledger.mechanisms.stability.on_average import radius
 from dpledger.mechanisms.stability.plans.counting import fewest_votes
-from dpledger.mechanisms.stability.plans.promises import PlanOfTests, distance_of, planned_tests, read_budget, read_mode
+from dpledger.mechanisms.stability.plans.promises import (
+    BETA,
+    HALF,
+    PlanOfTests,
+    distance_of,
+    planned_tests,
+    read_budget,
+    read_mode,
+)
 from dpledger.mechanisms.stability.plans.subsample import chunks_for
 from dpledger.mechanisms.stability.stable_tests import StableMode
 
@@ -34,7 +42,6 @@ __all__ = ["SoftPlan", "bins_for", "soft_plan"]
 
 MOST_RECORDS = 10**18
 MOST_BINS = 10**6  # what a learner that hardly moves is given
-HALF = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +94,13 @@ def soft_plan(
     mu: Callable[[int], Number],
     zeta: Number,
     *,
-    max_queries: int,
-    uncertain: int,
     epsilon: Number,
     delta: Number,
-    beta: Number,
+    beta: Number = BETA,
+    uncertain: int,
+    max_queries: int,
     mode: StableMode = "auto",
+    delta_split: Number = HALF,
 ) -> SoftPlan:
     """The precision that n records give. `mu(N)`: the learner's mean-square stability at N samples; `zeta`: a mean
     score within it of 0 or 1 is of weak quality; `uncertain`: how many queries at most lack it.
@@ -110,7 +118,7 @@ def soft_plan(
     records = whole(n, field="n", least=1, most=MOST_RECORDS)
     queries = whole(max_queries, field="max_queries", least=1, most=MOST_TRIALS)
     spoilt = whole(uncertain, field="uncertain", least=0, most=queries)
-    budget, way = read_budget(epsilon, delta), read_mode(mode, gaussian=False)
+    budget, way = read_budget(epsilon, delta, delta_split), read_mode(mode, gaussian=False)
     quality, risk = read(zeta, field="zeta"), open_unit(beta, "beta")
     if not quality < HALF:
         raise ParameterError("zeta", quality, "a number in [0, 0.5)")

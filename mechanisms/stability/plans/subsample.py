@@ -1,6 +1,6 @@
 """How many chunks a vote of models needs, so that all queries but a few are answered.
 
->>> plan = subsample_plan(1, "1e-6", cutoff=20, max_queries=1000, beta="0.05")
+>>> plan = subsample_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000)
 >>> plan.mode, plan.chunks, plan.binding
 ('target_charging', 6504, 'distance')
 """
@@ -21,6 +21,8 @@ from dpledger.mechanisms.plan import THIRD, open_unit, ratio
 from dpledger.mechanisms.stability.ensembles.ensemble import FEWEST_CHUNKS, MOST_CHUNKS
 from dpledger.mechanisms.stability.plans.counting import fewest_votes
 from dpledger.mechanisms.stability.plans.promises import (
+    BETA,
+    HALF,
     PlanOfTests,
     compared,
     distance_of,
@@ -32,7 +34,6 @@ from dpledger.mechanisms.stability.stable_tests import StableMode
 
 __all__ = ["SubsamplePlan", "chunks_for", "chunks_of_each", "subsample_plan"]
 
-HALF = Decimal("0.5")
 MOST_CUTOFF = 10**9
 
 
@@ -40,7 +41,7 @@ MOST_CUTOFF = 10**9
 class SubsamplePlan(PlanOfTests):
     """`chunks` models vote on `max_queries` queries. `dissent`: the part of the votes that may be wrong.
 
-    >>> dpl.subsample_plan(1, "1e-6", cutoff=20, max_queries=1000, beta="0.05").chunks
+    >>> dpl.subsample_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000).chunks
     6504
     """
 
@@ -99,15 +100,15 @@ def chunks_of_each(
 
 
 def subsample_plan(
+    *,
     epsilon: Number,
     delta: Number,
-    *,
-    cutoff: int | None,
+    beta: Number = BETA,
+    cutoff: int | None = None,
     max_queries: int,
-    beta: Number,
     mode: StableMode = "auto",
-    dissent: Number = THIRD,
     delta_split: Number = HALF,
+    dissent: Number = THIRD,
 ) -> SubsamplePlan:
     """The chunks that a vote needs, and its law.
 
@@ -118,7 +119,7 @@ def subsample_plan(
     Raises ParameterError naming the field, InfeasiblePlan where no k will do.
     Source: docs/proofs/stability_utility.md, "Votes".
 
-    >>> plan = dpl.subsample_plan(1, "1e-6", cutoff=20, max_queries=1000, beta="0.05")
+    >>> plan = dpl.subsample_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000)
     >>> plan.mode, plan.chunks
     ('target_charging', 6504)
     """
