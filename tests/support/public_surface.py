@@ -61,8 +61,8 @@ COUNTED: dict[str, object] = {
 }  # fmt: skip
 NOT_OF_STUDENTS = ("max_queries", "counting", "dissent")
 ELSEWHERE: dict[str, object] = {
-    "parts": LEAF, "by": "me", "reason": "words", "evidence": None, "claim": None, "key": None, "tail_delta": None,
-    "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
+    "parts": LEAF, "by": "me", "reason": "words", "relation": "add_remove", "of": None, "evidence": None, "claim": None,
+    "key": None, "tail_delta": None, "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
 }  # fmt: skip
 WHAT = "compose|tree|Repeated.times|mechanism"
 ELSEWHERE_NAMES = {"parts": f"{WHAT}|parts", "claim": "claim|epsilon|delta"}
@@ -104,7 +104,7 @@ def scope() -> dpl.Scope:
 
 def stepped() -> dpl.DeclaredRun:
     plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
-    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words").__enter__()
+    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words", relation="add_remove").__enter__()
 
 
 def squares() -> dpl.Scope:
@@ -746,7 +746,11 @@ DOORS: dict[str, Door] = {
     ),
     "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
-    "Scope.quote": Door(of(scope, "quote"), {"what": COUNT, "tail_delta": None}, {"what": f"{WHAT}|parts|what"}),
+    "Scope.quote": Door(
+        of(scope, "quote"),
+        {"what": COUNT, "relation": None, "of": None, "tail_delta": None},
+        {"what": f"{WHAT}|parts|what"},
+    ),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
         of(scope, "release"),
