@@ -518,7 +518,12 @@ DOORS: dict[str, Door] = {
     "PrivateSQThresholdLearner": Door(
         dpl.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
     ),
-    "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
+    "LabeledSample": Door(
+        dpl.LabeledSample,
+        {"x": [1], "y": [1], "units": ["a"]},
+        {"x": "data|units|x", "y": "data|units|y", "units": "data|units"},
+        DATA_BY_UNIT,
+    ),
     "UserSample": Door(dpl.UserSample, {"x": np.ones((1, 1)), "y": np.ones((1, 1))}),
     "cap_users": Door(
         dpl.cap_users,
@@ -749,7 +754,7 @@ DOORS: dict[str, Door] = {
     "Scope.quote": Door(
         of(scope, "quote"),
         {"what": COUNT, "relation": None, "of": None, "tail_delta": None},
-        {"what": f"{WHAT}|parts|what"},
+        {"what": f"{WHAT}|parts|what|relation"},
     ),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
