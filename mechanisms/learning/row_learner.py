@@ -14,11 +14,17 @@ from dpledger.decimals import text
 from dpledger.errors import ContractViolation
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import Domain, are_all_inside, check_rows_of, rows_read_as
-from dpledger.mechanisms.learning.samples import LABELS_READ_AS, LabeledSample, capped, check_units, labeled_sample
+from dpledger.mechanisms.learning.samples import (
+    LABELS_READ_AS,
+    LabeledSample,
+    capped,
+    capped_as,
+    check_units,
+    labeled_sample,
+)
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
-from dpledger.relations import Unit
 
 __all__ = ["STRICT", "RowLearner", "fits_within"]
 
@@ -54,7 +60,7 @@ class RowLearner(OneShot, ABC):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What rows and labels count as that are no ordinary ones: of the parameters, never of the data."""
-        many = (_capped_as(self.unit),) if self.unit is not None and self.unit.max_contributions > 1 else ()
+        many = (capped_as(self.unit),) if self.unit is not None and self.unit.max_contributions > 1 else ()
         return (*rows_read_as(self.domain), LABELS_READ_AS, *many, *((STRICT,) if self.strict else ()))
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
@@ -76,10 +82,3 @@ class RowLearner(OneShot, ABC):
         if self.strict and not are_all_inside(self.domain, taken):
             raise ContractViolation(f"{type(self).__name__} is strict, and some row or label is not as was declared")
         return taken
-
-
-def _capped_as(unit: Unit) -> str:
-    return (
-        f"of one {unit.name} at most {unit.max_contributions} rows count, taken at random; a row whose id is no text, "
-        "bytes, UUID or number, NaN and a missing one too, counts nowhere"
-    )

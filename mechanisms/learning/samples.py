@@ -42,6 +42,7 @@ __all__ = [
     "are_points",
     "bits_of",
     "capped",
+    "capped_as",
     "check_labels",
     "check_sample",
     "check_units",
@@ -172,6 +173,14 @@ def capped(sample: LabeledSample, most: int, *, entropy: Entropy) -> LabeledSamp
     rows, _, ranks = in_random_order(sample.by_unit, entropy=entropy)
     kept = np.sort(rows[ranks < most])
     return LabeledSample(rows_at(sample.x, kept), rows_at(sample.y, kept))
+
+
+def capped_as(unit: Unit) -> str:
+    """What `capped` makes of the rows of one unit, for receipts."""
+    return (
+        f"of one {unit.name} at most {unit.max_contributions} rows count, taken at random; a row whose id is no text, "
+        "bytes, UUID or number, NaN and a missing one too, counts nowhere"
+    )
 
 
 def check_users(data: object, *, examples: int) -> None:

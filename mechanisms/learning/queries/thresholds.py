@@ -169,7 +169,7 @@ class PrivateSQThresholdLearner(RowLearner):
 
     def _found(self, oracle: StatisticalQueryOracle, read: LabeledSample, entropy: Entropy) -> int:
         least = self.tolerance
-        run = oracle.open(read, entropy=entropy)
+        run = oracle.begun(read, entropy)
 
         def above(indicator: RowQuery) -> bool:
             def centred(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
