@@ -16,12 +16,11 @@ from dpledger.accounting.composition import (
     Group,
     LaplaceLaw,
     PoissonSampled,
-    PrivacyCurve,
     Repeated,
     SampledWithoutReplacement,
     Sequence,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.accounting.reach import Of, reaches, reaching, steps_of
 from dpledger.accounting.rules import cost

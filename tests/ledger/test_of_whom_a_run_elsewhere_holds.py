@@ -11,6 +11,7 @@ import pytest
 
 import dpledger as dpl
 from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.documents import Entry
 from dpledger.errors import BudgetRefused, ParameterError, RelationError, VerificationError
 from dpledger.ledger.entries.bodies import Body, Committed, Reserved
 from dpledger.ledger.entries.members import Attestation, LevelCharge
@@ -36,6 +37,10 @@ def opened(unit: Any = MANY, relation: str = "add_remove", budget: Any = None) -
     return Ledger.begin(MemoryStore(), KEY, RECOVERY.public).scope("s", unit=unit, relation=relation, budget=budget)
 
 
+def document_of(relation: Relation, epsilon: str) -> dpl.Document:
+    return dpl.Document(relation=relation, entries=(Entry(dpl.PureDP(epsilon)),))
+
+
 def bodies(scope: dpl.Scope) -> list[Body]:
     return [entry.body for entry in scope._ledger.entries(stop=scope._ledger.state.size)]
 
@@ -53,7 +58,8 @@ def verified(found: list[Body]) -> verification.Verified:
 
 def test_a_guarantee_without_its_relation_is_refused_and_told_what_to_write() -> None:
     scope = opened("patient")
-    for parts in (dpl.PureDP("0.1"), [dpl.LaplaceLaw("0.1"), dpl.Count(epsilon="0.1", of="rows")]):
+    asked: tuple[Any, ...] = (dpl.PureDP("0.1"), [dpl.LaplaceLaw("0.1"), dpl.Count(epsilon="0.1", of="rows")])
+    for parts in asked:
         for ask in (scope.quote, lambda what: scope.charge(what, **WHO), lambda what: scope.charging(what, **WHO)):
             with pytest.raises(ParameterError, match=r"relation: .*relation='add_remove'.*'replace_one'"):
                 ask(parts)
@@ -68,7 +74,7 @@ def test_a_guarantee_that_does_not_say_of_what_is_refused_where_a_unit_may_have_
         scope.charge(dpl.PureDP("0.1"), relation="add_remove", **WHO)
     with pytest.raises(ParameterError, match=r"of: .*'row', 'unit'.*person"):
         scope.charge(dpl.PureDP("0.1"), relation="add_remove", of="person", **WHO)  # type: ignore[arg-type]
-    document = dpl.Document(relation=ADD, entries=[{"mechanism": dpl.PureDP("0.1")}])
+    document = document_of(ADD, "0.1")
     with pytest.raises(ParameterError, match="of: "):
         scope.charge(document, **WHO)
     scope.charge(document, of="row", **WHO)
@@ -78,18 +84,20 @@ def test_a_guarantee_that_does_not_say_of_what_is_refused_where_a_unit_may_have_
 def test_what_says_it_itself_is_not_asked() -> None:
     scope = opened()
     count = dpl.Count(epsilon="0.1", of="rows")
-    for parts in (count, [(count, 2)], {count: 2}):
+    asked: tuple[Any, ...] = (count, [(count, 2)], {count: 2})
+    for parts in asked:
         scope.charge(parts, **WHO)
         assert reserved(scope).attested == Attestation(**WHO, relation=ADD, of="unit")
     assert scope.account().sums["pure"][0] == Decimal("0.5")
     one = opened("patient")
-    one.charge(dpl.Document(relation=ADD, entries=[{"mechanism": dpl.PureDP("0.1")}]), **WHO)
+    one.charge(document_of(ADD, "0.1"), **WHO)
     assert reserved(one).attested == Attestation(**WHO, relation=ADD)
 
 
 def test_a_mechanism_is_for_one_unit_whatever_else_is_said() -> None:
     scope, count = opened(), dpl.Count(epsilon="0.1", of="rows")
-    for parts in (count, [count, dpl.PureDP(1)]):
+    asked: tuple[Any, ...] = (count, [count, dpl.PureDP(1)])
+    for parts in asked:
         with pytest.raises(ParameterError, match="a mechanism is for one patient"):
             scope.charge(parts, relation="add_remove", of="row", **WHO)
         with pytest.raises(RelationError, match="mechanisms run under the relation of the scope"):
@@ -99,9 +107,7 @@ def test_a_mechanism_is_for_one_unit_whatever_else_is_said() -> None:
 
 
 def test_documents_of_two_relations_are_no_run_of_one() -> None:
-    one, other = (
-        dpl.Document(relation=of, entries=[{"mechanism": dpl.PureDP(1)}]) for of in ("add_remove", "zero_out")
-    )
+    one, other = (document_of(relation, "1") for relation in (ADD, Relation.ZERO_OUT))
     with pytest.raises(RelationError, match="add_remove and zero_out"):
         opened("patient").charge([one, other], **WHO)
     with pytest.raises(RelationError, match="the document is zero_out, not add_remove"):
@@ -142,10 +148,11 @@ def test_it_is_charged_for_whom_the_scope_protects(said: str, scope: str, of: An
 
 def test_replacements_say_nothing_of_what_comes_or_goes() -> None:
     """The library that means replacement is not add_remove, and its rows are no units of others with more."""
+    of: Any
     for said, scope in (("replace_one", "add_remove"), ("replace_one", "zero_out"), ("label_flip", "replace_one")):
         for of in ("row", "unit"):
             with pytest.raises(RelationError, match=f"{said} says nothing of one patient under {scope}"):
-                opened(relation=scope).charge(dpl.PureDP("0.1"), relation=said, of=of, **WHO)  # type: ignore[arg-type]
+                opened(relation=scope).charge(dpl.PureDP("0.1"), relation=said, of=of, **WHO)
     for said in ("replace_one", "zero_out"):
         with pytest.raises(RelationError, match="more or fewer"):
             opened(relation="replace_one").charge(dpl.PureDP("0.1"), relation=said, of="row", **WHO)
