@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, TypeVar, get_args
@@ -21,7 +22,7 @@ from dpledger.ledger.rules.standing import Form, ScopeState
 from dpledger.ledger.signed import wire
 from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Steps
 from dpledger.relations import Relation
-from dpledger.schema import one_of
+from dpledger.schema import listed, one_of
 
 __all__ = [
     "DECLARED",
@@ -92,6 +93,8 @@ def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) ->
 
     How it runs is not seen, so that it counts as a stream of queries, whose overlaps are looked at, or as the steps
     that it is granted."""
+    if isinstance(what, Iterator):  # which is read once
+        what = listed(what, field="parts")
     relation, of = _said(scope, own_words(what), run)
     parts, _, direction = tree_of(what, relation=relation, unit=scope.unit)
     if direction is not None:

@@ -179,7 +179,8 @@ class Scope(TakesDeclaredRuns):
         self, what: Ran | Counted, *, most: int = MOST_COUNTED, tail_delta: Number | None = None
     ) -> quotes.Affordable:
         """How many more of a mechanism or a tree would be admitted now: one by one, each asked as `release` would, and
-        as one plan, asked in the best way. Counting stops at `most`. Nothing is recorded.
+        as one plan, asked in the best way. A tree counts as it stands, under the relation of the scope and of one unit.
+        Counting stops at `most`. Nothing is recorded.
 
         `tail_delta`: of each request that is asked one by one (see `release`). Raises CannotCertify where no theorem
         prices it, RelationError for a mechanism of another relation or unit, ScopeError in a closed scope."""

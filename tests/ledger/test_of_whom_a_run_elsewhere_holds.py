@@ -94,6 +94,13 @@ def test_what_says_it_itself_is_not_asked() -> None:
     assert reserved(one).attested == Attestation(**WHO, relation=ADD)
 
 
+def test_a_generator_of_parts_is_read_once() -> None:
+    scope = opened()
+    parts = (dpl.PureDP(epsilon) for epsilon in ("0.1", "0.2"))
+    scope.charge(parts, relation="add_remove", of="row", **WHO)
+    assert scope.account().sums["pure"][0] == Decimal("1.5")
+
+
 def test_a_mechanism_is_for_one_unit_whatever_else_is_said() -> None:
     scope, count = opened(), dpl.Count(epsilon="0.1", of="rows")
     asked: tuple[Any, ...] = (count, [count, dpl.PureDP(1)])
