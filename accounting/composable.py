@@ -20,6 +20,7 @@ its keys cannot be equal. A set is refused for the same reason.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import SupportsIndex, TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, HasParts, Repeated, Sequence, is_pair
@@ -29,7 +30,7 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 from dpledger.schema import listed, one_of
 
-__all__ = ["Composable", "Counted", "Ran", "tree_of"]
+__all__ = ["Composable", "Counted", "Ran", "Words", "own_words", "tree_of"]
 
 Ran: TypeAlias = "Composition | HasParts | Document"
 """One thing that was run: a tree, a mechanism, or a document."""
@@ -61,6 +62,30 @@ def tree_of(
     side = _direction([part for part, *_ in listed], direction)
     trees = tuple(_counted(*run, relation=under, unit=unit) for run in listed)
     return (trees[0] if len(trees) == 1 else Sequence(trees)), under, side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What things that were run say by themselves of whom they protect. `mechanisms`: some are, and are placed under a
+    relation, for a unit; `silent`: some are trees, which name neither; `relation`: that of the documents among them."""
+
+    mechanisms: bool
+    silent: bool
+    relation: Relation | None
+
+
+def own_words(what: Composable) -> Words:
+    """What `what`, as `tree_of` takes it, says by itself. Raises as `tree_of` does."""
+    parts = [part for part, *_ in _listed((what,))]
+    others = [part for part in parts if not callable(getattr(part, "under", None))]
+    named = {part.relation for part in others if isinstance(part, Document)}
+    if len(named) > 1:
+        raise RelationError("the documents are for " + " and ".join(sorted(one.value for one in named)))
+    return Words(
+        mechanisms=len(others) < len(parts),
+        silent=any(not isinstance(part, Document) for part in others),
+        relation=named.pop() if named else None,
+    )
 
 
 def _listed(what: tuple[object, ...]) -> list[tuple[object, ...]]:

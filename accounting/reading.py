@@ -173,6 +173,8 @@ def running_order(tree: Composition, relation: Relation) -> Runs | None:
             return in_blocks(once * times) if len(once) * times <= MOST_BLOCKS else None
         case PostProcessed(of=of) | Chain(of=of):
             return running_order(of, relation)
+        case Group(of=of, k=1, relation=inner) if inner is relation:
+            return running_order(of, relation)
         case Sequence(of=parts):
             found: list[tuple[float, int]] = []
             for part in parts:
@@ -198,8 +200,11 @@ def _order_within(tree: Composition, relation: Relation) -> Runs | None:
 
 
 def _of_group(tree: Group, relation: Relation) -> list[Leaves]:
-    """Each leaf of a list, for k steps of the inner relation: pairs at that distance compose as all pairs do."""
+    """Each leaf of a list, for k steps of the inner relation: pairs at that distance compose as all pairs do. One step
+    of its own relation is that of what it holds."""
     require_group(tree, relation)
+    if tree.k == 1 and tree.relation is relation:
+        return _lists(tree.of, relation)
     if tree.k > 1 and _deals_units(tree.of):
         raise CannotCertify("a group whose units may be in different parallel parts has no certified bound")
     return _distinct([_for_steps(leaves, tree) for leaves in _lists(tree.of, tree.relation)])

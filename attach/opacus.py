@@ -149,6 +149,8 @@ def charging(
         plan.parts(plan.steps),
         by=by,
         reason=reason,
+        relation=scope.relation,
+        of="unit",
         evidence=evidence,
         steps=plan.steps,
         key=key,

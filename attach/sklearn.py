@@ -6,7 +6,8 @@
 
 A learner says by its `domain` which rows it takes, and the table becomes those: its own binning reads the table as it
 is; numbered points are the bins of all columns together; bits are the tests of each column. A learner of users takes
-`fit(table, labels, units=ids)`, and as many rows of each as a unit of the scope may contribute. Bins and classes are
+`fit(table, labels, units=ids)`, and as many rows of each as a unit of the scope may contribute; so does one of rows, at
+most as many, in a scope where one unit may have several. Bins and classes are
 public and exist before the data: what an entry or a label is never raises, as the sample would show by it.
 
 Each `fit` is one release and pays for itself, clones included: `cross_val_score` with five folds spends five times.
@@ -94,8 +95,8 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self.key = key
 
     def fit(self, X: Any, y: Any, units: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Learn from a table and a column of labels: one release, or what it gave under `key`. `units`, for learners of
-        users and for no other: the id of a user beside each row."""
+        """Learn from a table and a column of labels: one release, or what it gave under `key`. `units`: beside each row
+        the id of whom it belongs to, for learners of users, and where one unit of the scope may have many rows."""
         learner, binning, scope = self._checked()
         names = _two_words(self.classes)
         table, labels = _table(X), _column(y)
@@ -178,9 +179,7 @@ def _domain(learner: LearnsRows | LearnsUsers) -> Domain:
 def _sample(learner: object, rows: Any, labels: Any, units: Any, scope: Scope) -> LabeledSample | UserSample:
     """Rows and labels as the learner takes them: of users, as many of each as a unit may contribute, at random."""
     if isinstance(learner, LearnsRows):
-        if units is not None:
-            raise ParameterError("units", type(units).__name__, f"none: {type(learner).__name__} learns from rows")
-        return LabeledSample(rows, labels)
+        return LabeledSample(rows, labels, units)
     if units is None:
         raise ParameterError("units", "none", "the id of a user beside each row")
     by_user = ByUnit((rows, labels), units=units)

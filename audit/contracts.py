@@ -226,6 +226,8 @@ def _learned(learner: Learner, population: Population, n: int, each: int, seeds:
     rng = np.random.default_rng(seeds)
     of_users = not isinstance(learner, type) and isinstance(learner, LearnsUsers)
     sample: Any = population.users(n, each, rng) if of_users else population.drawn(n * each, rng)
+    if not of_users and each > 1:  # examples are independent: whose they are says nothing
+        sample = LabeledSample(sample.x, sample.y, units=np.repeat(np.arange(n), each))
     if isinstance(learner, Mechanism):
         answer = learner.release(sample, entropy=seeded(int(rng.integers(2**62)))).value
     else:

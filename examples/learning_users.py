@@ -102,7 +102,10 @@ def no_privacy(sample):
 
 def by_rows(unit, sample):
     learner = dpl.ExponentialPPACLearner(CONCEPTS, epsilon=EPSILON).under(RELATION, unit)
-    rows = dpl.LabeledSample(sample.x.reshape(-1), sample.y.reshape(-1))
+    users = np.repeat(np.arange(len(sample.x)), sample.x.shape[1])
+    rows = dpl.LabeledSample(
+        sample.x.reshape(-1), sample.y.reshape(-1), units=users if unit.max_contributions > 1 else None
+    )
     return learner.release(rows, entropy=system()).value.place
 
 

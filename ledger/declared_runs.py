@@ -13,9 +13,10 @@ while nothing was started, to nothing, where somebody says that nothing ran.
 >>> from dpledger.accounting.guarantees import ApproxDP, PureDP
 >>> from dpledger.ledger.ledger import Ledger
 >>> scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=ApproxDP(3, "0.000001"))
->>> receipt = scope.charge(PureDP("0.5"), by="A. Smith", reason="a count that was published in March")
+>>> smith = {"by": "A. Smith", "relation": "add_remove"}  # whose word it is, and under which relation the parts hold
+>>> receipt = scope.charge(PureDP("0.5"), reason="a count that was published in March", **smith)
 >>> with scope.charging(
-...     Repeated(GaussianLaw(20), times=20), steps=20, by="A. Smith", reason="weekly means", tail_delta=0
+...     Repeated(GaussianLaw(20), times=20), steps=20, reason="weekly means", tail_delta=0, **smith
 ... ) as run:
 ...     for _ in range(5):
 ...         granted = run.grant()  # then the step runs, elsewhere
@@ -29,12 +30,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import NoReturn, ParamSpec, Self, TypeVar
+from typing import NoReturn, ParamSpec, Self, TypeAlias, TypeVar
 
 from dpledger.accounting.composable import Composable
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.pricing import outcomes
+from dpledger.accounting.reach import Of
 from dpledger.decimals import Number, whole
 from dpledger.errors import AlreadySpent, ContractViolation, Halted, PolicyError, ScopeError
 from dpledger.ledger import requests
@@ -56,10 +58,13 @@ from dpledger.mechanisms.callers import begins_later, signature_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
+from dpledger.relations import Relation
 from dpledger.schema import Plain
 
 __all__ = ["DeclaredRun", "TakesDeclaredRuns"]
 
+_Said: TypeAlias = tuple[str, str, "Relation | str | None", "Of | None", "Evidence | None"]
+"""By whom, why, under which relation, of what, and on what evidence."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -79,6 +84,8 @@ class TakesDeclaredRuns:
         *,
         by: str,
         reason: str,
+        relation: Relation | str | None = None,
+        of: Of | None = None,
         evidence: Evidence | None = None,
         claim: Guarantee | None = None,
         key: str | None = None,
@@ -95,18 +102,24 @@ class TakesDeclaredRuns:
         `parts`: what was run, as `compose` takes it: a tree, a mechanism, a guarantee, pairs with a count, a list.
         `by`: whose word it is; `reason`: why it counts here; `evidence`: words, or the pathlib.Path of a file, whose
         SHA-256 is recorded (text that names a file is refused: it would stand as words). They are kept for ever and
-        shown to everybody who verifies: no data, no outputs. `claim`: what it promises (default: what the parts
-        promise). `mechanism`, `library`, `parameters`: what to call it, where it ran, and its public numbers.
-        `tail_delta`: as of `release`.
+        shown to everybody who verifies: no data, no outputs.
+        `relation`: under which the parts hold, needed unless all are mechanisms, which run under the scope's, or
+        documents, which name theirs. `of`: of a "row" or of a "unit" of the scope, needed where a unit may have many
+        rows, unless all are mechanisms. Where they hold of less than the scope protects, a `Group` of them is charged
+        (`accounting.reach`). `claim`: what it promises one unit of the scope (default: what is charged promises).
+        `mechanism`, `library`, `parameters`: what to call it, where it ran, and its public numbers. `tail_delta`: as of
+        `release`.
 
         Claim: the scope keeps its budget with it, if it ran as its parts say. Source: docs/proofs/filters.md.
-        Assumes: of parts with a zcdp guarantee that has a delta, that no other interaction ran between its answers; of
-        all, that it did not run between the answers of such an interaction here.
+        Assumes: that no unit gave it more rows than one may have in this scope; of parts with a zcdp guarantee that has
+        a delta, that no other interaction ran between its answers; of all, that it did not run between the answers of
+        such an interaction here.
         Raises, with nothing charged: BudgetRefused, which covers no run that happens all the same; ParameterError,
         RelationError, ClaimTooSmall, CannotCertify, ScopeError, ScopeBusy, KeyReused or ChargeInProgress as `release`
         does."""
         seconds = requests.seconds(wait)
-        request = self._declared(parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters)
+        said = (by, reason, relation, of, evidence)
+        request = self._declared(parts, said, claim, key, tail_delta, mechanism, library, parameters)
         redeem = Redeem(self._ledger.draw(REDEEM_BYTES))
 
         def settle(state: State, reserved: Reserved) -> Sequence[Body]:
@@ -124,6 +137,8 @@ class TakesDeclaredRuns:
         *,
         by: str,
         reason: str,
+        relation: Relation | str | None = None,
+        of: Of | None = None,
         evidence: Evidence | None = None,
         steps: int | None = None,
         claim: Guarantee | None = None,
@@ -141,9 +156,8 @@ class TakesDeclaredRuns:
         or a `Sequence`; without a tail_delta, steps that were never granted come back. The rest is as of `charge`, and
         so are the errors: those of parameters here, all others, and that they fit into no entry, where the block is
         entered; a key that was used is AlreadySpent."""
-        request = self._declared(
-            parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters, steps
-        )
+        said = (by, reason, relation, of, evidence)
+        request = self._declared(parts, said, claim, key, tail_delta, mechanism, library, parameters, steps)
 
         def hold() -> Attempt:
             with Attempt(self._ledger, request.charge, Redeem(self._ledger.draw(REDEEM_BYTES)), mechanism) as attempt:
@@ -161,6 +175,8 @@ class TakesDeclaredRuns:
         *,
         by: str,
         reason: str,
+        relation: Relation | str | None = None,
+        of: Of | None = None,
         evidence: Evidence | None = None,
         claim: Guarantee | None = None,
         key: str | None = None,
@@ -177,7 +193,8 @@ class TakesDeclaredRuns:
         Arguments and errors are as of `charging`; parameters raise here, before anything is called. ParameterError for
         what only begins to run when it is called, a coroutine or generator function, and for a builtin that does not
         say what it takes; ContractViolation, once it is charged, for a function that returns one of the former."""
-        self._declared(parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters)
+        said = (by, reason, relation, of, evidence)
+        self._declared(parts, said, claim, key, tail_delta, mechanism, library, parameters)
 
         def wrap(function: Callable[P, T]) -> Callable[P, T]:
             signature = signature_of(function)
@@ -189,6 +206,8 @@ class TakesDeclaredRuns:
                     parts,
                     by=by,
                     reason=reason,
+                    relation=relation,
+                    of=of,
                     evidence=evidence,
                     claim=claim,
                     key=key,
@@ -211,9 +230,7 @@ class TakesDeclaredRuns:
     def _declared(
         self,
         parts: Composable,
-        by: str,
-        reason: str,
-        evidence: Evidence | None,
+        said: _Said,
         claim: Guarantee | None,
         key: str | None,
         tail_delta: Number | None,
@@ -222,8 +239,11 @@ class TakesDeclaredRuns:
         parameters: Mapping[str, Plain] | None,
         steps: int | None = None,
     ) -> Request:
+        by, reason, relation, of, evidence = said
         run = requests.Elsewhere(
             attested=Attestation(words(by, "by"), words(reason, "reason"), shown(evidence)),
+            relation=relation,
+            of=of,
             mechanism=MechanismNote(
                 wire.check_id(mechanism, "mechanism"), {} if parameters is None else parameters, library
             ),
@@ -248,7 +268,8 @@ class DeclaredRun:
     >>> from dpledger.accounting.guarantees import PureDP
     >>> from dpledger.ledger.ledger import Ledger
     >>> scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=PureDP(1))
-    >>> with scope.charging(PureDP("0.5"), by="A. Smith", reason="a survey of the same people") as run:
+    >>> said = {"by": "A. Smith", "reason": "a survey of the same people", "relation": "add_remove"}
+    >>> with scope.charging(PureDP("0.5"), **said) as run:
     ...     run.start()  # then it runs, elsewhere
     >>> run, run.receipt.entry.body.rule
     (<DeclaredRun of declared_run: charged>, 'cap')

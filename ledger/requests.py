@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
-from dpledger.accounting import rules
+from dpledger.accounting import reach, rules
 from dpledger.accounting.arithmetic.adding import read_at
 from dpledger.accounting.asking.claiming import promise, require_guarantee
-from dpledger.accounting.composable import Composable, tree_of
+from dpledger.accounting.composable import Composable, Words, own_words, tree_of
 from dpledger.accounting.guarantees import Guarantee, PrivacyFailure
 from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import ZERO, Number, read
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.entries.members import LIBRARY, Attestation, MechanismNote
 from dpledger.ledger.handle import Draw
 from dpledger.ledger.rules.gate import Request
 from dpledger.ledger.rules.standing import Form, ScopeState
 from dpledger.ledger.signed import wire
 from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Steps
+from dpledger.relations import Relation
+from dpledger.schema import listed, one_of
 
 __all__ = [
     "DECLARED",
@@ -70,10 +73,13 @@ def asked(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """A run that happens outside of this library, in the words of whoever declares it. `claim`: None for what the parts
-    promise by themselves. `steps`: how many are to be granted; None of a run that is not granted its steps."""
+    """A run that happens outside of this library, in the words of whoever declares it. `relation`, `of`: under which
+    its guarantee holds, and of what. `claim`: None for what the parts promise by themselves. `steps`: how many are to
+    be granted; None of a run that is not granted its steps."""
 
     attested: Attestation
+    relation: Relation | str | None
+    of: reach.Of | None
     mechanism: MechanismNote
     claim: Guarantee | None
     key: str | None
@@ -82,14 +88,19 @@ class Elsewhere:
 
 
 def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) -> Request:
-    """What is asked of `scope` for a run elsewhere: `what` as `compose` takes it, under the relation and for the unit
-    of the scope. Nothing is spent.
+    """What is asked of `scope` for a run elsewhere: `what` as `compose` takes it, as far as it reaches one unit of the
+    scope under its relation. Nothing is spent.
 
     How it runs is not seen, so that it counts as a stream of queries, whose overlaps are looked at, or as the steps
     that it is granted."""
-    parts, _, direction = tree_of(what, relation=scope.relation, unit=scope.unit)
+    if isinstance(what, Iterator):  # which is read once
+        what = listed(what, field="parts")
+    relation, of = _said(scope, own_words(what), run)
+    parts, _, direction = tree_of(what, relation=relation, unit=scope.unit)
     if direction is not None:
         raise ParameterError("parts", f"a document for {direction}", "parts for both directions: a budget is for both")
+    around = reach.steps_of(relation, of, scope.unit, scope.relation)
+    parts = reach.reaching(parts, around, each_step=run.steps is not None)
     delta = read_at(scope.budget)
     if run.claim is None:
         claim = promise(outcomes.planned(parts), scope.relation, delta)
@@ -110,21 +121,64 @@ def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) ->
         form="interaction" if run.steps is None else "training",
         steps=run.steps,
         tail_delta=None if run.tail_delta is None else below_one(run.tail_delta),
-        attested=run.attested,
+        attested=replace(run.attested, relation=relation, of=of),
     )
 
 
-def quoted(scope: ScopeState, what: object, tail_delta: Number | None, draw: Draw) -> Request:
+def _said(scope: ScopeState, own: Words, run: Elsewhere) -> tuple[Relation, reach.Of | None]:
+    """Under which relation and of what `run` holds, as it is said. Mechanisms hold of one unit of the scope, under its
+    relation, and a document names its own; ParameterError for a tree of which nobody says it."""
+    relation = None if run.relation is None else Relation.read(run.relation)
+    of: Any = None if run.of is None else one_of(run.of, get_args(reach.Of), field="of")
+    if own.relation not in (None, relation or own.relation):
+        raise RelationError(f"the document is {own.relation.value}, not {relation.value if relation else None}")
+    relation = relation or own.relation
+    if own.mechanisms:
+        alone = not own.silent and own.relation is None
+        _require_placed(scope, relation, of, alone=alone)
+        relation, of = (scope.relation, "unit") if alone else (relation, of)
+    if relation is None:
+        expected = (
+            f"the relation under which it holds, like relation={scope.relation.value!r}, that of this scope "
+            "('replace_one' where a library means one record replaced)"
+        )
+        raise ParameterError("relation", "nothing", expected)
+    return relation, of
+
+
+def _require_placed(scope: ScopeState, relation: Relation | None, of: reach.Of | None, *, alone: bool) -> None:
+    """Errors where a mechanism, `alone` or beside what others guarantee, is said to hold of something else than one
+    unit of the scope under its relation."""
+    if relation not in (None, scope.relation):
+        raise RelationError(
+            f"mechanisms run under the relation of the scope, {scope.relation.value}, not {relation.value}: charge "
+            "what others guarantee by itself"
+        )
+    if of == "row" and (alone or scope.unit.max_contributions > 1):
+        expected = f"'unit': a mechanism is for one {scope.unit.name}; charge what others guarantee by itself"
+        raise ParameterError("of", of, expected)
+
+
+def quoted(
+    scope: ScopeState,
+    what: object,
+    relation: Relation | str | None,
+    of: reach.Of | None,
+    tail_delta: Number | None,
+    draw: Draw,
+) -> Request:
     """What would be asked of `scope`, under a fresh key: for a mechanism that it runs here, for all else that
     `compose` takes that it was run elsewhere."""
-    if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
+    if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type) and relation is None and of is None:
         return asked(scope, what, None, tail_delta, draw)[1]
     if isinstance(what, type) or what is None or isinstance(what, (str, bytes)):
         raise ParameterError(
             "what", kind_of(what), "a mechanism, like Count(epsilon=1, of='rows'), or parts, as `compose` takes"
         )
     run = Elsewhere(
-        attested=Attestation("nobody", "a quote", None),
+        attested=Attestation("nobody", "a quote"),
+        relation=relation,
+        of=of,
         mechanism=MechanismNote(DECLARED, {}, ELSEWHERE),
         claim=None,
         key=None,

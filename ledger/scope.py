@@ -17,6 +17,7 @@ from dpledger.accounting.documents import as_tree
 from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
+from dpledger.accounting.reach import Of
 from dpledger.decimals import Number, RoundsDown, whole
 from dpledger.errors import AlreadySpent, ContractViolation, ParameterError
 from dpledger.ledger import requests
@@ -150,18 +151,26 @@ class Scope(TakesDeclaredRuns):
         entries = self._ledger.entries(stop=state.size)
         return releases_table(recomposition.admissions(entries, state, self.name))
 
-    def quote(self, what: Described | Composable, *, tail_delta: Number | None = None) -> quotes.Quote:
+    def quote(
+        self,
+        what: Described | Composable,
+        *,
+        relation: Relation | str | None = None,
+        of: Of | None = None,
+        tail_delta: Number | None = None,
+    ) -> quotes.Quote:
         """What `release` or `open` of a mechanism, or `charge` of other parts that ran elsewhere, would be answered
         now, under a fresh key: the decision, each account before and after, and a cheaper way to ask where there is
-        one. Records and spends nothing; raises as they do, but returns a refusal instead of raising BudgetRefused.
+        one. `relation`, `of`: as of `charge`. Records and spends nothing; raises as they do, but returns a refusal
+        instead of raising BudgetRefused.
 
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
         >>> count, plan = dpl.Count(epsilon=2, of="rows"), [dpl.PureDP("0.5"), dpl.LaplaceLaw("0.2")]
-        >>> scope.quote(count).admitted, scope.quote(plan).admitted
+        >>> scope.quote(count).admitted, scope.quote(plan, relation="add_remove").admitted
         (False, True)
         """
-        request = requests.quoted(self._scope, what, tail_delta, self._ledger.draw)
+        request = requests.quoted(self._scope, what, relation, of, tail_delta, self._ledger.draw)
         state = self._ledger.refresh()
         decision = gate.decide(state, request, None)
         return quotes.quoted(state, state.scopes[self.name], request, decision)
@@ -170,7 +179,8 @@ class Scope(TakesDeclaredRuns):
         self, what: Ran | Counted, *, most: int = MOST_COUNTED, tail_delta: Number | None = None
     ) -> quotes.Affordable:
         """How many more of a mechanism or a tree would be admitted now: one by one, each asked as `release` would, and
-        as one plan, asked in the best way. Counting stops at `most`. Nothing is recorded.
+        as one plan, asked in the best way. A tree counts as it stands, under the relation of the scope and of one unit.
+        Counting stops at `most`. Nothing is recorded.
 
         `tail_delta`: of each request that is asked one by one (see `release`). Raises CannotCertify where no theorem
         prices it, RelationError for a mechanism of another relation or unit, ScopeError in a closed scope."""

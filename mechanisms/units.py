@@ -26,11 +26,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.noise import uniform
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import word
 from dpledger.relations import Unit
 
-__all__ = ["ByUnit", "Units", "check_whole_units"]
+__all__ = ["ByUnit", "Units", "check_whole_units", "in_random_order", "rows_at"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -75,6 +77,11 @@ class ByUnit:
 
     def __repr__(self) -> str:
         return "ByUnit(...)"
+
+    @property
+    def largest(self) -> int:
+        """How many rows the unit with the most has: data, and not to be shown."""
+        return max(map(len, self.groups), default=0)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -134,6 +141,21 @@ def check_whole_units(data: object, unit: Unit | None, *, grouped: bool, by_ids:
             f"where each item already holds everything of one {unit.name}: each {unit.name} is bounded as one",
         )
     Units.of(data)
+
+
+def in_random_order(data: ByUnit, *, entropy: Entropy) -> tuple[_Positions, _Positions, _Positions]:
+    """The rows that belong to somebody, one unit's after another's, those of each in an order drawn for that unit
+    alone: the position of each, its unit, and its rank in that unit, from 0. int64[rows] each."""
+    sizes = np.array([len(group) for group in data.groups], dtype=np.int64)
+    rows = np.concatenate([*data.groups, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((uniform(2**64, len(rows), entropy=entropy), owners))
+    return rows[order], owners, np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def rows_at(column: Any, positions: _Positions) -> Any:
+    """The rows of a column at these positions, in the form of the column."""
+    return _taken(column, positions)
 
 
 def _columns(data: object) -> tuple[Any, ...]:

@@ -68,6 +68,8 @@ def one_leaf(part: Composition, relation: Relation) -> AnyLeaf | None:
     match part:
         case PostProcessed(of=of) | Chain(of=of):
             return one_leaf(of, relation)
+        case Group(of=of, k=1, relation=inner) if inner is relation:
+            return one_leaf(of, relation)
         case Repeated(of=of, times=times):
             leaf = one_leaf(of, relation)
             return _joint(leaf, times, relation) if times > 1 else leaf

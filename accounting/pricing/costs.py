@@ -291,7 +291,8 @@ def require_group(tree: Group, relation: Relation) -> None:
 
 
 def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:
-    """k epsilon, with the delta of `group_delta`; without delta also k^2 rho and k^2 mu^2.
+    """k epsilon, with the delta of `group_delta`; without delta also k^2 rho and k^2 mu^2. A group of 1 costs what it
+    holds.
 
     The delta is that of the plan: an outcome lowers the epsilon, k times over (a pure bound of the pattern chains), but
     the good part misses what the epsilon fixed beforehand lets it miss.
@@ -299,6 +300,8 @@ def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:
     docs/proofs/filters.md, "Refunds".
     """
     require_group(tree, relation)
+    if tree.k == 1:
+        return priced(tree.of, tree.relation, orders)
     inner, k = priced(tree.of, tree.relation, ()), tree.k
     pure = None if inner.pure is None else multiply(inner.pure, k)
     if inner.delta:

@@ -54,6 +54,8 @@ data or outputs: no entry does.
     attested             string               of a run that happened elsewhere: whose word it is
     reason               string               and why it counts here
     evidence             string               and what there is to show for it
+    relation             string               and under which relation its guarantee is said to hold
+    of                   string               and of what: row or unit; missing where a unit has one row
 
 >>> from dpledger.accounting.guarantees import PureDP
 >>> from dpledger.ledger.ledger import Ledger
@@ -219,6 +221,10 @@ def _charged_delta(one: Admission) -> Decimal:
     return one.charged.get("delta", ZERO)
 
 
+def _said_relation(one: Admission) -> str | None:
+    return None if one.attested is None or one.attested.relation is None else one.attested.relation.value
+
+
 def _both(name: str, amount: Callable[[Admission], Decimal]) -> tuple[Column[Admission], Column[Admission]]:
     """An amount, exactly, and as a float that is not below it."""
     return Column(name, EXACT, amount), Column(f"{name}_upper", UPPER, lambda one: float_up(amount(one)))
@@ -248,4 +254,6 @@ _ADMISSION: tuple[Column[Admission], ...] = (
     Column("attested", TEXT, lambda one: None if one.attested is None else one.attested.by),
     Column("reason", TEXT, lambda one: None if one.attested is None else one.attested.reason),
     Column("evidence", TEXT, lambda one: None if one.attested is None else one.attested.evidence),
+    Column("relation", TEXT, _said_relation),
+    Column("of", TEXT, lambda one: None if one.attested is None else one.attested.of),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from importlib import metadata
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -14,6 +14,7 @@ from dpledger.decimals import read
 from dpledger.ledger.entries import declarations
 from dpledger.ledger.signed import wire
 from dpledger.number_fields import Exact, OpenProbability
+from dpledger.relations import Relation
 from dpledger.schema import Plain, given, plain, record
 
 
@@ -85,11 +86,14 @@ class MechanismNote:
 @record
 class Attestation:
     """Of a run that happened elsewhere: whose word it is, why it counts here, and what there is to show for it, in
-    words or as `sha256:` and the digest of a file. Nothing here saw the run."""
+    words or as `sha256:` and the digest of a file. Nothing here saw the run. `relation`, `of`: under which relation its
+    guarantee is said to hold, and of what, which may be absent where a unit has one row. Older entries say neither."""
 
     by: Words
     reason: Words
     evidence: Words | None = given(default=None)
+    relation: Relation | None = given(default=None)
+    of: Literal["row", "unit"] | None = given(default=None)
 
 
 @record

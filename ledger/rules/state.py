@@ -20,7 +20,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import assert_never
 
-from dpledger.accounting import filters, rules
+from dpledger.accounting import filters, reach, rules
 from dpledger.accounting.asking import allotting
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Coordinates, Sums
@@ -200,6 +200,7 @@ def _reserve(state: State, body: Reserved) -> State:
     _require(body.steps == (plan if body.form == "training" else None), "the steps are not those of a training plan")
     unseen = body.attested is None or body.form != "release"
     _require(unseen, "a run elsewhere may have answered more than once: nobody saw its form")
+    _require(_is_as_said(own, body), "a run elsewhere is charged for less than its guarantee is said to hold of")
     if body.plan is not None:
         raise NewerThanVerifier("a registered plan")
     _require_alone(state, own, body)
@@ -232,6 +233,15 @@ def charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
         if scope.path == _names(path):
             return scope
     raise VerificationError("the path is not that of one of its scopes")
+
+
+def _is_as_said(own: ScopeState, body: Reserved) -> bool:
+    """Whether a run elsewhere is charged in the groups that follow from what its guarantee is said to hold of."""
+    said = body.attested
+    if said is None or said.relation is None:
+        return True
+    around = reach.steps_of(said.relation, said.of, own.unit, own.relation)
+    return reach.reaches(body.parts, around, each_step=body.form == "training")
 
 
 def _require_alone(state: State, own: ScopeState, body: Reserved) -> None:

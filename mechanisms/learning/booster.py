@@ -162,7 +162,7 @@ class PrivateStumpBooster(RowLearner):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[BoostedStumps]:
         """The stumps that vote."""
-        sample = self._taken(data)
+        sample = self._taken(data, entropy)
         drawn = self._drawn(self.binning.read(sample.x), labels_of(sample.y), entropy)
         return Release(value=self.value_of(drawn), parts=self.parts())
 
@@ -174,10 +174,9 @@ class PrivateStumpBooster(RowLearner):
         """The majority of the stumps at these places, as `plain_of` says it."""
         return BoostedStumps(StumpClass(self.binning), plain)
 
-    def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
-        """The places of the stumps of so many independent releases, one release a row."""
-        sample = self._taken(data)
-        rows, y = self.binning.read(sample.x), labels_of(sample.y)
+    def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
+        """The places of their stumps, one release a row."""
+        rows, y = self.binning.read(taken.x), labels_of(taken.y)
         found = [self._drawn(rows, y, entropy) for _ in range(size)]
         return np.array(found, dtype=np.int64).reshape(size, self.rounds)
 

@@ -130,7 +130,7 @@ class ExponentialPPACLearner(RowLearner):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
-        counted = error_counts(self.concept_class, self._taken(data))
+        counted = error_counts(self.concept_class, self._taken(data, entropy))
         (place,) = self._drawn(counted, 1, entropy)
         return Release(value=self.value_of(place), parts=self.parts())
 
@@ -142,9 +142,9 @@ class ExponentialPPACLearner(RowLearner):
         """The concept at a place, as `plain_of` says it."""
         return Concept(self.concept_class, plain)
 
-    def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
-        """The places of `size` independent releases."""
-        found = self._drawn(error_counts(self.concept_class, self._taken(data)), size, entropy)
+    def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """Their places."""
+        found = self._drawn(error_counts(self.concept_class, taken), size, entropy)
         return np.array(found, dtype=np.int64 if self.concept_class.size <= 2**63 else object)
 
     def plan(self, alpha: Number, beta: Number, *, agnostic: bool = False) -> SampleSize:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from dpledger.accounting.guarantees import AccuracyFailure
 from dpledger.decimals import text
 from dpledger.errors import ContractViolation
+from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import Domain, are_all_inside, check_rows_of, rows_read_as
-from dpledger.mechanisms.learning.samples import LABELS_READ_AS, LabeledSample
+from dpledger.mechanisms.learning.samples import (
+    LABELS_READ_AS,
+    LabeledSample,
+    capped,
+    capped_as,
+    check_units,
+    labeled_sample,
+)
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.numeric.one_shot import OneShot
+from dpledger.mechanisms.numeric.rows import rows_of
 
 __all__ = ["STRICT", "RowLearner", "fits_within"]
 
@@ -40,16 +53,32 @@ class RowLearner(OneShot, ABC):
         """The rows that it learns from."""
 
     def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a LabeledSample with rows of the domain's kind and a label for each."""
+        """ParameterError unless `data` are a LabeledSample with rows of the domain's kind and a label for each, and an
+        id of a unit for each where one unit may have many rows."""
         check_rows_of(self.domain, data)
+        check_units(labeled_sample(data), self.unit)
 
     def values_read_as(self) -> tuple[str, ...]:
         """What rows and labels count as that are no ordinary ones: of the parameters, never of the data."""
-        return (*rows_read_as(self.domain), LABELS_READ_AS, *((STRICT,) if self.strict else ()))
+        many = (capped_as(self.unit),) if self.unit is not None and self.unit.max_contributions > 1 else ()
+        return (*rows_read_as(self.domain), LABELS_READ_AS, *many, *((STRICT,) if self.strict else ()))
 
-    def _taken(self, data: LabeledSample) -> LabeledSample:
-        """The sample, inspected; ContractViolation, which names no row, where it is strict and some are outside."""
+    def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """The outputs of `size` independent releases, each with coins of its own for the rows that count."""
         self.inspect(data)
-        if self.strict and not are_all_inside(self.domain, data):
+        if data.by_unit is None or data.by_unit.largest <= rows_of(self.unit) or not size:
+            return self._sampled(self._taken(data, entropy), size, entropy)
+        return np.concatenate([self._sampled(self._taken(data, entropy), 1, entropy) for _ in range(size)])
+
+    @abstractmethod
+    def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """As `sample`, of rows that were taken."""
+
+    def _taken(self, data: LabeledSample, entropy: Entropy) -> LabeledSample:
+        """The rows that count, of a sample that is inspected: of each unit as many as one may have, where it says whose
+        they are. ContractViolation, which names no row, where it is strict and some of them are outside."""
+        self.inspect(data)
+        taken = capped(data, rows_of(self.unit), entropy=entropy)
+        if self.strict and not are_all_inside(self.domain, taken):
             raise ContractViolation(f"{type(self).__name__} is strict, and some row or label is not as was declared")
-        return data
+        return taken

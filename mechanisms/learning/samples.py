@@ -19,15 +19,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import check_column, check_rows, numbers, tally
+from dpledger.mechanisms.units import ByUnit, in_random_order, rows_at
+from dpledger.relations import Unit
 
 __all__ = [
     "BitRows",
@@ -38,8 +41,11 @@ __all__ = [
     "are_bits",
     "are_points",
     "bits_of",
+    "capped",
+    "capped_as",
     "check_labels",
     "check_sample",
+    "check_units",
     "check_users",
     "labeled_sample",
     "labels_of",
@@ -55,15 +61,24 @@ _DIGITS = re.compile(r"-?[0-9]{1,40}", re.ASCII)  # of more, a float says which 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LabeledSample:
-    """Rows and their labels. `x`: one point a row, or (of parities) a row of bits; `y`: one label a row.
+    """Rows and their labels. `x`: one point a row, or (of parities) a row of bits; `y`: one label a row. `units`: for
+    each row the id of whom it belongs to, as of `ByUnit`; needed where one unit may have many rows, of which a learner
+    then takes at most as many. Raises ParameterError where there is no id for each row.
 
     >>> sample = dpl.LabeledSample(x=[3, 7, 5], y=[1, 0, 1])
     >>> len(sample.x)
     3
+    >>> visits = dpl.LabeledSample(x=[3, 7, 5], y=[1, 0, 1], units=["ann", "ann", "bob"])
     """
 
     x: object
     y: object
+    units: object = None
+    by_unit: ByUnit | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_unit = None if self.units is None else ByUnit((self.x, self.y), units=self.units)
+        object.__setattr__(self, "by_unit", by_unit)
 
     def __repr__(self) -> str:
         return "LabeledSample(...)"
@@ -136,17 +151,49 @@ def check_labels(sample: LabeledSample, rows: int) -> None:
         raise ParameterError("data", "another number of labels than of rows", "one label a row")
 
 
+def check_units(sample: LabeledSample, unit: Unit | None) -> None:
+    """ParameterError where one unit may have many rows and the sample does not say whose each is."""
+    if unit is not None and unit.max_contributions > 1 and sample.by_unit is None:
+        raise ParameterError(
+            "units",
+            f"nothing, in a scope where one {unit.name} may have {unit.max_contributions} rows",
+            f"an id for each row (LabeledSample(x, y, units=ids)): of each {unit.name} so many count, taken at random",
+        )
+
+
+def capped(sample: LabeledSample, most: int, *, entropy: Entropy) -> LabeledSample:
+    """At most so many rows of each unit, which ones a coin of its own says; without those that belong to nobody. The
+    sample as it is, where it does not say whose rows are.
+
+    Claim: samples that differ in one unit become samples that differ in at most `most` rows, all of that unit, whatever
+    the coins of the others say. Source: docs/proofs/learning_pac.md, "Many rows of a
+    unit"."""
+    if sample.by_unit is None:
+        return sample
+    rows, _, ranks = in_random_order(sample.by_unit, entropy=entropy)
+    kept = np.sort(rows[ranks < most])
+    return LabeledSample(rows_at(sample.x, kept), rows_at(sample.y, kept))
+
+
+def capped_as(unit: Unit) -> str:
+    """What `capped` makes of the rows of one unit, for receipts."""
+    return (
+        f"of one {unit.name} at most {unit.max_contributions} rows count, taken at random; a row whose id is no text, "
+        "bytes, UUID or number, NaN and a missing one too, counts nowhere"
+    )
+
+
 def check_users(data: object, *, examples: int) -> None:
     """ParameterError unless `data` are a UserSample of two arrays with one shape, `examples` columns each."""
     if not isinstance(data, UserSample):
         raise ParameterError("data", type(data).__name__, "UserSample(x, y)")
-    for field, values in (("x", data.x), ("y", data.y)):
+    for column, values in (("x", data.x), ("y", data.y)):
         if not isinstance(values, np.ndarray):
-            raise ParameterError("data", f"{field}: {type(values).__name__}", "arrays: one user a row")
+            raise ParameterError("data", f"{column}: {type(values).__name__}", "arrays: one user a row")
         if values.ndim != 2 or values.shape[1] != examples:
             found = f"{values.ndim} axes" if values.ndim != 2 else f"{values.shape[1]} examples a user"
             expected = f"{examples}, as many as a unit may contribute (`cap_users` makes them of rows)"
-            raise ParameterError("data", f"{field}: {found}", expected)
+            raise ParameterError("data", f"{column}: {found}", expected)
     if data.x.shape != data.y.shape:
         raise ParameterError("data", "another number of users in y than in x", "one label an example")
 

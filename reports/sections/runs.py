@@ -10,6 +10,7 @@ from dpledger.accounting import composition as trees, guarantees as promises
 from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import ZERO, round_up, total
 from dpledger.ledger.accounts.recomposition import Admission, Refusal, ScopeAccount, attested
+from dpledger.ledger.entries.members import Attestation
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
@@ -282,7 +283,15 @@ def _said(group: Admitted) -> str:
         return f"by {names}: reasons and evidence stand in the entries"
     said = words_of[0]
     shown = "none given" if said.evidence is None else visible(said.evidence, 300)
-    return f"by {names}; evidence: {shown}"
+    return f"by {names}; {_holds(said)}; evidence: {shown}"
+
+
+def _holds(said: Attestation) -> str:
+    """Of what, and under which relation, the guarantee of a run elsewhere is said to hold."""
+    if said.relation is None:
+        return "of what it holds, and under which relation, nobody said"
+    of = "" if said.of is None else f" of one {said.of}"
+    return f"said to hold{of} under {said.relation.value}"
 
 
 def _noise(group: Admitted) -> str:

@@ -187,7 +187,7 @@ def test_groups_cost_k_epsilon_and_squares(number: str, k: int) -> None:
     assert approximate.pure == k * value
     assert exact <= Fraction(approximate.delta) * Fraction(1.0000000001)
     assert Fraction(approximate.delta) <= exact * Fraction(1.000001)
-    assert approximate.rho is None
+    assert k == 1 or approximate.rho is None
     assert cost(Group(ApproxDP(0, "1e-12"), k=k, relation=ADD), ADD).delta == k * Decimal("1e-12")
 
 

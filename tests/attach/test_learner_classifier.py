@@ -382,23 +382,22 @@ def users_scope() -> Scope:
 
 @pytest.mark.parametrize("name", OF_USERS)
 def test_learners_of_users_take_an_id_beside_each_row(name: str) -> None:
-    """A user with fewer rows than the unit may contribute is left out, one with more is cut; who learns from rows takes
-    the scope's word that there is none."""
+    """A user with fewer rows than the unit may contribute is left out, but of who learns from rows; one with more is
+    cut."""
     rng = np.random.default_rng(4)
-    others = [] if name == "rows" else [*[900] * 50, 901]
-    ids = np.array([*np.repeat(np.arange(300), 20), *others])
+    ids = np.array([*np.repeat(np.arange(300), 20), *[900] * 50, 901])
     table = pd.DataFrame({"age": rng.integers(0, 100, len(ids))})
     labels = table["age"] < 60
     model = LearnerClassifier(OF_USERS[name], YEARS, (False, True), users_scope())
-    with_ids = {} if name == "rows" else {"units": [f"user {id_}" for id_ in ids]}
-    model.fit(table, labels, **with_ids)
+    model.fit(table, labels, units=[f"user {id_}" for id_ in ids])
     assert (model.predict(table) == labels).mean() > 0.99
 
 
-def test_ids_are_for_learners_of_users() -> None:
+def test_an_id_beside_each_row_is_asked_for() -> None:
     table = pd.DataFrame({"age": [1, 2]})
     for name, units, told in (
-        ("rows", [1, 2], "learns from rows"),
+        ("rows", None, "an id for each row"),
+        ("rows", [1], "an id for each row"),
         ("proper", None, "id of a user"),
         ("proper", [1], "id"),
     ):

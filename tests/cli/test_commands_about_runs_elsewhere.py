@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 import dpledger as dpl
 from dpledger.cli import app
 
-WORD: dict[str, Any] = {"by": "Dr. Ada Smith", "reason": "the study of 2025"}
+WORD: dict[str, Any] = {"by": "Dr. Ada Smith", "reason": "the study of 2025", "relation": "add_remove"}
 
 
 def run(*words: str) -> Result:
@@ -26,8 +26,8 @@ def ledger(tmp_path: Path) -> Path:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
         scope.release(dpl.Count("0.25", of="rows", counted="patients"), [1, 1])
         scope.charge(dpl.PureDP("0.25"), key="2025", **WORD)
-        scope.charge(dpl.PureDP("0.125"), by="A second\nword", reason="another study")
-        with scope.charging(dpl.PureDP("0.125"), by="Nobody", reason="it never ran") as run:
+        scope.charge(dpl.PureDP("0.125"), relation="add_remove", by="A second\nword", reason="another study")
+        with scope.charging(dpl.PureDP("0.125"), relation="add_remove", by="Nobody", reason="it never ran") as run:
             run.nothing_ran()
         book.scope("others", unit="visit", relation="add_remove", budget=dpl.PureDP(1))
     return path

@@ -17,6 +17,8 @@ from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
 
 HUNDRED = (dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 100)
 STEP = dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01")
+UNDER: dict[str, Any] = {"relation": "add_remove"}
+WORD: dict[str, Any] = {"by": "A. Smith", "reason": "a count", **UNDER}
 
 
 def opened(budget: Any, **said: Any) -> dpl.Scope:
@@ -141,15 +143,17 @@ class TestQuote:
 
     def test_one_that_is_refused_says_what_is_left_now(self) -> None:
         scope = opened(dpl.PureDP(3))
-        scope.charge(dpl.PureDP("0.6"), by="A. Smith", reason="a count")
-        assert str(scope.quote(dpl.PureDP(3))).endswith("\n  pure: 0.6 before, 2.4 left; 3.6 with this")
-        assert str(scope.quote(dpl.PureDP(2))).endswith("\n  pure: 0.6 before, 2.6 after, 0.4 left")
-        assert "pure: 0.6 before, 2.4 left; no theorem prices this in it" in str(scope.quote(dpl.GaussianLaw(9)))
+        scope.charge(dpl.PureDP("0.6"), **WORD)
+        assert str(scope.quote(dpl.PureDP(3), **UNDER)).endswith("\n  pure: 0.6 before, 2.4 left; 3.6 with this")
+        assert str(scope.quote(dpl.PureDP(2), **UNDER)).endswith("\n  pure: 0.6 before, 2.6 after, 0.4 left")
+        assert "pure: 0.6 before, 2.4 left; no theorem prices this in it" in str(
+            scope.quote(dpl.GaussianLaw(9), **UNDER)
+        )
 
     def test_an_account_that_has_no_price_of_what_was_charged_says_so_in_words(self) -> None:
         scope = opened(dpl.ApproxDP(3, "1e-6"))
-        scope.charge(dpl.GaussianLaw(9), by="A. Smith", reason="a mean", tail_delta=0)
-        told = str(scope.quote(dpl.PureDP("0.1"), tail_delta=0))
+        scope.charge(dpl.GaussianLaw(9), tail_delta=0, **WORD)
+        told = str(scope.quote(dpl.PureDP("0.1"), tail_delta=0, **UNDER))
         assert "pure: holds a charge that has no price in it" in told
         assert "inf" not in told
 
@@ -165,11 +169,11 @@ class TestQuote:
 
     def test_which_accounts_decide_is_said(self) -> None:
         mixed, basic = opened(dpl.ApproxDP(3, "1e-6")), opened(filters.BasicFilter(3, "1e-6"))
-        told = str(mixed.quote([(dpl.LaplaceLaw("0.05"), 60)])).splitlines()
+        told = str(mixed.quote([(dpl.LaplaceLaw("0.05"), 60)], **UNDER)).splitlines()
         assert told[1] == "  pure: 0 before, 3 after, 0 left (for comparison: mixed counts it and decides)"
         assert [line.split(":")[0] for line in told[2:4]] == ["  mixed", "  delta"]
         assert not any("comparison" in line for line in told[2:])
-        assert "comparison" not in str(basic.quote(dpl.LaplaceLaw("0.05")))
+        assert "comparison" not in str(basic.quote(dpl.LaplaceLaw("0.05"), **UNDER))
 
     def test_where_nothing_is_cheaper_nothing_is_said(self) -> None:
         quote = opened(dpl.ApproxDP(1, "1e-6")).quote(dpl.Laplace(sensitivity=1, epsilon="0.5"))
@@ -219,7 +223,7 @@ class TestRefusals:
         scope = opened(dpl.ApproxDP(3, "1e-6"))
         for _ in range(2):
             with pytest.raises(dpl.BudgetRefused):
-                scope.charge((dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 1800), by="A. Smith", reason="a run")
+                scope.charge((dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 1800), **WORD)
         bodies = [entry.body for entry in scope._ledger.entries()]
         assert [body.kind for body in bodies].count("refused") >= 1
         assert not any("fits now" in repr(body) for body in bodies)
@@ -231,7 +235,7 @@ class TestRefusals:
             scope.release(dpl.Count(epsilon=9, of="rows"), [1])
         assert raised.value.asked["pure"] == "8.99999999993"
         with pytest.raises(dpl.BudgetRefused, match=r"asked 1\.00000001, spent 0, left 1\."):
-            scope.charge(dpl.PureDP("1.00000000002"), by="A. Smith", reason="a count")
+            scope.charge(dpl.PureDP("1.00000000002"), **WORD)
 
     def test_a_refusal_says_which_accounts_decide(self) -> None:
         with pytest.raises(dpl.BudgetRefused, match=r"left 0\.0000005 \(pure is no limit\)"):

@@ -69,7 +69,7 @@ from threads import together
 
 NAME = new_ledger_id("clinic")
 KEY, RECOVERY = SigningKey.generate(NAME), SigningKey.generate(NAME)
-WORD: dict[str, Any] = {"by": "A. Smith", "reason": "the study of 2025"}
+WORD: dict[str, Any] = {"by": "A. Smith", "reason": "the study of 2025", "relation": "add_remove"}
 BUDGETS: dict[str, Guarantee | Filter] = {
     "pure": PureDP(5),
     "either": ApproxDP(5, "0.000001"),
@@ -146,9 +146,9 @@ def test_a_run_elsewhere_is_charged_as_a_release_of_the_same_parts(budget: str, 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_it_is_priced_under_the_relation_of_the_scope(relation: Relation) -> None:
-    scope = opened(BUDGETS["either"], relation.value)
-    scope.charge(LaplaceLaw("0.5"), **WORD)
-    with scope.charging(LaplaceLaw("0.5"), **WORD):
+    scope, word = opened(BUDGETS["either"], relation.value), {**WORD, "relation": relation}
+    scope.charge(LaplaceLaw("0.5"), **word)
+    with scope.charging(LaplaceLaw("0.5"), **word):
         pass
     assert scope.account().sums["pure"] == (Decimal(1), 0)
     verified(scope)
@@ -492,7 +492,7 @@ def test_a_function_with_a_key_is_called_once_for_ever(filed: Scope) -> None:
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_a_quote_of_a_run_elsewhere_is_what_a_charge_would_be_answered(name: str, budget: str) -> None:
     scope = opened(BUDGETS[budget])
-    quote = scope.quote(PARTS[name])
+    quote = scope.quote(PARTS[name], relation="add_remove")
     assert kinds(scope) == []
     if quote.admitted:
         scope.charge(PARTS[name], **WORD)
@@ -508,12 +508,12 @@ def test_a_quote_of_a_run_elsewhere_is_what_a_charge_would_be_answered(name: str
 def test_a_quote_takes_whatever_a_charge_takes(scope: Scope) -> None:
     asked: Listed[Any] = ([PureDP(3), (LaplaceLaw("0.5"), 3)], (PureDP("1.5"), 3), {PureDP("1.5"): 3})
     for parts in asked:
-        assert scope.quote(parts).admitted
-    assert not scope.quote([(PureDP("1.5"), 3), PureDP(1)]).admitted
+        assert scope.quote(parts, relation="add_remove").admitted
+    assert not scope.quote([(PureDP("1.5"), 3), PureDP(1)], relation="add_remove").admitted
     bad: Any
     for bad in (3, PureDP, "PureDP(1)", None, [], PrivacyCurve):
         with pytest.raises(ParameterError):
-            scope.quote(bad)
+            scope.quote(bad, relation="add_remove")
 
 
 SCRIPT = """
@@ -521,7 +521,8 @@ import sys
 import dpledger as dpl
 book = dpl.Ledger.open_or_create(sys.argv[1])
 scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-receipt = scope.charge(dpl.PureDP("0.75"), key="2025", by="A. Smith", reason="a count of last year")
+said = {"by": "A. Smith", "reason": "a count of last year", "relation": "add_remove"}
+receipt = scope.charge(dpl.PureDP("0.75"), key="2025", **said)
 print(receipt.entry.index, scope.spent(0).upper)
 """
 
@@ -877,7 +878,8 @@ import dpledger as dpl
 from dpledger.accounting.composition import GaussianLaw, Repeated
 scope = dpl.Ledger.create(sys.argv[1]).scope("s", unit="patient", relation="add_remove", budget=dpl.ZCDP(2))
 run = scope.charging(
-    Repeated(GaussianLaw(60), times=20), steps=20, key="run", tail_delta=0, by="A. Smith", reason="the study of 2025"
+    Repeated(GaussianLaw(60), times=20), steps=20, key="run", tail_delta=0, by="A. Smith", reason="the study of 2025",
+    relation="add_remove",
 ).__enter__()
 for _ in range({grants}):
     run.grant()

@@ -126,7 +126,15 @@ def everything(scope: Scope) -> None:
     scope.reserve(laplace(), key="held")
     scope.reserve(laplace(), key="given-back").abort()
     scope.release(Once(kind="warned", run=warned), "the-output-4711", key="warned")
-    scope.charge(PureDP("0.125"), key="elsewhere", by="The ward", reason="the same patients", evidence="a letter")
+    scope.charge(
+        PureDP("0.125"),
+        key="elsewhere",
+        relation="add_remove",
+        of="unit",
+        by="The ward",
+        reason="the same patients",
+        evidence="a letter",
+    )
 
 
 def warned(data: Any, parts: Any) -> Release[Any]:
@@ -237,7 +245,14 @@ def test_the_claim_of_a_training_run_is_short_and_the_library_of_a_run_elsewhere
     scope = book.scope("s", budget=ApproxDP(5, "0.000001"), **RULES)
     plan = DPSGD(rate="0.1", steps=3, noise_multiplier=4, clip_norm=1, dimension=1, expected_batch_size=1)
     scope.open(plan, [[0.5]] * 10).close()
-    scope.charge(PureDP("0.125"), by="The ward", reason="the same", mechanism="survey", library="tumult 2.1")
+    scope.charge(
+        PureDP("0.125"),
+        relation="add_remove",
+        by="The ward",
+        reason="the same",
+        mechanism="survey",
+        library="tumult 2.1",
+    )
     for frame in (framed(scope.releases()), framed(book.entries()).query("kind == 'reserved'")):
         assert frame["claim"].str.len().max() < 200
         assert frame["claim"].iloc[0].startswith("rdp(orders=[")

@@ -13,7 +13,7 @@ from dpledger.accounting.filters import advanced
 from dpledger.decimals import ZERO, add
 from dpledger.errors import BudgetRefused, ScopeError
 
-WORD: dict[str, Any] = {"by": "A. Smith", "reason": "the study of 2025"}
+WORD: dict[str, Any] = {"by": "A. Smith", "reason": "the study of 2025", "relation": "add_remove"}
 BUDGETS: dict[str, Any] = {
     "pure": dpl.PureDP(3),
     "approximate": dpl.ApproxDP(3, "1e-6"),
@@ -42,18 +42,18 @@ def opened(name: str, **said: Any) -> dpl.Scope:
 def test_what_is_left_is_admitted_and_no_more_than_spent_leaves(budget: str, runs: list[Any]) -> None:
     scope = opened(budget)
     for run in runs:
-        if scope.quote(run).admitted:
+        if scope.quote(run, relation="add_remove").admitted:
             scope.charge(run, **WORD)
     left = scope.left()
     assert left.exact % PLACE == 0
     if left:
-        assert scope.quote(dpl.PureDP(left.exact)).admitted
+        assert scope.quote(dpl.PureDP(left.exact), relation="add_remove").admitted
     kept = scope.budget
     if isinstance(kept, (dpl.PureDP, dpl.ApproxDP)):
         delta = kept.delta if isinstance(kept, dpl.ApproxDP) else ZERO
         assert not left or add(left.exact, scope.account().reading(delta)) <= kept.epsilon
     else:
-        assert not scope.quote(dpl.PureDP(left.exact + PLACE)).admitted
+        assert not scope.quote(dpl.PureDP(left.exact + PLACE), relation="add_remove").admitted
 
 
 @pytest.mark.parametrize("budget", ["pure", "approximate", "basic"])
@@ -92,7 +92,7 @@ def test_a_claim_of_exactly_the_budget_is_told_which_scopes_have_room_for_it() -
     assert "a new scope with delta 0.000002 has room" in told
     assert "BasicFilter(epsilon=3, delta_sum=0.000001)" in told
     for enough in (dpl.ApproxDP(3, "0.000002"), dpl.BasicFilter(epsilon=3, delta_sum="0.000001")):
-        assert opened("", budget=enough).quote(claim).admitted
+        assert opened("", budget=enough).quote(claim, relation="add_remove").admitted
 
 
 def test_what_was_claimed_before_is_counted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 from collections.abc import Callable, Mapping
@@ -127,7 +128,9 @@ class TestMeans(Conforms):
 
 def drawn(oracle: StatisticalQueryOracle, query: Any, rows: int = 4) -> Any:
     """What the oracle hands to the door of noise for a query, and how."""
-    run = oracle.open(LabeledSample(list(range(rows)), [0] * rows), entropy=seeded(1))
+    of_many = oracle.unit is not None and oracle.unit.max_contributions > 1
+    data = LabeledSample(list(range(rows)), [0] * rows, units=list(range(rows)) if of_many else None)
+    run = oracle.open(data, entropy=seeded(1))
     with recording() as draws:
         run.ask(query)
     (only,) = draws
@@ -175,6 +178,31 @@ def test_one_record_moves_a_sum_by_at_most_what_is_declared_and_noise_is_enough_
     moved = abs(int(first.value[0]) - int(second.value[0])) * Fraction(oracle.range.grid)
     assert moved * rows <= Fraction(first.sensitivity.value)
     assert Fraction(first.sensitivity.value) / Fraction(first.law.scale) <= Fraction(3, 70)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ZERO_OUT])
+@pytest.mark.parametrize(("low", "high"), [(5, 6), (-6, -5), (-2, 7), (0, 3)])
+def test_a_unit_may_be_exchanged_for_one_with_fewer_records(
+    low: int, high: int, relation: Relation, whole: bool
+) -> None:
+    """Of all pairs of units with up to three records, at the ends of the range, the worst one moves a sum so far."""
+    oracle = StatisticalQueryOracle(epsilon=1, queries=2, values="whole" if whole else "real", low=low, high=high)
+    declared = oracle.under(relation, Unit("user", 3)).parameters()["sensitivity"]
+    sums = [sum(held) for count in range(4) for held in itertools.product((low, high), repeat=count)]
+    assert max(sums) - min(sums) == Decimal(str(declared))
+
+
+def test_records_of_one_unit_beyond_what_it_may_have_do_not_count() -> None:
+    oracle = StatisticalQueryOracle(epsilon=10**4, queries=2, values="whole").under(
+        Relation.ADD_REMOVE, Unit("user", 3)
+    )
+    rows = LabeledSample([1] * 8, [1] * 8)
+    with pytest.raises(ParameterError, match=r"units: .*units=ids"):
+        oracle.open(rows, entropy=seeded(1))
+    told = LabeledSample([1] * 8, [1] * 8, units=["ann"] * 5 + ["bob", "bob", None])
+    assert oracle.open(told, entropy=seeded(1)).ask(lambda x, y: y) == 5
+    assert any("at most 3 rows count" in said for said in oracle.values_read_as())
 
 
 def bin_of(at: int) -> Callable[[Any, Any], Any]:

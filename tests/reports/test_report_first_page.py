@@ -223,7 +223,7 @@ def test_where_delta_runs_out_first_that_is_how_much_is_used() -> None:
         scope = book.scope(
             "patients", unit="patient", relation="add_remove", budget=BasicFilter(epsilon=3, delta_sum="1e-6")
         )
-        scope.charge(ApproxDP("0.1", "1e-6"), by="A. Smith", reason="a survey")
+        scope.charge(ApproxDP("0.1", "1e-6"), relation="add_remove", by="A. Smith", reason="a survey")
         found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/used"]
     assert found.text == "100 %"
     assert found.share == Decimal(1)
@@ -268,7 +268,7 @@ def test_runs_elsewhere_are_told_with_whose_word_they_are() -> None:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(2), dataset="visits")
         scope.release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
         for by in ("B. Mbeki", "A. Lindqvist"):
-            scope.charge(PureDP("0.25"), by=by, reason="a survey of 2024")
+            scope.charge(PureDP("0.25"), relation="add_remove", by=by, reason="a survey of 2024")
         answers = {answer.id: answer for answer in build(book.verify()).pages[0].answers}
     assert (
         "2 of 3 runs attested: ran elsewhere, on the word of A. Lindqvist, B. Mbeki."
@@ -367,7 +367,7 @@ def test_violations_of_what_ran_elsewhere_and_of_what_ran_nowhere_are_counted_ap
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
         for name in ("mine.release", "mine.other"):
-            scope.charge(PureDP("0.25"), by="A. Smith", reason="a survey", mechanism=name)
+            scope.charge(PureDP("0.25"), relation="add_remove", by="A. Smith", reason="a survey", mechanism=name)
         for name in ("mine.release", "mine.gone"):
             book.record(audit(name, PureDP("0.5"), "0.9", "violation"), about=["patients"])
         book.record(audit("mine.other", PureDP("0.5"), "0.4", "not_refuted"), about=["patients"])
@@ -401,7 +401,7 @@ def test_a_run_elsewhere_that_no_audit_is_of_is_told_as_never_audited() -> None:
 def test_an_audit_of_the_charge_of_a_run_elsewhere_is_of_that_run() -> None:
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
-        scope.charge(PureDP("0.5"), by="A. Smith", reason="a survey")
+        scope.charge(PureDP("0.5"), relation="add_remove", by="A. Smith", reason="a survey")
         (one,) = scope.releases()
         book.record(replace(audit("twin", PureDP("0.5"), "0.9", "violation"), charge=one.charge))
         found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/audits"]
@@ -413,7 +413,7 @@ def charged_elsewhere(name: str, result: Audited) -> tuple[Answer, dict[str, Ite
     """What a report says of audits where one run elsewhere, called `name`, was charged, and one audit recorded."""
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
-        scope.charge(PureDP("0.5"), by="A. Smith", reason="a survey", mechanism=name)
+        scope.charge(PureDP("0.5"), relation="add_remove", by="A. Smith", reason="a survey", mechanism=name)
         book.record(result)
         model = build(book.verify())
     found = {answer.id: answer for answer in model.pages[0].answers}["first_page/audits"]
@@ -424,7 +424,7 @@ def charged_elsewhere(name: str, result: Audited) -> tuple[Answer, dict[str, Ite
 def test_no_audit_is_of_what_ran_elsewhere_under_the_name_of_what_was_audited() -> None:
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
-        scope.charge(PureDP("0.5"), by="A. Smith", reason="a survey", mechanism="laplace")
+        scope.charge(PureDP("0.5"), relation="add_remove", by="A. Smith", reason="a survey", mechanism="laplace")
         book.record(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
         found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/audits"]
     assert (found.text, found.status) == ("nothing ran here", "unknown")
@@ -485,9 +485,9 @@ def test_the_reason_of_a_refusal_is_the_account_that_is_furthest_from_admitting_
     """All accounts must admit it: of the nearest one may ask for what is left, and is refused again."""
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=budget)
-        scope.charge(PureDP(spent), by="A. Smith", reason="a survey")
+        scope.charge(PureDP(spent), relation="add_remove", by="A. Smith", reason="a survey")
         with pytest.raises(BudgetRefused):
-            scope.charge(asked, by="A. Smith", reason="another")
+            scope.charge(asked, relation="add_remove", by="A. Smith", reason="another")
         found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/refusal"]
     assert found.lines[0] == f"Entry 4, budget “patients”: {reason}."
 

@@ -288,7 +288,13 @@ def test_the_norm_to_which_a_training_elsewhere_clipped_is_its_sensitivity() -> 
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-6"))
         run = dpl.PureDP("0.25")
-        scope.charge(run, by="A. Smith", reason="a training", parameters={"max_grad_norm": "1.5", "clipping": "flat"})
+        scope.charge(
+            run,
+            relation="add_remove",
+            by="A. Smith",
+            reason="a training",
+            parameters={"max_grad_norm": "1.5", "clipping": "flat"},
+        )
         (row,) = tables_of(build(book.verify()))["ran/admissions"].rows
     assert (row[2].text, row[2].status, row[2].note) == ("1.5", "declared", "each gradient is clipped to it")
 
@@ -384,7 +390,7 @@ def test_releases_of_one_kind_are_told_apart_by_the_keys_that_people_gave() -> N
         for key in ("age", "region", None):
             scope.release(dpl.Histogram(epsilon="0.1", edges=(0, 1, 2)), [0.5], key=key)
         for reason in ("the survey of March", "the survey of May"):
-            scope.charge(PureDP("0.2"), by="A. Smith", reason=reason)
+            scope.charge(PureDP("0.2"), relation="add_remove", by="A. Smith", reason=reason)
         found = tables_of(build(book.verify()))
     notes = [row[0].note for row in found["ran/admissions"].rows]
     assert notes[0].startswith("keys age, region; edges")

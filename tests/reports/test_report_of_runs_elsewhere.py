@@ -12,7 +12,12 @@ from dpledger.reports import Report
 from dpledger.reports.build import build
 from dpledger.reports.model import Table, blocks
 
-WORD: dict[str, Any] = {"by": "Dr. Ada Smith", "reason": "the study of 2025", "evidence": "sha256:" + "cd" * 32}
+WORD: dict[str, Any] = {
+    "by": "Dr. Ada Smith",
+    "reason": "the study of 2025",
+    "relation": "add_remove",
+    "evidence": "sha256:" + "cd" * 32,
+}
 TRYING = "<script>alert(1)</script>[x](javascript:alert(1))|`'\""
 
 
@@ -47,7 +52,7 @@ def test_what_ran_here_is_recomputed_and_what_ran_elsewhere_is_not() -> None:
 
 
 def test_words_that_try_to_be_more_than_words_stay_words() -> None:
-    report = reported(by=TRYING, reason=TRYING, evidence=TRYING)
+    report = reported(by=TRYING, reason=TRYING, evidence=TRYING, relation="add_remove")
     assert "<script>alert" not in report.html()
     assert "&lt;script&gt;" in report.html()
     assert "<script>alert" not in report.markdown()

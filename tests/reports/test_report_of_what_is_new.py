@@ -145,7 +145,7 @@ def test_runs_elsewhere_say_whose_word_they_are() -> None:
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
         book.record(dpl.report(book).body())
-        scope.charge(PureDP("0.25"), by="A. Smith", reason="a survey", key="spring")
+        scope.charge(PureDP("0.25"), relation="add_remove", by="A. Smith", reason="a survey", key="spring")
         made = build(book.verify())
     assert rows(made, "events")[0][5] == "A. Smith, of a run elsewhere"
 

@@ -248,7 +248,7 @@ def _play(scope: Scope) -> None:
 
 def _declare(scope: Scope) -> None:
     """Runs elsewhere: over, granted some of its steps, given back, refused."""
-    said: dict[str, Any] = {"by": "The ward", "reason": "it reads the same patients"}
+    said: dict[str, Any] = {"by": "The ward", "reason": "it reads the same patients", "relation": "add_remove"}
     scope.charge(
         PureDP("0.125"),
         key="elsewhere",
@@ -256,6 +256,7 @@ def _declare(scope: Scope) -> None:
         mechanism="registry_count",
         library="the registry's own",
         parameters={"published": "2026"},
+        of="unit",
         **said,
     )
     plan = tree_of("repeated", EXAMPLES["repeated"])

@@ -91,13 +91,18 @@ class LedgerConformance(ABC):
 
     def test_a_run_elsewhere_is_charged_in_one_step_and_once(self) -> None:
         with self.begun() as book:
-            said: dict[str, Any] = {"key": "elsewhere", "by": "The ward", "reason": "the same patients"}
+            said: dict[str, Any] = {
+                "key": "elsewhere",
+                "by": "The ward",
+                "reason": "the same patients",
+                "relation": "add_remove",
+            }
             entry = book.scope("s").charge(PureDP("0.1"), **said).entry
             assert [one.body.kind for one in list(book.entries())[-2:]] == ["reserved", "committed"]
         with Ledger.resume(self.again(), KEY) as book:
             again = book.scope("s").charge(PureDP("0.1"), **said)
             assert (again.entry, again.replayed) == (entry, True)
-            held = book.scope("s").charging(PureDP("0.05"), by="The ward", reason="the same patients").__enter__()
+            held = book.scope("s").charging(PureDP("0.05"), **{**said, "key": None}).__enter__()
             with pytest.raises(BudgetRefused):
                 book.scope("s").release(laplace("0.1"), 9)
             held.nothing_ran()

@@ -60,7 +60,7 @@ def random_ledger(seed: int) -> Ledger:
         scope = book.scope(relation, unit="record", relation=relation, budget=_budget(choose), dataset=relation)
         for _ in range(4):
             try:
-                scope.charge(_tree(choose, relation), by="a random test", reason="a run elsewhere")
+                scope.charge(_tree(choose, relation), by="a random test", reason="a run elsewhere", relation=relation)
             except (BudgetRefused, CannotCertify):
                 continue
     return book

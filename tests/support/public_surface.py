@@ -64,8 +64,8 @@ COUNTED: dict[str, object] = {
 }  # fmt: skip
 NOT_OF_STUDENTS = ("max_queries", "counting", "dissent")
 ELSEWHERE: dict[str, object] = {
-    "parts": LEAF, "by": "me", "reason": "words", "evidence": None, "claim": None, "key": None, "tail_delta": None,
-    "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
+    "parts": LEAF, "by": "me", "reason": "words", "relation": "add_remove", "of": None, "evidence": None, "claim": None,
+    "key": None, "tail_delta": None, "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
 }  # fmt: skip
 WHAT = "parts|Repeated.times"
 ELSEWHERE_NAMES = {"parts": WHAT, "claim": "claim|epsilon|delta"}
@@ -107,7 +107,7 @@ def scope() -> dpl.Scope:
 
 def stepped() -> dpl.DeclaredRun:
     plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
-    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words").__enter__()
+    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words", relation="add_remove").__enter__()
 
 
 def squares() -> dpl.Scope:
@@ -522,7 +522,12 @@ DOORS: dict[str, Door] = {
     "PrivateSQThresholdLearner": Door(
         dpl.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
     ),
-    "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
+    "LabeledSample": Door(
+        dpl.LabeledSample,
+        {"x": [1], "y": [1], "units": ["a"]},
+        {"x": "data|units|x", "y": "data|units|y", "units": "data|units"},
+        DATA_BY_UNIT,
+    ),
     "UserSample": Door(dpl.UserSample, {"x": np.ones((1, 1)), "y": np.ones((1, 1))}),
     "cap_users": Door(
         dpl.cap_users,
@@ -750,7 +755,11 @@ DOORS: dict[str, Door] = {
     ),
     "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
-    "Scope.quote": Door(of(scope, "quote"), {"what": COUNT, "tail_delta": None}, {"what": f"{WHAT}|what"}),
+    "Scope.quote": Door(
+        of(scope, "quote"),
+        {"what": COUNT, "relation": None, "of": None, "tail_delta": None},
+        {"what": f"{WHAT}|parts|what|relation"},
+    ),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
         of(scope, "release"),

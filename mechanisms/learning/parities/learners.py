@@ -102,9 +102,9 @@ class _Parity(RowLearner):
         """The rows that it learns from."""
         return RowsOfBits(self.dimension)
 
-    def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
-        """The places of so many independent releases; -1 of FAIL."""
-        found = self._many(self._on(data), size, entropy)
+    def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """Their places; -1 of FAIL."""
+        found = self._many(self._runs(taken), size, entropy)
         places = found.numbers.astype(np.int64 if self.dimension < _PLACE_BITS else object)
         places[~found.fits] = -1
         return places
@@ -117,8 +117,8 @@ class _Parity(RowLearner):
         """The parity at a place, or FAIL, as `plain_of` says it."""
         return FAIL if plain is None else Concept(ParityClass(self.dimension), plain)
 
-    def _on(self, data: LabeledSample) -> ParityRuns:
-        return ParityRuns.on(self._taken(data), self.dimension, self._rate, self.fail_probability)
+    def _runs(self, taken: LabeledSample) -> ParityRuns:
+        return ParityRuns.on(taken, self.dimension, self._rate, self.fail_probability)
 
     def plan(self, alpha: Number, beta: Number) -> SampleSize:
         """How many records are enough for an error of at most alpha where a parity fits all, but with probability beta,
@@ -222,7 +222,7 @@ class PrivateParityLearner(_Parity):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[ParityAnswer]:
         """A parity, or FAIL."""
-        return Release(value=self.value_of(self._on(data).one(entropy)), parts=self.parts())
+        return Release(value=self.value_of(self._runs(self._taken(data, entropy)).one(entropy)), parts=self.parts())
 
 
 @record
@@ -301,7 +301,7 @@ class RepeatedParity(_Parity):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[ParityAnswer]:
         """A parity, or FAIL."""
-        found, answer = self._on(data), None
+        found, answer = self._runs(self._taken(data, entropy)), None
         done = 0
         while True:
             answer, done = found.one(entropy), done + 1
@@ -322,7 +322,7 @@ class RepeatedParity(_Parity):
     def _stops(self, size: int | None, entropy: Entropy) -> npt.NDArray[np.bool_]:
         """Whether a coin says that it is over, after FAIL."""
         if self.stop_probability is None:
-            return np.zeros(size or 1, dtype=np.bool_)
+            return np.zeros(1 if size is None else size, dtype=np.bool_)
         fell = happens(self.stop_probability, entropy=entropy, size=size)
         return np.atleast_1d(np.asarray(fell, dtype=np.bool_))
 

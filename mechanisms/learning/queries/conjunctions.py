@@ -172,19 +172,18 @@ class PrivateConjunctionLearner(RowLearner):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Conjunction]:
         """The conjunction of the literals that are kept."""
-        kept = self._kept(self._counts(data)[None], entropy)[0]
+        kept = self._kept(self._counts(self._taken(data, entropy))[None], entropy)[0]
         positive, negative = (tuple(np.flatnonzero(half).tolist()) for half in np.split(kept, 2))
         return Release(value=Conjunction(self.variables, positive, negative), parts=self.parts())
 
-    def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
-        """Which literals `size` independent releases keep: the variables, then their negations."""
-        return self._kept(np.tile(self._counts(data), (size, 1)), entropy)
+    def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
+        """Which literals they keep: the variables, then their negations."""
+        return self._kept(np.tile(self._counts(taken), (size, 1)), entropy)
 
-    def _counts(self, data: LabeledSample) -> npt.NDArray[np.int64]:
+    def _counts(self, taken: LabeledSample) -> npt.NDArray[np.int64]:
         """On how many positive examples each literal is false: the variables, then their negations."""
-        sample = self._taken(data)
-        rows = bits_of(sample.x, self.variables)
-        bits = rows.bits[rows.known & (labels_of(sample.y) == 1)]
+        rows = bits_of(taken.x, self.variables)
+        bits = rows.bits[rows.known & (labels_of(taken.y) == 1)]
         ones = np.zeros(self.variables, dtype=np.int64)
         step = max(1, _CELLS_AT_ONCE // self.variables)
         for start in range(0, len(bits), step):

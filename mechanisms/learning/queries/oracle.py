@@ -36,7 +36,14 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.queries.domain_queries import Records
 from dpledger.mechanisms.learning.queries.ranges import QueryRange
 from dpledger.mechanisms.learning.queries.run import JointQuery, QueryRun
-from dpledger.mechanisms.learning.samples import LabeledSample, check_labels, labeled_sample
+from dpledger.mechanisms.learning.samples import (
+    LabeledSample,
+    capped,
+    capped_as,
+    check_labels,
+    check_units,
+    labeled_sample,
+)
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, query_size
 from dpledger.mechanisms.noise import DiscreteLaplace, Law, RoundedLaplace, Sensitivity
@@ -202,12 +209,15 @@ class StatisticalQueryOracle:
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values of a query count as that are no ordinary numbers: of the parameters, never of the data."""
-        return ("a query is handed rows and labels as they are", *self.range.read_as())
+        many = (capped_as(self.unit),) if self.unit is not None and rows_of(self.unit) > 1 else ()
+        return ("a query is handed rows and labels as they are", *many, *self.range.read_as())
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample, of `n` records where that is public; in mode split, where
-        their number is public, of one for each block."""
+        their number is public, of one for each block; and with an id of a unit for each record where one unit may have
+        many: of each so many count, taken at random."""
         sample = labeled_sample(data)
+        check_units(sample, self.unit)
         check_rows(sample.x)
         check_labels(sample, tally(sample.x))
         Units.of((sample.x, sample.y))
@@ -219,6 +229,10 @@ class StatisticalQueryOracle:
     def open(self, data: LabeledSample, *, entropy: Entropy) -> QueryRun:
         """Begin a run of queries."""
         self.inspect(data)
+        return self.begun(capped(data, rows_of(self.unit), entropy=entropy), entropy)
+
+    def begun(self, data: LabeledSample, entropy: Entropy) -> QueryRun:
+        """As `open`, of records that are inspected, of each unit as many as may count."""
         if self.mode != "split":
             everyone = Records(data.x, data.y, tally(data.y))
             return QueryRun(self, lambda _: everyone, entropy)
@@ -279,7 +293,7 @@ class StatisticalQueryOracle:
     @property
     def _steps_moved(self) -> int:
         """How many steps one record moves the sum of a query."""
-        return self.range.moved(self._relation)
+        return self.range.moved(self._relation, uneven=rows_of(self.unit) > 1)
 
     @property
     def _moved(self) -> Decimal:

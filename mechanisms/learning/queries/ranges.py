@@ -1,7 +1,7 @@
 """The values that a query may have of a record, in whole steps: clipped, rounded and added exactly.
 
 >>> unit = QueryRange(low=Decimal(0), high=Decimal(1), grid=Decimal("0.25"))
->>> unit.total([0.3, 7, float("nan"), True], rows=4), unit.moved(Relation.ADD_REMOVE)
+>>> unit.total([0.3, 7, float("nan"), True], rows=4), unit.moved(Relation.ADD_REMOVE, uneven=False)
 (9, 4)
 """
 
@@ -68,14 +68,17 @@ class QueryRange:
         """The most steps that a value is from 0."""
         return max(abs(self.lowest), abs(self.highest))
 
-    def moved(self, relation: Relation) -> int:
+    def moved(self, relation: Relation, *, uneven: bool) -> int:
         """By how many steps a record that changes moves the sum of its values; one that is nulled counts as replaced,
-        for a query may come to any value of the null record.
+        for a query may come to any value of the null record. `uneven`: of records of a unit that may be exchanged for
+        one with more or fewer, so that some are replaced, and others come or go.
 
         Claim: at most as many. Source: docs/proofs/learning_queries.md, section 1."""
         match relation:
             case Relation.ADD_REMOVE:
                 return self.reach
+            case Relation.REPLACE_ONE | Relation.ZERO_OUT if uneven:
+                return max(self.highest, 0) - min(self.lowest, 0)
             case Relation.REPLACE_ONE | Relation.ZERO_OUT | Relation.LABEL_FLIP:
                 return self.highest - self.lowest
             case _:

@@ -52,7 +52,8 @@ def _is_query(value: object) -> bool:
 @dataclass(frozen=True, slots=True)
 class JointQuery:
     """Several queries at once, that count as one: their noise is set by how far one record moves all their sums
-    together, `l1`, in the l1 norm and after each value is clipped. The caller vouches for it; `justification` says in
+    together, `l1`, in the l1 norm and after each value is clipped; where one unit may have many records, one that comes
+    or goes too, under every relation. The caller vouches for it; `justification` says in
     one line why it holds.
 
     >>> bins = [lambda x, y, at=at: x == at for at in range(8)]

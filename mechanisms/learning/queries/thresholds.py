@@ -153,24 +153,23 @@ class PrivateSQThresholdLearner(RowLearner):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """The threshold that the search ends at."""
-        place = self._found(self.oracle, self._read(data), entropy)
+        place = self._found(self.oracle, self._read(self._taken(data, entropy)), entropy)
         return Release(value=Concept(ThresholdClass(self.points), place), parts=self.parts())
 
-    def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
-        """The places of `size` independent releases."""
-        read, oracle = self._read(data), self.oracle
+    def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """Their places."""
+        read, oracle = self._read(taken), self.oracle
         found = [self._found(oracle, read, entropy) for _ in range(size)]
         return np.array(found, dtype=np.int64 if self.points < 2**63 else object)
 
-    def _read(self, data: LabeledSample) -> LabeledSample:
+    def _read(self, taken: LabeledSample) -> LabeledSample:
         """The records that are no null record, as points and labels."""
-        sample = self._taken(data)
-        rows = points_of(sample.x, self.points)
-        return LabeledSample(rows.points[rows.known], labels_of(sample.y)[rows.known])
+        rows = points_of(taken.x, self.points)
+        return LabeledSample(rows.points[rows.known], labels_of(taken.y)[rows.known])
 
     def _found(self, oracle: StatisticalQueryOracle, read: LabeledSample, entropy: Entropy) -> int:
         least = self.tolerance
-        run = oracle.open(read, entropy=entropy)
+        run = oracle.begun(read, entropy)
 
         def above(indicator: RowQuery) -> bool:
             def centred(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

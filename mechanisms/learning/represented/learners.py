@@ -102,12 +102,12 @@ class _ByScores(RowLearner):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Hypothesis]:
         """One hypothesis of the representation."""
-        (place,) = self._drawn(self._scores(self._taken(data)), 1, entropy)
+        (place,) = self._drawn(self._scores(self._taken(data, entropy)), 1, entropy)
         return Release(value=self._hypothesis(place), parts=self.parts())
 
-    def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
-        """The places of the hypotheses of so many independent releases."""
-        found = self._drawn(self._scores(self._taken(data)), size, entropy)
+    def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """The places of their hypotheses."""
+        found = self._drawn(self._scores(taken), size, entropy)
         return np.array(found, dtype=np.int64 if self.representation.size <= 2**63 else object)
 
     def _drawn(self, scores: Scores, size: int, entropy: Entropy) -> list[int]:

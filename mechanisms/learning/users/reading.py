@@ -39,11 +39,10 @@ from dpledger.mechanisms.learning.samples import (
     points_of,
     points_read_as,
 )
-from dpledger.mechanisms.noise import uniform
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import check_column, rows_of
-from dpledger.mechanisms.units import ByUnit
+from dpledger.mechanisms.units import ByUnit, in_random_order
 
 __all__ = ["ReadsUsers", "Users", "cap_users", "flat", "users_of"]
 
@@ -129,12 +128,9 @@ def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
         raise ParameterError("data", type(data).__name__, "ByUnit((x, y), units=ids)")
     for column in data.rows:
         check_column(column)
+    rows, owners, ranks = in_random_order(data, entropy=entropy)
     sizes = np.array([len(group) for group in data.groups], dtype=np.int64)
-    rows = np.concatenate([*data.groups, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    owners = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((uniform(2**64, len(rows), entropy=entropy), owners))
-    ranks = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    kept = rows[order[(ranks < many) & (sizes >= many)[owners]]].reshape(-1, many)
+    kept = rows[(ranks < many) & (sizes >= many)[owners]].reshape(-1, many)
     x, y = (_column(column)[kept] for column in data.rows)
     return UserSample(x, y)
 
