@@ -30,12 +30,12 @@ from dpledger.mechanisms.stability.ensembles.forms import Column, Form, finite_o
 from dpledger.mechanisms.stability.ensembles.learners import (
     Learner,
     Predict,
+    Work,
     check_learner,
-    packed,
-    trained,
     unpacked,
     voted,
 )
+from dpledger.mechanisms.stability.ensembles.rehearsal import rehearse
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
 from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.process import Home
@@ -62,23 +62,6 @@ _PUBLIC_COUNT = (
     f"a whole number from {FEWEST_CHUNKS} to {MOST_CHUNKS}, chosen without a look at the private data (under "
     "add_remove their number is private, too)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What every chunk is trained with. Public."""
-
-    learner: Learner
-    form: Form
-    classes: int | None
-
-    def model(self, chunk: tuple[Any, ...], number: int) -> Predict | None:
-        """The model of a chunk."""
-        return trained(self.learner, chunk, form=self.form, classes=self.classes, number=number)
-
-    def packed(self, chunk: tuple[Any, ...], number: int) -> bytes | None:
-        """The same, from a worker process."""
-        return packed(self.learner, chunk, form=self.form, classes=self.classes, number=number)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -163,8 +146,10 @@ class Ensemble:
             raise ParameterError("units", f"{len(data.columns)} columns side by side", "rows, and their labels")
         form = Form.of(data.columns[0], words=words, missing=finite_or_nan(missing, field="missing"))
         source = _source(entropy, unsafe_entropy)
+        work = Work(learner, form, classes)
+        rehearse(work, labelled=len(data.columns) == 2, jobs=jobs)
         seat = seats(dealer, data, chunks=chunks, entropy=source)
-        models = _train(_Work(learner, form, classes), data, seat, chunks, jobs, progress)
+        models = _train(work, data, seat, chunks, jobs, progress)
         fitted = Fitted(
             models=models,
             form=form,
@@ -294,7 +279,7 @@ def _source(entropy: Entropy | None, unsafe_entropy: Entropy | None) -> Entropy 
 
 
 def _train(
-    work: _Work, data: Units, seat: npt.NDArray[np.int64], chunks: int, jobs: int, progress: bool
+    work: Work, data: Units, seat: npt.NDArray[np.int64], chunks: int, jobs: int, progress: bool
 ) -> tuple[Predict | None, ...]:
     """The model of each chunk, in order."""
     order = np.argsort(seat, kind="stable")
