@@ -31,6 +31,8 @@ __all__ = ["CACHED", "Copier", "attributes", "content", "is_installed", "named",
 
 T = TypeVar("T")
 
+_READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+
 CACHED = type(functools.lru_cache(len))
 """What `functools.lru_cache` makes of a function."""
 
@@ -169,7 +171,7 @@ def attributes(code: CodeType) -> frozenset[str]:
 def _read(code: CodeType) -> tuple[str, ...]:
     """The names of globals that code reads."""
     steps = (step for each in _nested(code) for step in dis.get_instructions(each))
-    return tuple(dict.fromkeys(step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")))
+    return tuple(dict.fromkeys(step.argval for step in steps if step.opname in _READS))
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:

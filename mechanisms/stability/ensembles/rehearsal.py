@@ -27,9 +27,11 @@ TypeError: a learner that returns no function
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -53,18 +55,21 @@ from dpledger.mechanisms.stability.ensembles.learners import (
     unpacked,
     voted,
 )
-from dpledger.mechanisms.stability.ensembles.shared import changed, remembered
+from dpledger.mechanisms.stability.ensembles.shared import changed, left, remembered
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
 from dpledger.mechanisms.units import Units
 from dpledger.process import Home
 
 __all__ = ["rehearse", "try_learner"]
 
-Chunk = tuple[Any, ...]
+Chunk: TypeAlias = tuple[Any, ...]
+_Heard: TypeAlias = Literal["failed", "shared", "alike", "apart"]
+"""The learner fits no such chunk; its chunks share something; both models say the same, or each its own."""
 
 _NUMBERS = (0, 1, 0)  # of the chunks, in the order in which they are fitted
 _ROWS, _ASKED = 120, 60  # of a made-up chunk, and queries
 _MOST_CLASSES = 50  # made up
+_TURNS = itertools.count()  # rows of their own for each rehearsal of this process
 _INSIDE = (
     "a learner that keeps nothing from one chunk to the next: make the estimator, its caches and its generators inside "
     "the learner (from the seed that it gets where it has a parameter `seed`)"
@@ -77,20 +82,28 @@ def rehearse(work: Work, *, labelled: bool, jobs: int) -> None:
     chunk, of which nothing is known."""
     home, before = Home("a rehearsal"), remembered(work.learner)
     for one, other, asked in _made_up(work.form, work.classes, labelled):
-        told: list[str] = []
-        found = _differs(_in_turn(work, (one, other, one), jobs, told), asked, work.classes)
+        there = _Told([], left(before))
+        heard = _heard(_in_turn(work, (one, other, one), jobs, there), asked, work.classes)
         home.require()  # a learner is the caller's code, and may have forked
-        told += changed(before, remembered(work.learner))
-        if told:
-            raise _refused(work, f"one whose chunks share {', '.join(dict.fromkeys(told))}", _INSIDE)
-        if found is True:
+        shared = [*there.changed, *changed(before, remembered(work.learner)), *(there.left if heard == "alike" else ())]
+        if shared:
+            raise _refused(work, f"one whose chunks share {', '.join(dict.fromkeys(shared))}", _INSIDE)
+        if heard == "shared":
             raise _refused(work, "one whose model of made-up rows is another after a second chunk was fitted", _INSIDE)
-        if found is False:
+        if heard != "failed":
             return
     expected = (
         "a learner that fits some made-up rows (try_learner shows what it raises), and with jobs a model that pickles"
     )
     raise _refused(work, "one that fails on all of them", expected)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Names of what changed in a worker process, and of what an earlier rehearsal left, there or here."""
+
+    changed: list[str]
+    left: list[str]
 
 
 def _refused(work: Work, got: str, expected: str) -> ParameterError:
@@ -99,42 +112,45 @@ def _refused(work: Work, got: str, expected: str) -> ParameterError:
     )
 
 
-def _in_turn(work: Work, chunks: tuple[Chunk, Chunk, Chunk], jobs: int, told: list[str]) -> Iterator[Predict | None]:
+def _in_turn(work: Work, chunks: tuple[Chunk, Chunk, Chunk], jobs: int, told: _Told) -> Iterator[Predict | None]:
     """The models of chunks 0, 1 and 0 again, each fitted when it is asked for; in worker processes, all in one of them,
-    one after another. `told` gets what changed there."""
+    one after another."""
     if jobs == 1:
         yield from (work.model(chunk, number) for number, chunk in zip(_NUMBERS, chunks, strict=True))
     else:
         from joblib import Parallel, delayed  # here: it takes its time, and may not be needed
 
-        [(models, names)] = Parallel(n_jobs=jobs)([delayed(_packed)(work, chunks)])
-        told += names
+        [(models, there)] = Parallel(n_jobs=jobs)([delayed(_packed)(work, chunks)])
+        told.changed.extend(there.changed)
+        told.left.extend(there.left)
         yield from (unpacked(model, number=number) for number, model in zip(_NUMBERS, models, strict=True))
 
 
-def _packed(work: Work, chunks: tuple[Chunk, Chunk, Chunk]) -> tuple[list[bytes | None], list[str]]:
+def _packed(work: Work, chunks: tuple[Chunk, Chunk, Chunk]) -> tuple[list[bytes | None], _Told]:
     before = remembered(work.learner)
     models = [work.packed(chunk, number) for number, chunk in zip(_NUMBERS, chunks, strict=True)]
-    return models, changed(before, remembered(work.learner))
+    return models, _Told(changed(before, remembered(work.learner)), left(before))
 
 
-def _differs(models: Iterator[Predict | None], asked: Any, classes: int | None) -> bool | None:
-    """Whether models of the same chunk differ, each asked twice, for one may have coins of its own; None where nothing
-    can be said, for the learner fails on a chunk."""
+def _heard(models: Iterator[Predict | None], asked: Any, classes: int | None) -> _Heard:
+    """What the models of a chunk, another one and the first one again say. Each is asked twice, for one may have coins
+    of its own."""
     first = next(models)
-    alone = _bytes(first), voted([first], asked, classes=classes)[0]
+    made, alone = _bytes(first), voted([first], asked, classes=classes)[0]
     second = next(models)
-    before = voted([first, second], asked, classes=classes), _bytes(first)
+    before, kept = voted([first, second], asked, classes=classes), _bytes(first)
     again = next(models)
-    after = _bytes(again), voted([again], asked, classes=classes)[0]
-    at_last = voted([again, second], asked, classes=classes), _bytes(again)
+    made_again, alone_again = _bytes(again), voted([again], asked, classes=classes)[0]
+    after, kept_again = voted([again, second], asked, classes=classes), _bytes(again)
     if (first is None) != (again is None):
-        return True
+        return "shared"
     if first is None or second is None:
-        return None
-    if np.all(_silent(before[0])) and np.all(_silent(at_last[0])):
-        return None in (alone[0], before[1]) or alone[0] != after[0] or before[1] != at_last[1]
-    return not (_alike(alone[1], after[1]) and _alike(before[0][0], at_last[0][0]))
+        return "failed"
+    if np.all(_silent(np.stack([alone, before[0], alone_again, after[0]]))):
+        same = made is not None and kept is not None and (made, kept) == (made_again, kept_again)
+    else:
+        same = _alike(alone, alone_again) and _alike(before[0], after[0])
+    return "shared" if not same else "alike" if _alike(alone, before[1]) else "apart"
 
 
 def _alike(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
@@ -156,10 +172,12 @@ def _bytes(model: Predict | None) -> bytes | None:
 def _made_up(form: Form, classes: int | None, labelled: bool) -> Iterator[tuple[Chunk, Chunk, Any]]:
     """Two chunks and queries, by public facts alone: numbers from 0 to 1, small and larger whole ones, and words where
     there are some. Labels are coins, of every class or 50 of them, one more often; the second chunk: its opposite."""
-    coins = np.random.default_rng(20261128)
+    turn = next(_TURNS)
+    coins = np.random.default_rng(turn)
     present = 2 if classes is None else min(classes, _MOST_CLASSES)
     named = np.linspace(0, 1 if classes is None else classes - 1, present).round()
-    labels = np.concatenate([np.arange(max(_ROWS, 4 * present)) % present, np.zeros(_ROWS // 5, dtype=int)])
+    least = max(_ROWS, 4 * present) + 2 * turn % _ROWS  # of another length each time: one may be the key of a cache
+    labels = [np.arange(-(more // 5), more).clip(0) % present for more in (least, least + 1)]
     for shape in _shapes(form):
         for most in (1, 5, 100):
 
@@ -167,11 +185,11 @@ def _made_up(form: Form, classes: int | None, labelled: bool) -> Iterator[tuple[
                 values = most * (least + 0.75 * coins.random((count, *shape)))
                 return _with_words(values if most == 1 else np.floor(values), form, coins)
 
-            places = coins.permutation(labels)
-            one, other = (rows(len(places), least) for least in (0.0, 0.25))
+            of_one, of_other = (coins.permutation(each) for each in labels)
+            one, other = rows(len(of_one), 0.0), rows(len(of_other), 0.25)
             asked = form.asked(rows(_ASKED, 0.125))
             if labelled:
-                yield (one, named[places]), (other, named[present - 1 - places]), asked
+                yield (one, named[of_one]), (other, named[present - 1 - of_other]), asked
             else:
                 yield (one,), (other,), asked
 

@@ -27,10 +27,12 @@ from typing import Any, TypeAlias
 
 from dpledger.mechanisms.stability.ensembles.copies import CACHED, Copier, attributes, content, is_installed, named
 
-__all__ = ["Memory", "changed", "remembered", "uncopied"]
+__all__ = ["Memory", "changed", "left", "remembered", "uncopied"]
 
 Memory: TypeAlias = dict[tuple[str, str], tuple[bytes | int, ...]]
 """By owner and name: a digest of what it holds, or its identity."""
+
+_LEFT: set[bytes | int] = set()  # digests of what learners left where it is shared
 
 _Place: TypeAlias = tuple[str, str, Any]
 _CODE = (FunctionType, MethodType, type, property, staticmethod, classmethod, CACHED)
@@ -48,11 +50,19 @@ def remembered(learner: Any) -> Memory:
 def changed(before: Memory, after: Memory) -> list[str]:
     """The names of what is not as it was, or new at an owner that was there."""
     owners = {owner for owner, _ in before}
-    return sorted(
-        f"{key[0]}.{key[1]}"
-        for key, digests in after.items()
-        if (before[key] != digests if key in before else key[0] in owners)
-    )
+    keys = [key for key in after if (before[key] != after[key] if key in before else key[0] in owners)]
+    for key in keys:
+        _LEFT.update(digest for digest in after[key] if isinstance(digest, bytes) and digest not in before.get(key, ()))
+    return _named(keys)
+
+
+def left(memory: Memory) -> list[str]:
+    """The names of what is still as a call of `changed` found it: a cache that is full does not change again."""
+    return _named([key for key, digests in memory.items() if not _LEFT.isdisjoint(digests)])
+
+
+def _named(keys: list[tuple[str, str]]) -> list[str]:
+    return sorted(f"{owner}.{name}" for owner, name in keys)
 
 
 def uncopied(learner: Any) -> str | None:
@@ -77,10 +87,20 @@ def _places(learner: Any) -> Iterator[tuple[_Place, bytes | int]]:
             todo += [place for place in inside if place[0] or id(place[2]) not in seen]
 
 
+class _Stable(Copier):
+    """Writes the same bytes of the same values."""
+
+    def reducer_override(self, one: Any) -> Any:
+        """A generator of torch by its state, which it would write with an address."""
+        if isinstance(one, getattr(sys.modules.get("torch"), "Generator", ())):
+            return type(one), (), one.get_state().numpy().tobytes()
+        return super().reducer_override(one)
+
+
 def _digest(value: Any, learner: Any) -> tuple[bytes | int, list[Any]]:
     """A digest of a value, and the code that is in it."""
     buffer = io.BytesIO()
-    copier = Copier(buffer, learner)
+    copier = _Stable(buffer, learner)
     try:
         copier.dump(value)
     except Exception:  # of pickle, or of the value's own methods
@@ -95,7 +115,7 @@ def _inside(code: Any, learner: Any) -> Iterator[_Place]:
         case FunctionType() if not is_installed(code.__globals__.get("__name__"), learner):
             yield from _of_function(code, learner)
         case type() if not is_installed(code.__module__, learner):
-            yield from (("", "", base) for base in code.__bases__)
+            yield from (("", "", base) for base in (*code.__bases__, type(code)))
             for name, value in vars(code).items():
                 if isinstance(value, _CODE) or not name.startswith("__"):  # Python writes __slotnames__ and others
                     yield code.__qualname__, name, value
