@@ -113,9 +113,10 @@ class Ensemble:
         entropy: Entropy | None = None,
         unsafe_entropy: Entropy | None = None,
     ) -> Self:
-        """Deal the units to chunks, and fit a fresh copy of `learner` to each.
+        """Rehearse the learner on made-up rows, deal the units to chunks, and fit a fresh copy of `learner` to each.
 
-        `learner`: an estimator of scikit-learn's kind, or a function fit(X, y) -> predict (`learners`). `units`: the
+        `learner`: an estimator of scikit-learn's kind, its class, or a function fit(X, y) -> predict (`learners`), that
+        makes its estimator inside: what chunks would share is copied or refused (`rehearsal`). `units`: the
         rows and their labels side by side, as a tuple (X, y), or rows alone: arrays, tables, lists; or `ByUnit` of
         them. `chunks`: k, public. `chunker`: slots, random or Hashed(salt); auto: by `relation`, which it needs then.
         `classes`: C, public; a row whose label is none of 0 to C - 1 is left out. None: labels are numbers, and models
@@ -126,11 +127,10 @@ class Ensemble:
 
         A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row
         (`try_learner` lets a learner say on made-up rows what is wrong).
-        Raises ParameterError for bad parameters and containers, and for a learner that cannot be copied; joblib's own
-        error where a worker process dies.
-        Assumes: the learner keeps nothing from one chunk to the next (it is copied, functions and what they close
-        over too, and the generators of numpy, Python and torch are set anew for each); nothing that it holds was
-        computed of the private rows.
+        Raises ParameterError for bad parameters and containers, and for a learner that cannot be copied, whose chunks
+        share something, or that fails on all made-up rows; joblib's own error where a worker process dies.
+        Assumes: the learner keeps nothing from one chunk to the next in a way that no made-up rows show (a file, a
+        server); nothing that it holds was computed of the private rows.
         """
         check_learner(learner)
         chunks = _public_count(chunks)
