@@ -220,8 +220,8 @@ def a_global_that_is_set() -> Any:
 @sharers("refused")
 def an_attribute_of_an_installed_module() -> Any:
     def learn(rows: Any, labels: Any) -> Any:
-        np.last_model = DecisionTreeClassifier(random_state=0).fit(rows, labels)
-        return lambda asked: np.last_model.predict(asked)
+        vars(np)["last_model"] = DecisionTreeClassifier(random_state=0).fit(rows, labels)
+        return lambda asked: vars(np)["last_model"].predict(asked)
 
     return learn
 

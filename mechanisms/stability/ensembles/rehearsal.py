@@ -7,6 +7,7 @@ between. Both models of the first chunk must vote alike, and nothing that the le
 (`shared`). Models that answer no made-up query must be the same bytes instead.
 
 >>> from sklearn.linear_model import LogisticRegression
+>>> __name__ = "a_notebook"
 >>> class Teacher:
 ...     model = LogisticRegression()
 ...     def learn(self, rows, labels):

@@ -4,6 +4,7 @@ modules, and what their methods close over, have for defaults and name.
 Installed packages are not looked into. What could not be pickled is known by its identity alone.
 
 >>> import numpy as np
+>>> __name__ = "a_notebook"
 >>> class Last:
 ...     model = None
 ...     def __call__(self, rows, labels):
@@ -92,7 +93,8 @@ class _Stable(Copier):
 
     def reducer_override(self, one: Any) -> Any:
         """A generator of torch by its state, which it would write with an address."""
-        if isinstance(one, getattr(sys.modules.get("torch"), "Generator", ())):
+        generator: Any = getattr(sys.modules.get("torch"), "Generator", ())
+        if isinstance(one, generator):
             return type(one), (), one.get_state().numpy().tobytes()
         return super().reducer_override(one)
 
