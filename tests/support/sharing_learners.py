@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-__all__ = ["RIGHT", "SHARING", "sharers"]
+__all__ = ["RIGHT", "SHARING", "InItsClass", "Static", "train"]
 
 SHARING: dict[str, tuple[str, Callable[[], Any]]] = {}
 """By name: what becomes of it ("apart": each chunk gets a copy; "refused"), and how it is made."""
@@ -60,6 +61,11 @@ def a_global_estimator() -> Any:
         return MODEL.predict
 
     return learn
+
+
+def train(rows: Any, labels: Any) -> Any:
+    """A learner that other modules name."""
+    return MODEL.fit(rows, labels).predict
 
 
 @sharers("apart")
@@ -235,6 +241,8 @@ def a_warm_start() -> Any:
 class StaysItself:
     """A model that copies of it are."""
 
+    first: Any
+
     def __init__(self) -> None:
         self.model = DecisionTreeClassifier(random_state=0)
 
@@ -243,6 +251,34 @@ class StaysItself:
 
 
 ITSELF = StaysItself()
+
+
+class OfItsThread:
+    """Keeps the first model of each thread and width."""
+
+    kept: ClassVar[threading.local] = threading.local()
+
+    def __call__(self, rows: Any, labels: Any) -> Any:
+        if not hasattr(self.kept, "model"):
+            self.kept.model = DecisionTreeClassifier(random_state=0).fit(rows, labels)
+        return self.kept.model.predict
+
+
+@sharers("refused")
+def an_attribute_of_its_thread() -> Any:
+    vars(OfItsThread.kept).clear()
+    return OfItsThread()
+
+
+@sharers("refused")
+def the_first_model_in_an_object_that_is_its_own_copy() -> Any:
+    def learn(rows: Any, labels: Any) -> Any:
+        if not hasattr(ITSELF, "first"):
+            ITSELF.first = DecisionTreeClassifier(random_state=0).fit(rows, labels)
+        return ITSELF.first.predict
+
+    vars(ITSELF).pop("first", None)
+    return learn
 
 
 @sharers("refused")
@@ -310,6 +346,11 @@ def a_class() -> Any:
 @right
 def an_estimator() -> Any:
     return RandomForestClassifier(n_estimators=3)
+
+
+@right
+def an_estimator_that_predicts_once_it_is_fitted() -> Any:
+    return StackingClassifier([("tree", DecisionTreeClassifier()), ("line", SGDClassifier())])
 
 
 @right

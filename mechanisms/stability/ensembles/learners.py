@@ -76,7 +76,8 @@ _WORLD = threading.RLock()  # generators, filters and streams that all threads s
 
 def check_learner(learner: Learner) -> None:
     """ParameterError for what is no learner, or cannot be copied."""
-    is_estimator = hasattr(learner, "fit") and hasattr(learner, "predict")
+    kind = learner if isinstance(learner, type) else type(learner)  # some have `predict` only once they are fitted
+    is_estimator = hasattr(learner, "fit") and (hasattr(learner, "predict") or hasattr(kind, "predict"))
     if not is_estimator and not callable(learner):
         raise ParameterError(
             "learner", type(learner).__name__, "an estimator with fit and predict, or a function fit(X, y) -> predict"

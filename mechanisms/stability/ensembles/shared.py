@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeAlias
 
@@ -36,6 +36,7 @@ Memory: TypeAlias = dict[tuple[str, str], tuple[bytes | int, ...]]
 _LEFT: set[bytes | int] = set()  # digests of what learners left where it is shared
 
 _Place: TypeAlias = tuple[str, str, Any]
+"""An owner, a name and what it holds. Without a name: the owner is there. Without an owner: a way on, no place."""
 _CODE = (FunctionType, MethodType, type, property, staticmethod, classmethod, CACHED)
 
 
@@ -51,7 +52,7 @@ def remembered(learner: Any) -> Memory:
 def changed(before: Memory, after: Memory) -> list[str]:
     """The names of what is not as it was, or new at an owner that was there."""
     owners = {owner for owner, _ in before}
-    keys = [key for key in after if (before[key] != after[key] if key in before else key[0] in owners)]
+    keys = [key for key in after if key[1] and (before[key] != after[key] if key in before else key[0] in owners)]
     for key in keys:
         _LEFT.update(digest for digest in after[key] if isinstance(digest, bytes) and digest not in before.get(key, ()))
     return _named(keys)
@@ -84,8 +85,19 @@ def _places(learner: Any) -> Iterator[tuple[_Place, bytes | int]]:
         yield (owner, name, value), digest
         if id(value) not in seen:
             seen[id(value)] = value
-            inside = _inside(value, learner) if isinstance(value, _CODE) else (("", "", one) for one in within)
-            todo += [place for place in inside if place[0] or id(place[2]) not in seen]
+            inside = _inside(value, learner) if isinstance(value, _CODE) else _attributes(value, digest, learner)
+            todo += [
+                place for place in (*inside, *(("", "", one) for one in within)) if place[0] or id(place[2]) not in seen
+            ]
+
+
+def _attributes(value: Any, digest: bytes | int, learner: Any) -> Iterator[_Place]:
+    """Those of objects of the caller's, whose digest is what they say; and of what has none."""
+    owner = type(value).__qualname__
+    is_own = isinstance(digest, int) or not is_installed(type(value).__module__, learner)
+    if is_own and hasattr(value, "__dict__"):  # in this order: a partial has none until it is asked, and pickles it
+        yield owner, "", None
+        yield from ((owner, name, held) for name, held in vars(value).items())
 
 
 class _Stable(Copier):
@@ -106,17 +118,18 @@ def _digest(value: Any, learner: Any) -> tuple[bytes | int, list[Any]]:
     try:
         copier.dump(value)
     except Exception:  # of pickle, or of the value's own methods
-        return id(value), [type(value)]
+        return hash((id(value), len(value) if isinstance(value, Sized) else 0)), [type(value)]
     within = [*copier.functions, *(one for one in copier.kept if isinstance(one, type))]
     return hashlib.sha256(buffer.getvalue()).digest(), within
 
 
 def _inside(code: Any, learner: Any) -> Iterator[_Place]:
-    """The places that code holds. One without an owner is a way on, no place."""
+    """The places that code holds."""
     match code:
         case FunctionType() if not is_installed(code.__globals__.get("__name__"), learner):
             yield from _of_function(code, learner)
         case type() if not is_installed(code.__module__, learner):
+            yield code.__qualname__, "", None
             yield from (("", "", base) for base in (*code.__bases__, type(code)))
             for name, value in vars(code).items():
                 if isinstance(value, _CODE) or not name.startswith("__"):  # Python writes __slotnames__ and others
@@ -154,6 +167,7 @@ def _of_module(module: ModuleType, words: frozenset[str], learner: Any) -> Itera
     """What a module of the caller's holds under words that a function reads or sets."""
     if is_installed(module.__name__, learner):
         return
+    yield module.__name__, "", None
     for name in words & vars(module).keys():
         value = vars(module)[name]
         if isinstance(value, ModuleType):
