@@ -29,6 +29,7 @@ TypeError: a learner that returns no function
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ _Heard: TypeAlias = Literal["failed", "shared", "alike", "apart"]
 
 _NUMBERS = (0, 1, 0)  # of the chunks, in the order in which they are fitted
 _ROWS, _ASKED = 120, 60  # of a made-up chunk, and queries
+_ENTRIES = 10**6  # of fewer rows, where they are large
 _MOST_CLASSES = 50  # made up
 _TURNS = itertools.count()  # rows of their own for each rehearsal of this process
 _INSIDE = (
@@ -177,9 +179,10 @@ def _made_up(form: Form, classes: int | None, labelled: bool) -> Iterator[tuple[
     coins = np.random.default_rng(turn)
     present = 2 if classes is None else min(classes, _MOST_CLASSES)
     named = np.linspace(0, 1 if classes is None else classes - 1, present).round()
-    least = max(_ROWS, 4 * present) + 2 * turn % _ROWS  # of another length each time: one may be the key of a cache
-    labels = [np.arange(-(more // 5), more).clip(0) % present for more in (least, least + 1)]
     for shape in _shapes(form):
+        base = max(4 * present, min(_ROWS, _ENTRIES // max(1, math.prod(shape))))
+        least = base + 2 * turn % base  # of another length each time: one may be the key of a cache
+        labels = [np.arange(-(length // 5), length).clip(0) % present for length in (least, least + 1)]
         for most in (1, 5, 100):
 
             def rows(count: int, least: float, shape: tuple[int, ...] = shape, most: int = most) -> npt.NDArray[Any]:
