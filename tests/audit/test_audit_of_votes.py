@@ -29,7 +29,9 @@ def whole_gap(votes: npt.NDArray[Any], classes: int, _distance: str) -> Winners:
 def answered(table: npt.NDArray[Any], seed: int, monkeypatch: pytest.MonkeyPatch) -> npt.NDArray[np.int64]:
     """How many of the queries each run answers before the one that is unstable; the models vote as a table says."""
     monkeypatch.setattr(asking, "votes_of", lambda _, queries: table[:, [int(query) for query in queries]])
-    ensemble = dpl.Ensemble.fit(lambda rows, labels: None, (np.arange(101), np.zeros(101)), 101, "slots")
+    ensemble = dpl.Ensemble.fit(
+        lambda rows, labels: lambda asked: [0] * len(asked), (np.arange(101), np.zeros(101)), 101, "slots"
+    )
     mechanism = dpl.PrivateClassifier(1, "1e-4", 101, cutoff=1, mode="basic").under(
         dpl.Relation.REPLACE_ONE, dpl.Unit("record")
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Words, seeded, system
+from dpledger.mechanisms.stability.ensembles import ensemble
 from dpledger.mechanisms.stability.ensembles.chunkers import Chunker, Hashed, by_relation, described, moved, seats
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.units import ByUnit, Units
@@ -35,6 +36,14 @@ class Coins:
     def words(self, count: int, /) -> Words:
         assert count == len(self._coins)
         return np.array(self._coins, dtype=np.uint64)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def unheard() -> Iterator[None]:
+    """No rehearsal, which would refuse `Holding`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ensemble, "rehearse", lambda *args, **given: None)
+        yield
 
 
 class Holding:

@@ -22,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.stability.ensembles import learners
+from dpledger.mechanisms.stability.ensembles import ensemble as ensembles, learners
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, queries_of, query_of, votes_of
 from dpledger.mechanisms.units import ByUnit
@@ -91,12 +91,20 @@ class TestOneModelVotesOtherwise:
 
 
 class TestFaultyTwins:
-    """The same learners in a house that does not keep chunks apart."""
+    """The same learners in a house that does not keep chunks apart: the rehearsal refuses them, and without it one unit
+    alters many models."""
+
+    @staticmethod
+    def refused(learner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(ParameterError, match="keeps nothing from one chunk to the next"):
+            fitted(learner)
+        monkeypatch.setattr(ensembles, "rehearse", lambda *args, **given: None)
 
     def test_generators_that_go_on_tell_the_next_chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(learners, "_alone", contextlib.nullcontext)
         monkeypatch.setattr(learners, "_turns", lambda: contextlib.nullcontext(lambda number: None))
         monkeypatch.setattr(learners, "apart", contextlib.nullcontext)
+        self.refused(UsesGlobalCoins(), monkeypatch)
         other = ROWS.copy()
         other[7] = 40.0
 
@@ -109,12 +117,14 @@ class TestFaultyTwins:
 
     def test_queries_that_a_model_may_alter_tell_the_next_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(learners, "own_copy", lambda rows: rows)
+        self.refused(InPlace(), monkeypatch)
         other = ROWS.copy()
         other[2] = 40.0
         assert alternate(votes(InPlace()), votes(InPlace(), other)) > 1
 
     def test_a_learner_that_is_not_copied_counts_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(learners, "own", lambda one: one)
+        self.refused(ToldAbroad(), monkeypatch)
         rows = np.arange(120.0).reshape(60, 2)
         other = rows.copy()
         other[0, 0] += 1
@@ -324,6 +334,7 @@ class TestJobs:
         for learner in (RandomForestClassifier(3), UsesGlobalCoins(), majority):
             assert votes(learner, jobs=2) == votes(learner)
 
-    def test_a_model_that_does_not_travel_abstains(self) -> None:
-        assert votes(Unpicklable(), jobs=2) == [[-1] * 30] * 5
+    def test_models_that_do_not_travel_are_refused(self) -> None:
+        with pytest.raises(ParameterError, match="with jobs a model that pickles"):
+            fitted(Unpicklable(), jobs=2)
         assert votes(Unpicklable()) == [[0] * 30] * 5

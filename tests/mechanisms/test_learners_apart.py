@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.stability.ensembles import learners
+from dpledger.mechanisms.stability.ensembles import ensemble, learners
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.copies import own
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, queries_of, votes_of
@@ -126,9 +126,13 @@ def votes(make: Callable[[], Any], gone: int | None = None, jobs: int = 1) -> li
     COINS = np.random.default_rng(0)
     kept = [i for i in range(120) if i != gone]
     ids = [PEOPLE[i] for i in kept]
-    ensemble = Ensemble.fit(make(), (ROWS[kept], LABELS[kept]), CHUNKS, Hashed("s"), ids=ids, jobs=jobs, progress=False)
-    found: list[list[int]] = votes_of(ensemble, queries_of(ensemble, ASKED)).tolist()
+    fitted = Ensemble.fit(make(), (ROWS[kept], LABELS[kept]), CHUNKS, Hashed("s"), ids=ids, jobs=jobs, progress=False)
+    found: list[list[int]] = votes_of(fitted, queries_of(fitted, ASKED)).tolist()
     return found
+
+
+def unheard(*args: Any, **given: Any) -> None:
+    """No rehearsal."""
 
 
 def altered(make: Callable[[], Any], gone: int = 7) -> int:
@@ -151,6 +155,9 @@ class TestFunctionsAreCopied:
     @pytest.mark.parametrize("name", LEARNERS)
     def test_shared_functions_tell(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(learners, "own", lambda learner: learner)
+        with pytest.raises(ParameterError, match="keeps nothing from one chunk to the next"):
+            votes(LEARNERS[name])
+        monkeypatch.setattr(ensemble, "rehearse", unheard)
         assert max(altered(LEARNERS[name], gone) for gone in (7, 8, 9)) > 1
 
     def test_what_cannot_be_copied_is_refused(self) -> None:
@@ -160,13 +167,13 @@ class TestFunctionsAreCopied:
             with lock:
                 return by_direction(rows.mean(axis=0))
 
-        with pytest.raises(ParameterError, match="learner that can be copied"):
+        with pytest.raises(ParameterError, match=r"learner that can be copied.*learner\.lock: cannot pickle"):
             Ensemble.fit(learner, (ROWS, LABELS), 3, "slots")
 
     @pytest.mark.parametrize("how", ["an object", "its method"])
     def test_a_class_whose_methods_draw_from_its_module_is_refused(self, how: str) -> None:
         tosses = Tosses()
-        with pytest.raises(ParameterError, match="generator COINS"):
+        with pytest.raises(ParameterError, match=r"share .*test_learners_apart\.COINS"):
             Ensemble.fit(tosses if how == "an object" else tosses.__call__, (ROWS, LABELS), 3, "slots")
 
     def test_copies_of_functions_that_share_a_cell_share_one(self) -> None:
@@ -243,8 +250,8 @@ def abstaining(learner: Any, jobs: int = 1) -> list[bool]:
     """Which of three models abstain, where the third has a row of sevens."""
     rows = ROWS.copy()
     rows[2] = 7
-    ensemble = Ensemble.fit(learner, (rows, LABELS), 3, "slots", jobs=jobs, progress=False)
-    return [set(row) == {-1} for row in votes_of(ensemble, queries_of(ensemble, ASKED)).tolist()]
+    fitted = Ensemble.fit(learner, (rows, LABELS), 3, "slots", jobs=jobs, progress=False)
+    return [set(row) == {-1} for row in votes_of(fitted, queries_of(fitted, ASKED)).tolist()]
 
 
 class _Torch(ModuleType):
@@ -402,5 +409,5 @@ class TestMaskedRows:
         def seen(rows: Any, labels: Any) -> Any:
             return lambda asked: [int(rows.sum())] * len(asked)
 
-        ensemble = Ensemble.fit(seen, (rows, labels), 3, "slots", classes=100, progress=False)
-        assert votes_of(ensemble, queries_of(ensemble, [[0, 0]])).ravel().tolist() == [13, 22, 26]
+        fitted = Ensemble.fit(seen, (rows, labels), 3, "slots", classes=100, progress=False)
+        assert votes_of(fitted, queries_of(fitted, [[0, 0]])).ravel().tolist() == [13, 22, 26]

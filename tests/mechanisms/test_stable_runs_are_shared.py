@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -179,13 +179,15 @@ def test_a_run_opened_in_the_child_answers_there(kind: Kind) -> None:
     assert in_child(work) == DONE
 
 
-FORKS: list[int] = []
-"""The process that forks next: here, for each chunk has a learner of its own, and each learner its own cells."""
+class Forks:
+    """The process that forks next: in a class, of which no chunk has a copy of its own."""
+
+    next: ClassVar[int | None] = None
 
 
 def fork() -> None:
-    if os.getpid() in FORKS:
-        FORKS.clear()
+    if os.getpid() == Forks.next:
+        Forks.next = None
         if os.fork():
             os.wait()
 
@@ -224,8 +226,8 @@ def forking(classes: int | None) -> Ensemble:
 def test_what_a_query_or_a_model_forks_gets_no_answer(opened: Callable[..., tuple[Any, Any]]) -> None:
     reading, writing = os.pipe()
     parent = os.getpid()
-    FORKS.append(parent)
     run, query = opened()
+    Forks.next = parent
     try:
         answer = run.ask(query)
         assert os.getpid() == parent, "the child got an answer"
@@ -238,4 +240,4 @@ def test_what_a_query_or_a_model_forks_gets_no_answer(opened: Callable[..., tupl
     with os.fdopen(reading) as pipe:
         assert pipe.read() == "ForkedProcess"
     assert answer in ("b", 1, 0.95)
-    assert not FORKS
+    assert Forks.next is None

@@ -329,7 +329,7 @@ DOORS: dict[str, Door] = {
     "Ensemble.fit": Door(
         dpl.Ensemble.fit,
         {
-            "learner": majority,
+            "learner": Constant(lambda asked: [0] * len(asked)),
             "units": (np.zeros((9, 2)), [0] * 9),
             "chunks": 3,
             "chunker": "slots",

@@ -30,12 +30,12 @@ from dpledger.mechanisms.stability.ensembles.forms import Column, Form, finite_o
 from dpledger.mechanisms.stability.ensembles.learners import (
     Learner,
     Predict,
+    Work,
     check_learner,
-    packed,
-    trained,
     unpacked,
     voted,
 )
+from dpledger.mechanisms.stability.ensembles.rehearsal import rehearse
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
 from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.process import Home
@@ -62,23 +62,6 @@ _PUBLIC_COUNT = (
     f"a whole number from {FEWEST_CHUNKS} to {MOST_CHUNKS}, chosen without a look at the private data (under "
     "add_remove their number is private, too)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What every chunk is trained with. Public."""
-
-    learner: Learner
-    form: Form
-    classes: int | None
-
-    def model(self, chunk: tuple[Any, ...], number: int) -> Predict | None:
-        """The model of a chunk."""
-        return trained(self.learner, chunk, form=self.form, classes=self.classes, number=number)
-
-    def packed(self, chunk: tuple[Any, ...], number: int) -> bytes | None:
-        """The same, from a worker process."""
-        return packed(self.learner, chunk, form=self.form, classes=self.classes, number=number)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -130,9 +113,10 @@ class Ensemble:
         entropy: Entropy | None = None,
         unsafe_entropy: Entropy | None = None,
     ) -> Self:
-        """Deal the units to chunks, and fit a fresh copy of `learner` to each.
+        """Rehearse the learner on made-up rows, deal the units to chunks, and fit a fresh copy of `learner` to each.
 
-        `learner`: an estimator of scikit-learn's kind, or a function fit(X, y) -> predict (`learners`). `units`: the
+        `learner`: an estimator of scikit-learn's kind, its class, or a function fit(X, y) -> predict (`learners`), that
+        makes its estimator inside: what chunks would share is copied or refused (`rehearsal`). `units`: the
         rows and their labels side by side, as a tuple (X, y), or rows alone: arrays, tables, lists; or `ByUnit` of
         them. `chunks`: k, public. `chunker`: slots, random or Hashed(salt); auto: by `relation`, which it needs then.
         `classes`: C, public; a row whose label is none of 0 to C - 1 is left out. None: labels are numbers, and models
@@ -143,11 +127,10 @@ class Ensemble:
 
         A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row
         (`try_learner` lets a learner say on made-up rows what is wrong).
-        Raises ParameterError for bad parameters and containers, and for a learner that cannot be copied; joblib's own
-        error where a worker process dies.
-        Assumes: the learner keeps nothing from one chunk to the next (it is copied, functions and what they close
-        over too, and the generators of numpy, Python and torch are set anew for each); nothing that it holds was
-        computed of the private rows.
+        Raises ParameterError for bad parameters and containers, and for a learner that cannot be copied, whose chunks
+        share something, or that fails on all made-up rows; joblib's own error where a worker process dies.
+        Assumes: the learner keeps nothing from one chunk to the next in a way that no made-up rows show (a file, a
+        server); nothing that it holds was computed of the private rows.
         """
         check_learner(learner)
         chunks = _public_count(chunks)
@@ -163,8 +146,10 @@ class Ensemble:
             raise ParameterError("units", f"{len(data.columns)} columns side by side", "rows, and their labels")
         form = Form.of(data.columns[0], words=words, missing=finite_or_nan(missing, field="missing"))
         source = _source(entropy, unsafe_entropy)
+        work = Work(learner, form, classes)
+        rehearse(work, labelled=len(data.columns) == 2, jobs=jobs)
         seat = seats(dealer, data, chunks=chunks, entropy=source)
-        models = _train(_Work(learner, form, classes), data, seat, chunks, jobs, progress)
+        models = _train(work, data, seat, chunks, jobs, progress)
         fitted = Fitted(
             models=models,
             form=form,
@@ -294,7 +279,7 @@ def _source(entropy: Entropy | None, unsafe_entropy: Entropy | None) -> Entropy 
 
 
 def _train(
-    work: _Work, data: Units, seat: npt.NDArray[np.int64], chunks: int, jobs: int, progress: bool
+    work: Work, data: Units, seat: npt.NDArray[np.int64], chunks: int, jobs: int, progress: bool
 ) -> tuple[Predict | None, ...]:
     """The model of each chunk, in order."""
     order = np.argsort(seat, kind="stable")

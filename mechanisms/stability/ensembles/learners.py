@@ -1,8 +1,9 @@
 """A learner on one chunk: a fresh copy, public coins, no word to anybody, and no vote where it fails.
 
-A learner is an estimator with `fit` and `predict`, of which each chunk gets a copy that was never fitted, or a function
-`fit(X, y) -> predict`. Its coins are a function of the public number of the chunk: what is left of a shared generator
-by one chunk would tell the next one of it. An exception depends on the chunk's rows, so it is an abstention.
+A learner is an estimator with `fit` and `predict`, of which each chunk gets a copy that was never fitted, the class of
+one, or a function `fit(X, y) -> predict`. Its coins are a function of the public number of the chunk: what is left of a
+shared generator by one chunk would tell the next one of it. An exception depends on the chunk's rows, so it is an
+abstention. What `Ensemble.fit` asks of it beside that is in `rehearsal`.
 
 >>> def most(rows, labels):
 ...     top = int(np.bincount(labels).argmax())
@@ -42,14 +43,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.stability.ensembles.copies import drawn_from, own
+from dpledger.mechanisms.stability.ensembles.copies import own
 from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of, numbers_of, scores_of
+from dpledger.mechanisms.stability.ensembles.shared import uncopied
 
 __all__ = [
     "Learner",
     "Predict",
+    "Work",
     "answering",
     "apart",
+    "as_bytes",
     "check_learner",
     "examples",
     "fitted",
@@ -65,7 +69,7 @@ __all__ = [
 Predict: TypeAlias = Callable[[Any], Any]
 """What a learner returns: the classes of rows."""
 Learner: TypeAlias = Any
-"""An estimator with `fit` and `predict`, or a function fit(X, y) -> predict; one with a `seed` is given it."""
+"""An estimator with `fit` and `predict`, its class, or a function fit(X, y) -> predict; it may ask for a `seed`."""
 
 _WORLD = threading.RLock()  # generators, filters and streams that all threads share
 _AT_A_TIME = 2**17  # answers of models that are read as votes together
@@ -74,18 +78,18 @@ _STREAM, _STRETCH = 20261128, 2**11  # a public seed, and how many bits of its s
 
 def check_learner(learner: Learner) -> None:
     """ParameterError for what is no learner, or cannot be copied."""
-    is_estimator = hasattr(learner, "fit") and hasattr(learner, "predict") and not isinstance(learner, type)
+    kind = learner if isinstance(learner, type) else type(learner)  # some have `predict` only once they are fitted
+    is_estimator = hasattr(learner, "fit") and (hasattr(learner, "predict") or hasattr(kind, "predict"))
     if not is_estimator and not callable(learner):
         raise ParameterError(
             "learner", type(learner).__name__, "an estimator with fit and predict, or a function fit(X, y) -> predict"
         )
-    if (name := drawn_from(learner)) is not None:
-        expected = f"a learner with coins of its own: the chunks would share the generator {name} of its module"
-        raise ParameterError("learner", type(learner).__name__, expected)
     try:
         _unfitted(learner)
     except Exception as error:
-        expected = f"a learner that can be copied, so that no two chunks share it ({error})"
+        name = uncopied(learner)
+        what = str(error) if name is None else f"{name}: {error}"
+        expected = f"a learner that can be copied, so that no two chunks share it ({what}); make it inside the learner"
         raise ParameterError("learner", type(learner).__name__, expected) from error
 
 
@@ -171,11 +175,28 @@ def own_copy(rows: Any) -> Any:
     return rows.copy() if is_flat else own(rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What every chunk is trained with. Public."""
+
+    learner: Learner
+    form: Form
+    classes: int | None
+
+    def model(self, chunk: tuple[Any, ...], number: int) -> Predict | None:
+        """The model of a chunk."""
+        return trained(self.learner, chunk, form=self.form, classes=self.classes, number=number)
+
+    def packed(self, chunk: tuple[Any, ...], number: int) -> bytes | None:
+        """The same, from a worker process."""
+        return packed(self.learner, chunk, form=self.form, classes=self.classes, number=number)
+
+
 def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int | None, number: int) -> bytes | None:
     """`trained`, as bytes from a worker process: a model that does not pickle is none."""
     predict = trained(learner, chunk, form=form, classes=classes, number=number)
     try:
-        return None if predict is None else _as_bytes(predict)
+        return None if predict is None else as_bytes(predict)
     except KeyboardInterrupt:
         raise
     except BaseException:
@@ -193,7 +214,7 @@ def unpacked(model: bytes | None, *, number: int) -> Predict | None:
         return None
 
 
-def _as_bytes(predict: Predict) -> bytes:
+def as_bytes(predict: Predict) -> bytes:
     """Functions inside functions too: joblib brings what does it along, the older ones as a part of themselves."""
     try:
         dumps = importlib.import_module("cloudpickle").dumps
@@ -301,7 +322,7 @@ def fitted(learner: Learner, rows: Any, labels: Any, seed: int) -> Predict:
     """A fresh copy of the learner, fitted; raises what it raises, and TypeError for one that returns no function."""
     predict: Predict
     if hasattr(learner, "fit"):
-        model = _unfitted(learner)
+        model = learner() if isinstance(learner, type) else _unfitted(learner)
         _seed(model, seed)
         model.fit(rows) if labels is None else model.fit(rows, labels)
         predict = model.predict
