@@ -27,7 +27,7 @@ from pathlib import Path
 
 from dpledger.errors import StoreFailure
 from dpledger.ledger.stores.files import beside
-from dpledger.ledger.stores.posix import fcntl
+from dpledger.posix import fcntl
 
 __all__ = ["BUSY_SECONDS", "Presence", "WriteLock", "held_by_another"]
 

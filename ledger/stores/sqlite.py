@@ -27,8 +27,8 @@ from dpledger.ledger.stores import layout, staging
 from dpledger.ledger.stores.connections import Connection
 from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
 from dpledger.ledger.stores.locks import WriteLock, held_by_another
-from dpledger.ledger.stores.posix import require_posix
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Refusal, Status, Transaction
+from dpledger.posix import require_posix
 from dpledger.progress import Advance
 
 __all__ = ["SQLiteStore"]
