@@ -93,7 +93,8 @@ class WriteLock:
         """Let others have it, if it is held; `remove`: and take its file away."""
         if self._descriptor is not None:
             if remove and self._is_at_its_path(self._descriptor):
-                self._path.unlink(missing_ok=True)
+                with suppress(OSError):  # in a folder where each may remove only what is his
+                    self._path.unlink()
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # first: a fork may have a copy of the descriptor
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
