@@ -4,6 +4,7 @@ go wrong."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sqlite3
@@ -190,7 +191,7 @@ def test_a_lock_whose_file_was_taken_away_is_none(file: Path) -> None:
     first.take()
     waiting = os.open(file.with_name(file.name + "-lock"), os.O_RDONLY)
     first.give(remove=True)
-    locks.fcntl.flock(waiting, locks.fcntl.LOCK_EX | locks.fcntl.LOCK_NB)
+    fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)
     second.take(0.0)
     with pytest.raises(StoreFailure):
         first.take(0.0)
