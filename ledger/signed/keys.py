@@ -42,6 +42,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from dpledger import bounded
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.signed import wire
+from dpledger.posix import require_posix
 
 __all__ = ["ENVIRONMENT_KEY", "SIGNATURE_BYTES", "Signer", "SigningKey", "VerifyingKey", "new_ledger_id"]
 
@@ -209,6 +210,7 @@ class SigningKey:
 
         ParameterError if something exists at `path` (nothing is overwritten) or if it cannot be written.
         """
+        require_posix(Path(path), "key file")
         data = f"{self.to_text(passphrase=passphrase)}\n".encode()
         try:
             _create_private(Path(path), data)
@@ -221,6 +223,7 @@ class SigningKey:
     def load(cls, path: str | os.PathLike[str], *, passphrase: str | None = None) -> SigningKey:
         """The key in a key file. ParameterError if there is none, if its group or others have any right to it, or if it
         does not hold a key."""
+        require_posix(Path(path), "key file")
         try:
             data = _read_private(Path(path))
         except OSError as error:

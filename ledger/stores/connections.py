@@ -5,8 +5,7 @@ says that it has. So no connection is used, or closed, in a fork of the process 
 the file anew: SQLite would find its old self there, and believe it. Which files those are shows in the connections that
 were inherited; they are kept alive for ever, since their end would be a close.
 
-The files are known by device and inode, looked up by path: opening a file only to look at it would, at its close, drop
-every lock of this process on it.
+The files are known by device and inode, looked up by path.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ from typing import Any
 
 from dpledger.errors import ForkedProcess, StoreBehind
 from dpledger.ledger.stores.files import Identity, beside, identity
+from dpledger.ledger.stores.locks import BUSY_SECONDS, Presence
 from dpledger.process import Home
 
-__all__ = ["BUSY_SECONDS", "Connection"]
-
-BUSY_SECONDS = 30.0  # how long a writer waits for another process
+__all__ = ["Connection"]
 
 
 class Connection(sqlite3.Connection):
@@ -38,6 +36,7 @@ class Connection(sqlite3.Connection):
         self._file, self._log_file = str(real), str(beside(file, "-wal"))
         self._opened = identity(self._file)
         self._log: Identity | None = None
+        self.presence = Presence(real)
         _require_not_inherited(self._file, self._opened)
         _OPEN.add(self)  # before it is opened: another thread may fork at any moment
         try:
@@ -61,7 +60,17 @@ class Connection(sqlite3.Connection):
         """Close it, unless this is a forked child: a close there would end what its parent holds."""
         if self.home.is_here:
             super().close()
+            self.presence.end()  # until then SQLite leaves the log alone
             _OPEN.discard(self)
+
+    @property
+    def has_same_files(self) -> bool:
+        """Whether the file and its log are those that this connection has open."""
+        try:
+            self.require_same_files()
+        except StoreBehind:
+            return False
+        return True
 
     def require_same_files(self) -> None:
         """Raises StoreBehind unless the file, and the log beside it, are those that this connection has open.
@@ -100,4 +109,5 @@ def _keep_inherited() -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
-os.register_at_fork(after_in_child=_keep_inherited)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_inherited)

@@ -1,4 +1,4 @@
-"""The file of a store and what SQLite keeps beside it: made for its owner alone, found, watched, removed."""
+"""The file of a store and what is kept beside it: made for its owner alone, found, watched, removed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 Identity = tuple[int, int]
 """Which file it is: its device and its inode."""
 
-BESIDE = ("-wal", "-shm", "-journal")
+BESIDE = ("-wal", "-shm", "-journal", "-lock")
 A_FILE = (
     "a ledger file, no folder (a bundle is read by `dpledger verify`, `report`, `scopes`, `show`, `spent` with --key)"
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dpledger.errors import ForeignLedger
 
-__all__ = ["CREATE", "confine", "require_ledger"]
+__all__ = ["CREATE", "confine", "require_ours", "require_whole"]
 
 APPLICATION_ID = 0x64706C67  # "dplg": in the file's header, so that `file` and we know it
 LAYOUT = 1  # PRAGMA user_version
@@ -51,15 +51,18 @@ def confine(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA cell_size_check = ON")
 
 
-def require_ledger(connection: sqlite3.Connection, file: Path) -> None:
-    """Raises ForeignLedger unless the file is a ledger file of this layout, undamaged, with leaves from 0 on without a
-    gap."""
+def require_ours(connection: sqlite3.Connection, file: Path) -> None:
+    """Raises ForeignLedger unless the file says that it is a ledger file of this layout."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise ForeignLedger(f"{file} is not a dpledger ledger")
     if layout != LAYOUT:
         raise ForeignLedger(f"{file} has layout {layout}; this program reads layout {LAYOUT}")
+
+
+def require_whole(connection: sqlite3.Connection, file: Path) -> None:
+    """Raises ForeignLedger unless a ledger file is undamaged, with leaves from 0 on without a gap."""
     _require_schema(connection, file)
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":

@@ -1,10 +1,11 @@
 """The embedded store: one SQLite file in WAL mode, made durable at every commit (synchronous=FULL).
 
 `create` never opens and `open` never creates. `look` writes nothing, and does with the right to read. What is not a
-dpledger ledger is refused before anything is written to it. While a handle is open the process must open the file by no
-other means: closing a plain descriptor would drop SQLite's locks, and another process may then remove a log that is in
-use. So each transaction looks, before it begins and before it is acknowledged, whether the files are still those that
-were opened. A forked child uses, closes and opens nothing of what its parent had open (`stores.connections`).
+dpledger ledger is refused before anything is written to it. Whatever closes a descriptor of the file in this process
+drops SQLite's locks, so handles have locks of their own (`stores.locks`): one for who writes, opens or closes, and
+others that say who is there and who reads. Each transaction looks, before it begins and before it is acknowledged,
+whether the files are still those that were opened. A forked child uses, closes and opens nothing of what its parent had
+open (`stores.connections`).
 
 While a writer has it open, the last entries lie in the log beside the file (`-wal`), and a copy of the file alone is an
 older, genuine ledger that verifies. So a ledger in use is copied by `backup`; the last close empties the log.
@@ -16,16 +17,18 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
 
 from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
 from dpledger.files import path_of
 from dpledger.ledger.stores import layout, staging
-from dpledger.ledger.stores.connections import BUSY_SECONDS, Connection
+from dpledger.ledger.stores.connections import Connection
 from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
+from dpledger.ledger.stores.locks import WriteLock, held_by_another
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Refusal, Status, Transaction
+from dpledger.posix import require_posix
 from dpledger.progress import Advance
 
 __all__ = ["SQLiteStore"]
@@ -35,6 +38,7 @@ NOTHING_YET = (
     "`dpledger scopes` shows it)"
 )
 BACKUP_PAGES = 1024  # copied between two reports of progress
+CLOSING_SECONDS = 1.0  # how long a close waits for a writer; without the lock it leaves the log as it is
 _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a ledger
     {
         sqlite3.SQLITE_BUSY,
@@ -56,26 +60,32 @@ _ROW = "SELECT charge, scope, key, request, status, ended FROM charges"
 class SQLiteStore:
     """A ledger file. Use `create`, `open` or `look`."""
 
-    def __init__(self, connection: Connection, path: Path, at_rest: Rest | None = None) -> None:
+    _closed = True  # until it is made
+
+    def __init__(
+        self, connection: Connection, path: Path, writers: WriteLock | None, at_rest: Rest | None = None
+    ) -> None:
         self._connection = connection
+        self._writers = writers  # None: without the right to write
         self._at_rest = at_rest
         self._lock = threading.RLock()
         self._inside = False
-        self._closed = False
         self.path = path
+        self._closed = False
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> SQLiteStore:
         """A new, empty ledger file, readable by its owner alone. ParameterError if something is there already, or
         the folder is not. Removes what it made if it cannot finish."""
+        require_posix(path_of(path, "ledger"), "ledger")
         file = made(path, "ledger", NOTHING_YET)
+        writers = WriteLock(file)
         try:
-            with _as_ours(file):
+            with writers.held(), _as_ours(file):
                 connection = _connect(file, "rw")
                 try:
                     connection.executescript(layout.CREATE)
-                    _require_write_ahead(connection, file)
-                    connection.require_same_files()
+                    _enter(connection, file)
                 except BaseException:
                     connection.close()
                     raise
@@ -83,14 +93,14 @@ class SQLiteStore:
         except BaseException:
             remove(file)
             raise
-        return cls(connection, file)
+        return cls(connection, file, writers)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> SQLiteStore:
         """An existing ledger file. ParameterError if there is none; ForeignLedger if it is something else, or
         damaged."""
         file = _settled(path)
-        return cls(_opened(file, "rw"), file)
+        return cls._opened(file, "rw", WriteLock(file))
 
     @classmethod
     def look(cls, path: str | os.PathLike[str]) -> SQLiteStore:
@@ -100,11 +110,36 @@ class SQLiteStore:
         writer that is there now, or else a file at rest: then a read raises StoreFailure once somebody writes again."""
         file = _settled(path)
         if may_write(file):
-            return cls(_opened(file, "rw", "PRAGMA query_only = ON"), file)
+            return cls._opened(file, "rw", WriteLock(file), setting="PRAGMA query_only = ON")
         at_rest = Rest.of(file)
         if at_rest.is_written:
-            return cls(_opened(file, "ro"), file)
-        return cls(_opened(file, "ro&immutable=1"), file, at_rest)
+            return cls._opened(file, "ro", None)
+        return cls._opened(file, "ro&immutable=1", None, at_rest)
+
+    @classmethod
+    def _opened(
+        cls, file: Path, mode: str, writers: WriteLock | None, at_rest: Rest | None = None, *, setting: str = ""
+    ) -> SQLiteStore:
+        """What is a ledger for certain."""
+        with nullcontext() if writers is None else writers.held(), _as_ours(file):
+            connection = _connect(file, mode)
+            try:
+                layout.require_ours(connection, file)
+                connection.execute(setting)
+                if at_rest is None:  # else the log is not looked for, and the mode not known
+                    _enter(connection, file)
+            except BaseException:
+                connection.presence.end()
+                connection.close()
+                raise
+        store = cls(connection, file, writers, at_rest)
+        try:
+            with store.reading():
+                layout.require_whole(connection, file)
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
         """Copy the store as it is now into a new file, for its owner alone; whole when this returns. `advance` is
@@ -158,8 +193,8 @@ class SQLiteStore:
         connection = self._connection
         connection.home.require()  # before the lock: a fork holds it for ever if another thread did
         with self._lock, _as_ours(self.path):
-            if self._inside and connection.in_transaction:  # of the same thread: the lock is held
-                if begin != "BEGIN":
+            if self._inside:  # of the same thread: the lock is held
+                if begin != "BEGIN" or not connection.in_transaction:
                     raise StoreFailure(
                         f"{self.path} is in the middle of another transaction of this thread, and a write in it could "
                         "be undone with it: nothing was written. A signal handler must not write; after an "
@@ -167,33 +202,69 @@ class SQLiteStore:
                     )
                 yield _Work(connection)
                 return
-            self._roll_back()  # what an interruption left that fell into a roll back
+            self._end()  # what an interruption left that fell into another end
             try:
-                self._inside = True
-                connection.execute(begin)
-                self._require_same_files()
-                yield _Work(connection)
-                connection.execute("COMMIT")
-                if connection.in_transaction:
-                    raise StoreFailure(f"{self.path} did not end its transaction: open the ledger again")
+                try:
+                    self._inside = True
+                    self._begin(begin)
+                    yield _Work(connection)
+                    connection.execute("COMMIT")
+                    if connection.in_transaction:
+                        raise StoreFailure(f"{self.path} did not end its transaction: open the ledger again")
+                finally:
+                    self._end()
             finally:
-                self._inside = False
-                self._roll_back()
+                self._end()  # an interrupt may have fallen into the first
 
-    def _roll_back(self) -> None:
-        """End a transaction that nobody will commit, if there is one."""
-        if self._connection.home.is_here and self._connection.in_transaction:
+    def _begin(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> None:
+        self._require_same_files()  # also before another file is locked
+        if begin == "BEGIN IMMEDIATE":
+            if self._writers is None:
+                raise StoreFailure(f"{self.path} cannot be written to: it was opened without the right to")
+            self._writers.take()
+        self._connection.execute(begin)
+        if begin == "BEGIN" and self._at_rest is None:
+            self._connection.presence.begin_reading()  # before the first look, which fixes the moment
+        self._require_same_files()
+
+    def _end(self) -> None:
+        """End a transaction that nobody will commit, if there is one; only then may others write."""
+        self._inside = False
+        connection = self._connection
+        if not connection.home.is_here:
+            return
+        if connection.in_transaction:
             with suppress(sqlite3.Error):  # SQLite rolled back itself; the first error is the one to see
-                self._connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK")
+        connection.presence.end_reading()
+        if self._writers is not None and not connection.in_transaction:
+            self._writers.give()
 
     def close(self) -> None:
-        if not self._connection.home.is_here:
+        self._close(CLOSING_SECONDS)
+
+    def __del__(self) -> None:
+        self._close(0.0)
+
+    def _close(self, seconds: float) -> None:
+        """Close the file. Where no writer is at work, its log is emptied; where nobody else is there, SQLite removes
+        it. A log that is not the file's any more goes nowhere: SQLite leaves it alone while we are present."""
+        if self._closed or not self._connection.home.is_here:
             return
         with self._lock:
-            if not self._closed:
-                with suppress(sqlite3.Error):  # another handle is at work: the last one to close empties the log
-                    self._connection.execute("PRAGMA busy_timeout = 0")
-                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if self._closed:
+                return
+            with ExitStack() as held:
+                if self._writers is not None:
+                    with suppress(sqlite3.ProgrammingError):  # closed, and interrupted right after that
+                        self._end()
+                    with suppress(StoreFailure):
+                        held.enter_context(self._writers.held(seconds))
+                if self._writers is not None and self._writers.is_held and self._connection.has_same_files:
+                    self._connection.presence.end()
+                    with suppress(sqlite3.Error):  # another handle reads: the last one to close empties the log
+                        self._connection.execute("PRAGMA busy_timeout = 0")
+                        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._connection.close()
                 self._closed = True  # now: an interrupted close is done again
 
@@ -286,25 +357,10 @@ def _charge_row(row: tuple[str, str, str, str, Status, int | None]) -> ChargeRow
 
 def _settled(path: str | os.PathLike[str]) -> Path:
     """The file at `path`; what a process left that died as it had just made it, is finished first."""
-    staging.settle(path_of(path, "ledger"))
-    return existing(path)
-
-
-def _opened(file: Path, mode: str, *settings: str) -> Connection:
-    """A connection to what is a ledger for certain."""
-    with _as_ours(file):
-        connection = _connect(file, mode)
-        try:
-            layout.require_ledger(connection, file)
-            if "immutable" not in mode:  # there the log is not looked for, and the mode not known
-                _require_write_ahead(connection, file)
-                connection.require_same_files()
-            for setting in settings:
-                connection.execute(setting)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+    file = path_of(path, "ledger")
+    require_posix(file, "ledger")
+    staging.settle(file)
+    return existing(file)
 
 
 def _connect(file: Path, mode: str) -> Connection:
@@ -315,6 +371,13 @@ def _connect(file: Path, mode: str) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def _enter(connection: Connection, file: Path) -> None:
+    """After the first look, while no other handle opens, closes or writes: be there for all that come."""
+    _require_write_ahead(connection, file)
+    connection.require_same_files()
+    connection.presence.begin()
 
 
 def _require_write_ahead(connection: sqlite3.Connection, file: Path) -> None:
@@ -335,7 +398,7 @@ def _as_ours(file: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise StoreFailure(f"{file} was held by another writer for {BUSY_SECONDS:.0f} s: try again") from None
+            raise held_by_another(file) from None
         if code in _NOT_THE_FILE:
             raise StoreFailure(f"{file} cannot be read or written: {error}") from None
         raise ForeignLedger(f"{file} cannot be read as a ledger: {error}") from None

@@ -9,7 +9,6 @@ names that were given: those that still lead to a file in the folder. A lock on 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from dpledger.errors import ParameterError
 from dpledger.ledger.stores.files import require_free, sync_folder
+from dpledger.posix import fcntl, require_posix
 from dpledger.process import Home
 
 __all__ = ["settle", "staged"]
@@ -32,6 +32,7 @@ def staged(main: Path, field: str, expected: str, *, wait: float = 0.0) -> Itera
     `main`, durably; if it fails, nothing stays. `wait`: how many seconds to wait for another process that is at it.
 
     ParameterError, naming `field`, if a name is taken, another process is at it, or nothing can be written."""
+    require_posix(main, field)
     home = Home(f"{main}, which is being made,")
     with _folder(main, field, home, wait) as folder:
         try:

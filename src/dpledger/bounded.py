@@ -16,13 +16,17 @@ from typing import BinaryIO
 
 __all__ = ["opened", "read"]
 
+_FLAGS = os.O_RDONLY
+for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):  # the last on Windows alone, the others elsewhere
+    _FLAGS |= getattr(os, _name, 0)
+
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """The regular file at `path`, open for reading. OSError for anything else; opening waits for nobody."""
     try:
         _require_regular(os.stat(path), path)  # a device may act on being opened
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = os.open(path, _FLAGS)
     except ValueError:  # a NUL in the path
         raise OSError(errno.EINVAL, "no path of a file", os.fspath(path)) from None
     with open(descriptor, "rb") as stream:

@@ -82,4 +82,5 @@ def _after_fork_in_child() -> None:
     _forking.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_here, after_in_child=_after_fork_in_child)
+if hasattr(os, "register_at_fork"):  # elsewhere nothing forks
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_here, after_in_child=_after_fork_in_child)

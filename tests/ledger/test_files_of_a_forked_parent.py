@@ -126,16 +126,22 @@ def raised_by(use: Callable[[], object]) -> str:
 
 
 def test_a_log_that_was_removed_in_use_is_noticed_before_anything_is_acknowledged(file: Path) -> None:
-    """A plain descriptor of this process is closed, and SQLite's locks are gone with it; another process takes the file
-    for its own, and at its end removes the log that this one writes to."""
     with Ledger.open(file) as book:
         scope = book.scope("s")
         scope.release(laplace("1"), 1)
-        file.read_bytes()
-        assert releases_elsewhere(file, "2") == 4
+        file.with_name(f"{file.name}-wal").unlink()
         for _ in range(2):
             with pytest.raises(StoreBehind, match="-wal is not the file that this handle opened"):
                 scope.release(laplace("0.1"), 1)
+
+
+def test_a_handle_whose_log_was_removed_takes_nothing_from_others_when_it_closes(file: Path) -> None:
+    """Its own log would go into the file, over what others wrote since, and theirs would be removed."""
+    with Ledger.open(file) as book:
+        book.scope("s").release(laplace("1"), 1)
+        for suffix in ("-wal", "-shm"):
+            file.with_name(file.name + suffix).unlink()
+        assert releases_elsewhere(file, "2") == 5
     with Ledger.open(file) as book:
         assert [admission.status for admission in book.scope("s").account().admissions] == ["committed"] * 5
         book.verify()

@@ -310,7 +310,7 @@ def test_what_is_for_information_is_not_even_opened(folder: Path, name: str, pla
 
 
 @pytest.mark.parametrize("place", [a_pipe, an_endless_device, a_folder], ids=lambda place: place.__name__)
-@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal", "-lock"])
 def test_what_lies_beside_a_ledger_is_a_regular_file(ledger: Path, suffix: str, place: Callable[[Path], None]) -> None:
     place(ledger.with_name(ledger.name + suffix))
     for opening in (Ledger.open, Ledger.look):

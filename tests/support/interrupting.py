@@ -52,7 +52,16 @@ class Lines:
             if self._rest % EVERY_SEVENTH:
                 return self._line
         self._seen += 1
-        if self._seen > self._target:
+        if self._seen > self._target and not _is_finalizing(frame):
             self.has_raised = True
             raise KeyboardInterrupt
         return self._line
+
+
+def _is_finalizing(frame: FrameType | None) -> bool:
+    """Whether a finalizer runs: Python swallows what it raises."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
