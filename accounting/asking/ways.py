@@ -19,17 +19,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import Protocol
 
-from dpledger.accounting import certified, filters
+from dpledger.accounting import certified, filters, rules
+from dpledger.accounting.arithmetic.prices import FREE
 from dpledger.accounting.asking.calibration import least_that, most_that
-from dpledger.accounting.composition import Composition, Repeated
+from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children
 from dpledger.accounting.filters import Coordinates, Filter, Sums
 from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.pricing import allowances
 from dpledger.decimals import ZERO, round_down, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
 __all__ = [
+    "Counting",
     "Least",
     "Level",
     "Levels",
@@ -40,6 +44,7 @@ __all__ = [
     "copies_one_by_one",
     "least",
     "planned_copies",
+    "sixteenth",
     "used",
     "ways",
 ]
@@ -49,7 +54,17 @@ HALVINGS = 6
 PARTS = ZERO
 """The tail_delta of a request that is priced from its parts."""
 WORST = Fraction(10**18)
+ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 DIGITS_OF_OTHERS = 3
+
+
+class Counting(Protocol):
+    """What a price depends on: what is counted, and of whom."""
+
+    @property
+    def filter(self) -> Filter: ...
+    @property
+    def relation(self) -> Relation: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +87,42 @@ Levels = tuple[Level, ...]
 """The scope that is charged, then those above it."""
 
 
-def charge(level: Level, tree: Composition, tail_delta: Decimal) -> Coordinates:
-    """What the level charges for a planned tree: `certified.charge`."""
+def charge(level: Counting, tree: Composition, tail_delta: Decimal = PARTS) -> Coordinates:
+    """What the level charges for a planned tree; with a `tail_delta`, and where its filter takes one, also by its
+    certified profile.
+
+    Raises CannotCertify where no theorem prices the tree, and where a sum of epsilons is asked about a sample that has
+    none."""
+    if not (tail_delta and filters.tail_budget(level.filter) is not None):
+        _require_price(level, tree)
     return certified.charge(level.filter, tree, level.relation, tail_delta)
 
 
+def _require_price(level: Counting, tree: Composition) -> None:
+    _, left = allowances.counted(level.filter, tree)
+    cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
+    counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
+    if counts_pure and cost.pure is None and _is_sampled(tree) and _has_renyi_price(tree, level.relation):
+        raise CannotCertify(
+            f"the budget counts pure epsilons, and {tree.kind} has none, only a Renyi price: use an approx_dp budget, "
+            "like ApproxDP(3, '1e-6'), and a tail_delta"
+        )
+
+
+def _is_sampled(tree: Composition) -> bool:
+    """Whether something in it is run on Poisson samples, as training is."""
+    return isinstance(tree, PoissonSampled) or any(map(_is_sampled, children(tree)))
+
+
+def _has_renyi_price(tree: Composition, relation: Relation) -> bool:
+    try:
+        return rules.cost(tree, relation, orders=(ANY_ORDER,)).rdp.get(ANY_ORDER) is not None
+    except CannotCertify:
+        return False
+
+
 def after(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int = 1) -> Levels:
-    """The levels once so many of a tree were charged, admitted or not. Raises as `certified.charge`."""
+    """The levels once so many of a tree were charged, admitted or not. Raises as `charge`."""
     return tuple(
         replace(level, sums=filters.with_charge(level.filter, level.sums, charge(level, tree, tail_delta), times=times))
         for level in levels
@@ -97,15 +141,21 @@ def admits(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int
 def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
     """The tail_delta of a request that leaves it to the scope: a sixteenth of what is left, in the level that has
     least, for what `certified.wants_profile`; else 0, the price of the parts."""
-    own = levels[0]
-    if filters.tail_budget(own.filter) is None or not certified.wants_profile(tree, own.relation):
+    own, chosen = levels[0], sixteenth(levels)
+    if not chosen or not certified.wants_profile(tree, own.relation):
         return PARTS
-    taking = [level for level in levels if filters.tail_budget(level.filter) is not None]
-    chosen = min(certified.default_tail_delta(level.filter, level.delta_left) for level in taking)
     try:
-        return chosen if chosen and charge(own, tree, chosen) else PARTS
+        return chosen if charge(own, tree, chosen) else PARTS
     except CannotCertify:  # more may fail at every epsilon, or it is too much work
         return PARTS
+
+
+def sixteenth(levels: Levels) -> Decimal:
+    """The tail_delta of `chosen_tail_delta` for what is priced by its profile; 0 where the scope takes none."""
+    if filters.tail_budget(levels[0].filter) is None:
+        return PARTS
+    taking = [level for level in levels if filters.tail_budget(level.filter) is not None]
+    return min(certified.default_tail_delta(level.filter, level.delta_left) for level in taking)
 
 
 def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:

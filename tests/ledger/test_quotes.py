@@ -338,6 +338,27 @@ def test_a_closed_scope_affords_nothing_and_says_so(closed: str) -> None:
         scope.plan_training(rate="0.01", steps=100, expected_batch_size=2, dimension=3)
 
 
+@pytest.mark.parametrize("what", [STEP, HUNDRED], ids=["step", "plan"])
+def test_what_nothing_prices_is_told_by_afford_as_by_release(what: Any) -> None:
+    """A sample of Gaussian noise has no epsilon of its own: no number of them is afforded, and none is refused."""
+    scope, said = opened(dpl.PureDP(1)), []
+    for ask in (scope.afford, scope.quote):
+        with pytest.raises(CannotCertify, match="counts pure epsilons") as caught:
+            ask(what)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_afford_refuses_a_tail_delta_that_release_refuses() -> None:
+    scope = opened(dpl.PureDP(1))
+    said = []
+    for ask in (scope.afford, scope.quote):
+        with pytest.raises(dpl.ParameterError) as caught:
+            ask(dpl.Laplace(sensitivity=1, epsilon="0.1"), tail_delta="1e-8")
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
 @given(limit=st.integers(0, 10**6), most=st.integers(1, 10**6), share=st.floats(0, 1))
 def test_most_that_finds_the_last_number_that_holds(limit: int, most: int, share: float) -> None:
     known = int(min(limit, most) * share)
