@@ -15,15 +15,16 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from dpledger.accounting import certified, filters, rules
 from dpledger.accounting.arithmetic.prices import FREE
-from dpledger.accounting.asking.calibration import least_that, most_that
+from dpledger.accounting.asking.calibration import ONE, excess_at, least_within, most_that, next_below
 from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children
 from dpledger.accounting.filters import Coordinates, Filter, Sums
 from dpledger.accounting.guarantees import ApproxDP
@@ -43,6 +44,7 @@ __all__ = [
     "chosen_tail_delta",
     "copies_one_by_one",
     "least",
+    "others",
     "planned_copies",
     "sixteenth",
     "used",
@@ -161,11 +163,16 @@ def sixteenth(levels: Levels) -> Decimal:
 def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:
     """The tail_deltas that are worth a try, 0 for the price of the parts: first the one that the scope would choose,
     then all of delta that is left, its halves, and the parts."""
+    pieces = _pieces(levels)
+    return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS))) if pieces else (PARTS,)
+
+
+def _pieces(levels: Levels) -> tuple[Decimal, ...]:
+    """All of delta that is left, and its halves; none where the scope takes none."""
     left = min((level.delta_left for level in levels if filters.tail_budget(level.filter) is not None), default=ZERO)
     if filters.tail_budget(levels[0].filter) is None or not left:
-        return (PARTS,)
-    pieces = (round_down(Fraction(left) / 2**power) for power in range(HALVINGS + 1))
-    return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS)))
+        return ()
+    return tuple(round_down(Fraction(left) / 2**power) for power in range(HALVINGS + 1))
 
 
 def used(levels: Levels) -> Fraction:
@@ -224,38 +231,58 @@ def _by_promise(tried: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
     return tuple(sorted(tried, reverse=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Least:
-    """The least value that is admitted, and the tail_delta to ask with. `others`: what other ways would need, to three
-    digits: the way that the scope would choose, all of delta that is left, the parts; None where no value does."""
+def _excess(levels: Levels, tree: Composition, tail_delta: Decimal) -> float:
+    """How much more than the levels admit it takes (`calibration.Excess`)."""
+    try:
+        charged = after(levels, tree, tail_delta)
+    except CannotCertify:
+        return math.inf
+    share = max(filters.used(level.filter, level.sums) for level in charged)
+    return excess_at(share, holds=all(filters.admits(level.filter, level.sums) for level in charged))
+
+
+Make: TypeAlias = Callable[[Decimal], Composition]
+
+
+class Least(NamedTuple):
+    """The least value that is admitted, and the tail_delta to ask with."""
 
     value: Decimal
     tail_delta: Decimal
-    others: tuple[tuple[Decimal, Decimal | None], ...]
 
 
-def least(
-    levels: Levels, make: Callable[[Decimal], Composition], *, within: tuple[Decimal, Decimal], digits: int
-) -> Least | None:
+def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits: int) -> Least | None:
     """The least value, to so many digits, for which the levels admit `make(value)`, in the best of `ways`: the one that
     the scope would choose, where no other needs less; None where no value within is admitted in any.
 
     Claim: `admits(levels, make(result.value), result.tail_delta)`. Assumes, for least alone: a greater value never
-    costs more."""
-    tried = ways(levels, make(within[1]))
-
-    def found(way: Decimal, within: tuple[Decimal, Decimal], digits: int) -> Decimal | None:
-        return least_that(lambda value: admits(levels, make(value), way), within=within, digits=digits)
-
-    best: tuple[Decimal, Decimal] | None = None
-    for way in _by_promise(tried):
-        value = found(way, within if best is None else (within[0], best[0]), digits)
-        if value is not None and (best is None or value < best[0]):
-            best = value, way
+    costs more; where a tail_delta needs no less than the next larger one, smaller ones do not either."""
+    best, is_past = None, False
+    for way in sorted({sixteenth(levels), *_pieces(levels), PARTS}, reverse=True):
+        if is_past and way != PARTS:
+            continue
+        most = within[1] if best is None else next_below(best.value, digits)
+        if most < within[0]:
+            break
+        value = _least_in(levels, make, way, (within[0], most), digits, start=ONE if best is None else most)
+        is_past = best is not None and value is None
+        best = best if value is None else Least(value, way)
     if best is None:
         return None
-    if admits(levels, make(best[0]), tried[0]):  # what the scope would choose needs no more: it keeps delta for others
-        best = best[0], tried[0]
-    compared = (way for way in dict.fromkeys((*tried[:2], tried[-1])) if way != best[1])
-    others = tuple((way, found(way, (best[0], within[1]), DIGITS_OF_OTHERS)) for way in compared)
-    return Least(*best, others)
+    own = chosen_tail_delta(levels, make(best.value))  # where it needs no more, it keeps delta for others
+    return best._replace(tail_delta=own) if admits(levels, make(best.value), own) else best
+
+
+def others(levels: Levels, make: Make, best: Least, *, most: Decimal) -> dict[Decimal, Decimal | None]:
+    """What other ways than that of `least` would need, by their tail_delta, to three digits: the way that the scope
+    would choose, all of delta that is left, the parts; None where no value up to `most` does."""
+    tried = ways(levels, make(best.value))
+    compared = (way for way in dict.fromkeys((*tried[:2], tried[-1])) if way != best.tail_delta)
+    within = best.value, most
+    return {way: _least_in(levels, make, way, within, DIGITS_OF_OTHERS, start=best.value) for way in compared}
+
+
+def _least_in(
+    levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], digits: int, *, start: Decimal
+) -> Decimal | None:
+    return least_within(lambda value: _excess(levels, make(value), way), within=within, digits=digits, start=start)

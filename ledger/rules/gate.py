@@ -150,8 +150,8 @@ Decision: TypeAlias = Admitted | Replayed | RefusedRequest | Outdated
 @dataclass(frozen=True, slots=True)
 class Prices:
     """What a request is charged at each level of its path, at the `tail_delta` that was asked for or chosen; or the
-    `error` that says why it is not. `sixteenth`: all of a state that a price depends on, what the scope chose from; None
-    where there was nothing to choose."""
+    `error` that says why it is not. `sixteenth`: what it was chosen from, all of a state that a price depends on; None
+    where it was not."""
 
     sixteenth: Decimal | None
     tail_delta: Decimal = ZERO

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, reject, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting import filters
+from dpledger.accounting import certified, filters
 from dpledger.accounting.asking.calibration import least_that, most_that
+from dpledger.accounting.asking.ways import admits, ways
 from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
 
 HUNDRED = (dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 100)
@@ -309,6 +311,35 @@ class TestPlans:
         assert plan.tail_delta == scope.quote(training(plan)).way.tail_delta
         assert set(plan.others) == {Decimal("5e-7"), Decimal(0)}
         assert plan.fits
+
+    def test_it_takes_few_prices_and_those_of_other_ways_when_they_are_asked_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Any] = []
+        price = certified.certified_cost
+
+        def counted(*said: Any) -> Any:
+            asked.append(said)
+            return price(*said)
+
+        monkeypatch.setattr(certified, "certified_cost", counted)
+        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        plan = scope.plan_training(rate="0.01", steps=300, expected_batch_size=2, dimension=3)
+        assert len(set(asked)) <= 10
+        asked.clear()
+        words = plan.words()
+        assert asked
+        assert all(f"{noise}" in words for noise in plan.others.values())
+
+    def test_the_way_that_needs_least_is_found(self) -> None:
+        """What was spent of delta and epsilon moves the best tail_delta: each other way needs as much or more."""
+        for spent in ("1e-7", "4.9e-7"):
+            scope = opened(dpl.ApproxDP(2, "1e-6"))
+            scope.charge(dpl.ApproxDP("0.3", spent), by="A. Smith", reason="an earlier release")
+            plan = scope.plan_training(rate="0.02", steps=200, expected_batch_size=2, dimension=3, digits=4)
+            for way in ways(plan.levels, plan.parts()):
+                less = replace(plan, noise_multiplier=plan.noise_multiplier * Decimal("0.999"))
+                assert not admits(plan.levels, less.parts(), way)
 
     def test_where_no_theorem_prices_it_no_noise_is_to_blame(self) -> None:
         scope = dpl.Ledger.in_memory().scope("work", unit="record", relation="replace_one", budget=dpl.ZCDP(1))
