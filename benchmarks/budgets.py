@@ -245,21 +245,30 @@ def times() -> list[Verdict]:
     opening = clock(lambda number: opened(dpl.ApproxDP(Decimal(3) + Decimal(number) / 1000, "1e-6")))
     data = np.zeros((20, 10))
 
-    def asked(number: int) -> None:
+    def asked(number: int, steps: int = 100, least: int = 20) -> None:
         """The whole of it: claim, check, gate and entry; in a scope with room for it."""
-        noise = Decimal(20) + Decimal(number) / 1000
+        noise = Decimal(least) + Decimal(number) / 1000
         run = dpl.DPSGD(
-            rate="0.01", steps=100, noise_multiplier=noise, clip_norm=1, dimension=10, expected_batch_size=10
+            rate="0.01", steps=steps, noise_multiplier=noise, clip_norm=1, dimension=10, expected_batch_size=10
         )
         scope.open(run, data)
+
+    def planned(number: int) -> None:
+        """The least noise of two steps, in a scope of its own."""
+        own = opened(dpl.ApproxDP(Decimal(3) + Decimal(number) / 1000, "1e-6"))
+        own.plan_training(rate="0.01", steps=2, expected_batch_size=10, dimension=10)
 
     scope = opened(dpl.ApproxDP(3, "1e-6"))
     cold = clock(asked)
     warm = clock(lambda _: asked(0))
+    short = max(clock(lambda number, steps=steps: asked(number, steps, 2)) for steps in (2, 4))
+    plan = clock(planned)
     return [
         Verdict("opening a scope: below 20 ms", f"{opening:.1f} ms", opening < 20),
         Verdict("a DP-SGD run of 100 steps priced: below 60 ms cold", f"{cold:.1f} ms", cold < 60),
         Verdict("a DP-SGD run of 100 steps priced: below 10 ms warm", f"{warm:.1f} ms", warm < 10),
+        Verdict("a DP-SGD run of 2 or 4 steps priced: below 100 ms cold", f"{short:.1f} ms", short < 100),
+        Verdict("the least noise of 2 steps: below 8 such prices", f"{plan / short:.1f}", plan < 8 * short),
     ]
 
 

@@ -1,4 +1,5 @@
-"""How a request enters a ledger: decided and reserved in one transaction, which excludes every other writer."""
+"""How a request enters a ledger: priced, then decided and reserved in one transaction, which excludes every other
+writer and computes no price."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from dpledger.ledger.entries.bodies import Body, Reserved, Started
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.handle import Handle
 from dpledger.ledger.rules import gate, quotes, refusals
-from dpledger.ledger.rules.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.rules.gate import Admitted, Earlier, Outdated, RefusedRequest, Replayed, Request
 from dpledger.ledger.rules.standing import State
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
 
@@ -52,16 +53,19 @@ def enter(
                 return Entered(entries)
             case Replayed():
                 return decision
+            case Outdated():  # somebody else's request went through meanwhile
+                continue
             case _:
                 assert_never(decision)
 
 
 def _decide(book: Handle, request: Request, then: Then) -> tuple[gate.Decision, tuple[Entry, ...]]:
     decisions: list[gate.Decision] = []
+    prices = gate.priced(book.state, request)
 
     def decide(state: State, transaction: Transaction) -> Sequence[Body]:
         row = transaction.charge_of(request.scope, request.key)
-        decision = gate.decide(state, request, None if row is None else _earlier(row))
+        decision = gate.decide(state, request, None if row is None else _earlier(row), prices)
         decisions.append(decision)
         match decision:
             case Admitted(body=body):
@@ -69,7 +73,7 @@ def _decide(book: Handle, request: Request, then: Then) -> tuple[gate.Decision, 
             case RefusedRequest(body=refused):
                 first = transaction.note_refusal(request.scope, request.key, refused.request)
                 return [refused] if first else []
-            case Replayed():
+            case Replayed() | Outdated():
                 return []
             case _:
                 assert_never(decision)

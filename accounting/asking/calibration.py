@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, TypeVar, assert_never
 
 from dpledger.accounting import rules
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.guarantees import (
@@ -52,11 +53,27 @@ from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import one_of
 
-__all__ = ["Seek", "calibrate", "calibrate_count", "least_that", "meets", "most_that"]
+__all__ = [
+    "Excess",
+    "Seek",
+    "calibrate",
+    "calibrate_count",
+    "excess_at",
+    "least_that",
+    "least_within",
+    "meets",
+    "most_that",
+    "next_below",
+]
 
 Seek: TypeAlias = Literal["least", "most"]
 """`least`: a larger value is more private (noise). `most`: a smaller one is (a rate, a loss)."""
+Excess: TypeAlias = Callable[[Decimal], float]
+"""How much more a value costs than it may, as a logarithm, roughly: at most 0 exactly where the value holds. Infinite
+where nothing but that is known."""
 ONE = Decimal(1)
+LEAST_EXCESS = 1e-300  # above 0
+PATIENCE = 3  # tries after which the ends have to be half as far apart
 DIGITS = 6
 MOST_DIGITS = 12
 LEAST, MOST = Decimal("1e-9"), Decimal("1e12")
@@ -70,9 +87,14 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
     certified bound. Source: for approx_dp docs/proofs/engine.md, for the rest rules.check. CannotCertify where no
     theorem covers `what` in the currency of the target.
     """
+    return _excess(what, target, relation) <= 0
+
+
+def _excess(what: Composable, target: Guarantee, relation: Relation | str | None) -> float:
+    """How much more `what` costs than `target` allows: see `Excess`."""
     match target:
         case ApproxDP(epsilon=epsilon, delta=delta):
-            return Decimal.from_float(compose(what, relation=relation).epsilon(delta).upper) <= epsilon
+            return excess_of(Decimal.from_float(compose(what, relation=relation).epsilon(delta).upper), epsilon)
         case PureDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
             tree, under, direction = tree_of(what, relation=relation)
             if direction is not None:
@@ -80,10 +102,21 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
             try:
                 rules.check(target, tree, under)
             except ClaimTooSmall:
-                return False
-            return True
+                return math.inf
+            return -math.inf
         case _:
             raise ParameterError("target", target, "a guarantee, like ApproxDP(1, '1e-6')")
+
+
+def excess_of(cost: Decimal, most: Decimal) -> float:
+    """That of what costs so much where it may cost `most`."""
+    return excess_at(float(cost) / float(most) if float(most) else math.inf, holds=cost <= most)
+
+
+def excess_at(share: float, *, holds: bool) -> float:
+    """That of what takes such a share, about, of what it may."""
+    log = scalars.log(share) if share > 0 else -math.inf
+    return min(log, 0.0) if holds else max(log, LEAST_EXCESS)
 
 
 def calibrate(
@@ -116,7 +149,7 @@ def calibrate(
     made = _asked(make, "a function of one number")
     seek = _seek(seek)
     side = RoundsUp if seek == "least" else RoundsDown
-    search = _Search(lambda value: meets(made(side(value)), target, relation=relation), values, seek)
+    search = _Search(_Tried(lambda value: _excess(made(side(value)), target, relation)), values, seek)
     return side(search.run(low, high, target))
 
 
@@ -140,19 +173,28 @@ def calibrate_count(
         raise ParameterError("within", f"{low}, {high}", "two whole numbers, the smaller one first")
     warn_where_implausible(target, "target")
     made = _asked(make, "a function of one int")
-    search = _Search(lambda value: meets(made(int(value)), target, relation=relation), _Wholes(), _seek(seek))
+    tried = _Tried(lambda value: _excess(made(int(value)), target, relation))
+    search = _Search(tried, _Wholes(), _seek(seek))
     return int(search.run(Decimal(low), Decimal(high), target))
 
 
 def least_that(holds: Callable[[Decimal], bool], *, within: tuple[Decimal, Decimal], digits: int) -> Decimal | None:
     """The least value within, to so many significant digits, that holds, where greater ones hold too; None where the
-    greatest does not. The result was tried itself. The search starts at 1, as far as that is within."""
+    greatest does not. The result was tried itself."""
+    return least_within(lambda value: -math.inf if holds(value) else math.inf, within=within, digits=digits)
+
+
+def least_within(
+    excess: Excess, *, within: tuple[Decimal, Decimal], digits: int, start: Decimal = ONE
+) -> Decimal | None:
+    """`least_that`, of what has an excess of at most 0. The search starts at `start`, as far as that is within."""
     low, high = within
-    values, at, factor = _Decimals(digits), min(max(ONE, low), high), 2
+    values, at, factor = _Decimals(digits), min(max(start, low), high), 2
+    tried = _Tried(excess)
     known: Decimal | None = None
-    if holds(at):
+    if tried.holds(at):
         known = at
-        while at != low and holds(following := max(values.shrunk(at, factor), low)):
+        while at != low and tried.holds(following := max(values.shrunk(at, factor), low)):
             known = at = following
             factor *= 2
         failed = max(values.shrunk(at, factor), low)
@@ -163,15 +205,16 @@ def least_that(holds: Callable[[Decimal], bool], *, within: tuple[Decimal, Decim
                 return None
             following = min(multiply(failed, factor), high)
             factor *= 2
-            if holds(following):
+            if tried.holds(following):
                 known = following
             else:
                 failed = following
-    if known == low:
-        return low
-    while (middle := values.between(failed, known)) is not None:
-        failed, known = (failed, middle) if holds(middle) else (middle, known)
-    return known
+    return low if known == low else tried.narrowed(values, known, failed)
+
+
+def next_below(value: Decimal, digits: int) -> Decimal:
+    """The last decimal of so many significant digits that is less."""
+    return _Decimals(digits).below(value)
 
 
 def most_that(holds: Callable[[int], bool], *, most: int, known: int = 0) -> int:
@@ -227,14 +270,25 @@ class _Decimals:
 
     digits: int
 
-    def between(self, low: Decimal, high: Decimal) -> Decimal | None:
-        """One strictly between, near the geometric mean; None if there is none."""
-        middle = math.sqrt(low) * math.sqrt(high)
-        for rounded in (round_down, round_up):
-            value = rounded(middle, digits=self.digits)
-            if low < value < high:
-                return value
-        return None
+    def above(self, value: Decimal) -> Decimal:
+        """The next one."""
+        return round_up(Fraction(value) * (1 + self._slight), digits=self.digits)
+
+    def below(self, value: Decimal) -> Decimal:
+        """The last one before."""
+        return round_down(Fraction(value) * (1 - self._slight), digits=self.digits)
+
+    @property
+    def _slight(self) -> Fraction:
+        return Fraction(1, 10 ** (self.digits + 2))
+
+    def middle(self, low: Decimal, high: Decimal) -> Decimal:
+        """About the geometric mean."""
+        return round_down(math.sqrt(low) * math.sqrt(high), digits=self.digits)
+
+    def near(self, value: float, *, upwards: bool) -> Decimal:
+        """The one next to a number, above or below it."""
+        return (round_up if upwards else round_down)(value, digits=self.digits)
 
     def shrunk(self, value: Decimal, factor: int) -> Decimal:
         """About value / factor, below it."""
@@ -245,11 +299,19 @@ class _Decimals:
 class _Wholes:
     """Whole numbers."""
 
-    def between(self, low: Decimal, high: Decimal) -> Decimal | None:
-        """One strictly between, near the geometric mean; None if there is none."""
-        middle = Decimal(math.floor(math.sqrt(low) * math.sqrt(high)))
-        middle = min(max(middle, add(low, ONE)), subtract(high, ONE))
-        return middle if low < middle < high else None
+    def above(self, value: Decimal) -> Decimal:
+        return add(value, ONE)
+
+    def below(self, value: Decimal) -> Decimal:
+        return subtract(value, ONE)
+
+    def middle(self, low: Decimal, high: Decimal) -> Decimal:
+        """The geometric mean, rounded down."""
+        return Decimal(math.isqrt(int(low) * int(high)))
+
+    def near(self, value: float, *, upwards: bool) -> Decimal:
+        """The one next to a number, above or below it."""
+        return Decimal((math.ceil if upwards else math.floor)(value))
 
     def shrunk(self, value: Decimal, factor: int) -> Decimal:
         """About value / factor, below the value, 1 or more."""
@@ -257,10 +319,65 @@ class _Wholes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """Bisection between a value that was shown to meet the target and one that was not."""
+class _Tried:
+    """An excess, and what it was found to be. Whether a value holds is what it says there and nothing else; its shape
+    says where to look next."""
 
-    holds: Callable[[Decimal], bool]
+    excess: Excess
+    found: dict[Decimal, float] = field(default_factory=dict)
+
+    def holds(self, value: Decimal) -> bool:
+        if value not in self.found:
+            self.found[value] = self.excess(value)
+        return self.found[value] <= 0
+
+    def narrowed(self, values: _Decimals | _Wholes, good: Decimal, bad: Decimal) -> Decimal:
+        """Between a value that holds and one that does not: a value that holds beside one that does not. By inverse
+        quadratic interpolation; by halves where that does not get ahead."""
+        widths: list[float] = []
+        held, in_a_row, before = False, 0, bad  # what the last try said, and so many before it; the end that it moved
+        while True:
+            low, high = min(good, bad), max(good, bad)
+            first, last = values.above(low), values.below(high)
+            if first >= high or last <= low:
+                return good
+            widths.append(scalars.log(high) - scalars.log(low))
+            root = self._root(good, bad, before)
+            if root is None or (len(widths) > PATIENCE and widths[-1] > widths[-1 - PATIENCE] / 2):
+                tried = values.middle(low, high)
+            else:
+                if in_a_row > 1:  # as far again, so that the other end follows
+                    root += root - scalars.log(good if held else bad)
+                root = min(max(root, scalars.log(low)), scalars.log(high))
+                tried = values.near(scalars.exp(root), upwards=good > bad)
+            tried = min(max(tried, first), last)
+            in_a_row = in_a_row + 1 if self.holds(tried) == held else 1
+            held = self.holds(tried)
+            before, good, bad = (good, tried, bad) if held else (bad, good, tried)
+
+    def _root(self, good: Decimal, bad: Decimal, before: Decimal) -> float | None:
+        """The logarithm of about where the excess is 0; None where that is not known."""
+        places = dict.fromkeys((good, bad, before))
+        points = [(scalars.log(place), self.found[place]) for place in places]
+        if not all(math.isfinite(height) for _, height in points[:2]):
+            return None
+        (start, above), (end, below) = points[:2]
+        if len({height for _, height in points if math.isfinite(height)}) == 3:
+            terms = (
+                place * math.prod(other / (other - height) for _, other in points if other != height)
+                for place, height in points
+            )
+            root = sum(terms)
+            if min(start, end) < root < max(start, end):
+                return root
+        return start - above * (end - start) / (below - above)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A value that was shown to meet the target, beside one that was not."""
+
+    tried: _Tried
     values: _Decimals | _Wholes
     seek: Seek
 
@@ -268,23 +385,21 @@ class _Search:
         private, costly = (high, low) if self.seek == "least" else (low, high)
         good, bad = private, costly
         start = self._start(low, high)
-        if self.holds(start):
+        if self.tried.holds(start):
             good, bad = self._walk(start, bad, found=True)
         else:
             bad, good = self._walk(start, good, found=False)
-        if not self.holds(good):
-            if self.holds(costly):
+        if not self.tried.holds(good):
+            if self.tried.holds(costly):
                 raise self._other_way(private, costly)
             raise InfeasiblePlan(
                 f"no value from {text(low)} to {text(high)} meets {_words(target)}: {text(good)} does not either"
             )
-        if good == bad == costly != private and not self.holds(private):
+        if good == bad == costly != private and not self.tried.holds(private):
             raise self._other_way(private, costly)
         if good == bad:
             return good
-        while (middle := self.values.between(min(good, bad), max(good, bad))) is not None:
-            good, bad = (middle, bad) if self.holds(middle) else (good, middle)
-        return good
+        return self.tried.narrowed(self.values, good, bad)
 
     def _other_way(self, private: Decimal, costly: Decimal) -> ParameterError:
         other = "most" if self.seek == "least" else "least"
@@ -300,7 +415,7 @@ class _Search:
         at, factor = start, 2
         while at != end:
             following = min(multiply(at, factor), end) if end > at else max(self.values.shrunk(at, factor), end)
-            if self.holds(following) != found:
+            if self.tried.holds(following) != found:
                 return at, following
             at, factor = following, factor * 2
         return end, end

@@ -15,21 +15,26 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import NamedTuple, Protocol, TypeAlias
 
-from dpledger.accounting import certified, filters
-from dpledger.accounting.asking.calibration import least_that, most_that
-from dpledger.accounting.composition import Composition, Repeated
+from dpledger.accounting import certified, filters, rules
+from dpledger.accounting.arithmetic.prices import FREE
+from dpledger.accounting.asking.calibration import ONE, excess_at, least_within, most_that, next_below
+from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children
 from dpledger.accounting.filters import Coordinates, Filter, Sums
 from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.pricing import allowances
 from dpledger.decimals import ZERO, round_down, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
 __all__ = [
+    "Counting",
     "Least",
     "Level",
     "Levels",
@@ -39,7 +44,9 @@ __all__ = [
     "chosen_tail_delta",
     "copies_one_by_one",
     "least",
+    "others",
     "planned_copies",
+    "sixteenth",
     "used",
     "ways",
 ]
@@ -49,7 +56,17 @@ HALVINGS = 6
 PARTS = ZERO
 """The tail_delta of a request that is priced from its parts."""
 WORST = Fraction(10**18)
+ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 DIGITS_OF_OTHERS = 3
+
+
+class Counting(Protocol):
+    """What a price depends on: what is counted, and of whom."""
+
+    @property
+    def filter(self) -> Filter: ...
+    @property
+    def relation(self) -> Relation: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +89,42 @@ Levels = tuple[Level, ...]
 """The scope that is charged, then those above it."""
 
 
-def charge(level: Level, tree: Composition, tail_delta: Decimal) -> Coordinates:
-    """What the level charges for a planned tree: `certified.charge`."""
+def charge(level: Counting, tree: Composition, tail_delta: Decimal = PARTS) -> Coordinates:
+    """What the level charges for a planned tree; with a `tail_delta`, and where its filter takes one, also by its
+    certified profile.
+
+    Raises CannotCertify where no theorem prices the tree, and where a sum of epsilons is asked about a sample that has
+    none."""
+    if not (tail_delta and filters.tail_budget(level.filter) is not None):
+        _require_price(level, tree)
     return certified.charge(level.filter, tree, level.relation, tail_delta)
 
 
+def _require_price(level: Counting, tree: Composition) -> None:
+    _, left = allowances.counted(level.filter, tree)
+    cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
+    counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
+    if counts_pure and cost.pure is None and _is_sampled(tree) and _has_renyi_price(tree, level.relation):
+        raise CannotCertify(
+            f"the budget counts pure epsilons, and {tree.kind} has none, only a Renyi price: use an approx_dp budget, "
+            "like ApproxDP(3, '1e-6'), and a tail_delta"
+        )
+
+
+def _is_sampled(tree: Composition) -> bool:
+    """Whether something in it is run on Poisson samples, as training is."""
+    return isinstance(tree, PoissonSampled) or any(map(_is_sampled, children(tree)))
+
+
+def _has_renyi_price(tree: Composition, relation: Relation) -> bool:
+    try:
+        return rules.cost(tree, relation, orders=(ANY_ORDER,)).rdp.get(ANY_ORDER) is not None
+    except CannotCertify:
+        return False
+
+
 def after(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int = 1) -> Levels:
-    """The levels once so many of a tree were charged, admitted or not. Raises as `certified.charge`."""
+    """The levels once so many of a tree were charged, admitted or not. Raises as `charge`."""
     return tuple(
         replace(level, sums=filters.with_charge(level.filter, level.sums, charge(level, tree, tail_delta), times=times))
         for level in levels
@@ -97,25 +143,36 @@ def admits(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int
 def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
     """The tail_delta of a request that leaves it to the scope: a sixteenth of what is left, in the level that has
     least, for what `certified.wants_profile`; else 0, the price of the parts."""
-    own = levels[0]
-    if filters.tail_budget(own.filter) is None or not certified.wants_profile(tree, own.relation):
+    own, chosen = levels[0], sixteenth(levels)
+    if not chosen or not certified.wants_profile(tree, own.relation):
         return PARTS
-    taking = [level for level in levels if filters.tail_budget(level.filter) is not None]
-    chosen = min(certified.default_tail_delta(level.filter, level.delta_left) for level in taking)
     try:
-        return chosen if chosen and charge(own, tree, chosen) else PARTS
+        return chosen if charge(own, tree, chosen) else PARTS
     except CannotCertify:  # more may fail at every epsilon, or it is too much work
         return PARTS
+
+
+def sixteenth(levels: Levels) -> Decimal:
+    """The tail_delta of `chosen_tail_delta` for what is priced by its profile; 0 where the scope takes none."""
+    if filters.tail_budget(levels[0].filter) is None:
+        return PARTS
+    taking = [level for level in levels if filters.tail_budget(level.filter) is not None]
+    return min(certified.default_tail_delta(level.filter, level.delta_left) for level in taking)
 
 
 def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:
     """The tail_deltas that are worth a try, 0 for the price of the parts: first the one that the scope would choose,
     then all of delta that is left, its halves, and the parts."""
+    pieces = _pieces(levels)
+    return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS))) if pieces else (PARTS,)
+
+
+def _pieces(levels: Levels) -> tuple[Decimal, ...]:
+    """All of delta that is left, and its halves; none where the scope takes none."""
     left = min((level.delta_left for level in levels if filters.tail_budget(level.filter) is not None), default=ZERO)
     if filters.tail_budget(levels[0].filter) is None or not left:
-        return (PARTS,)
-    pieces = (round_down(Fraction(left) / 2**power) for power in range(HALVINGS + 1))
-    return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS)))
+        return ()
+    return tuple(round_down(Fraction(left) / 2**power) for power in range(HALVINGS + 1))
 
 
 def used(levels: Levels) -> Fraction:
@@ -174,38 +231,58 @@ def _by_promise(tried: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
     return tuple(sorted(tried, reverse=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Least:
-    """The least value that is admitted, and the tail_delta to ask with. `others`: what other ways would need, to three
-    digits: the way that the scope would choose, all of delta that is left, the parts; None where no value does."""
+def _excess(levels: Levels, tree: Composition, tail_delta: Decimal) -> float:
+    """How much more than the levels admit it takes (`calibration.Excess`)."""
+    try:
+        charged = after(levels, tree, tail_delta)
+    except CannotCertify:
+        return math.inf
+    share = max(filters.used(level.filter, level.sums) for level in charged)
+    return excess_at(share, holds=all(filters.admits(level.filter, level.sums) for level in charged))
+
+
+Make: TypeAlias = Callable[[Decimal], Composition]
+
+
+class Least(NamedTuple):
+    """The least value that is admitted, and the tail_delta to ask with."""
 
     value: Decimal
     tail_delta: Decimal
-    others: tuple[tuple[Decimal, Decimal | None], ...]
 
 
-def least(
-    levels: Levels, make: Callable[[Decimal], Composition], *, within: tuple[Decimal, Decimal], digits: int
-) -> Least | None:
+def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits: int) -> Least | None:
     """The least value, to so many digits, for which the levels admit `make(value)`, in the best of `ways`: the one that
     the scope would choose, where no other needs less; None where no value within is admitted in any.
 
     Claim: `admits(levels, make(result.value), result.tail_delta)`. Assumes, for least alone: a greater value never
-    costs more."""
-    tried = ways(levels, make(within[1]))
-
-    def found(way: Decimal, within: tuple[Decimal, Decimal], digits: int) -> Decimal | None:
-        return least_that(lambda value: admits(levels, make(value), way), within=within, digits=digits)
-
-    best: tuple[Decimal, Decimal] | None = None
-    for way in _by_promise(tried):
-        value = found(way, within if best is None else (within[0], best[0]), digits)
-        if value is not None and (best is None or value < best[0]):
-            best = value, way
+    costs more; where a tail_delta needs no less than the next larger one, smaller ones do not either."""
+    best, is_past = None, False
+    for way in sorted({sixteenth(levels), *_pieces(levels), PARTS}, reverse=True):
+        if is_past and way != PARTS:
+            continue
+        most = within[1] if best is None else next_below(best.value, digits)
+        if most < within[0]:
+            break
+        value = _least_in(levels, make, way, (within[0], most), digits, start=ONE if best is None else most)
+        is_past = best is not None and value is None
+        best = best if value is None else Least(value, way)
     if best is None:
         return None
-    if admits(levels, make(best[0]), tried[0]):  # what the scope would choose needs no more: it keeps delta for others
-        best = best[0], tried[0]
-    compared = (way for way in dict.fromkeys((*tried[:2], tried[-1])) if way != best[1])
-    others = tuple((way, found(way, (best[0], within[1]), DIGITS_OF_OTHERS)) for way in compared)
-    return Least(*best, others)
+    own = chosen_tail_delta(levels, make(best.value))  # where it needs no more, it keeps delta for others
+    return best._replace(tail_delta=own) if admits(levels, make(best.value), own) else best
+
+
+def others(levels: Levels, make: Make, best: Least, *, most: Decimal) -> dict[Decimal, Decimal | None]:
+    """What other ways than that of `least` would need, by their tail_delta, to three digits: the way that the scope
+    would choose, all of delta that is left, the parts; None where no value up to `most` does."""
+    tried = ways(levels, make(best.value))
+    compared = (way for way in dict.fromkeys((*tried[:2], tried[-1])) if way != best.tail_delta)
+    within = best.value, most
+    return {way: _least_in(levels, make, way, within, DIGITS_OF_OTHERS, start=best.value) for way in compared}
+
+
+def _least_in(
+    levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], digits: int, *, start: Decimal
+) -> Decimal | None:
+    return least_within(lambda value: _excess(levels, make(value), way), within=within, digits=digits, start=start)

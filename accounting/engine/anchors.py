@@ -8,6 +8,7 @@ and 8.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -50,6 +51,9 @@ __all__ = ["Curve", "Points"]
 
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
 LAST = -720.0  # log delta of the last anchor
+NOTHING_SHOWN = (
+    scalars.log1p(-scalars.exp(FIRST[0])) + 0.01
+)  # epsilon there, of a delta of 1 - e^epsilon and little more
 ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
@@ -152,6 +156,8 @@ class Curve:
         anchors: list[_Anchor] = []
         near = epsilons
         for place in PLACES.tolist():
+            if place == FIRST[0] and _is_needless(self._composed):
+                continue
             anchor = self._anchor(place)
             if anchor is None:
                 break
@@ -260,6 +266,16 @@ class _Anchor:
         size = max(1, BLOCK // self.contour.count)
         found = [answer(epsilons[start : start + size]) for start in range(0, epsilons.size, size)]
         return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
+
+
+def _is_needless(composed: Composed) -> bool:
+    """Whether the first anchor is worth no contour: of few runs that hardly show anything it is for an epsilon far
+    below 0, where delta is 1 - e^epsilon and little else, and says nothing of those above."""
+    if not few(composed):
+        return False
+    with contextlib.suppress(WorkLimit):
+        return saddle_for_delta(composed, FIRST[0], WIDTH).epsilon < NOTHING_SHOWN
+    return False
 
 
 def _anchor(composed: Composed, log_delta: float) -> _Anchor | None:

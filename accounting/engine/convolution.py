@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
-from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray, lowered, raised
+from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array, ComplexArray
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Ladder
+from dpledger.accounting.engine.covering import Indices
 from dpledger.accounting.engine.staircase import Mesh, Steps
 from dpledger.errors import WorkLimit
 
@@ -58,40 +59,55 @@ class Convolved:
         """The lattice point number j; rounded once."""
         return (self.start + j * self.mesh.width) * self.mesh.unit
 
+    def positions(self, numbers: Indices) -> Array:
+        """The lattice points of these numbers, below 2^52 units; each rounded once."""
+        points: Array = (self.start + numbers * self.mesh.width).astype(np.float64) * self.mesh.unit
+        return points
+
     def nearest(self, epsilon: float) -> int:
         """The number of the last lattice point at or below epsilon, about."""
         return (math.floor(epsilon / self.mesh.unit) - self.start) // self.mesh.width
 
-    def _front(self, epsilon: float, side: float) -> float:
-        log_front = self.log_front - self.c * epsilon
-        slack = self.front_error + 8 * UNIT * (abs(self.log_front) + abs(self.c * epsilon) + 4)
-        return scalars.exp(min(700.0, log_front + side * slack))
+    def _fronts(self, at: Array, side: float) -> Array:
+        slack = self.front_error + 8 * UNIT * (abs(self.log_front) + self.c * np.abs(at) + 4)
+        fronts: Array = elementary.exp(np.minimum(700.0, self.log_front - self.c * at + side * slack))
+        return fronts
+
+    def uppers(self, numbers: Indices) -> Array:
+        """Claim: at least delta at the lattice points of these numbers. Source: docs/proofs/lattice.md, Lemma 5."""
+        values = self.values[numbers % self.values.size] + self.error
+        above = self._fronts(self.positions(numbers), 1.0) * values
+        found: Array = self.infinite + np.nextafter(above * (1 + 8 * UNIT) + SUBNORMAL, math.inf)
+        return found
+
+    def lowers(self, numbers: Indices) -> Array:
+        """Claim: at most delta at the lattice points of these numbers. Source: docs/proofs/lattice.md, Lemma 5."""
+        values = self.values[numbers % self.values.size] - self.error
+        at = self.positions(numbers)
+        below = self._fronts(at, -1.0) * np.maximum(values, 0.0)
+        below = below * (1 - 8 * UNIT) - SUBNORMAL - elementary.exp(np.minimum(self._log_aliases(at), 700.0))
+        return np.where(values > 0, np.maximum(below, 0.0), 0.0)
 
     def upper(self, j: int) -> float:
-        """Claim: at least delta at the lattice point j. Source: docs/proofs/lattice.md, Lemma 5."""
-        value = float(self.values[j % self.values.size]) + self.error
-        return self.infinite + raised(self._front(self.position(j), 1.0) * value, 8 * UNIT)
+        """`uppers`, at one point."""
+        return float(self.uppers(np.array([j]))[0])
 
     def lower(self, j: int) -> float:
-        """Claim: at most delta at the lattice point j. Source: docs/proofs/lattice.md, Lemma 5."""
-        value = float(self.values[j % self.values.size]) - self.error
-        if value <= 0:
-            return 0.0
-        at = self.position(j)
-        found = lowered(self._front(at, -1.0) * value, 8 * UNIT) - scalars.exp(min(self._log_alias(at), 700.0))
-        return found if found > 0 else 0.0
+        """`lowers`, at one point."""
+        return float(self.lowers(np.array([j]))[0])
 
-    def _log_alias(self, epsilon: float) -> float:
+    def _log_aliases(self, epsilons: Array) -> Array:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, Lemma 2."""
+        if self.aliases is None:
+            return np.full(epsilons.shape, math.inf)
         window = self.window * (1 - 1e-9)
         behind = -self.c * window - scalars.log(-scalars.expm1(-self.c * window))
-        if self.aliases is None:
-            return math.inf
-        gap = (self.aliases.c - self.c) * window
-        bounds, at = self.aliases.log_bounds, self.aliases.c * epsilon
+        gaps = (self.aliases.c - self.c) * window
+        bounds, at = self.aliases.log_bounds, np.multiply.outer(epsilons, self.aliases.c)
         slack = 8 * UNIT * (np.abs(bounds) + np.abs(at))
-        ahead = float(np.min(bounds - at + slack - gap - elementary.log(-elementary.expm1(-gap))))
-        return float(elementary.logaddexp(behind, ahead)) + 1e-9
+        ahead = np.min(bounds - at + slack - gaps - elementary.log(-elementary.expm1(-gaps)), axis=-1)
+        logs: Array = elementary.logaddexp(behind, ahead) + 1e-9
+        return logs
 
 
 def ladder_of(parts: list[tuple[Steps, int]], c: Array) -> Ladder:

@@ -9,7 +9,6 @@ docs/proofs/lattice.md.
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
-from dpledger.accounting.arithmetic.floating import UNIT, Array, lowered, raised
+from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.engine.composed import Composed, log_kappa
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
-from dpledger.accounting.engine.covering import Answer
+from dpledger.accounting.engine.covering import Answer, Indices
 from dpledger.accounting.engine.sketch import Sketch, sketched
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.staircase import MOST_CELLS, Mesh, Steps, lower_steps, upper_steps
@@ -51,6 +50,7 @@ _ROOM = 1.02  # a first spacing is not as fine as may be laid out: some cells ar
 MOST_LAWS = 1024  # each is put on the lattice anew at every try
 RUNGS = elementary.geometric(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
 
+FARTHEST = 2.0**51  # units of a mesh
 LESS = scalars.log(1e4)  # by this much less of the losses each further try leaves out
 Part = tuple[Profiled, int]
 Counted = tuple[Steps, int]
@@ -127,12 +127,7 @@ def lattices(composed: Composed, epsilon: float, about: float) -> Iterator[Answe
     Claim: as `Lattice.delta`. Source: docs/proofs/lattice.md, section 6.
     """
     for lattice in _lattices(composed, epsilon):
-        yield functools.partial(_at_each, lattice)
-
-
-def _at_each(lattice: Lattice, epsilons: Array) -> tuple[Array, Array]:
-    found = [lattice.delta(epsilon) for epsilon in epsilons.tolist()]
-    return np.array([at.lower for at in found]), np.array([at.upper for at in found])
+        yield lattice.deltas
 
 
 def _lattices(composed: Composed, epsilon: float) -> Iterator[Lattice]:
@@ -232,9 +227,14 @@ class Lattice:
     below: Convolved | None
 
     def delta(self, epsilon: float) -> Interval:
-        """Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/lattice.md, section 6."""
-        lower = 0.0 if self.below is None else _delta_below(self.below, epsilon)
-        return Interval(lower, _delta_above(self.above, epsilon))
+        """`deltas`, of one epsilon."""
+        lower, upper = self.deltas(np.array([epsilon]))
+        return Interval(float(lower[0]), float(upper[0]))
+
+    def deltas(self, epsilons: Array) -> tuple[Array, Array]:
+        """Claim: lower[i] <= d(epsilons[i]) <= upper[i]. Source: docs/proofs/lattice.md, section 6."""
+        lower = np.zeros(epsilons.shape) if self.below is None else _deltas_below(self.below, epsilons)
+        return lower, _deltas_above(self.above, epsilons)
 
 
 def _lattice(plan: Plan, parts: list[Part]) -> Lattice:
@@ -301,28 +301,33 @@ def _between(sums: Convolved, j: int, share: float) -> float:
     return sums.position(j) + scalars.log1p(share * scalars.expm1(sums.mesh.spacing))
 
 
-def _delta_above(sums: Convolved, epsilon: float) -> float:
-    """Claim: at least the profile at epsilon. Source: docs/proofs/lattice.md, section 6."""
-    j, share, slack = _place(sums, epsilon)
-    above, below = sums.upper(j), sums.upper(j + 1)
-    return raised(above - max(0.0, share - slack) * max(0.0, above - below), 8 * UNIT)
+def _deltas_above(sums: Convolved, epsilons: Array) -> Array:
+    """Claim: at least the profile at each epsilon. Source: docs/proofs/lattice.md, section 6."""
+    numbers, shares, slack = _places(sums, epsilons)
+    above, below = sums.uppers(numbers), sums.uppers(numbers + 1)
+    between = above - np.maximum(0.0, shares - slack) * np.maximum(0.0, above - below)
+    found: Array = np.nextafter(between * (1 + 8 * UNIT) + SUBNORMAL, math.inf)
+    return found
 
 
-def _delta_below(sums: Convolved, epsilon: float) -> float:
-    """Claim: at most the profile at epsilon. Source: docs/proofs/lattice.md, section 6."""
-    j, share, slack = _place(sums, epsilon)
-    above, below = sums.lower(j), sums.lower(j + 1)
-    if above <= below:
-        return above
-    return lowered(max(0.0, above - min(1.0, share + slack) * (above - below)), 1e-12)
+def _deltas_below(sums: Convolved, epsilons: Array) -> Array:
+    """Claim: at most the profile at each epsilon. Source: docs/proofs/lattice.md, section 6."""
+    numbers, shares, slack = _places(sums, epsilons)
+    above, below = sums.lowers(numbers), sums.lowers(numbers + 1)
+    between = above - np.minimum(1.0, shares + slack) * (above - below)
+    found = np.where(above <= below, above, np.maximum(0.0, between * (1 - 1e-12) - SUBNORMAL))
+    return np.where(epsilons < FARTHEST * sums.mesh.unit, found, 0.0)
 
 
-def _place(sums: Convolved, epsilon: float) -> tuple[int, float, float]:
-    """The lattice point before epsilon, where e^epsilon lies on the way to the next, and the rounding of that."""
-    j = sums.nearest(epsilon)
-    spacing = sums.mesh.spacing
-    share = scalars.expm1(max(0.0, epsilon - sums.position(j))) / scalars.expm1(spacing)
-    return j, share, 1e-12 + 8 * UNIT * abs(epsilon) / spacing
+def _places(sums: Convolved, epsilons: Array) -> tuple[Indices, Array, Array]:
+    """The lattice point before each epsilon, where e^epsilon lies on the way to the next, and the rounding of that; of
+    what is too far for that, the end of a cell before it."""
+    mesh = sums.mesh
+    units = np.floor(np.minimum(epsilons / mesh.unit, FARTHEST)).astype(np.int64)
+    numbers = (units - sums.start) // mesh.width
+    beyond = np.clip(epsilons - sums.positions(numbers), 0.0, mesh.spacing)
+    slack = 1e-12 + 8 * UNIT * np.abs(epsilons) / mesh.spacing
+    return numbers, elementary.expm1(beyond) / scalars.expm1(mesh.spacing), slack
 
 
 def _last(holds: Callable[[int], bool], first: int, start: int, room: int) -> int:

@@ -27,9 +27,7 @@ _ROOT = math.sqrt(math.pi / 2)
 _STEPS = 60
 _INNER, _OUTER = (math.sqrt(3 / 7 + sign * 2 / 7 * math.sqrt(1.2)) for sign in (-1, 1))
 _GAUSS = tuple(
-    (sign * x, (18 + more) / 72)
-    for x, more in ((_INNER, math.sqrt(30)), (_OUTER, -math.sqrt(30)))
-    for sign in (-1, 1)
+    (sign * x, (18 + more) / 72) for x, more in ((_INNER, math.sqrt(30)), (_OUTER, -math.sqrt(30))) for sign in (-1, 1)
 )
 _MIDDLE = math.sqrt(3 / 7)
 _LOBATTO = ((-1.0, 0.05), (-_MIDDLE, 49 / 180), (0.0, 16 / 45), (_MIDDLE, 49 / 180), (1.0, 0.05))

@@ -51,6 +51,7 @@ from dpledger.accounting.filters.admission import (
     left,
     reading,
     spent,
+    used,
 )
 from dpledger.accounting.filters.charges import (
     TOO_LARGE,
@@ -124,6 +125,7 @@ __all__ = [
     "settle",
     "spent",
     "tail_budget",
+    "used",
     "with_charge",
     "without_charge",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -29,7 +30,19 @@ from dpledger.accounting.filters.mixture import best_alone, mixture_epsilon, sha
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract, text
 from dpledger.errors import ParameterError
 
-__all__ = ["admits", "asked", "deciding", "delta_for_claims", "fits", "fullest", "leading", "left", "reading", "spent"]
+__all__ = [
+    "admits",
+    "asked",
+    "deciding",
+    "delta_for_claims",
+    "fits",
+    "fullest",
+    "leading",
+    "left",
+    "reading",
+    "spent",
+    "used",
+]
 
 HALF = Decimal("0.5")
 
@@ -60,6 +73,14 @@ def _within(filter_: Filter, accounts: Mapping[str, tuple[Decimal, Decimal]]) ->
     """Whether every account that decides is within its limit."""
     told = _told_only(filter_)
     return all(total <= limit for account, (total, limit) in accounts.items() if account != told)
+
+
+def used(filter_: Filter, sums: Sums) -> float:
+    """About the share of its limit that the fullest of the accounts that decide holds, deltas apart: what a search goes
+    by, while `admits` decides."""
+    told = (_told_only(filter_), "delta")
+    amounts = (amount for account, amount in _accounts(filter_, sums).items() if account not in told)
+    return max(float(total) / float(limit) if float(limit) else math.inf for total, limit in amounts)
 
 
 def deciding(filter_: Filter) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The budget gate: pure rules over a state. It touches no store, no clock and no data.
 
-`decide(state, request, earlier)` says whether a request is admitted, is the repetition of one that was, or is refused
-with what was asked, spent and left. `settle` ends a started charge. Both return bodies; the ledger gives them their
+`priced(state, request)` computes what a request is charged, which may take a while; `decide(state, request, earlier,
+prices)` adds and compares, and says whether it is admitted, is the repetition of one that was, or is refused with what
+was asked, spent and left. `settle` ends a started charge. The last two return bodies; the ledger gives them their
 place.
 """
 
@@ -24,6 +25,7 @@ from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
     ChargeInProgress,
+    DpledgerError,
     KeyReused,
     ParameterError,
     PolicyError,
@@ -44,6 +46,8 @@ __all__ = [
     "Admitted",
     "Decision",
     "Earlier",
+    "Outdated",
+    "Prices",
     "RefusedRequest",
     "Replayed",
     "Request",
@@ -51,6 +55,7 @@ __all__ = [
     "check_failures",
     "decide",
     "levels_of",
+    "priced",
     "request_digest",
     "require_open",
     "require_room_for",
@@ -134,34 +139,66 @@ class RefusedRequest:
     error: BudgetRefused
 
 
-Decision: TypeAlias = Admitted | Replayed | RefusedRequest
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """The state has changed since the prices were computed, and the scope would choose another tail_delta."""
 
 
-def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
-    """The decision on `request`; `earlier` is what the store knows of its key.
+Decision: TypeAlias = Admitted | Replayed | RefusedRequest | Outdated
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a request is charged at each level of its path, at the `tail_delta` that was asked for or chosen; or the
+    `error` that says why it is not. `sixteenth`: what it was chosen from, all of a state that a price depends on; None
+    where it was not."""
+
+    sixteenth: Decimal | None
+    tail_delta: Decimal = ZERO
+    levels: tuple[LevelCharge, ...] = ()
+    error: DpledgerError | None = None
+
+
+def priced(state: State, request: Request) -> Prices:
+    """What `request` is charged in this state, and in every other one in which the scope would choose alike. Asked
+    before the ledger is locked: a price may take seconds, a decision with it takes none. Raises ScopeError for a scope
+    that is not there."""
+    scope = _scope_of(state, request)
+    levels, tail_delta, sixteenth = levels_of(state, scope), request.tail_delta, None
+    try:
+        if tail_delta is None:
+            if certified.wants_profile(request.parts, scope.relation):
+                sixteenth = asking.sixteenth(levels)
+            tail_delta = asking.chosen_tail_delta(levels, request.parts)
+        require_room_for(scope, tail_delta)
+        charges = (asking.charge(state.scopes[name], request.parts, tail_delta) for name in scope.path)
+        return Prices(sixteenth, tail_delta, tuple(map(LevelCharge, scope.path, charges)))
+    except DpledgerError as error:
+        return Prices(sixteenth, error=error)
+
+
+def decide(state: State, request: Request, earlier: Earlier | None, prices: Prices | None = None) -> Decision:
+    """The decision on `request`; `earlier` is what the store knows of its key, `prices` what was `priced` before, maybe
+    in an earlier state.
 
     Raises ScopeError or RelationError for a scope that is not there, is closed, or protects something else; KeyReused,
     AlreadySpent or ChargeInProgress for a key that was used; ScopeBusy where an exclusive interaction would overlap
     another; CannotCertify where no theorem prices the parts; ParameterError for parts that are no plan."""
-    scope = state.scopes.get(request.scope)
-    if scope is None:
-        raise ScopeError(
-            f"no scope {request.scope!r} in this ledger: open it first, with its unit, relation and budget"
-        )
+    scope = _scope_of(state, request)
     if earlier is not None:
         return _again(state, scope, request, earlier)
     require_open(state, scope)
     check(scope, request)
     _require_alone(state, scope, request)
-    tail_delta = request.tail_delta
-    if tail_delta is None:
-        tail_delta = asking.chosen_tail_delta(levels_of(state, scope), request.parts)
-    require_room_for(scope, tail_delta)
+    if prices is None:
+        prices = priced(state, request)
+    elif prices.sixteenth is not None and prices.sixteenth != asking.sixteenth(levels_of(state, scope)):
+        return Outdated()
+    if prices.error is not None:
+        raise prices.error
+    tail_delta = prices.tail_delta
     digest = request_digest(request.scope, request, tail_delta)
-    levels = tuple(
-        LevelCharge(name, settling.price(state.scopes[name], request.parts, tail_delta)) for name in scope.path
-    )
-    for level in levels:
+    for level in prices.levels:
         refused = _refusal(state, request, digest, scope, level)
         if refused is not None:
             return refused
@@ -174,7 +211,7 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
             mechanism=request.mechanism,
             claim=request.claim,
             parts=request.parts,
-            levels=levels,
+            levels=prices.levels,
             form=request.form,
             failures=request.failures,
             steps=request.steps,
@@ -183,6 +220,15 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
             attested=request.attested,
         )
     )
+
+
+def _scope_of(state: State, request: Request) -> ScopeState:
+    scope = state.scopes.get(request.scope)
+    if scope is None:
+        raise ScopeError(
+            f"no scope {request.scope!r} in this ledger: open it first, with its unit, relation and budget"
+        )
+    return scope
 
 
 def check(scope: ScopeState, request: Request) -> None:

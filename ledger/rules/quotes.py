@@ -17,7 +17,7 @@ from dpledger.accounting.asking.ways import Level, Levels
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.decimals import ZERO, multiply, read, text
-from dpledger.ledger.rules.gate import Admitted, Decision, Request, levels_of, require_open
+from dpledger.ledger.rules.gate import Admitted, Decision, Request, levels_of, require_open, require_room_for
 from dpledger.ledger.rules.standing import ScopeState, State
 
 __all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "another_way", "left", "quoted"]
@@ -211,13 +211,15 @@ def _places_left(level: Level) -> int:
 def afforded(
     state: State, scope: ScopeState, parts: Composition, *, most: int, tail_delta: Decimal | None
 ) -> Affordable:
-    """How many more of `parts` would be admitted. ScopeError in a closed scope; CannotCertify where no theorem prices
-    them in any way."""
+    """How many more of `parts` would be admitted. Raises as the gate does: ScopeError in a closed scope; ParameterError
+    for a tail_delta that the scope does not take; CannotCertify where no theorem prices it as it is asked, nor as a
+    plan in any way."""
     require_open(state, scope)
     levels = levels_of(state, scope)
-    asking.after(levels, parts, asking.chosen_tail_delta(levels, parts) if tail_delta is None else tail_delta)
-    return Affordable(
-        one_by_one=asking.copies_one_by_one(levels, parts, most=most, tail_delta=tail_delta),
-        planned=asking.planned_copies(levels, parts, most=most),
-        most=most,
-    )
+    way = asking.chosen_tail_delta(levels, parts) if tail_delta is None else tail_delta
+    require_room_for(scope, way)
+    planned = asking.planned_copies(levels, parts, most=most)
+    if not planned:
+        asking.after(levels, parts, way)
+    one_by_one = asking.copies_one_by_one(levels, parts, most=most, tail_delta=tail_delta)
+    return Affordable(one_by_one=one_by_one, planned=planned, most=most)

@@ -1,4 +1,4 @@
-"""What a charge costs before and after it ran: the price and refund rules in one place, for the gate and the verifier.
+"""What a charge has to cover, before and after it ran: the rules of prices and refunds, for the gate and the verifier.
 
     `cap`      nothing comes back: the outcome changes no price, the run left its guarantee, or it is priced from its
                profile, whose price is that of the whole plan
@@ -20,16 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from dpledger import decimals
-from dpledger.accounting import certified, filters, rules
-from dpledger.accounting.arithmetic.prices import FREE
+from dpledger.accounting import certified
+from dpledger.accounting.asking.ways import Counting
 from dpledger.accounting.chains import ChainLaw
-from dpledger.accounting.composition import Composition, PoissonSampled, children
+from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Account, Coordinates, Filter
-from dpledger.accounting.pricing import allowances, costs, outcomes
-from dpledger.errors import CannotCertify, ParameterError, VerificationError
+from dpledger.accounting.pricing import costs, outcomes
+from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.rules.standing import Form
@@ -40,7 +40,6 @@ __all__ = [
     "check",
     "check_price",
     "numbers",
-    "price",
     "recorded",
     "require_evidence",
     "require_granted",
@@ -51,55 +50,10 @@ __all__ = [
 
 Rule = Literal["cap", "ex_post", "steps"]
 Settling: TypeAlias = Callable[[Filter, Coordinates, Composition, Relation], Coordinates]
-ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
-
-
-class Level(Protocol):
-    """What pricing reads of a scope."""
-
-    @property
-    def filter(self) -> Filter: ...
-    @property
-    def relation(self) -> Relation: ...
-
-
-def price(level: Level, parts: Composition, tail_delta: Decimal = decimals.ZERO) -> Coordinates:
-    """What the filter of `level` charges for planned `parts`; with a `tail_delta`, and where the filter takes one, also
-    by their certified profile.
-
-    Raises CannotCertify where no theorem prices the parts in what the filter counts."""
-    if _by_profile(level, tail_delta):
-        return certified.charge(level.filter, parts, level.relation, tail_delta)
-    _, left = allowances.counted(level.filter, parts)
-    cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
-    counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
-    if counts_pure and cost.pure is None and _is_sampled(parts) and _has_renyi_price(parts, level.relation):
-        raise CannotCertify(
-            f"the budget counts pure epsilons, and {parts.kind} has none, only a Renyi price: use an approx_dp budget, "
-            "like ApproxDP(3, '1e-6'), and a tail_delta"
-        )
-    return costs.charge(level.filter, parts, level.relation)
-
-
-def _by_profile(level: Level, tail_delta: Decimal) -> bool:
-    """Whether a request with this `tail_delta` is priced from its profile in this level."""
-    return bool(tail_delta) and filters.tail_budget(level.filter) is not None
-
-
-def _is_sampled(parts: Composition) -> bool:
-    """Whether something in it is run on Poisson samples, as training is."""
-    return isinstance(parts, PoissonSampled) or any(map(_is_sampled, children(parts)))
-
-
-def _has_renyi_price(parts: Composition, relation: Relation) -> bool:
-    try:
-        return rules.cost(parts, relation, orders=(ANY_ORDER,)).rdp.get(ANY_ORDER) is not None
-    except CannotCertify:
-        return False
 
 
 def check_price(
-    name: str, level: Level, parts: Composition, charged: Coordinates, tail_delta: Decimal = decimals.ZERO
+    name: str, level: Counting, parts: Composition, charged: Coordinates, tail_delta: Decimal = decimals.ZERO
 ) -> None:
     """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite.
 
@@ -168,7 +122,7 @@ def settled(
     reserved: tuple[LevelCharge, ...],
     parts: Composition,
     outside_guarantee: bool,
-    levels: Mapping[str, Level],
+    levels: Mapping[str, Counting],
     tail_delta: Decimal = decimals.ZERO,
     *,
     left_of: Settling = costs.settled,
@@ -209,7 +163,7 @@ def _rule(parts: Composition, nothing_back: bool) -> Rule:
 def check(
     reserved: tuple[LevelCharge, ...],
     body: Committed,
-    levels: Mapping[str, Level],
+    levels: Mapping[str, Counting],
     tail_delta: Decimal = decimals.ZERO,
 ) -> None:
     """Raises VerificationError unless `body` settles the charge by the rule: nothing rises, nothing falls below what

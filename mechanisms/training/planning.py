@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
@@ -33,9 +33,9 @@ CLEAR, LOST = 1.0, 0.05  # ratios of the mean gradient's bound to the norm of th
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan:
     """`steps` of DP-SGD at `rate` with `noise_multiplier`. `tail_delta`: how the scope is asked for it (0: priced from
-    its parts); `prices`: what it is then charged, by account; `fits`: whether it is admitted. `others`: the noise that
-    other ways of asking would need, by their tail_delta, None where none does. `signal_to_noise`: the largest norm that
-    a mean gradient can have, over the typical norm of the noise on it.
+    its parts); `prices`: what it is then charged, by account; `fits`: whether it is admitted. `signal_to_noise`: the
+    largest norm that a mean gradient can have, over the typical norm of the noise on it. `levels`: the scope that was
+    asked, and those above it, as they stood; none of a plan for a target.
 
     >>> plan = dpl.dpsgd_plan(n_public=10_000, epochs=3, batch=100, target=dpl.ZCDP(1), dimension=10)
     >>> plan.steps, float(plan.noise_multiplier), plan.fits
@@ -49,8 +49,17 @@ class TrainingPlan:
     tail_delta: Decimal
     prices: Mapping[str, str]
     fits: bool
-    others: Mapping[Decimal, Decimal | None]
     signal_to_noise: float
+    levels: Levels = field(default=(), repr=False, compare=False)
+
+    @property
+    def others(self) -> Mapping[Decimal, Decimal | None]:
+        """The noise that other ways of asking would need, by their tail_delta, to three digits; None where none does.
+        Computed when it is asked for."""
+        if not self.levels:
+            return {}
+        found = asking.Least(self.noise_multiplier.exact, self.tail_delta)
+        return asking.others(self.levels, lambda noise: _plan(self.rate, self.steps, noise), found, most=MOST_NOISE)
 
     def parts(self) -> Composition:
         """What such a run is made of."""
@@ -123,7 +132,8 @@ def training_plan(
             f"no noise multiplier up to {MOST_NOISE} lets the scope admit {planned} steps at rate {text(chance)}: take "
             "fewer steps, a smaller rate, or a scope with more left (see `scope.account()`)"
         )
-    return _told(levels, chance, planned, found.value, found.tail_delta, size, entries, dict(found.others))
+    plan = _told(levels, chance, planned, found.value, found.tail_delta, size, entries)
+    return replace(plan, levels=levels)
 
 
 def _told(
@@ -134,7 +144,6 @@ def _told(
     tail_delta: Decimal,
     size: Decimal,
     dimension: int,
-    others: Mapping[Decimal, Decimal | None],
 ) -> TrainingPlan:
     plan, own = _plan(rate, steps, noise), levels[0]
     return TrainingPlan(
@@ -145,7 +154,6 @@ def _told(
         tail_delta=tail_delta,
         prices=filters.asked(own.filter, own.sums, asking.charge(own, plan, tail_delta)),
         fits=asking.admits(levels, plan, tail_delta),
-        others=others,
         signal_to_noise=float(size) / (float(noise) * math.sqrt(dimension)),
     )
 
@@ -201,4 +209,4 @@ def dpsgd_plan(
     empty = (Level(rule, Relation.ADD_REMOVE, filters.opening(rule)),)
     plan = _plan(rate, steps, noise)
     admitted = (way for way in asking.ways(empty, plan) if asking.admits(empty, plan, way))
-    return _told(empty, rate, steps, noise, next(admitted, ZERO), size, dimension, {})
+    return _told(empty, rate, steps, noise, next(admitted, ZERO), size, dimension)

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting.asking.calibration import calibrate, calibrate_count, meets
+from dpledger.accounting.arithmetic import scalars
+from dpledger.accounting.asking import calibration
+from dpledger.accounting.asking.calibration import calibrate, calibrate_count, least_within, meets, next_below
 from dpledger.accounting.asking.templates import read_template
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
@@ -109,6 +111,48 @@ def test_bad_digits_are_refused(digits: object) -> None:
         calibrate(GaussianLaw, ApproxDP(1, "1e-5"), digits=digits)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="within"):
         calibrate_count(GaussianLaw, ApproxDP(1, "1e-5"), within=(0, digits))  # type: ignore[arg-type]
+
+
+# ---- how often it asks ----------------------------------------------------------------------------------------------
+
+
+@given(
+    root=st.floats(0.02, 1e5),
+    slope=st.floats(0.3, 6),
+    bend=st.floats(-0.3, 0.3),
+    rough=st.sampled_from([0.0, 1e-6, 1e-4]),
+    digits=st.sampled_from([3, 6, 9]),
+)
+def test_a_search_asks_a_few_times_and_returns_what_holds(
+    root: float, slope: float, bend: float, rough: float, digits: int
+) -> None:
+    """Halving takes 24 tries for six digits. What is asked may be as rough as certified bounds are wide."""
+    asked: list[Decimal] = []
+
+    def excess(value: Decimal) -> float:
+        asked.append(value)
+        away = scalars.log(value / Decimal(root))
+        return -slope * (away - bend * away * abs(away) / 10) + rough * scalars.sin(1e5 * float(value))
+
+    found = least_within(excess, within=(Decimal("0.01"), Decimal(10**6)), digits=digits)
+    assert found is not None
+    assert found in asked
+    assert next_below(found, digits) in asked
+    assert excess(found) <= 0 < excess(next_below(found, digits))
+    assert len(asked) - 2 <= (40 if rough else 16)
+
+
+def test_a_noise_multiplier_takes_less_than_ten_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    composed = calibration.compose
+
+    def counted(*what: Any, **said: Any) -> Any:
+        calls.append(what)
+        return composed(*what, **said)
+
+    monkeypatch.setattr(calibration, "compose", counted)
+    calibrate(lambda z: sampled(z, "0.01", 300), ApproxDP(3, "1e-6"))
+    assert len(calls) < 10
 
 
 # ---- documents with one free number ---------------------------------------------------------------------------------

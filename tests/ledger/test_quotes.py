@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, reject, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting import filters
+from dpledger.accounting import certified, filters
 from dpledger.accounting.asking.calibration import least_that, most_that
+from dpledger.accounting.asking.ways import admits, ways
 from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
 
 HUNDRED = (dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 100)
@@ -314,6 +316,35 @@ class TestPlans:
         assert set(plan.others) == {Decimal("5e-7"), Decimal(0)}
         assert plan.fits
 
+    def test_it_takes_few_prices_and_those_of_other_ways_when_they_are_asked_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Any] = []
+        price = certified.certified_cost
+
+        def counted(*said: Any) -> Any:
+            asked.append(said)
+            return price(*said)
+
+        monkeypatch.setattr(certified, "certified_cost", counted)
+        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        plan = scope.plan_training(rate="0.01", steps=300, expected_batch_size=2, dimension=3)
+        assert len(set(asked)) <= 10
+        asked.clear()
+        words = plan.words()
+        assert asked
+        assert all(f"{noise}" in words for noise in plan.others.values())
+
+    def test_the_way_that_needs_least_is_found(self) -> None:
+        """What was spent of delta and epsilon moves the best tail_delta: each other way needs as much or more."""
+        for spent in ("1e-7", "4.9e-7"):
+            scope = opened(dpl.ApproxDP(2, "1e-6"))
+            scope.charge(dpl.ApproxDP("0.3", spent), by="A. Smith", reason="an earlier release")
+            plan = scope.plan_training(rate="0.02", steps=200, expected_batch_size=2, dimension=3, digits=4)
+            for way in ways(plan.levels, plan.parts()):
+                less = replace(plan, noise_multiplier=plan.noise_multiplier * Decimal("0.999"))
+                assert not admits(plan.levels, less.parts(), way)
+
     def test_where_no_theorem_prices_it_no_noise_is_to_blame(self) -> None:
         scope = dpl.Ledger.in_memory().scope("work", unit="record", relation="replace_one", budget=dpl.ZCDP(1))
         with pytest.raises(CannotCertify, match="Poisson sample"):
@@ -340,6 +371,27 @@ def test_a_closed_scope_affords_nothing_and_says_so(closed: str) -> None:
         scope.afford(dpl.Laplace(sensitivity=1, epsilon=1))
     with pytest.raises(ScopeError, match="is closed"):
         scope.plan_training(rate="0.01", steps=100, expected_batch_size=2, dimension=3)
+
+
+@pytest.mark.parametrize("what", [STEP, HUNDRED], ids=["step", "plan"])
+def test_what_nothing_prices_is_told_by_afford_as_by_release(what: Any) -> None:
+    """A sample of Gaussian noise has no epsilon of its own: no number of them is afforded, and none is refused."""
+    scope, said = opened(dpl.PureDP(1)), []
+    for ask in (scope.afford, scope.quote):
+        with pytest.raises(CannotCertify, match="counts pure epsilons") as caught:
+            ask(what)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_afford_refuses_a_tail_delta_that_release_refuses() -> None:
+    scope = opened(dpl.PureDP(1))
+    said = []
+    for ask in (scope.afford, scope.quote):
+        with pytest.raises(dpl.ParameterError) as caught:
+            ask(dpl.Laplace(sensitivity=1, epsilon="0.1"), tail_delta="1e-8")
+        said.append(str(caught.value))
+    assert said[0] == said[1]
 
 
 @given(limit=st.integers(0, 10**6), most=st.integers(1, 10**6), share=st.floats(0, 1))

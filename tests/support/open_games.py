@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol
 
 from dpledger.accounting import filters
+from dpledger.accounting.asking import ways as asking
 from dpledger.accounting.filters import Filter
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.rules import settling
@@ -175,7 +176,7 @@ def _sorted(sums: Kept, still_open: tuple[Open, ...]) -> State:
 
 @functools.cache
 def _cap(level: Level, talk: Talk) -> Amounts:
-    return tuple(settling.price(level, talk.plan, talk.tail_delta).items())
+    return tuple(asking.charge(level, talk.plan, talk.tail_delta).items())
 
 
 @functools.cache
