@@ -54,7 +54,7 @@ def _cut(value: Decimal, bits: int) -> float:
 
 def _rest(value: Decimal, *parts: float) -> float:
     for part in parts:
-        value = _WIDE.subtract(value, Decimal(part))
+        value = _WIDE.subtract(value, Decimal.from_float(part))
     return float(value)
 
 
@@ -161,7 +161,7 @@ _QUARTER = _WIDE.divide(_PI, Decimal(2))
 PER_QUARTER = float(_WIDE.divide(Decimal(1), _QUARTER))
 MOST_QUARTERS = float(1 << 26)  # so many times each part of a quarter is exact
 QUARTER_HIGH = _cut(_QUARTER, 26)
-QUARTER_MIDDLE = _cut(_WIDE.subtract(_QUARTER, Decimal(QUARTER_HIGH)), 52)
+QUARTER_MIDDLE = _cut(_WIDE.subtract(_QUARTER, Decimal.from_float(QUARTER_HIGH)), 52)
 QUARTER_LOW = _rest(_QUARTER, QUARTER_HIGH, QUARTER_MIDDLE)
 _SINES = [(-1) ** n / math.factorial(2 * n + 1) for n in range(1, 9)]
 _COSINES = [(-1) ** n / math.factorial(2 * n) for n in range(2, 10)]

@@ -341,14 +341,14 @@ class _Tried:
             first, last = values.above(low), values.below(high)
             if first >= high or last <= low:
                 return good
-            widths.append(scalars.log(high) - scalars.log(low))
+            widths.append(scalars.log(float(high)) - scalars.log(float(low)))
             root = self._root(good, bad, before)
             if root is None or (len(widths) > PATIENCE and widths[-1] > widths[-1 - PATIENCE] / 2):
                 tried = values.middle(low, high)
             else:
                 if in_a_row > 1:  # as far again, so that the other end follows
-                    root += root - scalars.log(good if held else bad)
-                root = min(max(root, scalars.log(low)), scalars.log(high))
+                    root += root - scalars.log(float(good if held else bad))
+                root = min(max(root, scalars.log(float(low))), scalars.log(float(high)))
                 tried = values.near(scalars.exp(root), upwards=good > bad)
             tried = min(max(tried, first), last)
             in_a_row = in_a_row + 1 if self.holds(tried) == held else 1
@@ -358,7 +358,7 @@ class _Tried:
     def _root(self, good: Decimal, bad: Decimal, before: Decimal) -> float | None:
         """The logarithm of about where the excess is 0; None where that is not known."""
         places = dict.fromkeys((good, bad, before))
-        points = [(scalars.log(place), self.found[place]) for place in places]
+        points = [(scalars.log(float(place)), self.found[place]) for place in places]
         if not all(math.isfinite(height) for _, height in points[:2]):
             return None
         (start, above), (end, below) = points[:2]

@@ -51,9 +51,7 @@ __all__ = ["Curve", "Points"]
 
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
 LAST = -720.0  # log delta of the last anchor
-NOTHING_SHOWN = (
-    scalars.log1p(-scalars.exp(FIRST[0])) + 0.01
-)  # epsilon there, of a delta of 1 - e^epsilon and little more
+NOTHING_SHOWN = scalars.log1p(-scalars.exp(FIRST[0])) + 0.01  # epsilon there: of a delta of 1 - e^epsilon, and more
 ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes

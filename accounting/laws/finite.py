@@ -175,6 +175,23 @@ class FiniteLoss:
         c = excess(orders)
         return prices(self.log_moments(c), c)
 
+    def within(self, most: float) -> FiniteLoss:
+        """A loss without infinite mass that is as bad for a mechanism known to be (most, 0)-DP: a mass m at infinity
+        becomes 2m at most + log 2.
+
+        Claim: its profile is at least the mechanism's, if that of this loss is: at eps <= most the mass counts 2m (1 -
+        e^(eps - most)/2) >= m, and beyond, the mechanism's profile is 0. So are its moments, which are integrals of the
+        profile. Source: docs/proofs/filters.md, "Draws"."""
+        mass = up(2 * self.infinite_mass)
+        return FiniteLoss(
+            np.append(self.losses, up(most + scalars.LN2)),
+            np.append(self.masses, mass),
+            np.append(self.loss_errors, 0.0),
+            self.mass_error,
+            0.0,
+            self.imbalance + mass,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorstCase(FiniteLoss):

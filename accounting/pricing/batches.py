@@ -40,8 +40,10 @@ from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.kinds.leaf_rules import Divergences, Orders, floats_up, written
 from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.draws import Allocation
+from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.pricing.drawn import Drawn, losses_of
+from dpledger.decimals import float_up
 from dpledger.errors import CannotCertify, WorkLimit
 from dpledger.relations import Relation
 
@@ -135,10 +137,20 @@ def batch_rho(drawn: Drawn, relation: Relation) -> Decimal | None:
 
 
 def _bounded(drawn: Drawn, relation: Relation) -> tuple[Loss, ...]:
-    """The losses of both directions; none where one may be infinite, or no pair is known."""
+    """The losses of both directions; none where one may be infinite, or no pair is known.
+
+    A batch is (e, 0)-DP where the whole is, which bounds what a computed pair leaves at infinity, be it a rounding
+    (`FiniteLoss.within`)."""
     try:
         both = [losses_of(drawn, relation, direction) for direction in ("add", "remove")]
     except (CannotCertify, WorkLimit):
         return ()
-    losses = tuple(one.above for one in both if one is not None)
+    losses = tuple(_within(one.above, drawn, relation) for one in both if one is not None)
     return () if any(loss.infinite_mass > 0 or loss.largest == math.inf for loss in losses) else losses
+
+
+def _within(loss: Loss, drawn: Drawn, relation: Relation) -> Loss:
+    if not (isinstance(loss, FiniteLoss) and loss.infinite_mass > 0 and isinstance(drawn.leaf, Leaf)):
+        return loss
+    whole = rules_of(drawn.leaf).price(drawn.leaf, relation, ())
+    return loss if whole.pure is None or whole.delta else loss.within(float_up(whole.pure))

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.asking import calibration
 from dpledger.accounting.asking.calibration import calibrate, calibrate_count, least_within, meets, next_below
 from dpledger.accounting.asking.templates import read_template
@@ -131,8 +130,8 @@ def test_a_search_asks_a_few_times_and_returns_what_holds(
 
     def excess(value: Decimal) -> float:
         asked.append(value)
-        away = scalars.log(value / Decimal(root))
-        return -slope * (away - bend * away * abs(away) / 10) + rough * scalars.sin(1e5 * float(value))
+        away = math.log(value / Decimal(root))
+        return -slope * (away - bend * away * abs(away) / 10) + rough * math.sin(1e5 * float(value))
 
     found = least_within(excess, within=(Decimal("0.01"), Decimal(10**6)), digits=digits)
     assert found is not None
