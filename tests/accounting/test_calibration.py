@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting.asking import calibration
 from dpledger.accounting.asking.calibration import calibrate, calibrate_count, least_within, meets, next_below
 from dpledger.accounting.asking.templates import read_template
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
@@ -143,13 +142,13 @@ def test_a_search_asks_a_few_times_and_returns_what_holds(
 
 def test_a_noise_multiplier_takes_less_than_ten_prices(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
-    composed = calibration.compose
+    composed = dpl.compose
 
     def counted(*what: Any, **said: Any) -> Any:
         calls.append(what)
         return composed(*what, **said)
 
-    monkeypatch.setattr(calibration, "compose", counted)
+    monkeypatch.setattr("dpledger.accounting.asking.calibration.compose", counted)
     calibrate(lambda z: sampled(z, "0.01", 300), ApproxDP(3, "1e-6"))
     assert len(calls) < 10
 

@@ -19,7 +19,7 @@ if __name__ == "__main__":
 
     from collections.abc import Callable
     from functools import partial
-from pathlib import Path
+    from pathlib import Path
 
     import pytest
     from typer.testing import CliRunner
