@@ -18,6 +18,7 @@ if __name__ == "__main__":
         delattr(os, name)
 
     from collections.abc import Callable
+    from functools import partial
     from pathlib import Path
 
     import pytest
@@ -57,7 +58,7 @@ if __name__ == "__main__":
     command("verify", "bundle", "--key", "book.pub")
 
     for way in (dpl.Ledger.create, dpl.Ledger.open, dpl.Ledger.look, dpl.Ledger.open_or_create):
-        refused("ledger", lambda way=way: way("clinic.ledger"))
+        refused("ledger", partial(way, "clinic.ledger"))
     assert "Linux or macOS" in command("init", "clinic.ledger", status=2)
     key = SigningKey.generate(new_ledger_id("name"))
     refused("key file", lambda: key.save("name.key"))
