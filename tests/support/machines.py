@@ -1,8 +1,9 @@
 """Ledgers written on one machine and verified on another: the same one, with and without its vector instructions.
 
 Floating point differs between processors in its last digits: in numpy's loops, in the C library and in OpenBLAS. Each
-of them can be told to do without what a plain processor has not got. Random honest ledgers, whose charges come from
-floating point, and the golden ledger are verified both ways, and the tests of bytes are run both ways:
+of them can be told to do without what a plain processor has not got. What random trees cost and promise must be the
+same to the last bit; random honest ledgers, whose charges come from floating point, and the golden ledger are verified
+both ways, and the tests of bytes are run both ways:
 
     python tests/support/machines.py
 """
@@ -10,26 +11,35 @@ floating point, and the golden ledger are verified both ways, and the tests of b
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import platform
 import random
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import dpledger as dpl
 import ledger_golden
+from dpledger.accounting.certified import certified_cost
 from dpledger.accounting.composition import Composition
+from dpledger.accounting.pricing.costs import cost
 from dpledger.errors import BudgetRefused, CannotCertify
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import bundle
+from dpledger.relations import Relation
 
-__all__ = ["ENVIRONMENTS", "random_ledger"]
+__all__ = ["ENVIRONMENTS", "random_ledger", "random_tree"]
 
-LEDGERS = 50
+LEDGERS, TREES = 50, 40
+NUMBERS = "numbers"
+ORDERS = (Decimal("1.5"), Decimal(8), Decimal(64))
+RELATIONS = {relation.value: relation for relation in (Relation.ADD_REMOVE, Relation.REPLACE_ONE)}
 TESTS_OF_BYTES = ("test_golden_ledger.py", "test_ledger_vectors.py", "test_spec_examples.py", "test_wire_profile.py")
 _SWITCHES = ("NPY_DISABLE_CPU_FEATURES", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "GLIBC_TUNABLES")
 _ON_X86 = {
@@ -54,13 +64,19 @@ ENVIRONMENTS = _environments()
 
 
 def random_ledger(seed: int) -> Ledger:
-    """A ledger whose charges are priced in floating point, in budgets of every kind, or are exact, beside them."""
+    """A ledger whose charges are priced in floating point, in budgets of every kind, or are exact, beside them; with
+    claims at the last digit of a profile, prices of plans, and steps that are given back."""
     choose, book = random.Random(seed), Ledger.in_memory()
     for relation in ("add_remove", "replace_one"):
         scope = book.scope(relation, unit="record", relation=relation, budget=_budget(choose), dataset=relation)
-        for _ in range(4):
+        said: dict[str, Any] = {"relation": relation, "by": "a random test", "reason": "a run elsewhere"}
+        for _ in range(2):
+            tree = random_tree(choose, relation)
             try:
-                scope.charge(_tree(choose, relation), by="a random test", reason="a run elsewhere", relation=relation)
+                if isinstance(tree, dpl.Repeated):
+                    with scope.charging(tree, steps=tree.times, tail_delta=0, **said) as run:
+                        run.grant(choose.randrange(1, tree.times))
+                scope.charge(tree, claim=_claim(choose, tree, relation), **said)
             except (BudgetRefused, CannotCertify):
                 continue
     return book
@@ -72,25 +88,54 @@ def _budget(choose: random.Random) -> dpl.Guarantee:
     )
 
 
-def _tree(choose: random.Random, relation: str) -> Composition:
+def _claim(choose: random.Random, tree: Composition, relation: str) -> dpl.Guarantee | None:
+    if choose.random() < 0.5:
+        return None
+    found = dpl.compose(tree, relation=relation).epsilon(delta="1e-7")
+    return dpl.ApproxDP(Decimal.from_float(found.upper), "1e-7") if found.upper < math.inf else None
+
+
+def random_tree(choose: random.Random, relation: str) -> Composition:
     """Some runs of some draw under `relation`."""
     epsilon, rate = f"{choose.uniform(0.05, 2):.3f}", f"{choose.uniform(0.001, 0.3):.4f}"
-    users, times = choose.randrange(50, 5000), choose.choice([1, 1, 1, 50])
+    users, times = choose.randrange(50, 5000), choose.choice([1, 1, 4, 50])
     laws: list[Composition] = [dpl.LaplaceLaw(epsilon), dpl.GaussianLaw(f"{choose.uniform(0.8, 8):.2f}")]
     law = choose.choice(laws)
-    answers = dpl.RandomizedResponseLaw(epsilon, k=choose.choice([2, 3, 5]))
+    answers = dpl.RandomizedResponseLaw(epsilon, k=choose.choice([2, 3, 5, 20]))
     drawn: list[Composition] = (
-        [dpl.PoissonSampled(law, rate=rate), answers, law]
+        [dpl.PoissonSampled(law, rate=rate), dpl.RandomAllocation(law, steps=choose.choice([5, 20])), answers, law]
         if relation == "add_remove"
         else [
             dpl.SampledWithoutReplacement(law, population=users, batch=users // 10),
             dpl.Shuffled(answers, users=users),
             answers,
-            law,
+            dpl.ExponentialLaw(epsilon),
         ]
     )
     one = choose.choice(drawn)
     return one if times == 1 else dpl.Repeated(one, times=times)
+
+
+def _numbers(seed: int) -> str:
+    """Every digit of what a random tree costs and promises."""
+    choose = random.Random(1000 + seed)
+    relation = choose.choice(list(RELATIONS))
+    tree = random_tree(choose, relation)
+    profile = dpl.compose(tree, relation=relation)
+    asked = (
+        lambda: profile.epsilon(delta="1e-6"),
+        lambda: profile.delta(epsilon=1),
+        lambda: cost(tree, RELATIONS[relation], orders=ORDERS),
+        lambda: certified_cost(tree, RELATIONS[relation], Decimal("1e-7"), ORDERS),
+    )
+    return f"{seed} {tree}: " + ", ".join(map(_said, asked))
+
+
+def _said(asked: Callable[[], object]) -> str:
+    try:
+        return repr(asked())
+    except CannotCertify as error:
+        return str(error)
 
 
 def _write(folder: Path) -> None:
@@ -100,7 +145,8 @@ def _write(folder: Path) -> None:
         charges += sum(entry.body.kind == "reserved" for entry in book.entries())
         book.export(folder / str(seed))
         (folder / f"{seed}.pub").write_text(book.public_key.text, encoding="utf-8")
-    print(f"{LEDGERS} ledgers with {charges} charges written")
+    (folder / NUMBERS).write_text("\n".join(map(_numbers, range(TREES))), encoding="utf-8")
+    print(f"{LEDGERS} ledgers with {charges} charges and the numbers of {TREES} trees written")
     assert charges > 2 * LEDGERS, "ledgers with hardly a charge show nothing"
 
 
@@ -115,15 +161,25 @@ def _both_ways() -> None:
     here = str(Path(__file__).resolve())
     tests = [str(Path(here).parents[1] / "ledger" / name) for name in TESTS_OF_BYTES]
     with tempfile.TemporaryDirectory() as scratch:
-        for name, environment in ENVIRONMENTS.items():
-            folder = Path(scratch) / name
+        folders = {name: Path(scratch) / name for name in ENVIRONMENTS}
+        for folder in folders.values():
             folder.mkdir()
-            print(f"written with {name}:", flush=True)
-            subprocess.run([sys.executable, here, "write", str(folder)], env=environment, check=True)
-        for (name, environment), written in zip(ENVIRONMENTS.items(), reversed(ENVIRONMENTS), strict=True):
-            print(f"written with {written}, verified with {name}:", flush=True)
-            subprocess.run([sys.executable, here, "verify", str(Path(scratch) / written)], env=environment, check=True)
-            subprocess.run([sys.executable, "-m", "pytest", "-q", *tests], env=environment, check=True)
+        _in_each({name: [here, "write", str(folder)] for name, folder in folders.items()})
+        told = [(folder / NUMBERS).read_text(encoding="utf-8").splitlines() for folder in folders.values()]
+        apart = [pair for pair in zip(*told, strict=True) if pair[0] != pair[1]]
+        assert not apart, f"numbers that differ with the processor: {apart}"
+        others = zip(folders, reversed(folders.values()), strict=True)
+        _in_each({name: [here, "verify", str(folder)] for name, folder in others})
+        _in_each({name: ["-m", "pytest", "-q", *tests] for name in folders})
+
+
+def _in_each(commands: dict[str, list[str]]) -> None:
+    """Run a Python in each environment, side by side."""
+    running = {
+        name: subprocess.Popen([sys.executable, *command], env=ENVIRONMENTS[name]) for name, command in commands.items()
+    }
+    for name, one in running.items():
+        assert one.wait() == 0, f"failed with {name}: {commands[name]}"
 
 
 if __name__ == "__main__":
