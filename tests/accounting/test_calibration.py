@@ -143,7 +143,7 @@ def test_a_search_asks_a_few_times_and_returns_what_holds(
 
 def test_a_noise_multiplier_takes_less_than_ten_prices(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
-    composed = calibration.compose
+    composed = dpl.compose
 
     def counted(*what: Any, **said: Any) -> Any:
         calls.append(what)

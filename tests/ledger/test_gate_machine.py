@@ -48,7 +48,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import LevelCharge, MechanismNote, Step
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules import gate
-from dpledger.ledger.rules.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.rules.gate import Admitted, Earlier, Outdated, RefusedRequest, Replayed, Request
 from dpledger.ledger.rules.opening import Rules
 from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.standing import EMPTY, OpenCharge, State, is_exclusive, next_steps
@@ -227,6 +227,8 @@ class GateMachine(RuleBasedStateMachine):
                 assert earlier is not None
                 assert (earlier.status, earlier.charge) == ("committed", other)
                 return []
+            case Outdated():
+                raise AssertionError("nothing was priced before")
 
     def is_busy(self, request: Request) -> bool:
         """Whether something exclusive is open where the request is charged, or it is and an interaction is open."""
