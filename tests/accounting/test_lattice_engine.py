@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpledger.accounting.arithmetic.floating import UNIT
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.engine import lattice
 from dpledger.accounting.engine.choose import _many_outcomes
@@ -179,8 +179,8 @@ def test_close_to_the_largest_loss() -> None:
 class WithoutAliases(Convolved):
     """The periodic sum as if it were delta."""
 
-    def _log_alias(self, epsilon: float) -> float:
-        return -math.inf
+    def _log_aliases(self, epsilons: Array) -> Array:
+        return np.full(epsilons.shape, -math.inf)
 
 
 def composed_gaussians(mu: float, runs: int, c: float, length: int, spacing: float) -> tuple[Convolved, Convolved]:
@@ -269,6 +269,19 @@ def test_a_law_without_tails_is_left_to_others() -> None:
 def test_a_delta_that_is_met_at_once_needs_no_epsilon() -> None:
     composed = Composed(((SampledGaussianLoss(1e-4, 2.0, "remove"), 3),))
     assert lattice_epsilon(composed, 0.01, 0.01).upper <= 1e-12
+
+
+def test_a_lattice_says_as_little_far_out_as_it_knows() -> None:
+    """Of all points at once, and where no lattice reaches: there the last upper bound holds, and 0 is the lower one."""
+    composed = Composed(((SampledGaussianLoss(0.01, 1.0, "remove"), 2),))
+    at = np.array([0.0, 0.02, 0.1, 1.0, 50.0, 1e6, 1e20, 1e140])
+    for method in lattice.lattices(composed, 0.01, 1.0):
+        lower, upper = method(at)
+        assert np.all((lower >= 0) & (lower <= upper))
+        assert np.all(np.diff(upper) <= 1e-12 * upper[:-1])
+        assert not lower[-3:].any()
+        for epsilon, low, high in zip(at[:4].tolist(), lower.tolist(), upper.tolist(), strict=False):
+            assert low * (1 - 1e-12) <= twice(0.01, 1.0, "remove", mp.mpf(epsilon)) <= high * (1 + 1e-12)
 
 
 def test_beyond_the_largest_loss_nothing_is_left() -> None:

@@ -228,7 +228,7 @@ class GateMachine(RuleBasedStateMachine):
                 assert (earlier.status, earlier.charge) == ("committed", other)
                 return []
             case Outdated():
-                raise AssertionError("no price was computed before")
+                raise AssertionError("nothing was priced before")
 
     def is_busy(self, request: Request) -> bool:
         """Whether something exclusive is open where the request is charged, or it is and an interaction is open."""
