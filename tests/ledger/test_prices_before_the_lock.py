@@ -47,7 +47,7 @@ class Watched(MemoryStore):
 
 
 def charged(scope: dpl.Scope, **said: Any) -> dpl.Receipt[None]:
-    return scope.charge(PLAN, by="A. Smith", reason="weekly means", **said)
+    return scope.charge(PLAN, relation="add_remove", by="A. Smith", reason="weekly means", **said)
 
 
 def trained(scope: dpl.Scope) -> object:
@@ -62,7 +62,7 @@ def trained(scope: dpl.Scope) -> object:
         trained,
         lambda scope: charged(scope, tail_delta="1e-8"),
         lambda scope: charged(scope, tail_delta=0),
-        lambda scope: scope.charging(PLAN, by="A. Smith", reason="weekly means").__enter__(),
+        lambda scope: scope.charging(PLAN, relation="add_remove", by="A. Smith", reason="weekly means").__enter__(),
         lambda scope: scope.reserve(dpl.Gaussian(sensitivity=1, sigma=20)),
         lambda scope: scope.release(dpl.Laplace(sensitivity=1, epsilon="0.1"), 0),
     ],
@@ -101,7 +101,9 @@ def test_what_somebody_else_spent_meanwhile_is_counted(tmp_path: Path, monkeypat
                 chosen.append(found.tail_delta)
                 if len(chosen) == 1:
                     half = dpl.ApproxDP("0.1", "3e-7")
-                    others.scope("rows").charge(half, by="A. Smith", reason="a request of another process")
+                    others.scope("rows").charge(
+                        half, relation="add_remove", by="A. Smith", reason="a request of another process"
+                    )
             return found
 
         monkeypatch.setattr(gate, "priced", overtaken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -339,7 +340,7 @@ class TestPlans:
         """What was spent of delta and epsilon moves the best tail_delta: each other way needs as much or more."""
         for spent in ("1e-7", "4.9e-7"):
             scope = opened(dpl.ApproxDP(2, "1e-6"))
-            scope.charge(dpl.ApproxDP("0.3", spent), by="A. Smith", reason="an earlier release")
+            scope.charge(dpl.ApproxDP("0.3", spent), **WORD)
             plan = scope.plan_training(rate="0.02", steps=200, expected_batch_size=2, dimension=3, digits=4)
             for way in ways(plan.levels, plan.parts()):
                 less = replace(plan, noise_multiplier=plan.noise_multiplier * Decimal("0.999"))
@@ -377,7 +378,7 @@ def test_a_closed_scope_affords_nothing_and_says_so(closed: str) -> None:
 def test_what_nothing_prices_is_told_by_afford_as_by_release(what: Any) -> None:
     """A sample of Gaussian noise has no epsilon of its own: no number of them is afforded, and none is refused."""
     scope, said = opened(dpl.PureDP(1)), []
-    for ask in (scope.afford, scope.quote):
+    for ask in (scope.afford, partial(scope.quote, **UNDER)):
         with pytest.raises(CannotCertify, match="counts pure epsilons") as caught:
             ask(what)
         said.append(str(caught.value))
