@@ -69,7 +69,7 @@ _Heard: TypeAlias = Literal["failed", "shared", "alike", "apart"]
 """The learner fits no such chunk; its chunks share something; both models say the same, or each its own."""
 
 _NUMBERS = (0, 1, 0)  # of the chunks, in the order in which they are fitted
-_ROWS, _ASKED = 120, 60  # of a made-up chunk, and queries
+_ROWS, _ASKED = 120, 200  # of a made-up chunk, and queries
 _ENTRIES = 10**6  # of fewer rows, where they are large
 _MOST_CLASSES = 50  # made up
 _TURNS = itertools.count()  # rows of their own for each rehearsal of this process
@@ -173,8 +173,9 @@ def _bytes(model: Predict | None) -> bytes | None:
 
 
 def _made_up(form: Form, classes: int | None, labelled: bool) -> Iterator[tuple[Chunk, Chunk, Any]]:
-    """Two chunks and queries, by public facts alone: numbers from 0 to 1, small and larger whole ones, and words where
-    there are some. Labels are coins, of every class or 50 of them, one more often; the second chunk: its opposite."""
+    """Two chunks and queries, by public facts alone: numbers around 0, from 0 to 1, small and larger whole ones, and
+    words where there are some. Labels are coins, of every class or 50 of them, one of them more often; in the second
+    chunk that is the opposite one."""
     turn = next(_TURNS)
     coins = np.random.default_rng(turn)
     present = 2 if classes is None else min(classes, _MOST_CLASSES)
@@ -183,15 +184,16 @@ def _made_up(form: Form, classes: int | None, labelled: bool) -> Iterator[tuple[
         base = max(4 * present, min(_ROWS, _ENTRIES // max(1, math.prod(shape))))
         least = base + 2 * turn % base  # of another length each time: one may be the key of a cache
         labels = [np.arange(-(length // 5), length).clip(0) % present for length in (least, least + 1)]
-        for most in (1, 5, 100):
+        for most, offset in ((1, -0.5), (1, 0.0), (5, 0.0), (100, 0.0)):
 
-            def rows(count: int, least: float, shape: tuple[int, ...] = shape, most: int = most) -> npt.NDArray[Any]:
-                values = most * (least + 0.75 * coins.random((count, *shape)))
+            def rows(count: int, least: float, size: tuple[int, ...], most: int, offset: float) -> npt.NDArray[Any]:
+                values = most * (least + offset + 0.75 * coins.random((count, *size)))
                 return _with_words(values if most == 1 else np.floor(values), form, coins)
 
+            sort = (shape, most, offset)
             of_one, of_other = (coins.permutation(each) for each in labels)
-            one, other = rows(len(of_one), 0.0), rows(len(of_other), 0.25)
-            asked = form.asked(rows(_ASKED, 0.125))
+            one, other = rows(len(of_one), 0.0, *sort), rows(len(of_other), 0.25, *sort)
+            asked = form.asked(rows(min(_ASKED, 2 * base), 0.125, *sort))
             if labelled:
                 yield (one, named[of_one]), (other, named[present - 1 - of_other]), asked
             else:
