@@ -69,11 +69,15 @@ def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
 
 
 def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -> None:
-    """By the sums of epsilon and delta; if these do not do, by the engine's delta at the claimed epsilon."""
+    """By the sums of epsilon and delta; if these do not do, by the engine's delta at the claimed epsilon, or its epsilon
+    at the claimed delta: each is certified, and what was planned by one is claimed by the other."""
     price = priced(tree, relation, ())
     if price.pure is not None and price.pure <= claim.epsilon and price.delta <= claim.delta:
         return
-    delta = Decimal.from_float(kept_profile(tree, relation).delta(claim.epsilon).upper)
+    profile = kept_profile(tree, relation)
+    delta = Decimal.from_float(profile.delta(claim.epsilon).upper)
+    if delta > claim.delta and profile.epsilon(claim.delta).upper <= claim.epsilon:
+        return
     _require(claim, (f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
 
 

@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import pytest
 
+from dpledger.accounting.asking.calibration import calibrate
 from dpledger.accounting.composition import (
     Composition,
     GaussianLaw,
@@ -55,6 +56,21 @@ def test_an_approximate_claim_may_use_the_certified_profile_of_its_parts() -> No
     check(ApproxDP("2.5", "1e-3"), Repeated(LaplaceLaw("0.1"), times=50), ADD)
     with pytest.raises(ClaimTooSmall):
         check(ApproxDP("1.5", "1e-9"), Repeated(LaplaceLaw("0.1"), times=50), ADD)
+
+
+@pytest.mark.parametrize("rate", ["0.001", "0.01", "0.1"])
+@pytest.mark.parametrize("steps", [2, 100, 3000])
+def test_what_was_calibrated_by_epsilon_may_be_claimed(rate: str, steps: int) -> None:
+    """The two readings of a profile have bounds of their own; a claim holds that one of them shows."""
+
+    def training(noise: Decimal) -> Repeated:
+        return Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)
+
+    claim = ApproxDP(2, "1e-6")
+    least = calibrate(training, claim)
+    check(claim, training(least), Relation.ADD_REMOVE)
+    with pytest.raises(ClaimTooSmall, match="delta at epsilon 2"):
+        check(claim, training(least * Decimal("0.99")), Relation.ADD_REMOVE)
 
 
 def test_a_pure_claim_is_not_met_by_a_delta() -> None:
