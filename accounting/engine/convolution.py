@@ -75,26 +75,30 @@ class Convolved:
 
     def uppers(self, numbers: Indices) -> Array:
         """Claim: at least delta at the lattice points of these numbers. Source: docs/proofs/lattice.md, Lemma 5."""
-        values = self.values[numbers % self.values.size] + self.error
-        above = self._fronts(self.positions(numbers), 1.0) * values
+        return self._above(numbers % self.values.size, self.positions(numbers))
+
+    def _above(self, places: Indices, at: Array) -> Array:
+        above = self._fronts(at, 1.0) * (self.values[places] + self.error)
         found: Array = self.infinite + np.nextafter(above * (1 + 8 * UNIT) + SUBNORMAL, math.inf)
         return found
 
     def lowers(self, numbers: Indices) -> Array:
         """Claim: at most delta at the lattice points of these numbers. Source: docs/proofs/lattice.md, Lemma 5."""
-        values = self.values[numbers % self.values.size] - self.error
-        at = self.positions(numbers)
+        return self._below(numbers % self.values.size, self.positions(numbers))
+
+    def _below(self, places: Indices, at: Array) -> Array:
+        values = self.values[places] - self.error
         below = self._fronts(at, -1.0) * np.maximum(values, 0.0)
         below = below * (1 - 8 * UNIT) - SUBNORMAL - elementary.exp(np.minimum(self._log_aliases(at), 700.0))
         return np.where(values > 0, np.maximum(below, 0.0), 0.0)
 
     def upper(self, j: int) -> float:
-        """`uppers`, at one point."""
-        return float(self.uppers(np.array([j]))[0])
+        """`uppers`, at one point, however far out."""
+        return float(self._above(np.array([j % self.values.size]), np.array([self.position(j)]))[0])
 
     def lower(self, j: int) -> float:
-        """`lowers`, at one point."""
-        return float(self.lowers(np.array([j]))[0])
+        """`lowers`, at one point, however far out."""
+        return float(self._below(np.array([j % self.values.size]), np.array([self.position(j)]))[0])
 
     def _log_aliases(self, epsilons: Array) -> Array:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, Lemma 2."""

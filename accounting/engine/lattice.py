@@ -323,6 +323,8 @@ def _places(sums: Convolved, epsilons: Array) -> tuple[Indices, Array, Array]:
     """The lattice point before each epsilon, where e^epsilon lies on the way to the next, and the rounding of that; of
     what is too far for that, the end of a cell before it."""
     mesh = sums.mesh
+    if abs(sums.start) >= FARTHEST:
+        raise WorkLimit("a lattice begins beyond the whole numbers that floats hold")
     units = np.floor(np.minimum(epsilons / mesh.unit, FARTHEST)).astype(np.int64)
     numbers = (units - sums.start) // mesh.width
     beyond = np.clip(epsilons - sums.positions(numbers), 0.0, mesh.spacing)
