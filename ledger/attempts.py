@@ -160,12 +160,17 @@ class Attempt:
         """Give the whole charge back; only before it is started."""
         return self._append(lambda state: Aborted(path=self._path(state), charge=self._charge))
 
-    def grant(self, upto: int) -> Entry:
-        """Grant a training run its steps up to `upto`, durably, before any of them runs."""
-        redeem = self._redeem.digest
-        return self._append(
-            lambda state: Progress(path=self._path(state), charge=self._charge, redeem=redeem, upto=upto)
-        )
+    def grant(self, upto: int) -> None:
+        """Grant a training run its steps up to `upto`, durably, before any of them runs. Said again, after it was
+        interrupted once it was durable, it is recorded once."""
+
+        def more(state: State, _: Transaction) -> list[Body]:
+            charge = state.charge(self._charge)
+            if charge.granted >= upto and charge.redeem == self._redeem.digest:
+                return []
+            return [Progress(path=self._path(state), charge=self._charge, redeem=self._redeem.digest, upto=upto)]
+
+        self._book.transact(more)
 
     def commit(
         self,

@@ -127,9 +127,7 @@ class WriteLock:
         found = os.stat(self._file)
         descriptor = os.open(self._path, flags | os.O_CREAT | os.O_EXCL, 0o600)
         with suppress(OSError):  # where files have no rights, or the owner is nobody here: it locks all the same
-            os.fchmod(
-                descriptor, found.st_mode & 0o666
-            )  # who may use the ledger may lock it: SQLite's rule for its log
+            os.fchmod(descriptor, found.st_mode & 0o666)  # who may use the ledger may lock it: as SQLite's log
             if os.geteuid() == 0:
                 os.fchown(descriptor, found.st_uid, found.st_gid)
         return descriptor

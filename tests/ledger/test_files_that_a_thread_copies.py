@@ -286,9 +286,8 @@ def test_a_lock_that_gets_no_rights_locks_all_the_same(file: Path, monkeypatch: 
     for name in ("fchmod", "fchown"):
         monkeypatch.setattr(os, name, refuses)
     first, second = WriteLock(file), WriteLock(file)
-    with first.held():
-        with pytest.raises(StoreFailure):
-            second.take(0.0)
+    with first.held(), pytest.raises(StoreFailure):
+        second.take(0.0)
     with second.held(0.0):
         pass
 
