@@ -118,9 +118,14 @@ class Attempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            self.left_by(error)
+
+    def left_by(self, error: BaseException) -> None:
         """End the charge that an interruption left open; whatever this package raised, it raised with a charge that
-        stands as it says."""
-        if error is not None and not isinstance(error, DpledgerError) and self._home.is_here:
+        stands as it says. Where a charge is to stay open, who calls this does so by `except`: a context that is left
+        runs code of its own, and an interrupt may fall into that."""
+        if not isinstance(error, DpledgerError) and self._home.is_here:
             self._end_interrupted(error)
 
     def _end_interrupted(self, error: BaseException) -> None:
