@@ -118,9 +118,14 @@ class Attempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            self.left_by(error)
+
+    def left_by(self, error: BaseException) -> None:
         """End the charge that an interruption left open; whatever this package raised, it raised with a charge that
-        stands as it says."""
-        if error is not None and not isinstance(error, DpledgerError) and self._home.is_here:
+        stands as it says. Where a charge is to stay open, who calls this does so by `except`: a context that is left
+        runs code of its own, and an interrupt may fall into that."""
+        if not isinstance(error, DpledgerError) and self._home.is_here:
             self._end_interrupted(error)
 
     def _end_interrupted(self, error: BaseException) -> None:
@@ -160,12 +165,17 @@ class Attempt:
         """Give the whole charge back; only before it is started."""
         return self._append(lambda state: Aborted(path=self._path(state), charge=self._charge))
 
-    def grant(self, upto: int) -> Entry:
-        """Grant a training run its steps up to `upto`, durably, before any of them runs."""
-        redeem = self._redeem.digest
-        return self._append(
-            lambda state: Progress(path=self._path(state), charge=self._charge, redeem=redeem, upto=upto)
-        )
+    def grant(self, upto: int) -> None:
+        """Grant a training run its steps up to `upto`, durably, before any of them runs. Said again, after it was
+        interrupted once it was durable, it is recorded once."""
+
+        def more(state: State, _: Transaction) -> list[Body]:
+            charge = state.charge(self._charge)
+            if charge.granted >= upto and charge.redeem == self._redeem.digest:
+                return []
+            return [Progress(path=self._path(state), charge=self._charge, redeem=self._redeem.digest, upto=upto)]
+
+        self._book.transact(more)
 
     def commit(
         self,

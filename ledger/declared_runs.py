@@ -160,12 +160,16 @@ class TakesDeclaredRuns:
         request = self._declared(parts, said, claim, key, tail_delta, mechanism, library, parameters, steps)
 
         def hold() -> Attempt:
-            with Attempt(self._ledger, request.charge, Redeem(self._ledger.draw(REDEEM_BYTES)), mechanism) as attempt:
+            attempt = Attempt(self._ledger, request.charge, Redeem(self._ledger.draw(REDEEM_BYTES)), mechanism)
+            try:
                 if isinstance(enter(self._ledger, request), Replayed):
                     raise AlreadySpent(
                         "the key was used for a run that is charged already: use a new key for another one"
                     )
                 return attempt
+            except BaseException as error:
+                attempt.left_by(error)
+                raise
 
         return DeclaredRun(hold, mechanism, request.parts, steps)
 

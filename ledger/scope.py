@@ -289,18 +289,28 @@ class Scope(TakesDeclaredRuns):
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
         redeem = self._redeem()
-        with Attempt(self._ledger, request.charge, redeem, ready.kind) as attempt:
+        attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
+        try:
             if isinstance(enter(self._ledger, replace(request, redeem=redeem.digest)), Replayed):
                 raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
-            try:
-                told = reads(ready)
-                conversation = ready.open(data, entropy=self._ledger.entropy)
-            except BaseException as error:
-                failure: BaseException = error
-            else:
-                refines = ready if isinstance(ready, Refines) else None
-                return Session(attempt, conversation, requests.steps(ready), refines, told)
-            raise attempt.give_up(failure)
+            return self._opened(attempt, ready, data)
+        except BaseException as error:
+            attempt.left_by(error)
+            raise
+
+    def _opened(
+        self, attempt: Attempt, ready: Interactive[Data, Query, Answer, Value], data: Data
+    ) -> Session[Query, Answer, Value]:
+        """The session of a charge that is started. What `ready` raises ends it at its cap."""
+        try:
+            told = reads(ready)
+            conversation = ready.open(data, entropy=self._ledger.entropy)
+        except BaseException as error:
+            failure: BaseException = error
+        else:
+            refines = ready if isinstance(ready, Refines) else None
+            return Session(attempt, conversation, requests.steps(ready), refines, told)
+        raise attempt.give_up(failure)
 
     def reserve(
         self, mechanism: Mechanism[Data, Value], *, key: str | None = None, tail_delta: Number | None = None
@@ -311,13 +321,17 @@ class Scope(TakesDeclaredRuns):
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
             raise requests.unfit(mechanism, "release", "one that answers once")
         ready, request = self._request(mechanism, key, tail_delta)
-        with Attempt(self._ledger, request.charge, self._redeem(), ready.kind) as attempt:
+        attempt = Attempt(self._ledger, request.charge, self._redeem(), ready.kind)
+        try:
             if isinstance(enter(self._ledger, request), Replayed):
                 raise AlreadySpent(
                     "the key was released already: `release` with this key returns the value of that run, if it was "
                     "kept"
                 )
             return Reservation(self._run, ready, attempt)
+        except BaseException as error:
+            attempt.left_by(error)
+            raise
 
     # ---- notes ------------------------------------------------------------------------------------------------------
 

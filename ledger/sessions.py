@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, NoReturn, Self, TypeVar
@@ -101,9 +101,12 @@ class Session(Generic[Query, Answer, Value]):
         many = self._conversation
         if not isinstance(many, AnswersMany):
             raise ScopeError("this interaction answers one query at a time: use `ask`")
-        if self._steps is not None and not isinstance(queries, Sized):
-            expected = "queries that have a length: so many steps are granted"
-            raise ParameterError("queries", type(queries).__name__, expected)
+        if self._steps is not None:
+            try:
+                len(queries)
+            except TypeError:
+                expected = "queries that have a length: so many steps are granted"
+                raise ParameterError("queries", type(queries).__name__, expected) from None
         return self._handed_out_of(queries, lambda: many.ask_many(queries), len)
 
     def _handed_out_of(

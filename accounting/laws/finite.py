@@ -181,7 +181,7 @@ class FiniteLoss:
 
         Claim: its profile is at least the mechanism's, if that of this loss is: at eps <= most the mass counts 2m (1 -
         e^(eps - most)/2) >= m, and beyond, the mechanism's profile is 0. So are its moments, which are integrals of the
-        profile. Source: docs/proofs/filters.md, "Draws"."""
+        profile. Source: docs/proofs/amplification.md, section 9 (what rounding leaves at infinity)."""
         mass = up(2 * self.infinite_mass)
         return FiniteLoss(
             np.append(self.losses, up(most + scalars.LN2)),

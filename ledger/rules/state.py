@@ -239,6 +239,7 @@ def _is_as_said(own: ScopeState, body: Reserved) -> bool:
     """Whether a run elsewhere is charged in the groups that follow from what its guarantee is said to hold of."""
     said = body.attested
     if said is None or said.relation is None:
+        _require(said is None or said.of is None, "of what a run elsewhere holds, without the relation under which")
         return True
     around = reach.steps_of(said.relation, said.of, own.unit, own.relation)
     return reach.reaches(body.parts, around, each_step=body.form == "training")

@@ -126,9 +126,10 @@ class WriteLock:
             return os.open(self._path, flags)
         found = os.stat(self._file)
         descriptor = os.open(self._path, flags | os.O_CREAT | os.O_EXCL, 0o600)
-        os.fchmod(descriptor, found.st_mode & 0o666)  # who may use the ledger may lock it: SQLite's rule for its log
-        if os.geteuid() == 0:
-            os.fchown(descriptor, found.st_uid, found.st_gid)
+        with suppress(OSError):  # where files have no rights, or the owner is nobody here: it locks all the same
+            os.fchmod(descriptor, found.st_mode & 0o666)  # who may use the ledger may lock it: as SQLite's log
+            if os.geteuid() == 0:
+                os.fchown(descriptor, found.st_uid, found.st_gid)
         return descriptor
 
     def _is_at_its_path(self, descriptor: int) -> bool:
@@ -218,10 +219,12 @@ def _are_known() -> bool:
 
 
 def _close_inherited() -> None:
-    """In a forked child: what its parent had locked as it forked is the parent's alone, also if it dies."""
+    """In a forked child: what its parent had locked as it forked is the parent's alone, also if it dies. The number may
+    be that of another file in the child."""
     for lock in _LOCKS:
-        if lock._descriptor is not None:
-            os.close(lock._descriptor)
+        descriptor, lock._descriptor = lock._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 if hasattr(os, "register_at_fork"):

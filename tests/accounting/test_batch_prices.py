@@ -6,7 +6,9 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from amplification_oracles import allocated, randomised_response, shuffled
 from dpledger.accounting.composition import (
@@ -27,7 +29,9 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
 from dpledger.accounting.kinds import JointGaussian
+from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.draws import Poisson, Shuffle
+from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, one_leaf
 from dpledger.accounting.pricing.drawn import Drawn
 from dpledger.accounting.rules import cost
@@ -192,3 +196,28 @@ def test_a_loss_that_cannot_be_looked_at_everywhere_has_a_price() -> None:
     assert price.rho is not None
     assert price.pure is not None
     assert price.rho <= price.pure
+
+
+@given(data=st.data(), epsilon=st.sampled_from([0.1, 0.5, 1.0, 3.0]), count=st.integers(2, 7))
+@settings(max_examples=60, deadline=None)
+def test_what_is_left_at_infinity_costs_no_less_than_what_it_stands_for(
+    data: st.DataObject, epsilon: float, count: int
+) -> None:
+    """A pair of an (epsilon, 0)-DP mechanism of which parts were moved to infinity, by a rounding or half of it."""
+    shares = data.draw(st.lists(st.floats(0.01, 1), min_size=count, max_size=count))
+    ratios = data.draw(st.lists(st.floats(-epsilon / 2, epsilon / 2), min_size=count, max_size=count))
+    right = np.array(shares) / sum(shares)
+    left = right * np.exp(ratios)
+    left /= left.sum()  # moves each loss by epsilon/2 at most
+    losses = np.log(left / right)
+    moved = np.array(data.draw(st.lists(st.sampled_from([0.0, 1e-12, 1e-3, 0.5]), min_size=count, max_size=count)))
+    moved[0] = max(moved[0], 1e-12)
+    kept, infinite = left * (1 - moved), float((left * moved).sum())
+    within = FiniteLoss(losses, kept, np.full(count, 1e-15), 1e-14, infinite, 1e-14).within(epsilon)
+    orders = np.array([1.0001, 1.01, 1.5, 2.0, 8.0, 100.0])
+    highest = losses.max()
+    moments = [np.log((left * np.exp((order - 1) * (losses - highest))).sum()) for order in orders]
+    exact = highest + np.array(moments) / (orders - 1)
+    assert (within.rdp_upper(orders) >= exact - 1e-12).all()
+    assert rho_of(within) >= (exact / orders).max() - 1e-12
+    assert within.infinite_mass == 0

@@ -5,6 +5,7 @@ go wrong."""
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import signal
 import sqlite3
@@ -23,7 +24,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores import locks
 from dpledger.ledger.stores.locks import WriteLock
 from dpledger.ledger.stores.sqlite import SQLiteStore
-from forking import ignores_fork_warnings
+from forking import DONE, ignores_fork_warnings, in_child
 from interrupting import Lines
 from ledger_workers import fresh_process
 
@@ -255,6 +256,40 @@ def test_a_child_does_not_keep_what_its_parent_had_locked(file: Path) -> None:
         os.kill(child, signal.SIGKILL)
         os.close(reading)
         os.close(writing)
+
+
+@ignores_fork_warnings
+def test_a_lock_of_the_parent_closes_no_file_of_its_child(file: Path, tmp_path: Path) -> None:
+    """A file that the child opens gets the number that its parent's lock has, and the child forgets the lock."""
+    locks_of_the_parent = [WriteLock(file)]
+    locks_of_the_parent[0].take()
+
+    def work() -> None:
+        with open(tmp_path / "of the child", "w") as its_own:
+            locks_of_the_parent.clear()
+            gc.collect()
+            its_own.write("kept")
+
+    assert in_child(work) == DONE
+    assert (tmp_path / "of the child").read_text() == "kept"
+    with pytest.raises(StoreFailure):
+        WriteLock(file).take(0.0)
+    locks_of_the_parent[0].give(remove=True)
+
+
+def test_a_lock_that_gets_no_rights_locks_all_the_same(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some file systems have none; in a container that runs without root the owner may be nobody."""
+
+    def refuses(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    for name in ("fchmod", "fchown"):
+        monkeypatch.setattr(os, name, refuses)
+    first, second = WriteLock(file), WriteLock(file)
+    with first.held(), pytest.raises(StoreFailure):
+        second.take(0.0)
+    with second.held(0.0):
+        pass
 
 
 def test_a_program_that_never_closes_its_ledger_leaves_the_file_alone(tmp_path: Path) -> None:

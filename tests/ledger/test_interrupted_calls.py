@@ -20,7 +20,7 @@ from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Reader, Transaction
-from interrupting import Lines
+from interrupting import LEDGER, Lines
 from ledger_mechanisms import laplace, stream, training
 
 NAME = new_ledger_id("clinic")
@@ -99,6 +99,22 @@ OPENS: dict[str, Callable[[Scope], Any]] = {
     "held": lambda scope: scope.reserve(laplace("0.001")),
     "release": lambda scope: scope.release(laplace("0.001"), 1),
 }
+
+
+RETURNS = tuple(str(Path(LEDGER, name)) for name in ("scope.py", "attempts.py"))
+
+
+@pytest.mark.parametrize("name", ["stream", "held"])
+def test_nor_does_one_as_the_call_returns(scope: Scope, name: str) -> None:
+    """Before each of the last lines: what was reserved and is handed out to nobody is ended."""
+    counted = Lines(10**6, RETURNS)
+    counted.run(lambda: OPENS[name](scope))
+    left_open = len(scope._ledger.refresh().open)
+    for target in range(counted.seen - 30, counted.seen):
+        lines = Lines(target, RETURNS)
+        lines.run(lambda: OPENS[name](scope))
+        assert lines.has_raised
+        assert len(scope._ledger.refresh().open) == left_open, f"before line {target}"
 
 
 @pytest.mark.parametrize("name", OPENS)

@@ -216,6 +216,7 @@ def test_a_charge_without_the_group_that_its_words_ask_for_is_refused_even_with_
         (rows, "less than its guarantee is said to hold of"),
         (replace(rows, of=None), "of: "),
         (replace(rows, relation=Relation.REPLACE_ONE), "replace_one says nothing"),
+        (replace(rows, relation=None), "without the relation"),
     ):
         with pytest.raises(VerificationError, match=why) as error:
             verified(changed(scope, attested=words))

@@ -12,7 +12,7 @@ import pytest
 from dpledger.accounting.composition import GaussianLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import ZCDP
 from dpledger.accounting.rules import cost
-from dpledger.errors import ContractViolation, Halted, ParameterError, ScopeError
+from dpledger.errors import ContractViolation, Halted, ParameterError, ScopeError, StoreFailure
 from dpledger.ledger.entries.bodies import Committed, Progress
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -100,10 +100,34 @@ def test_a_batch_beyond_the_plan_is_granted_what_is_left() -> None:
 def test_what_is_no_container_is_refused_and_grants_nothing() -> None:
     ledger, scope = opened()
     with scope.open(planned(), None) as session:
-        for wrong in (5, iter([FAR])):
+        for wrong in (5, iter([FAR]), np.array(5)):
             with pytest.raises(ParameterError, match="queries"):
                 session.ask_many(wrong)  # type: ignore[arg-type]
     assert not bodies(ledger, Progress)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), StoreFailure("the reply was lost")])
+def test_a_grant_that_was_durable_and_not_answered_is_said_again(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, scope = opened()
+    transact = Ledger.transact
+
+    def unanswered(book: Ledger, make: Any) -> Any:
+        transact(book, make)
+        raise error
+
+    with scope.open(planned(100), None) as session:
+        monkeypatch.setattr(Ledger, "transact", unanswered)
+        with pytest.raises(type(error)):
+            session.ask_many([FAR] * 7)
+        monkeypatch.setattr(Ledger, "transact", transact)
+        assert session.ask_many([FAR] * 7) == ("a",) * 7
+        assert [one.upto for one in bodies(ledger, Progress)] == [7]
+        assert session.ask(FAR) == "a"
+    assert [one.upto for one in bodies(ledger, Progress)] == [7, 12]
+    assert charged(ledger) == 12 * rho_of_each(planned(100))
+    ledger.verify()
 
 
 def test_classifiers_get_back_what_was_not_asked_and_a_learner_of_labels_does_not() -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -193,6 +194,15 @@ class TestNoPrivateRowIsTouchedBefore:
 
 
 class TestMadeUpRowsSuitTheData:
+    @pytest.mark.parametrize("reader", [TfidfVectorizer(), CountVectorizer(min_df=2, stop_words="english")])
+    def test_texts(self, reader: Any) -> None:
+        """Made-up texts have words of more than one letter, that are no stop words."""
+        texts = np.array(["a good film", "a bad film"] * 30, dtype=object)
+        learner = make_pipeline(reader, LogisticRegression())
+        fitted = Ensemble.fit(learner, (texts, [1, 0] * 30), 5, "slots", words=(0,), progress=False)
+        found = votes_of(fitted, queries_of(fitted, ["a bad film", "a good film"]))
+        assert found.tolist() == [[0, 1]] * 5
+
     @pytest.mark.parametrize("words", [(), ("word",)], ids=["numbers", "words"])
     def test_tables(self, words: tuple[str, ...]) -> None:
         table = pd.DataFrame({"word": ["up", "down"] * 30 if words else [1, 2] * 30, "number": range(60)})

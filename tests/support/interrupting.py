@@ -10,7 +10,7 @@ from typing import Any
 
 import dpledger.ledger
 
-__all__ = ["Lines"]
+__all__ = ["LEDGER", "Lines"]
 
 LEDGER = str(Path(dpledger.ledger.__file__).parent)
 STORES = str(Path(LEDGER, "stores"))
@@ -19,12 +19,12 @@ EVERY_SEVENTH = 7
 
 class Lines:
     """Raises KeyboardInterrupt before the `target`-th of the lines that count: every line of `ledger/stores/`, of
-    files in `also`, and every seventh of the rest of `ledger/`."""
+    files in `also`, and every seventh of the rest of `ledger/`. `seen`: how many of them there were."""
 
     def __init__(self, target: int, also: tuple[str, ...] = ()) -> None:
         self._target = target
         self._also = also
-        self._seen = 0
+        self.seen = 0
         self._rest = 0
         self.has_raised = False
 
@@ -51,8 +51,8 @@ class Lines:
             self._rest += 1
             if self._rest % EVERY_SEVENTH:
                 return self._line
-        self._seen += 1
-        if self._seen > self._target and not _is_finalizing(frame):
+        self.seen += 1
+        if self.seen > self._target and not _is_finalizing(frame):
             self.has_raised = True
             raise KeyboardInterrupt
         return self._line

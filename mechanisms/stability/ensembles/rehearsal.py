@@ -72,6 +72,7 @@ _NUMBERS = (0, 1, 0)  # of the chunks, in the order in which they are fitted
 _ROWS, _ASKED = 120, 200  # of a made-up chunk, and queries
 _ENTRIES = 10**6  # of fewer rows, where they are large
 _MOST_CLASSES = 50  # made up
+_WORDS = ("red apple", "green pear", "blue plum", "white fig")  # words to whoever reads texts, and four categories
 _TURNS = itertools.count()  # rows of their own for each rehearsal of this process
 _INSIDE = (
     "a learner that keeps nothing from one chunk to the next: make the estimator, its caches and its generators inside "
@@ -214,7 +215,7 @@ def _with_words(values: npt.NDArray[Any], form: Form, coins: np.random.Generator
         return values
     found = values.astype(object)
     for column in (found[:, place] for place in places) if found.ndim == 2 else (found,):
-        column[:] = coins.choice(["a", "b", "c"], len(column))
+        column[:] = coins.choice(_WORDS, len(column))
     return found
 
 
