@@ -56,7 +56,7 @@ class Setting:
 
 PAPER = Setting("paper", "reference", "closed", 1000, True)
 PAPER_SHORT = Setting("paper", "reference", "closed", 100, True)
-DEFAULT = Setting("default", "tight", "union", 100, False)
+DEFAULT = Setting("default", "tight", "exact", 100, False)
 
 GROUPS = {
     "made-up": ("twitter_like", "kdd_like_28", "kdd_like_38"),
@@ -104,14 +104,15 @@ def laplace_chain(size, scales, rng):
     return levels[::-1]
 
 
-def first_above(excesses, slack, epsilon, moved, rng):
+def first_above(excesses, slack, scales, moved, rng):
     """AboveThreshold on negated excesses: how many were tested, whether the last passed, its excess, what it lost."""
-    threshold = -slack + rng.laplace() * 2 * moved / epsilon
+    own, query = scales
+    threshold = -slack + rng.laplace() * own * moved
     t, excess = 0, math.inf
     for t, excess in enumerate(excesses, start=1):
-        if -excess + rng.laplace() * 4 * moved / epsilon >= threshold:
-            return t, True, excess, min(epsilon, t * epsilon / 4)
-    return t, False, excess, min(epsilon / 2, t * epsilon / 4)
+        if -excess + rng.laplace() * query * moved >= threshold:
+            return t, True, excess, min(1 / own + 2 / query, t / query)
+    return t, False, excess, min(1 / own, t / query)
 
 
 def noise_reduction(found, risk, known, rng):
@@ -122,8 +123,9 @@ def noise_reduction(found, risk, known, rng):
     statistic = known.statistic(36) * 2.0**-36
     noises = laplace_chain(risk.entries, moved / epsilons, rng)
     excesses = (known.excess(known.hypothesis(statistic + noise)) for noise in noises)
-    slack, check, query_moved = (float(given[name]) for name in ("slack", "check_epsilon", "query_sensitivity"))
-    t, passed, excess, checked = first_above(excesses, slack, check, query_moved, rng)
+    slack, query_moved = (float(given[name]) for name in ("slack", "query_sensitivity"))
+    scales = [float(given[name]) for name in ("threshold_scale", "query_scale")]
+    t, passed, excess, checked = first_above(excesses, slack, scales, query_moved, rng)
     met = passed and excess <= float(found.target_excess_risk)
     return Ran(t, checked + epsilons[t - 1], checked, passed, met)
 
@@ -134,17 +136,17 @@ def doublings(found, risk, check):
     least, moved = Decimal(given["least_epsilon"]), float(given["query_sensitivity"])
     rounds = math.ceil(math.log2(Decimal(given["most_epsilon"]) / least)) + 1
     if check == "laplace":
-        accepts, epsilon = alpha / 2, 2 * moved * math.log(rounds / (2 * BETA)) / alpha
+        accepts, epsilon, share = alpha / 2, 2 * moved * math.log(rounds / (2 * BETA)) / alpha, None
     else:
         test = calibrated(found.calibration, moved=moved, alpha=alpha, beta=BETA, levels=rounds)
-        accepts, epsilon = test.slack, test.epsilon
+        accepts, epsilon, share = test.slack, test.epsilon, Decimal(test.share) / 100
     return dpl.Doubling(
         first=least,
         rounds=rounds,
         accepts=f"{accepts:.6g}",
         check_epsilon=f"{epsilon:.6g}",
         check=check,
-        share=None if check == "laplace" else "0.5",
+        share=share,
         sensitivity=risk.moved,
         error_sensitivity=given["query_sensitivity"],
         dimension=risk.entries,

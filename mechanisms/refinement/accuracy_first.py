@@ -120,7 +120,7 @@ class AccuracyFirst:
     noise: ChainNoise = given(default="laplace")
     boundary: TimeUniformBoundary | None = given(default=None)
     radius: Radius = given(default="tight")
-    calibration: Calibration = given(default="union")
+    calibration: Calibration = given(default="exact")
     levels: Annotated[Whole, Field(strict=True, ge=2, le=10**5)] = given(default=100)
     least_epsilon: OptionalPositive = given(default=None)
     most_epsilon: OptionalPositive = given(default=None)
@@ -221,6 +221,8 @@ class AccuracyFirst:
             "calibration": self.calibration,
             "slack": run.check.slack,
             "check_epsilon": run.check.tests.law.epsilon,
+            "threshold_scale": run.check.tests.law.threshold_scale,
+            "query_scale": run.check.tests.law.query_scale,
             "levels": self.levels,
             f"least_{run.levels.measure}": run.least,
             f"most_{run.levels.measure}": run.most,

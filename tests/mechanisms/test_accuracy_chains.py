@@ -153,7 +153,7 @@ def test_with_a_boundary_it_costs_the_curve_at_the_level_and_its_delta(boundary:
     value = receipt.value
     variance = value.mu**2
     assert float(value.epsilon) == pytest.approx(float(variance / 2 + height(boundary, variance)), rel=1e-9)
-    check = float(mechanism.plan().check_epsilon) * min(1, value.level / 4)
+    check = min(float(mechanism.plan().check_epsilon), value.level / float(mechanism.parameters()["query_scale"]))  # type: ignore[arg-type]
     left = scope.account().left_by_account
     assert 300 - float(left["pure"]) == pytest.approx(check + float(value.epsilon), rel=1e-9)
     claim = mechanism.claim()
@@ -282,14 +282,16 @@ def test_a_pure_budget_refuses_gaussian_noise_without_a_boundary() -> None:
         scope.release(a_mechanism(), some_data())
 
 
-def test_what_never_passed_costs_half_the_check_and_the_finest_level() -> None:
+def test_what_never_passed_costs_the_thresholds_share_and_the_finest_level() -> None:
     coarse = a_mechanism(least_mu="1e-6", most_mu="2e-6", target_excess_risk="0.01", boundary=LINEAR)
     release = coarse.release(some_data(), entropy=seeded(SEED))
     assert not release.value.reached
     assert release.value.epsilon == coarse.plan().most_epsilon
     spent = cost(release.parts, Relation.REPLACE_ONE)
     assert spent.pure is not None
-    assert float(spent.pure) == pytest.approx(float(coarse.plan().check_epsilon / 2 + release.value.epsilon), rel=1e-9)
+    threshold = 1 / Decimal(str(coarse.parameters()["threshold_scale"]))
+    assert threshold < coarse.plan().check_epsilon * Decimal("0.4")
+    assert float(spent.pure) == pytest.approx(float(threshold + release.value.epsilon), rel=1e-9)
     assert spent.delta == LINEAR.delta
 
 

@@ -404,7 +404,7 @@ def some_data(n: int = 3000) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.fl
 
 @pytest.mark.parametrize("budget", [PureDP(200), ApproxDP(200, "1e-6")], ids=["pure", "approx"])
 def test_finer_levels_that_were_not_needed_come_back(budget: PureDP | ApproxDP) -> None:
-    """E = min(eps_A, t eps_A / 4) + eps_t, of the cap eps_A + eps_T."""
+    """E = min(eps_A, t / b2) + eps_t, of the cap eps_A + eps_T, b2 the scale of a query's noise."""
     mechanism = a_mechanism()
     book = Ledger.in_memory(entropy=seeded(1))  # of which some level passes its test
     scope, receipt = found_in(book, budget, mechanism, some_data())
@@ -414,8 +414,9 @@ def test_finer_levels_that_were_not_needed_come_back(budget: PureDP | ApproxDP) 
     assert chain == Chain(LaplaceLaw(mechanism.plan().most_epsilon), reached=LaplaceLaw(value.epsilon))
     assert check.outcome.closed_epochs == (value.level,)
     left = float(scope.account().left_by_account["pure"])
-    share = min(1.0, value.level / 4)
-    assert 200 - left == pytest.approx(float(check.epsilon) * share + float(value.epsilon), rel=1e-9)
+    assert check.threshold_scale * Decimal("0.4") > 1 / check.epsilon, "the threshold has less than 0.4 of epsilon"
+    checked = min(float(check.epsilon), value.level / float(check.query_scale))
+    assert 200 - left == pytest.approx(checked + float(value.epsilon), rel=1e-9)
     book.verify()
 
 
@@ -428,7 +429,7 @@ def test_a_zcdp_budget_keeps_the_cap() -> None:
     assert 100 - float(scope.account().left_by_account["rho"]) == pytest.approx(kept, rel=1e-6)
 
 
-def test_what_never_passed_costs_half_the_check_and_the_finest_level() -> None:
+def test_what_never_passed_publishes_the_finest_level() -> None:
     """No hypothesis is worth so little noise: with all of them kept coarse none passes."""
     coarse = a_mechanism(least_epsilon="1e-6", most_epsilon="2e-6", target_excess_risk="0.01")
     release = coarse.release(some_data(), entropy=seeded(SEED))
