@@ -45,13 +45,14 @@ BUDGETS = (1, 10)
 @dataclass(frozen=True)
 class Setting:
     """How hypotheses are projected, how the check is set, how many levels there may be, and whether they start at
-    1 / rows; else where noise is quick to draw, which also spares doubling the first of its checks."""
+    1 / rows and end at 4 times the published theory; else they start where noise is quick to draw, which also spares
+    doubling the first of its checks, and end at 4 times the sharper one."""
 
     name: str
     radius: str
     calibration: str
     levels: int
-    from_least: bool
+    published: bool
 
 
 PAPER = Setting("paper", "reference", "closed", 1000, True)
@@ -119,7 +120,7 @@ def noise_reduction(found, risk, known, rng):
     """As `found` would run, with numpy's noise."""
     given = found.parameters()
     moved, least, most = (float(given[name]) for name in ("sensitivity", "least_epsilon", "most_epsilon"))
-    epsilons = np.geomspace(least, most, found.levels)
+    epsilons = np.geomspace(least, most, found.levels)[: found.plan().levels]
     statistic = known.statistic(36) * 2.0**-36
     noises = laplace_chain(risk.entries, moved / epsilons, rng)
     excesses = (known.excess(known.hypothesis(statistic + noise)) for noise in noises)
@@ -203,6 +204,7 @@ def row(name, full, setting, alpha, trials):
     """All ways for one task, setting and target."""
     rng = np.random.default_rng([SEED, *f"{name} {setting.name} {alpha}".encode()])
     risk, known = solved(name, full, setting.radius)
+    theory = dict(theories(risk, alpha))
     public = task(name, full).public
     found = dpl.AccuracyFirst(
         str(alpha),
@@ -211,13 +213,14 @@ def row(name, full, setting, alpha, trials):
         radius=setting.radius,
         calibration=setting.calibration,
         levels=setting.levels,
-        least_epsilon=f"{1 / public['rows']:.6g}" if setting.from_least else None,
+        least_epsilon=f"{1 / public['rows']:.6g}" if setting.published else None,
+        most_epsilon=f"{4 * theory['published']:.6g}" if setting.published else None,
+        keep=setting.levels if setting.published else None,
     )
     runs = {"reduction": [noise_reduction(found, risk, known, rng) for _ in range(trials)]}
     for way, check in (("doubling", "laplace"), ("doubling_one_check", "above_threshold")):
         mechanism = doublings(found, risk, check)
         runs[way] = [doubling(mechanism, known, alpha, rng) for _ in range(trials)]
-    theory = dict(theories(risk, alpha))
     published = theory.pop("published")
     losses = {way: [run.epsilon for run in ran] for way, ran in runs.items()}
     means = {way: mean(values) for way, values in losses.items()}

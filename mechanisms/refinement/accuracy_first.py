@@ -57,6 +57,7 @@ __all__ = ["AccuracyFirst", "Hypothesis"]
 _DIGITS = 6  # of what follows from doubles and is no bound: the same on every machine
 _ROUNDING = 64  # the statistic's own rounding to the grid is at most this part of its sensitivity
 _FINE = 16  # the grid is at least so much finer than the finest noise
+_ENOUGH = 4  # times the level of which theory promises the target: beyond it only the noise of the check can fail
 _COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearly all of its draws
 
 
@@ -97,13 +98,14 @@ class AccuracyFirst:
     for comparison. `noise`: of the chain; "gaussian" has a rho, or by a `boundary` an epsilon and a delta. `radius`: of
     the ball that hypotheses are projected on. `calibration`: how the check is set. `levels`: how many hypotheses there
     may be, of epsilons in equal ratios from `least_epsilon` (default: 1/rows, or the least whose noise is quick to
-    draw) to `most_epsilon` (default: 4 times what the first utility theorem takes); of Gaussian noise from `least_mu`
-    to `most_mu`. `keep`: only the first so many of them are used. Data never raise.
+    draw) to `most_epsilon` (default: 4 times what the sharpest utility theorem takes); of Gaussian noise from
+    `least_mu` to `most_mu`. `keep`: only the first so many of them are used (default: up to those 4 times: if none
+    passed by then it is the noise of the check, and a finer hypothesis would not pass either). Data never raise.
     The value is a `Hypothesis`: `coefficients` of any sign, whether they passed, their level and its epsilon.
 
     >>> search = dpl.AccuracyFirst(target_excess_risk=1, family="ridge", rows=100, dimension=2, regularisation=1)
     >>> search.plan().most_epsilon  # what the costliest level costs; it stops before, where it can
-    Decimal('0.433138')
+    Decimal('0.216569')
     """
 
     target_excess_risk: Positive
@@ -355,10 +357,10 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         relation=mechanism.relation or Relation.REPLACE_ONE,
         norm="l1" if laplace else "l2",
     )
-    _, first = theories(risk, float(alpha))[0]
+    enough = round_up(_ENOUGH * min(level for _, level in theories(risk, float(alpha))), digits=_DIGITS)
     given_most = mechanism.most_epsilon if laplace else mechanism.most_mu
     given_least = mechanism.least_epsilon if laplace else mechanism.least_mu
-    most = given_most or round_up(4 * first, digits=_DIGITS)
+    most = given_most or enough
     moved = Fraction(risk.moved)
     spread = risk.entries if laplace else math.isqrt(risk.entries - 1) + 1
     grid = default_grid(
@@ -383,7 +385,7 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
     if risk.largest_entry / float(grid) >= SMALL:
         expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
         raise ParameterError(f"most{levels.suffix}", str(most), expected)
-    kept = mechanism.keep or mechanism.levels
+    kept = mechanism.keep or (mechanism.levels if mechanism.post == "reference" else levels.upto(enough))
     check = check_of(
         risk,
         target=alpha,

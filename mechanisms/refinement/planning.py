@@ -112,8 +112,8 @@ def calibrated(way: Calibration, *, moved: float, alpha: float, beta: float, lev
 
 @functools.lru_cache(maxsize=64)
 def _least_ratio(beta: float, levels: int) -> tuple[float, float, int]:
-    """The alpha and its s, in scales of the threshold noise, and the share that keep beta at the least epsilon: what the
-    threshold may miss of beta, and its share, are sought in whole hundredths, so that all machines find the same."""
+    """The alpha and its s, in scales of the threshold noise, and the share that keep beta at the least epsilon: what
+    the threshold may miss of beta, and its share, are sought in whole hundredths: all machines find the same."""
     share, part, step = 50, 33, 16
     least, slack = _ratio(beta, levels, share, part)
     while step:
@@ -147,8 +147,8 @@ def _ratio(beta: float, levels: int, share: int, part: int) -> tuple[float, floa
 
 
 def _bad_pass(room: float, levels: int, scale: float, reach: float) -> float:
-    """The integral of Lap_1(z) (1 - (1 - F(z - room))^levels), F the distribution function of Lap_scale, room alpha - s:
-    beyond the reach it counts as 1."""
+    """The integral of Lap_1(z) (1 - (1 - F(z - room))^levels), F the distribution function of Lap_scale, room
+    alpha - s: beyond the reach it counts as 1."""
     edges = sorted({-reach, 0.0, min(room, reach), reach})
     total = math.exp(-reach)
     for left, right in pairwise(edges):

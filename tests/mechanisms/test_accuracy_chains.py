@@ -135,10 +135,10 @@ def test_of_gaussian_noise_the_levels_that_were_not_taken_come_back_as_rho(relat
     assert value.reached
     assert value.epsilon == INFINITY
     check = float(placed.plan().check_epsilon)
-    expected = check * math.tanh(check / 2) + float(value.mu) ** 2 / 2
+    tests, level = check * math.tanh(check / 2), float(value.mu) ** 2 / 2
     spent = 100 - float(scope.account().left_by_account["rho"])
-    assert spent == pytest.approx(expected, rel=1e-6)
-    assert spent < float(claim.rho) / 2
+    assert spent == pytest.approx(tests + level, rel=1e-6)
+    assert level < (float(claim.rho) - tests) / 2
     law = receipt.entry.body.parts.of[1].reached
     doubled = 2 if relation is Relation.REPLACE_ONE else 1
     assert law == GaussianLaw(law.noise_multiplier)
@@ -165,16 +165,18 @@ def test_with_a_boundary_it_costs_the_curve_at_the_level_and_its_delta(boundary:
 
 
 def test_a_plan_is_cut_by_rho_where_that_is_what_counts() -> None:
-    whole = a_mechanism().claim()
+    whole, coarsest = a_mechanism().claim(), a_mechanism(keep=1).claim()
     assert isinstance(whole, ZCDP)
-    cut = a_mechanism().within(whole.rho / 2)
+    assert isinstance(coarsest, ZCDP)
+    left = (whole.rho + coarsest.rho) / 2
+    cut = a_mechanism().within(left)
     claim = cut.claim()
     assert isinstance(claim, ZCDP)
-    assert claim.rho <= whole.rho / 2
+    assert claim.rho <= left
     assert cut.keep is not None
     larger = a_mechanism(keep=cut.keep + 1).claim()
     assert isinstance(larger, ZCDP)
-    assert larger.rho > whole.rho / 2
+    assert larger.rho > left
     assert "rho" in cut.plan().words()
     assert (cut.plan().cap, cut.plan().most_epsilon) == (INFINITY, INFINITY)
     with pytest.raises(InfeasiblePlan, match="left"):

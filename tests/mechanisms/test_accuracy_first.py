@@ -24,6 +24,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.refinement import AccuracyFirst
 from dpledger.mechanisms.refinement.erm import Family, Norm, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import ONE, Shape, bounded
+from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 
@@ -53,7 +54,7 @@ BAD: tuple[dict[str, object], ...] = (
     *each("most_epsilon", "1e17"),
     *each("least_epsilon", 0, 10**9, "1e-30"),
     {"noise": "gaussian", "least_mu": "1e-30"},
-    {"noise": "gaussian", "most_mu": 10**9, "boundary": LinearBoundary(tuning=20, delta="1e-6")},
+    {"noise": "gaussian", "most_mu": 10**9, "keep": 20, "boundary": LinearBoundary(tuning=20, delta="1e-6")},
     {"noise": "gaussian", "least_mu": "1e-16", "most_mu": "1.00000003e-16"},
 )
 
@@ -440,6 +441,26 @@ def test_what_never_passed_publishes_the_finest_level() -> None:
     assert not release.value.reached
     assert (check.outcome.closed_epochs, check.outcome.open_epoch) == ((), 30)
     assert chain == Chain(LaplaceLaw("0.000002"), reached=LaplaceLaw("0.000002"))
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("family", ["ridge", "logistic"])
+def test_a_walk_ends_where_theory_promises_far_more_than_the_target(
+    family: Family, noise: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found: where the noise of the check let nothing pass, all levels up to 4 times the first theorem were paid for,
+    whatever a sharper one says. What ends the walk is public: the tests see no data."""
+    monkeypatch.setattr(SparseVectorRun, "ask", lambda run, query: Outcome.BELOW)
+    name = "most_epsilon" if noise == "laplace" else "most_mu"
+    enough = 4 * min(level for _, level in a_mechanism(family=family, noise=noise).plan().theory)
+    for mechanism in (a_mechanism(family=family, noise=noise), a_mechanism(family=family, noise=noise, **{name: 500})):
+        plan, found = mechanism.plan(), mechanism.release(some_data(), entropy=seeded(1)).value
+        ended = float(found.epsilon if noise == "laplace" else found.mu)
+        assert not found.reached
+        assert (found.level, ended) == (plan.levels, float(plan.most))
+        assert enough * (1 - 1e-6) <= ended <= enough * (500 / 1e-4) ** (1 / 29)
+        assert mechanism.under(Relation.REPLACE_ONE, Unit("flight")).keep == plan.levels
+    assert plan.levels < 30 == a_mechanism(family=family, noise=noise, **{name: 500}, keep=30).plan().levels
 
 
 def test_a_plan_is_cut_to_what_is_left() -> None:

@@ -25,7 +25,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("levels", PUBLISHED)
 def test_the_epsilon_of_each_way_is_the_known_one(levels: int) -> None:
-    """epsilon * alpha / Delta at beta = 0.1. With half of epsilon for the threshold "exact" took 27.89, 33.43, 41.91."""
+    """epsilon * alpha / Delta at beta = 0.1. With half of it for the threshold "exact" took 27.89, 33.43, 41.91."""
     for way, known in zip(WAYS, PUBLISHED[levels], strict=True):
         found = calibrated(way, moved=0.002, alpha=0.05, beta=0.1, levels=levels)
         assert found.epsilon * 0.05 / 0.002 == pytest.approx(known, abs=0.011)
