@@ -116,11 +116,11 @@ class PrivateConjunctionLearner(RowLearner):
 
     @property
     def sensitivity(self) -> int:
-        """How far one unit moves the counts, in the l1 norm; where no relation is fixed yet, add_remove is meant."""
+        """How far one unit moves the counts, in the l1 norm; where no relation is fixed yet, under the dearest."""
         match self.relation:
-            case Relation.REPLACE_ONE:
+            case Relation.REPLACE_ONE | None:
                 moved = 2 * self.variables
-            case Relation.ADD_REMOVE | Relation.ZERO_OUT | Relation.LABEL_FLIP | None:
+            case Relation.ADD_REMOVE | Relation.ZERO_OUT | Relation.LABEL_FLIP:
                 moved = self.variables
             case _:
                 assert_never(self.relation)
@@ -167,7 +167,8 @@ class PrivateConjunctionLearner(RowLearner):
         return result
 
     def plan(self) -> SampleSize:
-        """How many records are enough for alpha and beta where a conjunction fits."""
+        """How many records are enough for alpha and beta where a conjunction fits; before a relation is known, under
+        the dearest."""
         return conjunction_size(self.variables, self.alpha, self.beta, scale=self.noise.scale)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Conjunction]:
