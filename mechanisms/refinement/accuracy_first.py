@@ -269,7 +269,7 @@ class AccuracyFirst:
         run = _run_of(self)
         solved = run.problem.solved(*bounded(data, self._shape, signs=run.problem.signs))
         if not solved.certified:
-            return Release(value=self._found(None, reached=False, k=0), parts=self.parts(), outside_guarantee=True)
+            return Release(value=self.value_of(((), False, 0)), parts=self.parts(), outside_guarantee=True)
         answers = run.levels.published(run.kept, solved.statistic(run.power), why=run.problem.why, entropy=entropy)
         checks = SparseVectorRun(run.check.tests, None, entropy)
         k, passed = 0, False
@@ -278,7 +278,7 @@ class AccuracyFirst:
             theta = solved.hypothesis(answers(k))
             passed = checks.ask(-solved.excess(theta)) is Outcome.ABOVE
         parts = Sequence((checks.close().parts, run.levels.chain(run.kept, reached=k)))
-        return Release(value=self._found(theta, reached=passed, k=k), parts=parts)
+        return Release(value=self.value_of((tuple(theta.tolist()), passed, k)), parts=parts)
 
     @property
     def _shape(self) -> Shape:
@@ -290,10 +290,16 @@ class AccuracyFirst:
             target=self.target,
         )
 
-    def _found(self, theta: npt.NDArray[np.float64] | None, *, reached: bool, k: int) -> Hypothesis:
+    def plain_of(self, value: Hypothesis) -> tuple[tuple[float, ...], bool, int]:
+        """What was found but for what the level costs, which follows from the parameters."""
+        return value.theta, value.reached, value.level
+
+    def value_of(self, plain: tuple[tuple[float, ...], bool, int]) -> Hypothesis:
+        """The hypothesis, as `plain_of` says it."""
+        theta, reached, k = plain
         levels = _run_of(self).levels
         return Hypothesis(
-            theta=() if theta is None else tuple(theta.tolist()),
+            theta=theta,
             reached=reached,
             level=k,
             epsilon=levels.epsilon(k) if k else Decimal(0),

@@ -175,7 +175,15 @@ class PrivateConjunctionLearner(RowLearner):
         """The conjunction of the literals that are kept."""
         kept = self._kept(self._counts(self._taken(data, entropy))[None], entropy)[0]
         positive, negative = (tuple(np.flatnonzero(half).tolist()) for half in np.split(kept, 2))
-        return Release(value=Conjunction(self.variables, positive, negative), parts=self.parts())
+        return Release(value=self.value_of((positive, negative)), parts=self.parts())
+
+    def plain_of(self, value: Conjunction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The variables that are 1 and those that are 0."""
+        return value.positive, value.negative
+
+    def value_of(self, plain: tuple[tuple[int, ...], tuple[int, ...]]) -> Conjunction:
+        """The conjunction of these literals, as `plain_of` says them."""
+        return Conjunction(self.variables, *plain)
 
     def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
         """Which literals they keep: the variables, then their negations."""
