@@ -67,6 +67,9 @@ _MOVED = "a user makes more mistakes than the level, or has more points than it 
 def _thresholds(value: object) -> ThresholdClass:
     if not isinstance(value, ThresholdClass):
         raise ParameterError("concept_class", type(value).__name__, "ThresholdClass(points)")
+    if value.both_ways:
+        expected = "one way: it halves an interval of these; UserLevelProperLearner learns both ways"
+        raise ParameterError("concept_class", "both_ways=True", expected)
     return value
 
 
