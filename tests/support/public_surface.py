@@ -931,7 +931,7 @@ DOORS |= {
     "ex_post.concurrent": Door(dpl.ex_post.concurrent, {"promises": [_LOST, _LOST]}),
 }
 
-_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "level_of"}
+_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "begun", "level_of"}
 
 
 def named(name: str) -> Any:
