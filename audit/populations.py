@@ -177,7 +177,8 @@ def _targets(concepts: ConceptClass, points: tuple[int, ...]) -> tuple[int, ...]
         case PointClass():
             return points
         case ThresholdClass():
-            return (0, *(point + 1 for point in points))
+            below = (0, *(point + 1 for point in points))
+            return (*below, *(concepts.points + 1 + u for u in below)) if concepts.both_ways else below
         case ParityClass():
             return tuple(sorted({0, *points}))
         case FiniteClass():

@@ -45,18 +45,19 @@ BUDGETS = (1, 10)
 @dataclass(frozen=True)
 class Setting:
     """How hypotheses are projected, how the check is set, how many levels there may be, and whether they start at
-    1 / rows; else where noise is quick to draw, which also spares doubling the first of its checks."""
+    1 / rows and end at 4 times the published theory; else they start where noise is quick to draw, which also spares
+    doubling the first of its checks, and end at 4 times the sharper one."""
 
     name: str
     radius: str
     calibration: str
     levels: int
-    from_least: bool
+    published: bool
 
 
 PAPER = Setting("paper", "reference", "closed", 1000, True)
 PAPER_SHORT = Setting("paper", "reference", "closed", 100, True)
-DEFAULT = Setting("default", "tight", "union", 100, False)
+DEFAULT = Setting("default", "tight", "exact", 100, False)
 
 GROUPS = {
     "made-up": ("twitter_like", "kdd_like_28", "kdd_like_38"),
@@ -104,26 +105,28 @@ def laplace_chain(size, scales, rng):
     return levels[::-1]
 
 
-def first_above(excesses, slack, epsilon, moved, rng):
+def first_above(excesses, slack, scales, moved, rng):
     """AboveThreshold on negated excesses: how many were tested, whether the last passed, its excess, what it lost."""
-    threshold = -slack + rng.laplace() * 2 * moved / epsilon
+    own, query = scales
+    threshold = -slack + rng.laplace() * own * moved
     t, excess = 0, math.inf
     for t, excess in enumerate(excesses, start=1):
-        if -excess + rng.laplace() * 4 * moved / epsilon >= threshold:
-            return t, True, excess, min(epsilon, t * epsilon / 4)
-    return t, False, excess, min(epsilon / 2, t * epsilon / 4)
+        if -excess + rng.laplace() * query * moved >= threshold:
+            return t, True, excess, min(1 / own + 2 / query, t / query)
+    return t, False, excess, min(1 / own, t / query)
 
 
 def noise_reduction(found, risk, known, rng):
     """As `found` would run, with numpy's noise."""
     given = found.parameters()
     moved, least, most = (float(given[name]) for name in ("sensitivity", "least_epsilon", "most_epsilon"))
-    epsilons = np.geomspace(least, most, found.levels)
+    epsilons = np.geomspace(least, most, found.levels)[: found.plan().levels]
     statistic = known.statistic(36) * 2.0**-36
     noises = laplace_chain(risk.entries, moved / epsilons, rng)
     excesses = (known.excess(known.hypothesis(statistic + noise)) for noise in noises)
-    slack, check, query_moved = (float(given[name]) for name in ("slack", "check_epsilon", "query_sensitivity"))
-    t, passed, excess, checked = first_above(excesses, slack, check, query_moved, rng)
+    slack, query_moved = (float(given[name]) for name in ("slack", "query_sensitivity"))
+    scales = [float(given[name]) for name in ("threshold_scale", "query_scale")]
+    t, passed, excess, checked = first_above(excesses, slack, scales, query_moved, rng)
     met = passed and excess <= float(found.target_excess_risk)
     return Ran(t, checked + epsilons[t - 1], checked, passed, met)
 
@@ -134,17 +137,17 @@ def doublings(found, risk, check):
     least, moved = Decimal(given["least_epsilon"]), float(given["query_sensitivity"])
     rounds = math.ceil(math.log2(Decimal(given["most_epsilon"]) / least)) + 1
     if check == "laplace":
-        accepts, epsilon = alpha / 2, 2 * moved * math.log(rounds / (2 * BETA)) / alpha
+        accepts, epsilon, share = alpha / 2, 2 * moved * math.log(rounds / (2 * BETA)) / alpha, None
     else:
         test = calibrated(found.calibration, moved=moved, alpha=alpha, beta=BETA, levels=rounds)
-        accepts, epsilon = test.slack, test.epsilon
+        accepts, epsilon, share = test.slack, test.epsilon, Decimal(test.share) / 100
     return dpl.Doubling(
         first=least,
         rounds=rounds,
         accepts=f"{accepts:.6g}",
         check_epsilon=f"{epsilon:.6g}",
         check=check,
-        share=None if check == "laplace" else "0.5",
+        share=share,
         sensitivity=risk.moved,
         error_sensitivity=given["query_sensitivity"],
         dimension=risk.entries,
@@ -201,6 +204,7 @@ def row(name, full, setting, alpha, trials):
     """All ways for one task, setting and target."""
     rng = np.random.default_rng([SEED, *f"{name} {setting.name} {alpha}".encode()])
     risk, known = solved(name, full, setting.radius)
+    theory = dict(theories(risk, alpha))
     public = task(name, full).public
     found = dpl.AccuracyFirst(
         str(alpha),
@@ -209,13 +213,14 @@ def row(name, full, setting, alpha, trials):
         radius=setting.radius,
         calibration=setting.calibration,
         levels=setting.levels,
-        least_epsilon=f"{1 / public['rows']:.6g}" if setting.from_least else None,
+        least_epsilon=f"{1 / public['rows']:.6g}" if setting.published else None,
+        most_epsilon=f"{4 * theory['published']:.6g}" if setting.published else None,
+        keep=setting.levels if setting.published else None,
     )
     runs = {"reduction": [noise_reduction(found, risk, known, rng) for _ in range(trials)]}
     for way, check in (("doubling", "laplace"), ("doubling_one_check", "above_threshold")):
         mechanism = doublings(found, risk, check)
         runs[way] = [doubling(mechanism, known, alpha, rng) for _ in range(trials)]
-    theory = dict(theories(risk, alpha))
     published = theory.pop("published")
     losses = {way: [run.epsilon for run in ran] for way, ran in runs.items()}
     means = {way: mean(values) for way, values in losses.items()}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.domains import check_rows_of, domain_of
 from dpledger.mechanisms.learning.equations import Echelon
 from dpledger.mechanisms.learning.error_counts import error_counts
@@ -43,6 +44,8 @@ def threshold_learner(concepts: ThresholdClass, sample: LabeledSample) -> Concep
     """One above the largest point with label 1, as concepts are 1[x < u] (Nissim 2017 has x < j in one place and x <= j
     in another). Sizes: `sizes.one_sided`."""
     check_sample(sample)
+    if concepts.both_ways:
+        raise ParameterError("concepts", "both_ways=True", "thresholds one way: any consistent one learns both ways")
     found = points_of(sample.x, concepts.points)
     ones = found.points[found.known & (labels_of(sample.y) == 1)]
     return Concept(concepts, int(ones.max()) + 1 if len(ones) else 0)

@@ -107,9 +107,9 @@ def _structured(asked: Asked) -> Iterator[Compared]:
 
 def _without_privacy(concepts: ConceptClass, alpha: Number, beta: Number) -> Compared:
     match concepts:
-        case PointClass() | ThresholdClass():
+        case PointClass() | ThresholdClass(both_ways=False):
             return Compared("without privacy", one_sided(alpha, beta).needed, "proved", "whatever the domain")
-        case ParityClass() | FiniteClass():
+        case ParityClass() | FiniteClass() | ThresholdClass():
             return Compared("without privacy", occam(concepts.size, alpha, beta).needed, "proved", "any consistent one")
         case _:
             assert_never(concepts)

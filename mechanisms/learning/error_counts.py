@@ -29,7 +29,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ThresholdClass,
 )
 
-__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "counted_in", "error_counts"]
+__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "both", "counted_in", "error_counts"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -99,13 +99,21 @@ def error_counts(concepts: AnyClass, sample: LabeledSample) -> ErrorCounts:
         case PointClass():
             return _of_points(concepts, *_by_point(sample, concepts.points))
         case ThresholdClass():
-            return _of_thresholds(concepts, *_by_point(sample, concepts.points))
+            seen, zeros, ones = _by_point(sample, concepts.points)
+            below = _of_thresholds(concepts, seen, zeros, ones)
+            return both(below, _of_thresholds(concepts, seen, ones, zeros)) if concepts.both_ways else below
         case ParityClass():
             return _of_parities(concepts, sample)
         case StumpClass():
             return _of_stumps(concepts, sample)
         case _:
             assert_never(concepts)
+
+
+def both(first: ErrorCounts, second: ErrorCounts) -> ErrorCounts:
+    """Of the concepts of two classes, those of the first before the others; each in segments alone."""
+    counts = np.concatenate([first.counts, second.counts])
+    return ErrorCounts(np.concatenate([first.errors, second.errors]), counts)
 
 
 def counted_in(size: int) -> npt.DTypeLike:

@@ -21,7 +21,7 @@ from dpledger.mechanisms.learning.theory.concepts import AnyClass
 from dpledger.mechanisms.numeric.rows import check_rows, tally
 from dpledger.schema import Plain
 
-__all__ = ["Concept", "Constant", "Hypothesis"]
+__all__ = ["Concept", "Constant", "Hypothesis", "Placed"]
 
 MOST_DECIMAL_BITS = 128
 
@@ -42,6 +42,15 @@ class Hypothesis(Protocol):
     @property
     def output_in_class(self) -> bool:
         """Whether it is a concept of the class that was learned."""
+        ...
+
+
+class Placed(Hypothesis, Protocol):
+    """One of many that stand in an order."""
+
+    @property
+    def place(self) -> int:
+        """Where it stands."""
         ...
 
 

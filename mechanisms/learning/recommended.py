@@ -104,7 +104,7 @@ def plan(
     if epsilon is None:
         if anything:
             return agnostic_plan(concepts, NO_PRIVACY, alpha, beta)
-        if isinstance(concepts, PointClass | ThresholdClass):
+        if isinstance(concepts, PointClass) or (isinstance(concepts, ThresholdClass) and not concepts.both_ways):
             return one_sided(alpha, beta)
         return occam(concepts.size, alpha, beta)
     exponent = exponent_for(_loss(epsilon), sensitivity=1, monotone=one_way(under))
@@ -248,7 +248,8 @@ class Asked:
                 yield "UserLevelProperLearner", self._proper
             case ThresholdClass():
                 yield "UserLevelProperLearner", self._proper
-                yield "UserLevelThresholdLearner", self._thresholds
+                if not self.concepts.both_ways:
+                    yield "UserLevelThresholdLearner", self._thresholds
             case FiniteClass():
                 yield "UserLevelProperLearner", self._proper
             case ParityClass():

@@ -57,6 +57,7 @@ __all__ = ["AccuracyFirst", "Hypothesis"]
 _DIGITS = 6  # of what follows from doubles and is no bound: the same on every machine
 _ROUNDING = 64  # the statistic's own rounding to the grid is at most this part of its sensitivity
 _FINE = 16  # the grid is at least so much finer than the finest noise
+_ENOUGH = 4  # times the level of which theory promises the target: beyond it only the noise of the check can fail
 _COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearly all of its draws
 
 
@@ -97,13 +98,14 @@ class AccuracyFirst:
     for comparison. `noise`: of the chain; "gaussian" has a rho, or by a `boundary` an epsilon and a delta. `radius`: of
     the ball that hypotheses are projected on. `calibration`: how the check is set. `levels`: how many hypotheses there
     may be, of epsilons in equal ratios from `least_epsilon` (default: 1/rows, or the least whose noise is quick to
-    draw) to `most_epsilon` (default: 4 times what the first utility theorem takes); of Gaussian noise from `least_mu`
-    to `most_mu`. `keep`: only the first so many of them are used. Data never raise.
+    draw) to `most_epsilon` (default: 4 times what the sharpest utility theorem takes); of Gaussian noise from
+    `least_mu` to `most_mu`. `keep`: only the first so many of them are used (default: up to those 4 times: if none
+    passed by then it is the noise of the check, and a finer hypothesis would not pass either). Data never raise.
     The value is a `Hypothesis`: `coefficients` of any sign, whether they passed, their level and its epsilon.
 
     >>> search = dpl.AccuracyFirst(target_excess_risk=1, family="ridge", rows=100, dimension=2, regularisation=1)
     >>> search.plan().most_epsilon  # what the costliest level costs; it stops before, where it can
-    Decimal('0.433138')
+    Decimal('0.216569')
     """
 
     target_excess_risk: Positive
@@ -120,7 +122,7 @@ class AccuracyFirst:
     noise: ChainNoise = given(default="laplace")
     boundary: TimeUniformBoundary | None = given(default=None)
     radius: Radius = given(default="tight")
-    calibration: Calibration = given(default="union")
+    calibration: Calibration = given(default="exact")
     levels: Annotated[Whole, Field(strict=True, ge=2, le=10**5)] = given(default=100)
     least_epsilon: OptionalPositive = given(default=None)
     most_epsilon: OptionalPositive = given(default=None)
@@ -221,6 +223,8 @@ class AccuracyFirst:
             "calibration": self.calibration,
             "slack": run.check.slack,
             "check_epsilon": run.check.tests.law.epsilon,
+            "threshold_scale": run.check.tests.law.threshold_scale,
+            "query_scale": run.check.tests.law.query_scale,
             "levels": self.levels,
             f"least_{run.levels.measure}": run.least,
             f"most_{run.levels.measure}": run.most,
@@ -265,7 +269,7 @@ class AccuracyFirst:
         run = _run_of(self)
         solved = run.problem.solved(*bounded(data, self._shape, signs=run.problem.signs))
         if not solved.certified:
-            return Release(value=self._found(None, reached=False, k=0), parts=self.parts(), outside_guarantee=True)
+            return Release(value=self.value_of(((), False, 0)), parts=self.parts(), outside_guarantee=True)
         answers = run.levels.published(run.kept, solved.statistic(run.power), why=run.problem.why, entropy=entropy)
         checks = SparseVectorRun(run.check.tests, None, entropy)
         k, passed = 0, False
@@ -274,7 +278,7 @@ class AccuracyFirst:
             theta = solved.hypothesis(answers(k))
             passed = checks.ask(-solved.excess(theta)) is Outcome.ABOVE
         parts = Sequence((checks.close().parts, run.levels.chain(run.kept, reached=k)))
-        return Release(value=self._found(theta, reached=passed, k=k), parts=parts)
+        return Release(value=self.value_of((tuple(theta.tolist()), passed, k)), parts=parts)
 
     @property
     def _shape(self) -> Shape:
@@ -286,10 +290,16 @@ class AccuracyFirst:
             target=self.target,
         )
 
-    def _found(self, theta: npt.NDArray[np.float64] | None, *, reached: bool, k: int) -> Hypothesis:
+    def plain_of(self, value: Hypothesis) -> tuple[tuple[float, ...], bool, int]:
+        """What was found but for what the level costs, which follows from the parameters."""
+        return value.theta, value.reached, value.level
+
+    def value_of(self, plain: tuple[tuple[float, ...], bool, int]) -> Hypothesis:
+        """The hypothesis, as `plain_of` says it."""
+        theta, reached, k = plain
         levels = _run_of(self).levels
         return Hypothesis(
-            theta=() if theta is None else tuple(theta.tolist()),
+            theta=theta,
             reached=reached,
             level=k,
             epsilon=levels.epsilon(k) if k else Decimal(0),
@@ -353,10 +363,10 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         relation=mechanism.relation or Relation.REPLACE_ONE,
         norm="l1" if laplace else "l2",
     )
-    _, first = theories(risk, float(alpha))[0]
+    enough = round_up(_ENOUGH * min(level for _, level in theories(risk, float(alpha))), digits=_DIGITS)
     given_most = mechanism.most_epsilon if laplace else mechanism.most_mu
     given_least = mechanism.least_epsilon if laplace else mechanism.least_mu
-    most = given_most or round_up(4 * first, digits=_DIGITS)
+    most = given_most or enough
     moved = Fraction(risk.moved)
     spread = risk.entries if laplace else math.isqrt(risk.entries - 1) + 1
     grid = default_grid(
@@ -381,7 +391,7 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
     if risk.largest_entry / float(grid) >= SMALL:
         expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
         raise ParameterError(f"most{levels.suffix}", str(most), expected)
-    kept = mechanism.keep or mechanism.levels
+    kept = mechanism.keep or (mechanism.levels if mechanism.post == "reference" else levels.upto(enough))
     check = check_of(
         risk,
         target=alpha,

@@ -23,7 +23,6 @@ QUERY_WHY = (
 """Why an excess risk moves by no more than is said."""
 
 _DIGITS = 6  # of what follows from doubles and is no bound: the same on every machine
-_HALF = Decimal("0.5")
 _STEPS = 6  # of the query's grid: what rounding and discrete noise cost the check in accuracy, at most
 
 
@@ -58,7 +57,7 @@ def check_of(
         threshold=negative(add(slack, grid, grid)),
         sensitivity=moved,
         mode="single_threshold",
-        share=_HALF,
+        share=Decimal(found.share) / 100,
         grid=grid,
         max_queries=queries,
         charged="above",

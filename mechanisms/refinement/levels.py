@@ -11,6 +11,7 @@ level costs (docs/proofs/filters.md, "Chains").
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -108,6 +109,10 @@ class Levels:
     def number(self, k: int) -> Decimal:
         """Of level k, from 1."""
         return level(self.least, self.most, self.count, k)
+
+    def upto(self, enough: Decimal) -> int:
+        """The first level whose number is `enough`, else the last."""
+        return 1 + bisect.bisect_left(range(1, self.count), enough, key=self.number)
 
     def law(self, k: int) -> ChainLaw:
         """Of level k, as a chain names it. Where a unit is replaced, the noise multiplier of a leaf counts sigma

@@ -2,15 +2,16 @@
 same accuracy would take by a utility theorem alone.
 
 Nothing here certifies privacy. The check is AboveThreshold on the negated excess risk with threshold -s, noise of scale
-2 Delta / epsilon on the threshold and 4 Delta / epsilon on each query; `calibrated` chooses s and epsilon so that with
-probability at least 1 - beta no hypothesis worse than alpha is accepted, and -s plus noise is below 0.
+Delta / (share epsilon) on the threshold and 2 Delta / ((1 - share) epsilon) on each query; `calibrated` chooses s,
+epsilon and share so that with probability at least 1 - beta no hypothesis worse than alpha is accepted, and -s plus
+noise is below 0.
 
 >>> for way in ("paper", "closed", "union", "exact"):
 ...     print(way, f"{calibrated(way, moved=1, alpha=1, beta=0.1, levels=120).epsilon:.2f}")
 paper 124.53
 closed 40.68
 union 33.78
-exact 33.42
+exact 30.69
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
+from scipy import optimize
 
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.decimals import INFINITY, text
@@ -33,17 +35,18 @@ __all__ = ["AccuracyPlan", "Calibrated", "Calibration", "Theory", "calibrated", 
 Calibration: TypeAlias = Literal["union", "exact", "closed", "paper"]
 Theory: TypeAlias = Literal["published", "derived", "smooth"]
 
-_PANELS, _ORDER = 64, 12  # Gauss-Legendre between two kinks
-_REACH = 60.0  # scales of noise, beyond which no mass is counted: e^-60
-_SEARCH = 60  # halvings
+_ORDER = 12  # of Gauss-Legendre, on panels of at most a scale of noise
+_REACH = 60.0  # scales of noise, beyond which all mass counts as missing: e^-60 of beta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """The check: `slack` is s, minus the threshold; `epsilon` what it costs when it halts."""
+    """The check: `slack` is s, minus the threshold; `epsilon` what it costs when it halts, and `share` the hundredths
+    of it that the threshold gets."""
 
     slack: float
     epsilon: float
+    share: int = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,7 @@ class AccuracyPlan:
 
 
 def calibrated(way: Calibration, *, moved: float, alpha: float, beta: float, levels: int) -> Calibrated:
-    """(s, epsilon) of the check for queries of sensitivity `moved`, among at most `levels` hypotheses.
+    """The check for queries of sensitivity `moved`, among at most `levels` hypotheses.
 
     Claim: P(some query with excess above alpha passes) + P(s + threshold noise <= 0) <= beta, with Laplace noise.
     Source: docs/proofs/accuracy_first.md, section 4; paper: Dwork-Roth 2014, theorem 3.24; closed: the released code of
@@ -101,63 +104,59 @@ def calibrated(way: Calibration, *, moved: float, alpha: float, beta: float, lev
             ratio = 3 * math.log(1 / beta) + 2 * math.log(levels) + math.log(1.5)
             return Calibrated(slack=alpha / ratio * math.log(1.5 / beta), epsilon=2 * moved / alpha * ratio)
         case "exact":
-            ratio, slack = _least_ratio(beta, levels)
-            return Calibrated(slack=alpha / ratio * slack, epsilon=2 * moved / alpha * ratio)
+            ratio, slack, share = _least_ratio(beta, levels)
+            return Calibrated(slack=alpha / ratio * slack, epsilon=moved / alpha * ratio * 100 / share, share=share)
         case _:
             assert_never(way)
 
 
 @functools.lru_cache(maxsize=64)
-def _least_ratio(beta: float, levels: int) -> tuple[float, float]:
-    """The least alpha, and its s, in scales of the threshold noise, that keep beta: by bisection, from above."""
-    low, high = 0.0, 3 * math.log(1 / beta) + 2 * math.log(levels) + math.log(1.5)
-    slack = math.log(1.5 / beta)
-    for _ in range(_SEARCH):
-        middle = (low + high) / 2
-        found = _best_slack(middle, beta, levels)
-        if found is None:
-            low = middle
+def _least_ratio(beta: float, levels: int) -> tuple[float, float, int]:
+    """The alpha and its s, in scales of the threshold noise, and the share that keep beta at the least epsilon: what
+    the threshold may miss of beta, and its share, are sought in whole hundredths: all machines find the same."""
+    share, part, step = 50, 33, 16
+    least, slack = _ratio(beta, levels, share, part)
+    while step:
+        near = ((share + step, part), (share - step, part), (share, part + step), (share, part - step))
+        tried = [(*_ratio(beta, levels, *one), *one) for one in near if all(0 < number < 100 for number in one)]
+        best = min(tried, key=lambda one: one[0] / one[2])
+        if best[0] / best[2] < least / share:
+            least, slack, share, part = best
         else:
-            high, slack = middle, found
-        if high - low <= high * 1e-7:
-            break
-    return high, slack
+            step //= 2
+    return least, slack, share
 
 
-def _best_slack(alpha: float, beta: float, levels: int) -> float | None:
-    """An s that keeps beta at this alpha, None where none does: the sum of the two has one minimum, sought by the
-    golden section."""
-    low, high = max(0.0, math.log(0.5 / beta)), alpha
-    if low >= high:
-        return None
-    golden = (math.sqrt(5) - 1) / 2
-    for _ in range(40):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        if _misses(alpha, left, levels) <= _misses(alpha, right, levels):
-            high = right
-        else:
-            low = left
-    best = (low + high) / 2
-    return best if _misses(alpha, best, levels) <= beta else None
+def _ratio(beta: float, levels: int, share: int, part: int) -> tuple[float, float]:
+    """The least alpha, and its s, where the threshold alone misses with `part` hundredths of beta: infinite where s
+    would not be above 0. Both in scales of its noise, of which that of a query has 2 share / (1 - share)."""
+    slack, scale = -math.log(2 * beta * part / 100), 2 * share / (100 - share)
+    if slack <= 0:
+        return math.inf, slack
+    left = beta * (1 - part / 100)
+
+    def above(room: float) -> float:
+        return _bad_pass(room, levels, scale, _REACH - math.log(beta)) - left
+
+    if above(0.0) <= 0:
+        return slack, slack
+    high = max(scale, 1.0)
+    while above(high) > 0:
+        high *= 2
+    return slack + float(optimize.brentq(above, 0.0, high, xtol=1e-12, rtol=1e-13)), slack
 
 
-def _misses(alpha: float, slack: float, levels: int) -> float:
-    """P(a bad query passes) + P(s + threshold noise <= 0), where all queries have excess alpha."""
-    return _bad_pass(alpha, slack, levels) + math.exp(-slack) / 2
-
-
-def _bad_pass(alpha: float, slack: float, levels: int) -> float:
-    """The integral of Lap_1(z) (1 - (1 - F(slack + z - alpha))^levels), F the distribution function of Lap_2: beyond
-    the reach it counts as 1."""
-    kink = alpha - slack
-    edges = sorted({-_REACH, 0.0, min(max(kink, -_REACH), _REACH), _REACH})
-    total = math.exp(-_REACH)
+def _bad_pass(room: float, levels: int, scale: float, reach: float) -> float:
+    """The integral of Lap_1(z) (1 - (1 - F(z - room))^levels), F the distribution function of Lap_scale, room
+    alpha - s: beyond the reach it counts as 1."""
+    edges = sorted({-reach, 0.0, min(room, reach), reach})
+    total = math.exp(-reach)
     for left, right in pairwise(edges):
-        bounds = np.linspace(left, right, _PANELS + 1)
+        bounds = np.linspace(left, right, math.ceil(right - left) + 1)
         points, weights = _legendre()
         half = (bounds[1:] - bounds[:-1])[:, None] / 2
         z = (bounds[1:] + bounds[:-1])[:, None] / 2 + half * points
-        x = (slack + z - alpha) / 2
+        x = (z - room) / scale
         tail = np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
         passes = -np.expm1(levels * np.log1p(-np.minimum(tail, 1 - 2.0**-53)))
         total += float((half * weights * np.exp(-np.abs(z)) / 2 * passes).sum())

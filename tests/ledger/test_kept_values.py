@@ -266,6 +266,35 @@ def test_a_statistic_says_its_value_in_numbers_and_makes_it_again_of_them(mechan
             scope.release(other, data, key="k")
 
 
+BITS, POINTS = np.tile([[0, 1], [1, 1]], (50, 1)), np.arange(8)
+BY_ROW = dpl.LabeledSample(np.tile(POINTS, 20), np.tile(POINTS < 3, 20))
+BY_USER = dpl.UserSample(np.tile(POINTS, (60, 1)), np.tile(POINTS < 3, (60, 1)))
+X = np.linspace(-0.4, 0.4, 400).reshape(200, 2)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "data"),
+    [
+        (dpl.PrivateConjunctionLearner(2, epsilon=1), dpl.LabeledSample(BITS, BITS[:, 0])),
+        (dpl.PrivateSQThresholdLearner(8, epsilon=1), BY_ROW),
+        (dpl.RealizableRepresentationLearner(dpl.TrivialRepresentation(dpl.ThresholdClass(8)), epsilon=1), BY_ROW),
+        (dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=1, clip=2), BY_USER),
+        (dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), resolution="0.1", epsilon=1), BY_USER),
+        (dpl.UserLevelProperLearner(dpl.ThresholdClass(8), epsilon=1, resolution="0.1", margin="0.1"), BY_USER),
+        (dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8), epsilon=1, alpha="0.4", comparison="paper"), BY_USER),
+        (dpl.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), (X, X.sum(axis=1))),
+    ],
+    ids=lambda one: str(getattr(one, "kind", "")),
+)
+def test_what_was_learned_comes_back_under_its_key(mechanism: Any, data: Any) -> None:
+    """Found: of most learners a used key raised AlreadySpent, whose rule is a number or two."""
+    unit = dpl.Unit("patient", 8 if data is BY_USER else 1)
+    scope = Ledger.in_memory().scope("s", unit=unit, relation="replace_one", budget=PureDP(100))
+    first = scope.release(mechanism, data, key="k")
+    again = scope.release(mechanism, data, key="k")
+    assert (again.replayed, again.value, type(again.value)) == (True, first.value, type(first.value))
+
+
 def test_what_was_reserved_first_is_kept_as_well(scope: Scope) -> None:
     mechanism = dpl.ClippedMean(epsilon=1, lower=0, upper=90)
     with scope.reserve(mechanism, key="mean") as held:

@@ -135,10 +135,10 @@ def test_of_gaussian_noise_the_levels_that_were_not_taken_come_back_as_rho(relat
     assert value.reached
     assert value.epsilon == INFINITY
     check = float(placed.plan().check_epsilon)
-    expected = check * math.tanh(check / 2) + float(value.mu) ** 2 / 2
+    tests, level = check * math.tanh(check / 2), float(value.mu) ** 2 / 2
     spent = 100 - float(scope.account().left_by_account["rho"])
-    assert spent == pytest.approx(expected, rel=1e-6)
-    assert spent < float(claim.rho) / 2
+    assert spent == pytest.approx(tests + level, rel=1e-6)
+    assert level < (float(claim.rho) - tests) / 2
     law = receipt.entry.body.parts.of[1].reached
     doubled = 2 if relation is Relation.REPLACE_ONE else 1
     assert law == GaussianLaw(law.noise_multiplier)
@@ -153,7 +153,7 @@ def test_with_a_boundary_it_costs_the_curve_at_the_level_and_its_delta(boundary:
     value = receipt.value
     variance = value.mu**2
     assert float(value.epsilon) == pytest.approx(float(variance / 2 + height(boundary, variance)), rel=1e-9)
-    check = float(mechanism.plan().check_epsilon) * min(1, value.level / 4)
+    check = min(float(mechanism.plan().check_epsilon), value.level / float(mechanism.parameters()["query_scale"]))  # type: ignore[arg-type]
     left = scope.account().left_by_account
     assert 300 - float(left["pure"]) == pytest.approx(check + float(value.epsilon), rel=1e-9)
     claim = mechanism.claim()
@@ -165,16 +165,18 @@ def test_with_a_boundary_it_costs_the_curve_at_the_level_and_its_delta(boundary:
 
 
 def test_a_plan_is_cut_by_rho_where_that_is_what_counts() -> None:
-    whole = a_mechanism().claim()
+    whole, coarsest = a_mechanism().claim(), a_mechanism(keep=1).claim()
     assert isinstance(whole, ZCDP)
-    cut = a_mechanism().within(whole.rho / 2)
+    assert isinstance(coarsest, ZCDP)
+    left = (whole.rho + coarsest.rho) / 2
+    cut = a_mechanism().within(left)
     claim = cut.claim()
     assert isinstance(claim, ZCDP)
-    assert claim.rho <= whole.rho / 2
+    assert claim.rho <= left
     assert cut.keep is not None
     larger = a_mechanism(keep=cut.keep + 1).claim()
     assert isinstance(larger, ZCDP)
-    assert larger.rho > whole.rho / 2
+    assert larger.rho > left
     assert "rho" in cut.plan().words()
     assert (cut.plan().cap, cut.plan().most_epsilon) == (INFINITY, INFINITY)
     with pytest.raises(InfeasiblePlan, match="left"):
@@ -282,14 +284,16 @@ def test_a_pure_budget_refuses_gaussian_noise_without_a_boundary() -> None:
         scope.release(a_mechanism(), some_data())
 
 
-def test_what_never_passed_costs_half_the_check_and_the_finest_level() -> None:
+def test_what_never_passed_costs_the_thresholds_share_and_the_finest_level() -> None:
     coarse = a_mechanism(least_mu="1e-6", most_mu="2e-6", target_excess_risk="0.01", boundary=LINEAR)
     release = coarse.release(some_data(), entropy=seeded(SEED))
     assert not release.value.reached
     assert release.value.epsilon == coarse.plan().most_epsilon
     spent = cost(release.parts, Relation.REPLACE_ONE)
     assert spent.pure is not None
-    assert float(spent.pure) == pytest.approx(float(coarse.plan().check_epsilon / 2 + release.value.epsilon), rel=1e-9)
+    threshold = 1 / Decimal(str(coarse.parameters()["threshold_scale"]))
+    assert threshold < coarse.plan().check_epsilon * Decimal("0.4")
+    assert float(spent.pure) == pytest.approx(float(threshold + release.value.epsilon), rel=1e-9)
     assert spent.delta == LINEAR.delta
 
 

@@ -24,6 +24,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.refinement import AccuracyFirst
 from dpledger.mechanisms.refinement.erm import Family, Norm, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import ONE, Shape, bounded
+from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 
@@ -53,7 +54,7 @@ BAD: tuple[dict[str, object], ...] = (
     *each("most_epsilon", "1e17"),
     *each("least_epsilon", 0, 10**9, "1e-30"),
     {"noise": "gaussian", "least_mu": "1e-30"},
-    {"noise": "gaussian", "most_mu": 10**9, "boundary": LinearBoundary(tuning=20, delta="1e-6")},
+    {"noise": "gaussian", "most_mu": 10**9, "keep": 20, "boundary": LinearBoundary(tuning=20, delta="1e-6")},
     {"noise": "gaussian", "least_mu": "1e-16", "most_mu": "1.00000003e-16"},
 )
 
@@ -404,7 +405,7 @@ def some_data(n: int = 3000) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.fl
 
 @pytest.mark.parametrize("budget", [PureDP(200), ApproxDP(200, "1e-6")], ids=["pure", "approx"])
 def test_finer_levels_that_were_not_needed_come_back(budget: PureDP | ApproxDP) -> None:
-    """E = min(eps_A, t eps_A / 4) + eps_t, of the cap eps_A + eps_T."""
+    """E = min(eps_A, t / b2) + eps_t, of the cap eps_A + eps_T, b2 the scale of a query's noise."""
     mechanism = a_mechanism()
     book = Ledger.in_memory(entropy=seeded(1))  # of which some level passes its test
     scope, receipt = found_in(book, budget, mechanism, some_data())
@@ -414,8 +415,9 @@ def test_finer_levels_that_were_not_needed_come_back(budget: PureDP | ApproxDP) 
     assert chain == Chain(LaplaceLaw(mechanism.plan().most_epsilon), reached=LaplaceLaw(value.epsilon))
     assert check.outcome.closed_epochs == (value.level,)
     left = float(scope.account().left_by_account["pure"])
-    share = min(1.0, value.level / 4)
-    assert 200 - left == pytest.approx(float(check.epsilon) * share + float(value.epsilon), rel=1e-9)
+    assert check.threshold_scale * Decimal("0.4") > 1 / check.epsilon, "the threshold has less than 0.4 of epsilon"
+    checked = min(float(check.epsilon), value.level / float(check.query_scale))
+    assert 200 - left == pytest.approx(checked + float(value.epsilon), rel=1e-9)
     book.verify()
 
 
@@ -428,7 +430,7 @@ def test_a_zcdp_budget_keeps_the_cap() -> None:
     assert 100 - float(scope.account().left_by_account["rho"]) == pytest.approx(kept, rel=1e-6)
 
 
-def test_what_never_passed_costs_half_the_check_and_the_finest_level() -> None:
+def test_what_never_passed_publishes_the_finest_level() -> None:
     """No hypothesis is worth so little noise: with all of them kept coarse none passes."""
     coarse = a_mechanism(least_epsilon="1e-6", most_epsilon="2e-6", target_excess_risk="0.01")
     release = coarse.release(some_data(), entropy=seeded(SEED))
@@ -439,6 +441,26 @@ def test_what_never_passed_costs_half_the_check_and_the_finest_level() -> None:
     assert not release.value.reached
     assert (check.outcome.closed_epochs, check.outcome.open_epoch) == ((), 30)
     assert chain == Chain(LaplaceLaw("0.000002"), reached=LaplaceLaw("0.000002"))
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("family", ["ridge", "logistic"])
+def test_a_walk_ends_where_theory_promises_far_more_than_the_target(
+    family: Family, noise: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found: where the noise of the check let nothing pass, all levels up to 4 times the first theorem were paid for,
+    whatever a sharper one says. What ends the walk is public: the tests see no data."""
+    monkeypatch.setattr(SparseVectorRun, "ask", lambda run, query: Outcome.BELOW)
+    name = "most_epsilon" if noise == "laplace" else "most_mu"
+    enough = 4 * min(level for _, level in a_mechanism(family=family, noise=noise).plan().theory)
+    for mechanism in (a_mechanism(family=family, noise=noise), a_mechanism(family=family, noise=noise, **{name: 500})):
+        plan, found = mechanism.plan(), mechanism.release(some_data(), entropy=seeded(1)).value
+        ended = float(found.epsilon if noise == "laplace" else found.mu)
+        assert not found.reached
+        assert (found.level, ended) == (plan.levels, float(plan.most))
+        assert enough * (1 - 1e-6) <= ended <= enough * (500 / 1e-4) ** (1 / 29)
+        assert mechanism.under(Relation.REPLACE_ONE, Unit("flight")).keep == plan.levels
+    assert plan.levels < 30 == a_mechanism(family=family, noise=noise, **{name: 500}, keep=30).plan().levels
 
 
 def test_a_plan_is_cut_to_what_is_left() -> None:

@@ -3,6 +3,7 @@ and what stays in a ledger."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from decimal import Decimal
@@ -17,11 +18,24 @@ from dpledger.audit import audit_mechanism
 from dpledger.errors import ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import Words, seeded
+from dpledger.mechanisms.learning.baselines import threshold_learner
+from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
-from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass, matrix_of
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
+from dpledger.mechanisms.learning.theory.concepts import (
+    FiniteClass,
+    ParityClass,
+    PointClass,
+    ThresholdClass,
+    described,
+    matrix_of,
+    vc_of,
+)
+from dpledger.mechanisms.learning.theory.vc import vc_dim
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
+from dpledger.mechanisms.learning.users.least_error import mistakes_in
+from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from user_conformance import PAIR, ForPairs, sample_of
@@ -47,6 +61,11 @@ class TestProper(ForPairs):
 class TestProperOfPoints(TestProper):
     def make(self, **changes: Any) -> Any:
         return super().make(**{"concept_class": PointClass(2**64), **changes})
+
+
+class TestProperBothWays(TestProper):
+    def make(self, **changes: Any) -> Any:
+        return super().make(**{"concept_class": ThresholdClass(2**64, both_ways=True), **changes})
 
 
 class TestProperOfAMatrix(TestProper):
@@ -270,3 +289,57 @@ def test_the_order_of_users_and_of_their_examples_does_not_matter() -> None:
     other = placed.release(UserSample(x[users][:, examples], y[users][:, examples]), entropy=seeded(1))
     assert one == other
     assert math.isfinite(float(one.value.estimate.middle))
+
+
+# ---- thresholds both ways -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("points", [1, 2, 7])
+def test_thresholds_both_ways_are_the_rows_of_their_matrix(points: int) -> None:
+    concepts = ThresholdClass(points, both_ways=True)
+    matrix = FiniteClass(matrix_of(concepts))
+    assert matrix.size == concepts.size == 2 * (points + 1)
+    assert vc_dim(matrix.matrix).dimension == vc_of(concepts)
+    for place, row in enumerate(matrix.matrix):
+        assert concepts.predict(place, range(points)).tolist() == row.tolist()
+    assert (concepts.words(0), concepts.words(points + 1)) == ("x < 0", "x >= 0")
+    assert concepts.predict(points + 1, [0, "none"]).tolist() == [1, 0]
+    rng = np.random.default_rng(points)
+    x, y = rng.integers(0, points, (30, 4)), rng.integers(0, 2, (30, 4))
+    for one, other in (
+        [error_counts(known, LabeledSample(x[:, 0], y[:, 0])) for known in (concepts, matrix)],
+        [mistakes_in(known, UserSample(x, y)).beyond(1) for known in (concepts, matrix)],
+    ):
+        assert np.repeat(one.errors, one.counts.astype(int)).tolist() == other.errors.tolist()
+
+
+@pytest.mark.parametrize("word", ["first", "second"])
+def test_which_of_two_words_comes_first_does_not_decide_what_can_be_learned(word: str) -> None:
+    """Found: where the low points have label 0, users learned a constant, which errs on half of all examples."""
+    x = np.random.default_rng(1).integers(0, 2**32, (400, 50))
+    y = (x < 2**31) == (word == "first")
+    common: dict[str, Any] = {"epsilon": 2, "resolution": "0.1", "margin": "0.1"}
+    errors = []
+    for both_ways in (True, False):
+        concepts = ThresholdClass(2**32, both_ways=both_ways)
+        learner = UserLevelProperLearner(concepts, **common).under(Relation.REPLACE_ONE, Unit("user", 50))
+        found = learner.release(UserSample(x, y), entropy=seeded(1)).value
+        errors.append(float((found.predict(x.reshape(-1)) != y.reshape(-1)).mean()))
+    assert errors[0] < 0.1
+    assert (errors[1] > 0.4) == (word == "second")
+    assert (
+        learner.plan("0.1").needed
+        < dataclasses.replace(learner, concept_class=ThresholdClass(2**32, both_ways=True)).plan("0.1").needed
+    )
+
+
+def test_what_takes_thresholds_one_way_says_so() -> None:
+    both_ways = ThresholdClass(8, both_ways=True)
+    with pytest.raises(ParameterError, match="one way"):
+        UserLevelThresholdLearner(both_ways, epsilon=1, alpha="0.4")
+    with pytest.raises(ParameterError, match="one way"):
+        threshold_learner(both_ways, LabeledSample([1], [1]))
+    with pytest.raises(ParameterError, match="both_ways"):
+        ThresholdClass(8, both_ways=1)  # type: ignore[arg-type]
+    assert described(both_ways) == {"class": "thresholds", "points": "8", "both_ways": True}
+    assert described(ThresholdClass(8)) == {"class": "thresholds", "points": "8"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import pickle
@@ -22,8 +23,10 @@ from dpledger.accounting.rules import cost
 from dpledger.errors import ContractViolation, Halted, ParameterError, RelationError, ScopeError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import Entropy, seeded
+from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.run import JointQuery, QueriesAsked
+from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.query_sizes import query_size
 from dpledger.mechanisms.noise import Uniform, recording, replaying, uniform
@@ -452,13 +455,64 @@ def test_a_promise_is_made_where_it_holds_and_says_of_what() -> None:
     assert "2 nested chains" in chains[0].statement  # type: ignore[union-attr]
     assert "records of its own" in split[0].statement  # type: ignore[union-attr]
     with pytest.raises(ParameterError, match="grid"):
-        StatisticalQueryOracle(epsilon=1, queries=1).plan("0.0001", "0.1")
+        StatisticalQueryOracle(epsilon=1, queries=1, grid="0.0009765625").plan("0.0001", "0.1")
     coarse, fine = (
         StatisticalQueryOracle(epsilon=1, queries=10, grid=grid).plan("0.05", "0.05").needed
         for grid in ("0.0078125", "0.0000152587890625")
     )
     assert coarse > fine
     assert fine == pytest.approx(5348, rel=1e-3)
+
+
+@pytest.mark.parametrize("tolerance", ["0.01", "0.0009", "0.00001"])
+def test_the_grid_follows_the_tolerance(tolerance: str) -> None:
+    """Found: 0.0009 was refused, as below the grid of 1/1024, and at 0.01 rounding took 23 % of the records."""
+    asked: dict[str, Any] = {"epsilon": 1, "queries": 10}
+    placed = StatisticalQueryOracle(**asked).under(Relation.REPLACE_ONE, Unit())
+    for values in ("fixed", "split"):
+        oracle = StatisticalQueryOracle(**asked, mode=values)  # type: ignore[arg-type]
+        needed = oracle.plan(tolerance, "0.05").needed
+        bare = query_size(10, tolerance, "0.05", epsilon=1, mode=values).needed  # type: ignore[arg-type]
+        assert bare <= needed <= bare * 1.003
+        promised = StatisticalQueryOracle(**asked, mode=values, n=needed, tolerance=tolerance, beta="0.05")  # type: ignore[arg-type]
+        assert promised.range.grid * 1024 <= Decimal(tolerance)
+        assert promised.under(Relation.REPLACE_ONE, Unit()).plan(tolerance, "0.05").needed <= needed
+    assert placed.range.grid == Decimal("0.0009765625"), "a grid that is fixed stays what it is"
+
+
+@pytest.mark.parametrize("bad", [0, -1, "nan", "inf", "1e-30"])
+def test_a_tolerance_that_no_grid_follows_is_refused_by_its_name(bad: Any) -> None:
+    oracle = StatisticalQueryOracle(epsilon=1, queries=10)
+    for refused in (
+        lambda: oracle.plan(bad, "0.05"),
+        lambda: StatisticalQueryOracle(epsilon=1, queries=10, n=10**6, tolerance=bad, beta="0.05"),
+    ):
+        with pytest.raises(ParameterError) as told:
+            refused()
+        assert told.value.field.endswith("tolerance")
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        StatisticalQueryOracle(epsilon="0.01", queries=10, low=-1),
+        StatisticalQueryOracle(epsilon="0.01", queries=10, low=5, high=6, values="whole"),
+        StatisticalQueryOracle(epsilon="0.01", queries=10, values="whole", low=-3, high=7),
+        PrivateSQThresholdLearner(1023, epsilon=1),
+        PrivateConjunctionLearner(5, epsilon=1),
+    ],
+    ids=["both signs", "far from 0", "whole", "thresholds", "conjunctions"],
+)
+def test_a_plan_before_a_relation_is_known_is_that_of_the_dearest(oracle: Any) -> None:
+    """Found: it was that of add_remove, which may need half as many records."""
+
+    def needed(one: Any) -> int:
+        found = one.plan("0.1", "0.05") if isinstance(one, StatisticalQueryOracle) else one.plan()
+        return int(found.needed)
+
+    relations = (Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.ZERO_OUT)
+    each = [needed(dataclasses.replace(oracle, relation=relation)) for relation in relations]
+    assert needed(oracle) == max(each) > min(each)
 
 
 # ---- in a ledger ----------------------------------------------------------------------------------------------------

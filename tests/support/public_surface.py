@@ -931,7 +931,7 @@ DOORS |= {
     "ex_post.concurrent": Door(dpl.ex_post.concurrent, {"promises": [_LOST, _LOST]}),
 }
 
-_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "level_of"}
+_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "begun", "level_of"}
 
 
 def named(name: str) -> Any:
@@ -982,6 +982,9 @@ _CLASSES: dict[str, Any] = {
 }
 _MEAN = dpl.ClippedMean(epsilon=1, lower=0, upper=1)
 _COUNTS = dpl.Histogram(epsilon=1, edges=(0, 1))
+_ITSELF = dpl.TrivialRepresentation(dpl.ThresholdClass(7))
+_HASHED = dpl.HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=1)
+_FOUND = ("0", "0.2", (("0.5", 1, "0.25", True),))
 LEARNED: tuple[tuple[str, Any, Any], ...] = (
     ("ExponentialPPACLearner", dpl.ExponentialPPACLearner(dpl.ThresholdClass(7), epsilon=1), 3),
     (
@@ -991,6 +994,24 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
     ),
     ("PrivateParityLearner", dpl.PrivateParityLearner(dimension=3, epsilon=1), 5),
     ("RepeatedParity", dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=2), None),
+    ("PrivateConjunctionLearner", dpl.PrivateConjunctionLearner(3, epsilon=1), ((0,), (1, 2))),
+    ("PrivateSQThresholdLearner", dpl.PrivateSQThresholdLearner(7, epsilon=1), 3),
+    ("RealizableRepresentationLearner", dpl.RealizableRepresentationLearner(_ITSELF, epsilon=1), 3),
+    ("SurrogateAgnosticLearner", dpl.SurrogateAgnosticLearner(dpl.ThresholdClass(7), _ITSELF, epsilon=1), 3),
+    ("ClippedPairwiseEM", dpl.ClippedPairwiseEM(dpl.ThresholdClass(7), epsilon=1, clip=1), 3),
+    ("MinimumErrorEstimator", dpl.MinimumErrorEstimator(dpl.ThresholdClass(7), "0.1", 1), _FOUND),
+    ("UserLevelProperLearner", dpl.UserLevelProperLearner(dpl.ThresholdClass(7), 1, "0.1", "0.1"), (3, _FOUND, 1)),
+    (
+        "UserLevelSurrogateLearner",
+        dpl.UserLevelSurrogateLearner(dpl.PointClass(8), _HASHED, epsilon=1, resolution="0.1", margin="0.1"),
+        (1, _FOUND, None),
+    ),
+    (
+        "UserLevelThresholdLearner",
+        dpl.UserLevelThresholdLearner(dpl.ThresholdClass(7), epsilon=1, alpha="0.4"),
+        (3, _FOUND, ((3, "here", ()),)),
+    ),
+    ("AccuracyFirst", dpl.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), ((0.5, -0.5), True, 7)),
 )
 DOORS |= {
     **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},

@@ -116,11 +116,11 @@ class PrivateConjunctionLearner(RowLearner):
 
     @property
     def sensitivity(self) -> int:
-        """How far one unit moves the counts, in the l1 norm; where no relation is fixed yet, add_remove is meant."""
+        """How far one unit moves the counts, in the l1 norm; where no relation is fixed yet, under the dearest."""
         match self.relation:
-            case Relation.REPLACE_ONE:
+            case Relation.REPLACE_ONE | None:
                 moved = 2 * self.variables
-            case Relation.ADD_REMOVE | Relation.ZERO_OUT | Relation.LABEL_FLIP | None:
+            case Relation.ADD_REMOVE | Relation.ZERO_OUT | Relation.LABEL_FLIP:
                 moved = self.variables
             case _:
                 assert_never(self.relation)
@@ -167,14 +167,23 @@ class PrivateConjunctionLearner(RowLearner):
         return result
 
     def plan(self) -> SampleSize:
-        """How many records are enough for alpha and beta where a conjunction fits."""
+        """How many records are enough for alpha and beta where a conjunction fits; before a relation is known, under
+        the dearest."""
         return conjunction_size(self.variables, self.alpha, self.beta, scale=self.noise.scale)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Conjunction]:
         """The conjunction of the literals that are kept."""
         kept = self._kept(self._counts(self._taken(data, entropy))[None], entropy)[0]
         positive, negative = (tuple(np.flatnonzero(half).tolist()) for half in np.split(kept, 2))
-        return Release(value=Conjunction(self.variables, positive, negative), parts=self.parts())
+        return Release(value=self.value_of((positive, negative)), parts=self.parts())
+
+    def plain_of(self, value: Conjunction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The variables that are 1 and those that are 0."""
+        return value.positive, value.negative
+
+    def value_of(self, plain: tuple[tuple[int, ...], tuple[int, ...]]) -> Conjunction:
+        """The conjunction of these literals, as `plain_of` says them."""
+        return Conjunction(self.variables, *plain)
 
     def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
         """Which literals they keep: the variables, then their negations."""

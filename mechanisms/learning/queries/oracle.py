@@ -45,7 +45,7 @@ from dpledger.mechanisms.learning.samples import (
     labeled_sample,
 )
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, query_size
+from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, above_0, query_size
 from dpledger.mechanisms.noise import DiscreteLaplace, Law, RoundedLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
@@ -75,8 +75,8 @@ class StatisticalQueryOracle:
     no indicator is a chain by itself); split: adaptively, each on a block of its own, with more noise a record but none
     to share. `values`: whole (queries are whole numbers, like indicators) or real. `low`, `high`: the range that
     values are clipped to; NaN and what is no number count as `low`. `grid`: of real values, a power of two; default:
-    1024 times finer than noise and range. `n`: the number of records, where it is public: answers are means, and not
-    sums. `tolerance` and `beta`, together: all answers are that close to what is expected of a record, but with
+    1024 times finer than noise, range and tolerance. `n`: the number of records, where it is public: answers are means,
+    and not sums. `tolerance` and `beta`, together: all answers are that close to what is expected of a record, but with
     probability beta, where records are independent draws; refused where `n` is too few for that.
 
     Queries that were never asked come back, as far as they were not granted yet (a twentieth at a time); in split none
@@ -191,19 +191,23 @@ class StatisticalQueryOracle:
         return result
 
     def plan(self, tolerance: Number, beta: Number, *, sharp: bool = False) -> SampleSize:
-        """How many records are enough for answers within the tolerance; real values count their rounding to the grid.
-        `sharp`: as `query_size`. Under add_remove the answers are sums, and it is their part of the records that is
-        meant. ParameterError where the tolerance is no more than the grid."""
+        """How many records are enough for answers within the tolerance; real values count their rounding to the grid,
+        which is the one that this tolerance has, where neither a grid nor a tolerance was given. `sharp`: as
+        `query_size`. Under add_remove the answers are sums, and it is their part of the records that is meant; before a
+        relation is known the dearest counts. ParameterError where the tolerance is no more than the grid."""
+        close = above_0(tolerance, "tolerance")
+        follows = self.values == "real" and self.grid is None and self.tolerance is None
+        asked = dataclasses.replace(self, grid=self._automatic_grid(close)) if follows else self
         return query_size(
             self.queries,
-            self._less_rounding(read(tolerance, field="tolerance")),
+            asked._less_rounding(close),
             beta,
             epsilon=multiply(self._share, 1 if self.mode == "split" else self.queries),
             mode=self.mode,
             chains=self.chains,
             in_steps=self.values == "whole",
             width=subtract(self.high, self.low),
-            moved=self._moved,
+            moved=asked._moved,
             sharp=sharp,
         )
 
@@ -249,7 +253,7 @@ class StatisticalQueryOracle:
     @property
     def range(self) -> QueryRange:
         """The values of a query, in steps."""
-        grid = self.grid or (_ONE if self.values == "whole" else self._automatic_grid)
+        grid = self.grid or (_ONE if self.values == "whole" else self._automatic_grid(self.tolerance))
         return QueryRange(low=self.low, high=self.high, grid=grid)
 
     @property
@@ -292,8 +296,9 @@ class StatisticalQueryOracle:
 
     @property
     def _steps_moved(self) -> int:
-        """How many steps one record moves the sum of a query."""
-        return self.range.moved(self._relation, uneven=rows_of(self.unit) > 1)
+        """How many steps one record moves the sum of a query: before a relation is known, under the dearest."""
+        known = (self.relation,) if self.relation else (Relation.ADD_REMOVE, Relation.REPLACE_ONE)[self.n is not None :]
+        return max(self.range.moved(relation, uneven=rows_of(self.unit) > 1) for relation in known)
 
     @property
     def _moved(self) -> Decimal:
@@ -314,9 +319,8 @@ class StatisticalQueryOracle:
             return DiscreteLaplaceLaw(scale=self._noise.scale, sensitivity=int(self._moved))
         return LaplaceLaw(self._share)
 
-    @property
-    def _automatic_grid(self) -> Decimal:
-        return _grid(subtract(self.high, self.low), self._share)
+    def _automatic_grid(self, tolerance: Decimal | None) -> Decimal:
+        return _grid(subtract(self.high, self.low), self._share, tolerance)
 
     def _less_rounding(self, tolerance: Decimal) -> Decimal:
         """What of a tolerance is left beside the rounding of values and of the noise, half a step each."""
@@ -355,5 +359,6 @@ class StatisticalQueryOracle:
 
 
 @functools.lru_cache(maxsize=512)
-def _grid(width: Decimal, share: Decimal) -> Decimal:
-    return default_grid(epsilon=Fraction(width) / Fraction(share), high=Fraction(width))
+def _grid(width: Decimal, share: Decimal, tolerance: Decimal | None) -> Decimal:
+    own = {"epsilon": Fraction(width) / Fraction(share), "high": Fraction(width)}
+    return default_grid(**own, **({} if tolerance is None else {"tolerance": Fraction(tolerance)}))

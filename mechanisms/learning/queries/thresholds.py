@@ -154,7 +154,15 @@ class PrivateSQThresholdLearner(RowLearner):
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """The threshold that the search ends at."""
         place = self._found(self.oracle, self._read(self._taken(data, entropy)), entropy)
-        return Release(value=Concept(ThresholdClass(self.points), place), parts=self.parts())
+        return Release(value=self.value_of(place), parts=self.parts())
+
+    def plain_of(self, value: Concept) -> int:
+        """The place of the threshold: its class follows from the parameters."""
+        return value.place
+
+    def value_of(self, plain: int) -> Concept:
+        """The threshold at a place, as `plain_of` says it."""
+        return Concept(ThresholdClass(self.points), plain)
 
     def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """Their places."""

@@ -15,7 +15,7 @@ from pydantic import PlainValidator
 from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.learning.domains import Domain, NumberedPoints, domain_of
 from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS
-from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
+from dpledger.mechanisms.learning.hypotheses import Concept, Placed
 from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority
 from dpledger.mechanisms.learning.represented.representations import (
     MOST_LISTED,
@@ -88,7 +88,7 @@ def require_fit(concepts: object, representation: Representation) -> None:
             )
 
 
-def hypothesis_at(representation: Representation, place: int, concepts: FiniteClass | None) -> Hypothesis:
+def hypothesis_at(representation: Representation, place: int, concepts: FiniteClass | None) -> Placed:
     """The hypothesis at that place. `concepts`: the class to be learned, where it is known and a matrix."""
     match representation:
         case HashedPointRepresentation():

@@ -28,7 +28,7 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import Domain
 from dpledger.mechanisms.learning.error_counts import ErrorCounts, error_counts
-from dpledger.mechanisms.learning.hypotheses import Hypothesis
+from dpledger.mechanisms.learning.hypotheses import Placed
 from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation
 from dpledger.mechanisms.learning.represented.kinds import (
     OneRepresentation,
@@ -100,10 +100,18 @@ class _ByScores(RowLearner):
         """The rows that it learns from."""
         return rows_of_representation(self.representation)
 
-    def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Hypothesis]:
+    def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Placed]:
         """One hypothesis of the representation."""
         (place,) = self._drawn(self._scores(self._taken(data, entropy)), 1, entropy)
-        return Release(value=self._hypothesis(place), parts=self.parts())
+        return Release(value=self.value_of(place), parts=self.parts())
+
+    def plain_of(self, value: Placed) -> int:
+        """The place of the hypothesis: the representation follows from the parameters."""
+        return value.place
+
+    def value_of(self, plain: int) -> Placed:
+        """The hypothesis at a place, as `plain_of` says it."""
+        return hypothesis_at(self.representation, plain, self._concepts)
 
     def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of their hypotheses."""
@@ -118,9 +126,6 @@ class _ByScores(RowLearner):
             return [scores.place(number) for number in drawn]
         steps = -scores
         return [choose(law, steps, sensitivity=moved, entropy=entropy) for _ in range(size)]
-
-    def _hypothesis(self, place: int) -> Hypothesis:
-        return hypothesis_at(self.representation, place, self._concepts)
 
     @property
     def _concepts(self) -> FiniteClass | None:

@@ -211,6 +211,11 @@ class HashedPoint:
     representation: HashedPointRepresentation
     cell: int
 
+    @property
+    def place(self) -> int:
+        """Its cell."""
+        return self.cell
+
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
         check_rows(x)

@@ -28,7 +28,7 @@ from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.learning.samples import Words, bits_of, points_of
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.numeric.rows import check_rows
-from dpledger.schema import Plain
+from dpledger.schema import Plain, flag
 
 __all__ = [
     "AnyClass",
@@ -145,32 +145,45 @@ class PointClass:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdClass:
-    """c_u(x) = 1[x < u] on {0..points-1}, for u in {0..points}: c_0 is the constant 0.
+    """c_u(x) = 1[x < u] on {0..points-1}, for u in {0..points}: c_0 is the constant 0. `both_ways`: and after them
+    1[x >= u], for the same u, where it is not known which label the low points have.
 
     >>> dpl.ThresholdClass(8).predict(3, [2, 3]).tolist()
     [1, 0]
+    >>> dpl.ThresholdClass(8, both_ways=True).predict(9 + 3, [2, 3]).tolist()
+    [0, 1]
     """
 
     points: int
+    both_ways: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", whole(self.points, field="points", least=1, most=MOST_POINTS))
+        flag(self.both_ways, field="both_ways")
 
     @property
     def size(self) -> int:
         """How many concepts there are."""
-        return self.points + 1
+        return (self.points + 1) * (2 if self.both_ways else 1)
 
     def predict(self, place: int, x: object) -> Labels:
         """The concept at that place, of each row of `x`."""
-        u = _placed(place, self.size)
-        if u == 0:
-            return _of_points(x, self.points, lambda points: np.zeros(len(points), dtype=np.uint8))
-        return _of_points(x, self.points, lambda points: (points <= np.uint64(u - 1)).astype(np.uint8))
+        upwards, u = self._told(place)
+
+        def labels(points: Words) -> Labels:
+            below = np.zeros(len(points), dtype=np.bool_) if u == 0 else points <= np.uint64(u - 1)
+            return (below != bool(upwards)).astype(np.uint8)
+
+        return _of_points(x, self.points, labels)
 
     def words(self, place: int) -> str:
         """What the concept at that place says, in words."""
-        return f"x < {_placed(place, self.size)}"
+        upwards, u = self._told(place)
+        return f"x >= {u}" if upwards else f"x < {u}"
+
+    def _told(self, place: int) -> tuple[int, int]:
+        """Whether it is 1 from u on, and u."""
+        return divmod(_placed(place, self.size), self.points + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +271,8 @@ def described(concepts: AnyClass) -> Mapping[str, Plain]:
         case PointClass():
             return {"class": "points", "points": str(concepts.points)}
         case ThresholdClass():
-            return {"class": "thresholds", "points": str(concepts.points)}
+            ways = {"both_ways": True} if concepts.both_ways else {}
+            return {"class": "thresholds", "points": str(concepts.points), **ways}
         case ParityClass():
             return {"class": "parities", "dimension": concepts.dimension}
         case StumpClass():
@@ -278,7 +292,8 @@ def matrix_of(concepts: ConceptClass) -> npt.NDArray[np.bool_]:
         case PointClass():
             return np.eye(concepts.points, dtype=bool)
         case ThresholdClass():
-            return np.asarray(x[None, :] < np.arange(concepts.size)[:, None])
+            below = np.asarray(x[None, :] < np.arange(concepts.points + 1)[:, None])
+            return np.concatenate([below, ~below]) if concepts.both_ways else below
         case ParityClass():
             bits = (x[:, None] >> np.arange(concepts.dimension)) & 1
             return np.asarray(bits @ bits.T & 1, dtype=bool)
@@ -292,7 +307,7 @@ def vc_of(concepts: PointClass | ThresholdClass | ParityClass) -> int:
         case PointClass():
             return min(1, concepts.points - 1)
         case ThresholdClass():
-            return 1
+            return min(2, concepts.points) if concepts.both_ways else 1
         case ParityClass():
             return concepts.dimension
         case _:

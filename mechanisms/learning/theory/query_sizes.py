@@ -30,6 +30,7 @@ __all__ = [
     "MOST_LITERALS",
     "MOST_QUERIES",
     "QueryMode",
+    "above_0",
     "conjunction_size",
     "literal_threshold",
     "query_size",
@@ -76,9 +77,9 @@ def query_size(
     5348
     """
     asked = whole(queries, field="queries", least=1, most=MOST_QUERIES)
-    close, risk = _above_0(tolerance, "tolerance"), open_unit(beta, "beta")
-    range_, loss = _above_0(width, "width"), _above_0(epsilon, "epsilon")
-    step = range_ if moved is None else _above_0(moved, "moved")
+    close, risk = above_0(tolerance, "tolerance"), open_unit(beta, "beta")
+    range_, loss = above_0(width, "width"), above_0(epsilon, "epsilon")
+    step = range_ if moved is None else above_0(moved, "moved")
     one_of(mode, get_args(QueryMode), field="mode")
     blocks, families = _blocks(mode, asked), _families(mode, asked, chains)
     with localcontext(outward.context(close, risk, range_, loss, step)):
@@ -141,7 +142,7 @@ def literal_threshold(variables: int, beta: Number, *, scale: Number) -> int:
     Claim: the least whole T >= scale ln(4d/beta), so that with probability 1 - beta/2 no noise of 2d is beyond T.
     Source: docs/proofs/learning_queries.md, section 4."""
     count = whole(variables, field="variables", least=1, most=MOST_LITERALS)
-    risk, wide = open_unit(beta, "beta"), _above_0(scale, "scale")
+    risk, wide = open_unit(beta, "beta"), above_0(scale, "scale")
     with localcontext(outward.context(risk, wide)):
         return ceiling(wide * outward.ln(4 * count / risk))
 
@@ -154,7 +155,7 @@ def conjunction_size(variables: int, alpha: Number, beta: Number, *, scale: Numb
     query by query: 2d statistical queries within alpha/(4d).
     Source: docs/proofs/learning_queries.md, section 4; Kearns 1998."""
     count = whole(variables, field="variables", least=1, most=MOST_LITERALS)
-    target, risk, wide = open_unit(alpha, "alpha"), open_unit(beta, "beta"), _above_0(scale, "scale")
+    target, risk, wide = open_unit(alpha, "alpha"), open_unit(beta, "beta"), above_0(scale, "scale")
     kept = 2 * literal_threshold(count, risk, scale=wide)
     chance = round_down(Fraction(target) / (2 * count), digits=20)
     with localcontext(outward.context(target, risk, wide)):
@@ -206,7 +207,8 @@ def _families(mode: QueryMode, queries: int, chains: int | None) -> int:
 
 
 @in_own_context
-def _above_0(value: Number, field: str) -> Decimal:
+def above_0(value: Number, field: str) -> Decimal:
+    """The number, if it is above 0; else a ParameterError that names the field."""
     number = read(value, field=field)
     if not number > 0:
         raise ParameterError(field, value, "a number above 0")

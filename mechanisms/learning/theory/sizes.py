@@ -134,7 +134,7 @@ def agnostic_plan(concepts: AnyClass, exponent: Number, alpha: Number, beta: Num
     others beside.
 
     Claim: as `private_agnostic` and `plan_item_proper`, each of which holds."""
-    thresholds = isinstance(concepts, ThresholdClass)
+    thresholds = isinstance(concepts, ThresholdClass) and not concepts.both_ways
     plans = (
         private_agnostic(concepts.size, exponent, alpha, beta),
         plan_item_proper(concepts.size, exponent, alpha, beta, vc=known_vc(concepts), thresholds=thresholds),

@@ -133,7 +133,15 @@ class ClippedPairwiseEM(ReadsUsers):
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
         (place,) = self._drawn(clipped_pairwise_scores(self.concept_class, self._taken(data), self.clip), 1, entropy)
-        return Release(value=Concept(self.concept_class, place), parts=self.parts())
+        return Release(value=self.value_of(place), parts=self.parts())
+
+    def plain_of(self, value: Concept) -> int:
+        """The place of the concept: its class follows from the parameters."""
+        return value.place
+
+    def value_of(self, plain: int) -> Concept:
+        """The concept at a place, as `plain_of` says it."""
+        return Concept(self.concept_class, plain)
 
     def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of `size` independent releases."""

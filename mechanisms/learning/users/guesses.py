@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeAlias
 
 from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.decimals import add, exact, multiply
@@ -28,11 +29,25 @@ from dpledger.mechanisms.learning.users.mistakes import Mistakes
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.threshold.epochs import EpochPlan, Epochs
 
-__all__ = ["MOVED", "STEPS", "GuessScan", "LeastError", "Tested", "excess_at", "fraction_of", "in_users", "moved_by"]
+__all__ = [
+    "MOVED",
+    "STEPS",
+    "GuessScan",
+    "LeastError",
+    "Tested",
+    "Told",
+    "excess_at",
+    "fraction_of",
+    "in_users",
+    "moved_by",
+]
 
 STEPS: int = 2**GRID_BITS
 HALF = Decimal("0.5")
 STEP = exact(Fraction(1, STEPS))
+Told: TypeAlias = tuple[str, str, tuple[tuple[str, int, str, bool], ...]]
+"""An interval and its tests, as they are kept."""
+
 MOVED = "one user changes the fewest users with many mistakes, less the threshold of each user, by at most this"
 
 
@@ -59,6 +74,18 @@ class LeastError:
     def middle(self) -> Decimal:
         """Half-way between them."""
         return multiply(add(self.low, self.high), HALF)
+
+    def told(self) -> Told:
+        """It in texts and numbers, of which `retold` makes an equal one."""
+        tests = tuple((str(one.guess), one.level, str(one.threshold), one.passed) for one in self.tests)
+        return str(self.low), str(self.high), tests
+
+    @classmethod
+    def retold(cls, told: Told) -> LeastError:
+        """The inverse of `told`."""
+        low, high, tests = told
+        made = (Tested(Decimal(guess), level, Decimal(nu), passed) for guess, level, nu, passed in tests)
+        return cls(Decimal(low), Decimal(high), tuple(made))
 
 
 def excess_at(gap: BinomialGap, fewest: int, users: int) -> int:

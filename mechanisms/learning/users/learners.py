@@ -38,12 +38,13 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.error_counts import ErrorCounts
-from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
+from dpledger.mechanisms.learning.hypotheses import Concept, Placed
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, proper_users_for
+from dpledger.mechanisms.learning.users.guesses import Told
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator, for_users, mistakes_in
 from dpledger.mechanisms.learning.users.reading import ReadsUsers
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
@@ -63,7 +64,7 @@ class LearnedFromUsers:
     """A hypothesis, and the estimate of the least error that led to it. `level`: it was drawn by how many users it
     fails more than so often; None where nothing can be more than alpha above the least error, and it is the first."""
 
-    hypothesis: Hypothesis
+    hypothesis: Placed
     estimate: LeastError
     level: int | None
 
@@ -132,6 +133,19 @@ class ByUsers(ReadsUsers):
     def parts(self) -> Composition:
         """The tests of the estimate, then the choice."""
         return Sequence((self.estimator.parts(), BoundedRange(self.choosing)))
+
+    def plain_of(self, value: LearnedFromUsers) -> tuple[int, Told, int | None]:
+        """The place of the hypothesis, the estimate and the level."""
+        return value.hypothesis.place, value.estimate.told(), value.level
+
+    def value_of(self, plain: tuple[int, Told, int | None]) -> LearnedFromUsers:
+        """What was learned, as `plain_of` says it."""
+        place, told, level = plain
+        return LearnedFromUsers(self._hypothesis(place), LeastError.retold(told), level)
+
+    @abstractmethod
+    def _hypothesis(self, place: int) -> Placed:
+        """The one at that place."""
 
     @property
     def _points(self) -> int:
@@ -254,8 +268,10 @@ class UserLevelProperLearner(ByUsers):
             place, level = 0, None
         else:
             place, level = self._drawn(mistakes.beyond(gap.level), entropy), gap.level
-        found = LearnedFromUsers(Concept(self.concept_class, place), estimate, level)
-        return Release(value=found, parts=self.parts())
+        return Release(value=LearnedFromUsers(self._hypothesis(place), estimate, level), parts=self.parts())
+
+    def _hypothesis(self, place: int) -> Concept:
+        return Concept(self.concept_class, place)
 
     def plan(self, beta: Number) -> SampleSize:
         """How many users are enough for an error of at most 2 resolution + margin above the least, but with probability

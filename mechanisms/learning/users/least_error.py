@@ -47,6 +47,7 @@ from dpledger.mechanisms.learning.users.guesses import (
     GuessScan,
     LeastError,
     Tested,
+    Told,
     excess_at,
     fraction_of,
     in_users,
@@ -308,6 +309,14 @@ class MinimumErrorEstimator(ReadsUsers):
         """An interval, and the tests that led to it."""
         found, parts = self._found(mistakes_in(self.concept_class, self._taken(data)), entropy)
         return Release(value=found, parts=parts)
+
+    def plain_of(self, value: LeastError) -> Told:
+        """The interval and its tests."""
+        return value.told()
+
+    def value_of(self, plain: Told) -> LeastError:
+        """The interval, as `plain_of` says it."""
+        return LeastError.retold(plain)
 
     def searched(self, mistakes: Mistakes, entropy: Entropy) -> LeastError:
         """The search, among users that were read."""

@@ -29,6 +29,7 @@ from pydantic import Field
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.hypotheses import Placed
 from dpledger.mechanisms.learning.represented.kinds import OneRepresentation, hypothesis_at, require_fit, told
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import UserSample
@@ -180,10 +181,12 @@ class UserLevelSurrogateLearner(ByUsers):
         if gap is not None:
             law = ExponentialWeights(self.exponent)
             place = choose(law, -scores(gap.level), sensitivity=self._sensitivity, entropy=entropy)
-        concepts = self.concept_class if isinstance(self.concept_class, FiniteClass) else None
-        hypothesis = hypothesis_at(self.representation, place, concepts)
-        found = LearnedFromUsers(hypothesis, estimate, None if gap is None else gap.level)
+        found = LearnedFromUsers(self._hypothesis(place), estimate, None if gap is None else gap.level)
         return Release(value=found, parts=self.parts())
+
+    def _hypothesis(self, place: int) -> Placed:
+        concepts = self.concept_class if isinstance(self.concept_class, FiniteClass) else None
+        return hypothesis_at(self.representation, place, concepts)
 
     @property
     def _moved(self) -> int:

@@ -84,7 +84,7 @@ class ThresholdSweep:
     def beyond(self, level: int) -> ErrorCounts:
         """As `users_above`, in segments of thresholds and how many are in each."""
         found = self.users_above(level)
-        wide = counted_in(self.points + 1)
+        wide = counted_in(2 * (self.points + 1))  # where it is counted both ways
         edges = [np.array([-1], dtype=wide), found.ends.astype(wide), np.array([self.points], dtype=wide)]
         return ErrorCounts(found.counts, np.diff(np.concatenate(edges)))
 

@@ -45,6 +45,7 @@ from dpledger.mechanisms.learning.theory.users.threshold_sizes import (
     threshold_users,
 )
 from dpledger.mechanisms.learning.users.comparisons import comparison_law, least_of
+from dpledger.mechanisms.learning.users.guesses import Told
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.middles import PointsByUser
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
@@ -66,6 +67,9 @@ _MOVED = "a user makes more mistakes than the level, or has more points than it 
 def _thresholds(value: object) -> ThresholdClass:
     if not isinstance(value, ThresholdClass):
         raise ParameterError("concept_class", type(value).__name__, "ThresholdClass(points)")
+    if value.both_ways:
+        expected = "one way: it halves an interval of these; UserLevelProperLearner learns both ways"
+        raise ParameterError("concept_class", "both_ways=True", expected)
     return value
 
 
@@ -233,6 +237,17 @@ class UserLevelThresholdLearner(ReadsUsers):
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[LearnedThreshold]:
         """A threshold, and how it was found."""
         return Release(value=self._read(data).learned(entropy), parts=self.parts())
+
+    def plain_of(self, value: LearnedThreshold) -> tuple[int, Told, tuple[tuple[int, str, tuple[int, ...]], ...]]:
+        """The place, the search for the least error and the rounds."""
+        rounds = tuple((one.place, one.side, one.heard) for one in value.rounds)
+        return value.place, value.least_error.told(), rounds
+
+    def value_of(self, plain: tuple[int, Told, tuple[tuple[int, Side, tuple[int, ...]], ...]]) -> LearnedThreshold:
+        """The threshold and how it was found, as `plain_of` says it."""
+        place, told, rounds = plain
+        made = tuple(Round(*one) for one in rounds)
+        return LearnedThreshold(Concept(self.concept_class, place), LeastError.retold(told), made)
 
     def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The thresholds of `size` independent releases."""
