@@ -5,9 +5,7 @@ For each task and target of the excess risk, the epsilon that a run has lost in 
     doubling             fresh noise at epsilons that double, a noisy check of each (Doubling, check "laplace")
     doubling_one_check   the same with one threshold for all (Doubling, check "above_threshold")
     theory               one run at the epsilon at which a utility theorem promises the target; and other theorems
-Doubling runs as it is released. A chain of six thousand entries and a thousand levels takes four seconds to be drawn
-exactly, and there are hundreds: the many runs of noise reduction are simulated with numpy's noise, for the mechanism's
-own levels and check (`tests/test_accuracy_experiment.py` holds the two against each other).
+All of them run as they are released, with exact noise.
 
     python accuracy_first.py                     # small; options: --json, --plot FOLDER, --trials N
     python accuracy_first.py --full --jobs 2     # n = 100,000 and all flights, up to 1,000 levels: minutes
@@ -96,39 +94,17 @@ class Ran:
 # ---- the three ways -------------------------------------------------------------------------------------------------
 
 
-def laplace_chain(size, scales, rng):
-    """Noise of falling scales, each coarser one made from the finer: the last first."""
-    levels = [rng.laplace(size=size) * scales[-1]]
-    for coarse, fine in zip(scales[-2::-1], scales[:0:-1], strict=True):
-        kept = rng.random(size) < (fine / coarse) ** 2
-        levels.append(levels[-1] + np.where(kept, 0.0, rng.laplace(size=size) * coarse))
-    return levels[::-1]
+def lost(tree):
+    """The epsilon of what was run."""
+    return float(cost(tree, Relation.REPLACE_ONE).pure)
 
 
-def first_above(excesses, slack, scales, moved, rng):
-    """AboveThreshold on negated excesses: how many were tested, whether the last passed, its excess, what it lost."""
-    own, query = scales
-    threshold = -slack + rng.laplace() * own * moved
-    t, excess = 0, math.inf
-    for t, excess in enumerate(excesses, start=1):
-        if -excess + rng.laplace() * query * moved >= threshold:
-            return t, True, excess, min(1 / own + 2 / query, t / query)
-    return t, False, excess, min(1 / own, t / query)
-
-
-def noise_reduction(found, risk, known, rng):
-    """As `found` would run, with numpy's noise."""
-    given = found.parameters()
-    moved, least, most = (float(given[name]) for name in ("sensitivity", "least_epsilon", "most_epsilon"))
-    epsilons = np.geomspace(least, most, found.levels)[: found.plan().levels]
-    statistic = known.statistic(36) * 2.0**-36
-    noises = laplace_chain(risk.entries, moved / epsilons, rng)
-    excesses = (known.excess(known.hypothesis(statistic + noise)) for noise in noises)
-    slack, query_moved = (float(given[name]) for name in ("slack", "query_sensitivity"))
-    scales = [float(given[name]) for name in ("threshold_scale", "query_scale")]
-    t, passed, excess, checked = first_above(excesses, slack, scales, query_moved, rng)
-    met = passed and excess <= float(found.target_excess_risk)
-    return Ran(t, checked + epsilons[t - 1], checked, passed, met)
+def noise_reduction(found, table, known, rng):
+    """One search by the mechanism."""
+    release = found.release(table, entropy=seeded(int(rng.integers(2**32))))
+    best = release.value
+    met = best.reached and known.excess(np.array(best.theta)) <= float(found.target_excess_risk)
+    return Ran(best.level, lost(release.parts), lost(release.parts.of[0]), best.reached, met)
 
 
 def doublings(found, risk, check):
@@ -165,9 +141,9 @@ def doubling(mechanism, known, alpha, rng):
 
     judged = dpl.Judged(known.statistic(36) * 2.0**-36, error)
     release = mechanism.release(judged, entropy=seeded(int(rng.integers(2**32))))
-    whole, checks = (float(cost(tree, Relation.REPLACE_ONE).pure) for tree in (release.parts, release.parts.of[0]))
     found = release.value
-    return Ran(found.rounds, whole, checks, found.accepted, found.accepted and errors[-1] <= alpha)
+    met = found.accepted and errors[-1] <= alpha
+    return Ran(found.rounds, lost(release.parts), lost(release.parts.of[0]), found.accepted, met)
 
 
 # ---- rows of the result ---------------------------------------------------------------------------------------------
@@ -217,7 +193,8 @@ def row(name, full, setting, alpha, trials):
         most_epsilon=f"{4 * theory['published']:.6g}" if setting.published else None,
         keep=setting.levels if setting.published else None,
     )
-    runs = {"reduction": [noise_reduction(found, risk, known, rng) for _ in range(trials)]}
+    table = task(name, full).table
+    runs = {"reduction": [noise_reduction(found, table, known, rng) for _ in range(trials)]}
     for way, check in (("doubling", "laplace"), ("doubling_one_check", "above_threshold")):
         mechanism = doublings(found, risk, check)
         runs[way] = [doubling(mechanism, known, alpha, rng) for _ in range(trials)]

@@ -27,6 +27,7 @@ from dpledger.accounting.arithmetic.floating import Array, ComplexArray
 __all__ = [
     "angle",
     "arctan2",
+    "circle",
     "convolved",
     "cos",
     "erfc",
@@ -47,12 +48,16 @@ __all__ = [
     "times",
 ]
 
+Whole: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[Any]  # real or complex
 Floats: TypeAlias = npt.ArrayLike
 OfOne: TypeAlias = Callable[[float], float]
 OfMany: TypeAlias = Callable[[Floats], Array]
 _FEW = 24  # entries: fewer go one by one
-_BLOCK = 4096
+_BLOCK = 8192
+_FAR = 690.0  # the size of x up to which e^x is far from the ends of floats
+_LEAST_NORMAL = 2.0**-1022
+_ROOT_HALF_BITS = int(np.float64(scalars.ROOT_HALF).view(np.int64))
 
 _POWER, _POWER_LOW = np.array(scalars.POWER), np.array(scalars.POWER_LOW)
 _LOG_HIGH, _LOG_LOW = np.array(scalars.LOG_HIGH), np.array(scalars.LOG_LOW)
@@ -74,8 +79,10 @@ def _entry_by_entry(
                     return np.array([of_one(value) for value in flat.tolist()]).reshape(given.shape)[()]
                 except (OverflowError, ValueError):
                     pass
-            result = np.empty(flat.shape)
             with np.errstate(all="ignore"):
+                if flat.size <= _BLOCK:
+                    return function(flat).reshape(given.shape)[()]
+                result = np.empty(flat.shape)
                 for start in range(0, flat.size, _BLOCK):
                     part = slice(start, start + _BLOCK)
                     result[part] = function(flat[part])
@@ -86,48 +93,83 @@ def _entry_by_entry(
     return of_many
 
 
-def _stepped(x: Array) -> tuple[Array, Array, Array, npt.NDArray[np.int32]]:
-    """Of x = k log(2)/64 + r: e^r - 1; 2^((k mod 64)/64), a float and the rest; k div 64."""
-    steps = np.rint(x * scalars.PER_STEP)
-    rise = scalars.series_expm1((x - steps * scalars.STEP_HIGH) - steps * scalars.STEP_LOW)
-    k = steps.astype(np.int32)
+def _stepped(x: Array) -> tuple[Whole, Array, Array, Array]:
+    """Of x = k log(2)/64 + r: k; e^r - 1; p = 2^((k mod 64)/64), as a float; and the rest of p, with p (e^r - 1)."""
+    steps = x * scalars.PER_STEP
+    np.rint(steps, out=steps)
+    k = steps.astype(np.int64)
+    r = x - steps * scalars.STEP_HIGH
+    steps *= scalars.STEP_LOW
+    r -= steps
+    rise = scalars.series_expm1(r)
     place = k & (scalars.STEPS - 1)
-    return rise, _POWER.take(place), _POWER_LOW.take(place), k >> 6
+    power = _POWER.take(place, mode="clip")
+    small = np.multiply(power, rise, out=r)
+    small += _POWER_LOW.take(place, mode="clip")
+    return k, rise, power, small
 
 
 @_entry_by_entry(scalars.exp)
 def exp(x: Array) -> Array:
     """e^x."""
-    rise, power, low, whole = _stepped(np.clip(x, scalars.EXP_LEAST, scalars.EXP_MOST))
-    result: Array = np.ldexp(power + (low + power * rise), whole)
+    if x.min() >= -_FAR and x.max() <= _FAR:
+        k, _, power, small = _stepped(x)
+        power += small
+        bits = power.view(np.int64)
+        bits += (k & -scalars.STEPS) << 46  # k div 64 more in the exponent: no result is near its ends
+        return power
+    k, _, power, small = _stepped(np.clip(x, scalars.EXP_LEAST, scalars.EXP_MOST))
+    result: Array = np.ldexp(power + small, k >> 6)
     return result
 
 
 @_entry_by_entry(scalars.expm1)
 def expm1(x: Array) -> Array:
     """e^x - 1, exact to its last digits where x is small."""
-    rise, power, low, whole = _stepped(np.clip(x, -40.0, scalars.EXP_MOST))
-    half = np.minimum(whole, 1000)  # 2^whole may be infinite where e^x is not
-    scale = np.ldexp(1.0, half)
-    grown = (power * scale - 1) + (low + power * rise) * scale
-    return np.where((power == 1) & (whole == 0), rise, np.ldexp(grown, whole - half))
+    within = bool(x.max() <= _FAR)
+    k, rise, power, small = _stepped(np.maximum(x, -40.0) if within else np.clip(x, -40.0, scalars.EXP_MOST))
+    whole = k >> 6
+    half = whole if within else np.minimum(whole, 1000)  # 2^whole may be infinite where e^x is not
+    scale = ((half + 1023) << 52).view(np.float64) if within else np.ldexp(1.0, half)
+    power *= scale
+    power -= 1
+    small *= scale
+    power += small
+    grown = power if within else np.ldexp(power, whole - half)
+    return np.where(k == 0, rise, grown)
 
 
 @_entry_by_entry(scalars.log)
 def log(x: Array) -> Array:
     """The natural logarithm; -inf at 0, NaN below."""
-    m, e = np.frexp(x)
+    if x.min() >= _LEAST_NORMAL and x.max() < math.inf:
+        bits = x.view(np.int64)
+        exponent = (bits - _ROOT_HALF_BITS) >> 52
+        return _log_of(exponent.astype(np.float64), (bits - (exponent << 52)).view(np.float64))
+    m, whole = np.frexp(x)
     low = m < scalars.ROOT_HALF
-    m, e = np.where(low, 2 * m, m), e - low
-    parts = np.rint(m * scalars.PARTS)
-    f = parts / scalars.PARTS
-    place = parts.astype(np.intp) - scalars.FIRST_PART
-    rest = scalars.series_log1p((m - f) / f)
-    small = (e * scalars.LN2_LOW + _LOG_LOW.take(place, mode="clip")) + rest
-    result: Array = (e * scalars.LN2_HIGH + _LOG_HIGH.take(place, mode="clip")) + small
+    result = _log_of((whole - low).astype(np.float64), np.where(low, 2 * m, m))
     usual = (x > 0) & (x < math.inf)
     if not usual.all():
         result = np.where(usual, result, np.where(x == 0, -math.inf, np.where(x > 0, math.inf, math.nan)))
+    return result
+
+
+def _log_of(e: Array, m: Array) -> Array:
+    """log(2^e m), m from `ROOT_HALF` to twice as much."""
+    parts = m * scalars.PARTS
+    np.rint(parts, out=parts)
+    place = parts.astype(np.intp)
+    place -= scalars.FIRST_PART
+    parts /= scalars.PARTS
+    u = m - parts
+    u /= parts
+    small = e * scalars.LN2_LOW
+    small += _LOG_LOW.take(place, mode="clip")
+    small += scalars.series_log1p(u)
+    result = e * scalars.LN2_HIGH
+    result += _LOG_HIGH.take(place, mode="clip")
+    result += small
     return result
 
 
@@ -135,30 +177,62 @@ def log(x: Array) -> Array:
 def log1p(x: Array) -> Array:
     """log(1 + x), exact to its last digits where x is small; -inf at -1, NaN below."""
     whole = 1 + x
-    lost = np.where(x < 1, x - (whole - 1), 1 - (whole - x)) / whole
-    return log(whole) + np.where(np.isfinite(lost), lost, 0.0)
+    lost = x - (whole - 1) if x.max() < 1 else np.where(x < 1, x - (whole - 1), 1 - (whole - x))
+    lost /= whole
+    if not np.isfinite(lost).all():
+        lost = np.where(np.isfinite(lost), lost, 0.0)
+    lost += log(whole)
+    return lost
 
 
 @_entry_by_entry(scalars.sin)
 def sin(x: Array) -> Array:
     """The sine; NaN for |x| >= 2^26."""
-    return _on_circle(x, 0)
+    sines, cosines, odd, k = _on_circle(x)
+    return _turned(np.where(odd, cosines, sines), k)
 
 
 @_entry_by_entry(scalars.cos)
 def cos(x: Array) -> Array:
     """The cosine; NaN for |x| >= 2^26."""
-    return _on_circle(x, 1)
+    sines, cosines, odd, k = _on_circle(x)
+    return _turned(np.where(odd, sines, cosines), k + 1)
 
 
-def _on_circle(x: Array, ahead: int) -> Array:
-    x = np.where(np.abs(x) < scalars.MOST_QUARTERS, x, math.nan)
-    quarters = np.rint(x * scalars.PER_QUARTER)
-    r = (x - quarters * scalars.QUARTER_HIGH) - quarters * scalars.QUARTER_MIDDLE
-    r = r - quarters * scalars.QUARTER_LOW
-    k = quarters.astype(np.int32) + ahead
-    value = np.where(k & 1, scalars.series_cos(r), scalars.series_sin(r))
-    return np.where(k & 2, -value, value)
+def circle(x: Floats) -> tuple[Array, Array]:
+    """The sine and the cosine; NaN for |x| >= 2^26."""
+    given = np.asarray(x, dtype=np.float64)
+    flat = given.ravel()
+    if flat.size <= _FEW:
+        return sin(given), cos(given)
+    all_sines, all_cosines = np.empty(flat.size), np.empty(flat.size)
+    with np.errstate(all="ignore"):
+        for start in range(0, flat.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            sines, cosines, odd, k = _on_circle(flat[part])
+            all_sines[part] = _turned(np.where(odd, cosines, sines), k)
+            all_cosines[part] = _turned(np.where(odd, sines, cosines), k + 1)
+    return all_sines.reshape(given.shape), all_cosines.reshape(given.shape)
+
+
+def _on_circle(x: Array) -> tuple[Array, Array, npt.NDArray[np.bool_], Whole]:
+    """Of x = k pi/2 + r: sin r, cos r, whether k is odd, and k."""
+    if not (x.min() > -scalars.MOST_QUARTERS and x.max() < scalars.MOST_QUARTERS):
+        x = np.where(np.abs(x) < scalars.MOST_QUARTERS, x, math.nan)
+    quarters = x * scalars.PER_QUARTER
+    np.rint(quarters, out=quarters)
+    r = x - quarters * scalars.QUARTER_HIGH
+    r -= quarters * scalars.QUARTER_MIDDLE
+    r -= quarters * scalars.QUARTER_LOW
+    k = quarters.astype(np.int64)
+    return scalars.series_sin(r), scalars.series_cos(r), (k & 1).astype(np.bool_), k
+
+
+def _turned(value: Array, k: Whole) -> Array:
+    """-value where the second bit of k is set."""
+    bits = value.view(np.int64)
+    bits ^= (k & 2) << 62
+    return value
 
 
 def arctan2(y: Floats, x: Floats) -> Array:
@@ -245,7 +319,8 @@ def angle(z: Values) -> Array:
 def from_polar(size: Array, turn: Array) -> ComplexArray:
     """The complex number of this modulus and this angle."""
     result = np.empty(turn.shape, dtype=np.complex128)
-    result.real, result.imag = size * cos(turn), size * sin(turn)
+    sines, cosines = circle(turn)
+    result.real, result.imag = size * cosines, size * sines
     return result
 
 

@@ -73,7 +73,17 @@ POWER_LOW = [_rest(power, high) for power, high in zip(_POWERS, POWER, strict=Tr
 
 def series_expm1(r: Numbers) -> Numbers:
     """e^r - 1 for |r| <= ln 2 / 128."""
-    return r + r * r * (0.5 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r / 720))))
+    rest = r / 720
+    rest += 1 / 120
+    rest *= r
+    rest += 1 / 24
+    rest *= r
+    rest += 1 / 6
+    rest *= r
+    rest += 0.5
+    rest *= r * r
+    rest += r
+    return rest
 
 
 def exp(x: float) -> float:
@@ -125,7 +135,22 @@ LOG_LOW = [_rest(log, high) for log, high in zip(_LOGS, LOG_HIGH, strict=True)]
 
 def series_log1p(u: Numbers) -> Numbers:
     """log(1 + u) for |u| <= 2^-7.5."""
-    return u - u * u * (0.5 - u * (1 / 3 - u * (0.25 - u * (0.2 - u * (1 / 6 - u * (1 / 7 - u / 8))))))
+    down = -u
+    rest = down / 8
+    rest += 1 / 7
+    rest *= down
+    rest += 1 / 6
+    rest *= down
+    rest += 0.2
+    rest *= down
+    rest += 0.25
+    rest *= down
+    rest += 1 / 3
+    rest *= down
+    rest += 0.5
+    rest *= u * down
+    rest += u
+    return rest
 
 
 def log(x: float) -> float:
@@ -168,22 +193,32 @@ _COSINES = [(-1) ** n / math.factorial(2 * n) for n in range(2, 10)]
 
 
 def _horner(x: Numbers, coefficients: list[float]) -> Numbers:
-    result = x * 0.0 + coefficients[-1]
-    for coefficient in reversed(coefficients[:-1]):
-        result = result * x + coefficient
+    result = x * coefficients[-1]
+    for coefficient in coefficients[-2:0:-1]:
+        result += coefficient
+        result *= x
+    result += coefficients[0]
     return result
 
 
 def series_sin(r: Numbers) -> Numbers:
     """sin r for |r| <= pi/4."""
     squared = r * r
-    return r + r * (squared * _horner(squared, _SINES))
+    rest = _horner(squared, _SINES)
+    rest *= squared
+    rest *= r
+    rest += r
+    return rest
 
 
 def series_cos(r: Numbers) -> Numbers:
     """cos r for |r| <= pi/4."""
     squared = r * r
-    return 1 - (0.5 * squared - squared * squared * _horner(squared, _COSINES))
+    rest = _horner(squared, _COSINES)
+    rest *= squared * squared
+    rest -= 0.5 * squared
+    rest += 1.0
+    return rest
 
 
 def _arctan(t: Fraction) -> float:
@@ -283,9 +318,12 @@ def series_erf(x: Numbers) -> Numbers:
 def series_erfcx(x: Numbers) -> Numbers:
     """e^(x^2) erfc(x) for x >= 0, by Clenshaw's recurrence."""
     y = (x - ERFCX_CENTRE) / (x + ERFCX_CENTRE)
-    before, now = y * 0.0, y * 0.0
+    before, now, twice = y * 0.0, y * 0.0, 2 * y
     for coefficient in reversed(ERFCX[1:]):
-        before, now = now, 2 * y * now - before + coefficient
+        after = twice * now
+        after -= before
+        after += coefficient
+        before, now = now, after
     return (y * now - before + ERFCX[0]) / (1 + 2 * x)
 
 

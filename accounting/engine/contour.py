@@ -240,7 +240,8 @@ class Contour:
     def _phases(self, epsilon: float) -> Array:
         """Cosines and sines of t (sum of the means - eps), one after the other: a sum's real part is one product."""
         angles = self._line.t * (self._shift[0] - epsilon)
-        return np.concatenate([elementary.cos(angles), elementary.sin(angles)])
+        sines, cosines = elementary.circle(angles)
+        return np.concatenate([cosines, sines])
 
     def _turned(self) -> Array:
         """What the derivative of the sum is formed of, as `_upper` the sum."""
@@ -301,7 +302,7 @@ class Contour:
     def estimates_at(self, epsilons: Array) -> tuple[Array, Array]:
         """`estimate` at each epsilon."""
         angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
-        cosines, sines = elementary.cos(angles), elementary.sin(angles)
+        sines, cosines = elementary.circle(angles)
         upper = elementary.product(cosines, self._upper[: self.count]) + elementary.product(
             sines, self._upper[self.count :]
         )
@@ -318,7 +319,7 @@ class Contour:
         Claim: lower[i] <= log delta(epsilons[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 to 3 and 6.
         """
         angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
-        cosines, sines = elementary.cos(angles), elementary.sin(angles)
+        sines, cosines = elementary.circle(angles)
         upper = elementary.product(cosines, self._upper[: self.count]) + elementary.product(
             sines, self._upper[self.count :]
         )

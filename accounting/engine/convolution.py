@@ -284,17 +284,14 @@ def _kernel(c: float, spacing: float, length: int) -> tuple[ComplexArray, Array]
     """g at the nodes of a transform, and its modulus: the laws above and below share them."""
     angles = np.arange(length // 2 + 1, dtype=np.float64) * (2 * math.pi / length)
     near, far = _less_one(spacing * c, angles), _less_one(spacing * (c + 1), angles)
-    turned = scalars.exp(spacing * c) * (elementary.cos(angles) - 1j * elementary.sin(angles))
+    sines, cosines = elementary.circle(angles)
+    turned = scalars.exp(spacing * c) * (cosines - 1j * sines)
     kernel = turned * scalars.expm1(spacing) / elementary.times(near, far)
     return kernel, elementary.modulus(kernel)
 
 
 def _less_one(real: float, angles: Array) -> ComplexArray:
     """e^{real - i angle} - 1, without cancellation."""
-    sines = elementary.sin(angles / 2)
-    value: ComplexArray = (
-        scalars.expm1(real) * elementary.cos(angles)
-        - 2 * sines * sines
-        - 1j * scalars.exp(real) * elementary.sin(angles)
-    )
+    half_sines, (sines, cosines) = elementary.sin(angles / 2), elementary.circle(angles)
+    value: ComplexArray = scalars.expm1(real) * cosines - 2 * half_sines * half_sines - 1j * scalars.exp(real) * sines
     return value

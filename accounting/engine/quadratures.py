@@ -253,7 +253,8 @@ def node_sums(weights: Array, angles: Array, count: int) -> tuple[ComplexArray, 
 
 def _fill_sums(sums: ComplexArray, weights: Array, angles: Array, half: int) -> None:
     blocks = sums.shape[1]
-    turn = elementary.cos(angles) + 1j * elementary.sin(angles)
+    sines, cosines = elementary.circle(angles)
+    turn = cosines + 1j * sines
     table = np.empty((half, *angles.shape), dtype=np.complex128)
     table[0] = turn
     for r in range(1, half):

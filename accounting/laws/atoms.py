@@ -89,11 +89,8 @@ def _deviations(weights: Array, points: Array, step: float, count: int) -> tuple
         sums = node_deviations(weights, points, step, count)
         return sums.real, sums.imag
     halves = points[..., None] * (step / 2 * np.arange(count, dtype=np.float64))
-    sines, weights = elementary.sin(halves), weights[..., None, :]
-    real, imaginary = (
-        elementary.product(weights, sines * sines),
-        elementary.product(weights, sines * elementary.cos(halves)),
-    )
+    (sines, cosines), weights = elementary.circle(halves), weights[..., None, :]
+    real, imaginary = elementary.product(weights, sines * sines), elementary.product(weights, sines * cosines)
     return -2 * real[..., 0, :], 2 * imaginary[..., 0, :]
 
 

@@ -57,10 +57,10 @@ def _split(count: int) -> tuple[int, int, Array]:
 def _turns(t: Array, points: Array) -> ComplexArray:
     """e^{i t y} - 1 for each t (row) and point."""
     halves = (t / 2)[:, None] * points[..., None, :]
-    sines = elementary.sin(halves)
+    sines, cosines = elementary.circle(halves)
     turns = np.empty(halves.shape, dtype=np.complex128)
     np.multiply(sines, -2 * sines, out=turns.real)
-    np.multiply(2 * sines, elementary.cos(halves), out=turns.imag)
+    np.multiply(2 * sines, cosines, out=turns.imag)
     return turns
 
 

@@ -135,8 +135,9 @@ def nodes_of_share(
     `share`: s, real and imaginary part, of modulus at most 1/2; `width`: w(z) less 2it; `at`: log M(c) - c e0, its
     error, K'(c). Source: docs/proofs/engine.md, section 6 (two ends)."""
     (ratio, error, mean), (along, across) = at, share
-    turned, damping = e0 * (2 * t), elementary.exp(-width * e0)
-    missing, wave = 1 - damping * elementary.cos(turned), damping * elementary.sin(turned)
+    damping = elementary.exp(-width * e0)
+    sines, cosines = elementary.circle(e0 * (2 * t))
+    missing, wave = 1 - damping * cosines, damping * sines
     real, imaginary = 1 - along * missing + across * wave, along * wave + across * missing
     modulus = np.maximum(elementary.hypot(real, imaginary), 1e-300)
     log_modulus = elementary.log(modulus) - ratio

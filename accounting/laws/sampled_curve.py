@@ -136,7 +136,8 @@ def step_of_few(
     heights = _LOW_HEIGHTS * (math.pi * scalars.square(sigma))
     v = heights / scalars.square(sigma)
     s = slopes[:, None]
-    turned = elementary.arctan2(s * elementary.sin(v), 1 - s + s * elementary.cos(v)) * (1 + 1e-12)
+    sines, cosines = elementary.circle(v)
+    turned = elementary.arctan2(s * sines, 1 - s + s * cosines) * (1 + 1e-12)
     turns = elementary.logaddexp(frequency * turned, log_beyond[:, None] + frequency * v).min(axis=0)
     exponents = (
         heights * heights / 2 * (1 / scalars.square(sigma) + 1 / scalars.square(cut_width))

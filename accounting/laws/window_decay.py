@@ -32,7 +32,8 @@ def log_decay_of_window(tilted: TiltedSampled, t: Array) -> Array:
     log_before = np.where(rises > 0, log_shares - elementary.log(np.where(rises > 0, rises, 1.0)), math.inf)
     heights = _HEIGHTS * (math.pi * variance)
     v, s = heights / variance, curve.slopes[:, None]
-    angles = elementary.arctan2(s * elementary.sin(v), 1 - s + s * elementary.cos(v)) * (1 - 1e-9)
+    sines, cosines = elementary.circle(v)
+    angles = elementary.arctan2(s * sines, 1 - s + s * cosines) * (1 - 1e-9)
     spent = heights * heights / 2 * (1 / variance + 1 / scalars.square(cut.width))
     turned = elementary.logaddexp(-np.multiply.outer(t, angles), log_before[:, None])
     bounds: Array = np.min(turned + spent, axis=(1, 2)) * (1 - 1e-9) + 1e-9

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -55,17 +55,18 @@ _REACH = 2.0**60  # steps: beyond, cells might not fit int64
 _LEAST_PLACE = 1 + 2.0**-10  # of the discrete law
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Round:
-    """The n-th next jump of every entry that still had one; `entries` rise. The last of an entry lies below the finest
-    scale and is no jump: `above` says which are. `depth`: ln(place / first place). `rough`: floats do not know."""
+    """The next jump of every entry that still had one, or those of all rounds, one after another; `turns`: the round of
+    each, from 0. In a round `entries` rise. The last jump of an entry lies below the finest scale and is none: `above`
+    says which are. `depth`: ln(place / first place). `rough`: floats do not know."""
 
     entries: npt.NDArray[np.intp]
+    turns: npt.NDArray[np.intp]
     words: Words  # [0]: how deep, [1]: how large, the lowest bit its sign
     depth: _Floats
     rough: _Bools
-    above: _Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    sizes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+    above: _Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,13 @@ class _Path(ABC):
             words = entropy.words(2 * len(entries)).reshape(2, len(entries))
             depth = depth + 0.5 * np.log(np.maximum(words[0], np.uint64(1)).astype(np.float64) * 2.0**-64)
             rough = rough | (words < np.uint64(_SMALLEST_WORD)).any(axis=0)
-            here = _Round(entries, words, depth, rough)
-            self._rounds.append(here)
-            here.above = self._deeper(len(self._rounds) - 1, finest, than=False)
-            entries, depth, rough = entries[here.above], depth[here.above], rough[here.above]
-        for turn, here in enumerate(self._rounds):
-            here.sizes = self._sizes(turn, here)
+            turns: npt.NDArray[np.intp] = np.full(len(entries), len(self._rounds))
+            self._rounds.append(_Round(entries, turns, words, depth, rough, np.ones(len(entries), dtype=np.bool_)))
+            above = self._deeper(self._rounds[-1], finest, than=False)
+            self._rounds[-1] = replace(self._rounds[-1], above=above)
+            entries, depth, rough = entries[above], depth[above], rough[above]
+        self._all = _together(self._rounds)
+        self._sizes = self._sizes_of(self._all)
 
     @abstractmethod
     def _ratio(self, scale: Decimal, at: Outward) -> Bracket:
@@ -106,22 +108,20 @@ class _Path(ABC):
         """The logarithm of it, in floats."""
 
     @abstractmethod
-    def _sizes(self, turn: int, here: _Round) -> npt.NDArray[Any]:
-        """The jumps of a round."""
+    def _sizes_of(self, here: _Round) -> npt.NDArray[Any]:
+        """The jumps."""
 
-    def _read(self, scale: Decimal) -> list[_Bools]:
-        """Which jumps of each round the path has made by this scale."""
-        if scale == self._first:
-            return [here.above for here in self._rounds]
-        return [here.above & self._deeper(turn, scale, than=True) for turn, here in enumerate(self._rounds)]
+    def _read(self, scale: Decimal) -> _Bools:
+        """Which of all jumps the path has made by this scale."""
+        return self._all.above if scale == self._first else self._all.above & self._deeper(self._all, scale, than=True)
 
-    def _deeper(self, turn: int, scale: Decimal, *, than: bool) -> _Bools:
-        """Whether each place of a round is below that of `scale` (`than`), or above it."""
-        here, edge = self._rounds[turn], self._log_ratio(scale)
-        unsure = self._coarse * ((turn + 1) * _DEPTH_ERROR + (1 + abs(edge)) * _EDGE_ERROR)
+    def _deeper(self, here: _Round, scale: Decimal, *, than: bool) -> _Bools:
+        """Whether each place is below that of `scale` (`than`), or above it."""
+        edge = self._log_ratio(scale)
+        unsure = self._coarse * ((here.turns + 1) * _DEPTH_ERROR + (1 + abs(edge)) * _EDGE_ERROR)
         result: _Bools = (here.depth < edge) == than
-        for i in np.flatnonzero(~(np.abs(here.depth - edge) > unsure) | here.rough):
-            result[i] = self._exactly_deeper(turn, int(here.entries[i]), scale) == than
+        for i in np.flatnonzero((~(np.abs(here.depth - edge) > unsure) | here.rough) & here.above):
+            result[i] = self._exactly_deeper(int(here.turns[i]), int(here.entries[i]), scale) == than
         return result
 
     def _exactly_deeper(self, turn: int, entry: int, scale: Decimal) -> bool:
@@ -164,7 +164,7 @@ class LaplacePath(_Path):
         self._top, self._end = Fraction(first) / Fraction(law.grid), steps_per_scale(law)
         self._words = entropy.words(size)
         self._bases: dict[int, Lazy] = {}
-        self._made: list[_Bools] = []
+        self._made: _Bools | None = None
         self._cells: Cells = np.zeros(size, dtype=object)
         super().__init__(law.scale, first, size, entropy, coarse)
 
@@ -174,7 +174,7 @@ class LaplacePath(_Path):
     def _log_ratio(self, scale: Decimal) -> float:
         return math.log(Fraction(scale) / Fraction(self._first))
 
-    def _sizes(self, turn: int, here: _Round) -> npt.NDArray[Any]:  # noqa: ARG002
+    def _sizes_of(self, here: _Round) -> npt.NDArray[Any]:
         return _signs(here.words[1]) * _exponentials(here.words[1]) * self._places(here)
 
     def _places(self, here: _Round) -> _Floats:
@@ -190,42 +190,56 @@ class LaplacePath(_Path):
             for tier in (self._in_floats, self._in_doubles):
                 if not moved.any():
                     break
-                cells, sure = tier(made)
+                cells, sure = tier(made & moved[self._all.entries])
                 sure &= moved
                 self._cells[sure] = [int(cell) for cell in cells[sure]]
                 moved &= ~sure
         for entry in np.flatnonzero(moved).tolist():
-            turns = [turn for turn, jumped in enumerate(made) if self._jumped(turn, entry, jumped)]
-            self._cells[entry] = self._exactly(entry, turns)
+            self._cells[entry] = self._exactly(entry, self._all.turns[made & (self._all.entries == entry)].tolist())
         return self._cells.copy()
 
-    def _moved(self, made: list[_Bools]) -> _Bools:
+    def _moved(self, made: _Bools) -> _Bools:
         """Which entries have made other jumps than at the last level: of the others the value is the same number."""
-        moved: _Bools = np.full(self._size, not self._made)
-        for here, now, before in zip(self._rounds, made, self._made, strict=False):
-            moved[here.entries[now != before]] = True
+        moved: _Bools = np.full(self._size, self._made is None)
+        if self._made is not None:
+            moved[self._all.entries[made != self._made]] = True
         return moved
 
-    def _in_floats(self, made: list[_Bools]) -> tuple[_Floats, _Bools]:
-        """The cells, and which of them are certain."""
-        end = float(self._end)
-        steps = _signs(self._words) * _exponentials(self._words) * end + 0.5
-        spread, rough = np.full(self._size, 2 * end), self._words < np.uint64(_SMALLEST_WORD)
-        for turn, (here, jumped) in enumerate(zip(self._rounds, made, strict=True)):
-            moved = here.entries[jumped]
-            steps[moved] += here.sizes[jumped]
-            spread[moved] += (turn + 2) * self._places(here)[jumped]
-            rough[moved] |= here.rough[jumped]
+    @cached_property
+    def _ends(self) -> _Floats:
+        """The finest level's value, in steps, and half a step."""
+        base: _Floats = _signs(self._words) * _exponentials(self._words) * float(self._end) + 0.5
+        return base
+
+    @cached_property
+    def _spreads(self) -> _Floats:
+        """What each jump errs by, over `_LAPLACE_ERROR`."""
+        spreads: _Floats = (self._all.turns + 2) * self._places(self._all)
+        return spreads
+
+    def _in_floats(self, made: _Bools) -> tuple[_Floats, _Bools]:
+        """The cells of entries whose jumps these are, and which of them are certain."""
+        steps, spread = self._ends.copy(), np.full(self._size, 2 * float(self._end))
+        rough, chosen = self._words < np.uint64(_SMALLEST_WORD), np.flatnonzero(made)
+        moved = self._all.entries[chosen]
+        np.add.at(steps, moved, self._sizes[chosen])
+        np.add.at(spread, moved, self._spreads[chosen])
+        rough[moved[self._all.rough[chosen]]] = True
         unsure = self._coarse * (spread * _LAPLACE_ERROR + 2.0**-51)
         cells = np.floor(steps)
         return cells, (np.abs(steps - cells - 0.5) < 0.5 - unsure) & ~rough
 
-    def _in_doubles(self, made: list[_Bools]) -> tuple[npt.NDArray[np.int64], _Bools]:
+    def _in_doubles(self, made: _Bools) -> tuple[npt.NDArray[np.int64], _Bools]:
         """The same, from sums of two float64."""
         base, *jumps = self._doubled
         steps, unsure = doubles.add(base.sizes, doubles.whole(np.full(self._size, 0.5))), base.unsure.copy()
-        for here, jumped, jump in zip(self._rounds, made, jumps, strict=True):
+        end = 0
+        for here, jump in zip(self._rounds, jumps, strict=True):
+            start, end = end, end + len(here.entries)
+            jumped = made[start:end]
             moved = here.entries[jumped]
+            if not len(moved):
+                continue
             sizes = Doubles(jump.sizes.high[jumped], jump.sizes.low[jumped])
             total = doubles.add(Doubles(steps.high[moved], steps.low[moved]), sizes)
             steps.high[moved], steps.low[moved] = total
@@ -260,11 +274,6 @@ class LaplacePath(_Path):
         sizes = doubles.times(doubles.two_sum(high, low), places)
         wide = places.high * (high * (lost + _DOUBLES) + unsure)
         return _Jumps(doubles.negated_where(words & np.uint64(1) == 1, sizes), wide)
-
-    def _jumped(self, turn: int, entry: int, jumped: _Bools) -> bool:
-        entries = self._rounds[turn].entries
-        i = int(np.searchsorted(entries, entry))
-        return i < len(entries) and entries[i] == entry and bool(jumped[i])
 
     def _exactly(self, entry: int, turns: list[int]) -> int:
         if entry not in self._bases:
@@ -307,17 +316,17 @@ class DiscretePath(_Path):
     def _log_ratio(self, scale: Decimal) -> float:
         return math.log(math.expm1(-1 / float(self._first)) / math.expm1(-1 / float(scale)))
 
-    def _sizes(self, turn: int, here: _Round) -> npt.NDArray[Any]:
+    def _sizes_of(self, here: _Round) -> npt.NDArray[Any]:
         places = np.exp(here.depth) / -math.expm1(-1 / float(self._first))
         with np.errstate(divide="ignore", invalid="ignore"):  # at places near one, which floats do not decide
             rates = -np.log1p(-1 / places)
             steps = _exponentials(here.words[1]) / rates
             cells = np.floor(steps)
-            unsure = self._coarse * (turn + 2) * _GEOMETRIC_ERROR * places / ((places - 1) * rates)
+            unsure = self._coarse * (here.turns + 2) * _GEOMETRIC_ERROR * places / ((places - 1) * rates)
             sure = (np.abs(steps - cells - 0.5) < 0.5 - unsure) & ~here.rough & (places >= _LEAST_PLACE)
         found = np.zeros(len(cells), dtype=object)
         for i in np.flatnonzero(here.above):
-            found[i] = 1 + (int(cells[i]) if sure[i] else self._exact_cell(turn, int(here.entries[i])))
+            found[i] = 1 + (int(cells[i]) if sure[i] else self._exact_cell(int(here.turns[i]), int(here.entries[i])))
         return _signs(here.words[1]).astype(object) * found
 
     def _exact_cell(self, turn: int, entry: int) -> int:
@@ -336,9 +345,8 @@ class DiscretePath(_Path):
 
     def read(self, scale: Decimal) -> Cells:
         """The value at `scale` of every entry, as Python integers."""
-        found = self._base.astype(object)
-        for here, jumped in zip(self._rounds, self._read(scale), strict=True):
-            found[here.entries[jumped]] += here.sizes[jumped]
+        found, made = self._base.astype(object), self._read(scale)
+        np.add.at(found, self._all.entries[made], self._sizes[made])
         return found
 
 
@@ -358,6 +366,17 @@ def jumps_between(finer: DiscreteLaplace, scale: Decimal, size: int, entropy: En
     """By how much independent paths move from the scale of `finer` up to `scale`: Python integers."""
     still = np.zeros(size, dtype=np.int64)
     return DiscretePath(finer, scale, still, entropy, coarse).read(scale)
+
+
+def _together(rounds: list[_Round]) -> _Round:
+    """The jumps of all rounds, one after another."""
+    if not rounds:
+        no_entries: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+        no_words: Words = np.zeros((2, 0), dtype=np.uint64)
+        none: _Bools = np.zeros(0, dtype=np.bool_)
+        return _Round(no_entries, no_entries, no_words, np.zeros(0), none, none)
+    parts = ([getattr(here, name) for here in rounds] for name in _Round.__slots__)
+    return _Round(*(np.concatenate(part, axis=-1) for part in parts))
 
 
 def _exponentials(words: Words) -> _Floats:

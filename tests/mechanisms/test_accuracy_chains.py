@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -24,7 +27,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import RoundedGaussian, recording
 from dpledger.mechanisms.refinement import AccuracyFirst
-from dpledger.mechanisms.refinement.erm import Family, problem
+from dpledger.mechanisms.refinement.erm import Family, Ridge, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded
 from dpledger.mechanisms.refinement.levels import Levels
 from dpledger.relations import Relation, Unit
@@ -275,6 +278,54 @@ def test_noisy_sums_that_are_solved_as_they_are_take_finer_levels() -> None:
     noisy = [both[0].statistic(30) * 2.0**-30 + rng.laplace(0, 5, clipped.entries) for _ in range(20)]
     means = [np.mean([solved.excess(solved.hypothesis(sums)) for sums in noisy]) for solved in both]
     assert means[1] > 3 * means[0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 30, 77])
+def test_noisy_sums_are_solved_with_eigenvalues_raised_to_the_floor(size: int) -> None:
+    changes = {"rows": 300, "dimension": size, "regularisation": Decimal("0.05"), "radius": "reference"}
+    risk = problem("ridge", **changes)  # type: ignore[arg-type]
+    assert isinstance(risk, Ridge)
+    draw = np.random.default_rng(SEED)
+    sums = risk.examples(draw.integers(-(2**17), 2**17, (300, size)) // size, draw.integers(-(2**18), 2**18, 300))
+    noisy, floor = risk.statistic(sums, risk.minimum(sums), 36) * 2.0**-36 + draw.laplace(0, 50, risk.entries), 300 / 20
+    matrix, place = np.diag(np.full(size, floor)), 0
+    for row in range(size):
+        for column in range(row, size):
+            matrix[row, column] += noisy[place] / 2
+            matrix[column, row] += noisy[place] / 2
+            place += 1
+    values, vectors = np.linalg.eigh(matrix)
+    raised = vectors @ np.diag(np.maximum(values, floor)) @ vectors.T
+    assert size == 1 or values.min() < floor
+    assert np.allclose(risk.hypothesis(noisy, sums), risk.projected(np.linalg.solve(raised, noisy[-size:])), atol=1e-12)
+
+
+AWAKE = """
+import time
+from decimal import Decimal
+import numpy as np
+from dpledger.mechanisms.refinement.erm import problem
+
+risk = problem("ridge", rows=3000, dimension=77, regularisation=Decimal("0.005"), radius="tight")
+draw = np.random.default_rng(1)
+x, y = draw.integers(-3000, 3000, (3000, 77)), draw.integers(-(2**18), 2**18, 3000)
+noises = draw.laplace(0, 5, (30, risk.entries))
+whole, own = time.process_time(), time.thread_time()
+sums = risk.examples(x, y)
+for noise in noises:
+    risk.hypothesis(noise, sums)
+whole, own = time.process_time() - whole, time.thread_time() - own
+print(whole / own)
+"""
+
+
+def test_a_regression_of_77_features_wakes_no_threads_of_blas() -> None:
+    """Found: where other programs run, they waited for each other for 10 to 90 ms a level. Processor time of all
+    threads, over that of one."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    words = [sys.executable, "-c", AWAKE]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert float(done.stdout) < 1.25
 
 
 def test_a_pure_budget_refuses_gaussian_noise_without_a_boundary() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
+from scipy.linalg import eigh_tridiagonal, hessenberg
 
 from dpledger.mechanisms.numeric.grid import Floats
 from dpledger.mechanisms.refinement.erm.shared import ABOVE, ROUND, Family, Minimum, Risk, least_of, nearest
@@ -24,6 +25,7 @@ Post: TypeAlias = Literal["clipped", "reference"]
 
 _WIDE = 2**36  # steps of a product of two entries in 1
 _CHUNK = 2**16  # rows: a product of so many sums less than 2^53 steps, which doubles add exactly
+_SMALL, _NARROW = 2**5, 100  # rows, of so many columns: no more, or BLAS wakes its threads, which wait for each other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +121,11 @@ class Ridge(Risk[RidgeSums]):
     def examples(self, features: Steps, labels: Steps) -> RidgeSums:
         """The sums, of examples in steps."""
         size = self.dimension
+        together = _SMALL if size <= _NARROW else _CHUNK
         products, labelled, squares = np.zeros((size, size), dtype=np.int64), np.zeros(size, dtype=np.int64), 0
-        for start in range(0, len(features), _CHUNK):
-            x = features[start : start + _CHUNK].astype(np.float64)
-            y = labels[start : start + _CHUNK].astype(np.float64)
+        for start in range(0, len(features), together):
+            x = features[start : start + together].astype(np.float64)
+            y = labels[start : start + together].astype(np.float64)
             products += (x.T @ x).astype(np.int64)
             labelled += (x.T @ y).astype(np.int64)
             squares += int(y @ y)
@@ -169,8 +172,16 @@ class Ridge(Risk[RidgeSums]):
         if self.post == "reference":
             raw, *_ = np.linalg.lstsq(matrix + floor * np.eye(size), vector, rcond=None)
             return self.projected(raw.astype(np.float64))
-        values, vectors = np.linalg.eigh(matrix + floor * np.eye(size))
-        return self.projected(vectors @ ((vectors.T @ vector) / np.maximum(values, floor)))
+        return self.projected(_solved_above(floor, matrix + floor * np.eye(size), vector))
+
+
+def _solved_above(floor: float, matrix: Floats, vector: Floats) -> Floats:
+    """What solves a symmetric system whose eigenvalues below `floor` are raised to it. By way of a matrix with three
+    diagonals, which, unlike `eigh`, wakes no threads of BLAS up to `_NARROW` columns."""
+    narrow, turn = hessenberg(matrix, calc_q=True)
+    values, vectors = eigh_tridiagonal(np.diag(narrow), np.diag(narrow, 1))
+    theta: Floats = turn @ (vectors @ ((vectors.T @ (turn.T @ vector)) / np.maximum(values, floor)))
+    return theta
 
 
 def _symmetric(triangle: Floats, size: int) -> Floats:
