@@ -7,13 +7,15 @@ is a chord (from above) or the larger of two lines (from below). docs/proofs/bou
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
@@ -23,10 +25,12 @@ __all__ = [
     "BLOCKS",
     "FINEST",
     "SLACK",
+    "Chords",
     "Lattice",
     "Table",
     "after",
     "after_below",
+    "after_each",
     "moved",
     "moved_below",
     "of_lines",
@@ -59,15 +63,27 @@ class Lattice:
         """The masses, under P, of the larger and the smaller of two losses, for each position of the larger."""
         return _likely(self.eta, self.cells)
 
+    def below(self) -> tuple[Array, Array]:
+        """1 - e^epsilon and e^epsilon, at -step, -2 step, ..., -eta."""
+        return _below(self.eta, self.cells)
+
 
 @functools.lru_cache(maxsize=64)
 def _likely(eta: float, cells: int) -> tuple[Array, Array]:
     at, left = (eta / cells * np.arange(0, cells + 1)[::way] for way in (1, -1))  # both have an exact 0
     whole = -scalars.expm1(-eta)
-    found = -elementary.expm1(-left) / whole, elementary.exp(-left) * -elementary.expm1(-at) / whole
-    for each in found:
-        each.flags.writeable = False
-    return found
+    return _kept(-elementary.expm1(-left) / whole), _kept(elementary.exp(-left) * -elementary.expm1(-at) / whole)
+
+
+@functools.lru_cache(maxsize=64)
+def _below(eta: float, cells: int) -> tuple[Array, Array]:
+    epsilons = -(eta / cells) * np.arange(1, cells + 1)
+    return _kept(-elementary.expm1(epsilons)), _kept(elementary.exp(epsilons))
+
+
+def _kept(values: Array) -> Array:
+    values.flags.writeable = False
+    return values
 
 
 class Table:
@@ -83,18 +99,32 @@ class Table:
         return self._kept[: rows * columns].reshape(rows, columns)
 
 
+class Chords:
+    """Where the points of a lattice lie on the chords of functions on another one."""
+
+    def __init__(self, step: float, finer: float, largest: float) -> None:
+        """For functions that are 0 beyond `largest`."""
+        self._ratio = step / finer
+        places: Array = finer * np.arange(math.ceil(largest / finer) + 2, dtype=np.float64)
+        cell, along = _placed(
+            step, places.size + math.ceil(largest / step), places * (1 - 8 * UNIT) - 8 * UNIT * step
+        )  # a little to the left, where more is
+        gap = scalars.expm1(step)
+        self._cell, self._left = cell, elementary.exp(along) * elementary.expm1(step - along) / gap
+        self._right: Array = elementary.expm1(along) / gap
+
+    def moved(self, values: Array) -> Array:
+        """At least the same function at epsilon = 0, finer, 2 finer, ..."""
+        count = math.ceil((values.size - 1) * self._ratio) + 1
+        cell = self._cell[:count]
+        ends = np.concatenate([values, np.zeros(max(0, int(cell[-1]) + 2 - values.size))])
+        found: Array = ends[cell] * self._left[:count] + ends[cell + 1] * self._right[:count]
+        return found * SLACK
+
+
 def moved(step: float, values: Array, finer: float) -> Array:
     """At least the same function at epsilon = 0, finer, 2 finer, ...: on its chords."""
-    places: Array = finer * np.arange(math.ceil((values.size - 1) * step / finer) + 1, dtype=np.float64)
-    cell, along = _placed(
-        step, values.size, places * (1 - 8 * UNIT) - 8 * UNIT * step
-    )  # a little to the left, where more is
-    ends = np.concatenate([values, np.zeros(1)])
-    gap = scalars.expm1(step)
-    found: Array = ends[cell] * (elementary.exp(along) * elementary.expm1(step - along) / gap) + ends[cell + 1] * (
-        elementary.expm1(along) / gap
-    )
-    return found * SLACK
+    return Chords(step, finer, (values.size - 1) * step).moved(values)
 
 
 def moved_below(step: float, values: Array, falls: Array, finer: float) -> tuple[Array, Array]:
@@ -124,13 +154,13 @@ def after_below(
     """Of a run whose losses are on the lattice, before what has at least these values: at most the worst delta, and how
     steep lines through it are that it lies above: by how much they fall in e^epsilon, times e^epsilon. `places`: the
     only ones at which its larger loss may be."""
-    below = elementary.exp(-lattice.step * np.arange(1, lattice.cells + 1))
+    _, below = lattice.below()
     known = [_padded(each[1 : lattice.cells + 1], lattice.cells) for each in (values, falls)]
     steep = np.concatenate([(below * (1 - known[0] - known[1]))[::-1], falls, np.zeros(2 * lattice.cells)])[::-1]
     wide = _wide(lattice, values, 2 * lattice.cells)
     likely, other = lattice.likely()
     if places is None:
-        at = _at(lattice, wide, table)
+        at = _at(lattice, wide[::-1].copy(), table)
         best = at.argmax(axis=0)
         column = np.arange(best.size)
         falls = steep[lattice.cells + column + best] * likely[best] + steep[column + best] * other[best]
@@ -156,21 +186,18 @@ def _padded(values: Array, size: int) -> Array:
 
 def _wide(lattice: Lattice, values: Array, beyond: int) -> Array:
     """delta at -cells step, ... : below 0 by delta(-e) = 1 - e^-e (1 - delta(e)); `beyond` zeros after the last."""
-    below = lattice.step * np.arange(1, lattice.cells + 1)
+    none, share = lattice.below()
     mirror = np.zeros(lattice.cells)
     known = values[1 : lattice.cells + 1]
     mirror[: known.size] = known
-    return np.concatenate(
-        [(-elementary.expm1(-below) + elementary.exp(-below) * mirror)[::-1], values, np.zeros(beyond)]
-    )
+    return np.concatenate([(none + share * mirror)[::-1], values, np.zeros(beyond)])
 
 
-def _at(lattice: Lattice, wide: Array, table: Table) -> Array:
+def _at(lattice: Lattice, falling: Array, table: Table) -> Array:
     """delta before one more run with the larger loss at t, for each t on the lattice (rows), epsilon falling from
     column to column."""
     m = lattice.cells
     likely, other = lattice.likely()
-    falling = wide[::-1].copy()
     places = falling.size - 2 * m
     at, low = table.of(m + 1, places), np.empty(places)
     for t in range(m + 1):
@@ -183,9 +210,16 @@ def _at(lattice: Lattice, wide: Array, table: Table) -> Array:
 def after(lattice: Lattice, values: Array, table: Table) -> Array:
     """At least delta before one more run: the supremum over its two losses, t and t - eta, of what is linear in
     e^epsilon between the points, on each cell of t from both ends and from its curvature."""
-    wide = _wide(lattice, values, 2 * lattice.cells)
-    upper: Array = _between(lattice, wide[::-1], _at(lattice, wide, table))[::-1] * SLACK
-    return upper
+    return after_each(lattice, (values,), table)[0]
+
+
+def after_each(lattice: Lattice, functions: Sequence[Array], table: Table) -> list[Array]:
+    """`after` of each of these: one behind the other, in one sweep. What stands where two meet is of neither."""
+    falling = np.concatenate([_wide(lattice, values, 2 * lattice.cells)[::-1] for values in functions])
+    upper: Array = _between(lattice, falling, _at(lattice, falling, table)) * SLACK
+    sizes = [values.size + lattice.cells for values in functions]
+    starts = itertools.accumulate((size + 2 * lattice.cells for size in sizes), initial=0)
+    return [upper[start : start + size][::-1] for start, size in zip(starts, sizes, strict=False)]
 
 
 def _between(lattice: Lattice, falling: Array, at: Array) -> Array:
@@ -196,7 +230,7 @@ def _between(lattice: Lattice, falling: Array, at: Array) -> Array:
     slopes = (falling[1:] - falling[:-1]) / -scalars.expm1(-h)  # times e^epsilon
     heights = falling[1:] + slopes * scalars.exp(-h)
     scale = h * h * SLACK / -scalars.expm1(-lattice.eta)
-    by_height, lower = scale * elementary.exp(h * np.arange(1, m + 1) - lattice.eta), scalars.exp(-lattice.eta)
+    by_height, lower = scale * lattice.below()[1][::-1] * scalars.exp(h), scalars.exp(-lattice.eta)
 
     def of_blocks(each: Array, less: float) -> Array:
         """At least the fall of these from any cell of a block to the one eta higher, column by column."""
@@ -204,8 +238,9 @@ def _between(lattice: Lattice, falling: Array, at: Array) -> Array:
         for k in range(1, width):
             np.maximum(most, each[k : k + most.size], out=most)
             np.minimum(least, each[k : k + least.size], out=least)
-        above, below = (sliding_window_view(ends, places) for ends in (most * _CANCELLED, least * less))
-        return np.maximum(above[m : 2 * m : width] - below[:m:width], 0)
+        above, below = (most * _CANCELLED)[m:], least * less
+        shape, strides = (BLOCKS, places), (width * above.itemsize, above.itemsize)
+        return np.maximum(as_strided(above, shape, strides) - as_strided(below, shape, strides), 0)
 
     gains = of_blocks(heights, 1.0) * by_height[width - 1 :: width, None] + of_blocks(slopes, lower) * scale
     tops = at[:m:width].copy()

@@ -40,8 +40,10 @@ from dpledger.accounting.laws.range_lattice import (
 
 __all__ = [
     "IN_ANY_ORDER",
+    "IN_GROUPS",
     "LEAST",
     "LONGEST",
+    "Effort",
     "Lattices",
     "Runs",
     "all_of",
@@ -72,7 +74,7 @@ _ALL_COMPOSED = 4000  # of all ranges: what _GROWN adds is within what the masse
 
 
 @dataclass(frozen=True, slots=True)
-class _Effort:
+class Effort:
     """`last`: so many runs are iterated one by one. `enough`: from so many on a run's loss is kept. `cells` of the
     lattice times runs, and the fewest cells for one eta, where there is one."""
 
@@ -82,8 +84,9 @@ class _Effort:
     fewest: int
 
 
-_ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 48), _Effort(24, 48, 640, 24)
-_MIXED, IN_ANY_ORDER = _Effort(44, 100, 800, 38), _Effort(44, 100, 560, 42)
+_ALONE, _AMONG_OTHERS = Effort(64, 200, 1600, 48), Effort(24, 48, 640, 24)
+_MIXED = Effort(44, 100, 800, 38)
+IN_ANY_ORDER, IN_GROUPS = Effort(44, 100, 560, 42), Effort(44, 100, 180, 42)
 
 
 def in_blocks(runs: Iterable[tuple[float, int]]) -> Runs:
@@ -141,7 +144,7 @@ def _missing(last: int, past: float) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def _worst(runs: Runs, effort: _Effort) -> tuple[tuple[Loss, int], ...]:
+def _worst(runs: Runs, effort: Effort) -> tuple[tuple[Loss, int], ...]:
     made = _Above(runs, effort)
     for eta, count in reversed(runs):
         made.run(eta, count)
@@ -199,7 +202,7 @@ class Lattices:
     """Of the ranges of a mix: about as fine as that of the widest, and so fine that all steps of all runs add as small
     a part of their squares as `fewest` cells do for one range."""
 
-    def __init__(self, runs: Runs, effort: _Effort) -> None:
+    def __init__(self, runs: Runs, effort: Effort) -> None:
         self.widest = max(eta for eta, _ in runs)
         iterated = min(effort.last, sum(count for _, count in runs))
         shares = [(eta / self.widest, count) for eta, count in runs]
@@ -219,7 +222,7 @@ class _Above:
     """A function on a lattice, and losses beside it: together they are above delta of the runs so far, from the last
     one back."""
 
-    def __init__(self, runs: Runs, effort: _Effort) -> None:
+    def __init__(self, runs: Runs, effort: Effort) -> None:
         self.runs, self.effort, self.lattices, self.tilt = runs, effort, Lattices(runs, effort), far_tilt(runs)
         self.beside: list[tuple[Loss, int]] = []
         self.step, self.values = 0.0, np.zeros(1)

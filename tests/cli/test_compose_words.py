@@ -59,6 +59,25 @@ def test_ranges_of_several_sizes_are_told_of_the_order() -> None:
     assert "--order" not in said(both, "--delta", "1e-6", "--order", "given", count=1)
 
 
+def test_more_effort_brings_the_bounds_closer() -> None:
+    ranges = {"kind": "sequence", "of": [{"kind": "bounded_range", "eta": f"0.1{k}"} for k in range(10)]}
+    once, more = (
+        json.loads(said(ranges, "--delta", "1e-6", "--effort", effort, "--json"))["epsilon"] for effort in ("1", "12")
+    )
+    assert float(more["upper"]) < float(once["upper"]) * (1 - 1e-2)
+    assert more["lower"] == once["lower"]
+
+
+@pytest.mark.parametrize("effort", ["0", "65", "-1"])
+def test_an_effort_that_is_none_is_refused(effort: str) -> None:
+    document = {"relation": "add_remove", "entries": [{"mechanism": GAUSSIAN}]}
+    words = ["compose", "-", "--delta", "1e-5", "--effort", effort]
+    done = CliRunner().invoke(app, words, input=json.dumps(document))
+    assert done.exit_code == 2
+    assert "effort" in done.stderr
+    assert "64" in done.stderr
+
+
 def test_another_word_for_the_order_is_refused() -> None:
     document = {"relation": "add_remove", "entries": [{"mechanism": GAUSSIAN}]}
     words = ["compose", "-", "--delta", "1e-5", "--order", "best"]
