@@ -69,8 +69,8 @@ def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
 
 
 def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -> None:
-    """By the sums of epsilon and delta; if these do not do, by the engine's delta at the claimed epsilon, or its epsilon
-    at the claimed delta: each is certified, and what was planned by one is claimed by the other."""
+    """By the sums of epsilon and delta; if these do not do, by the engine's delta at the claimed epsilon, or by its
+    epsilon at the claimed delta: each is certified, and what was planned by one is claimed by the other."""
     price = priced(tree, relation, ())
     if price.pure is not None and price.pure <= claim.epsilon and price.delta <= claim.delta:
         return

@@ -193,8 +193,8 @@ def row(name, full, setting, alpha, trials):
         most_epsilon=f"{4 * theory['published']:.6g}" if setting.published else None,
         keep=setting.levels if setting.published else None,
     )
-    table = task(name, full).table
-    runs = {"reduction": [noise_reduction(found, table, known, rng) for _ in range(trials)]}
+    data = task(name, full).table
+    runs = {"reduction": [noise_reduction(found, data, known, rng) for _ in range(trials)]}
     for way, check in (("doubling", "laplace"), ("doubling_one_check", "above_threshold")):
         mechanism = doublings(found, risk, check)
         runs[way] = [doubling(mechanism, known, alpha, rng) for _ in range(trials)]
