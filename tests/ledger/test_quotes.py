@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -378,7 +379,8 @@ def test_a_closed_scope_affords_nothing_and_says_so(closed: str) -> None:
 def test_what_nothing_prices_is_told_by_afford_as_by_release(what: Any) -> None:
     """A sample of Gaussian noise has no epsilon of its own: no number of them is afforded, and none is refused."""
     scope, said = opened(dpl.PureDP(1)), []
-    for ask in (scope.afford, partial(scope.quote, **UNDER)):
+    asked: tuple[Callable[..., object], ...] = (scope.afford, partial(scope.quote, **UNDER))
+    for ask in asked:
         with pytest.raises(CannotCertify, match="counts pure epsilons") as caught:
             ask(what)
         said.append(str(caught.value))

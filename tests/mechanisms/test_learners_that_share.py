@@ -11,7 +11,7 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import sharing_learners
@@ -191,6 +191,27 @@ class TestNoPrivateRowIsTouchedBefore:
             votes(spy)
         assert seen
         assert not any(np.isin(rows, ROWS).any() for rows in seen)
+
+
+class KeepsTheFirstScaler:
+    """Scales by the first chunk, and fits a line of its own."""
+
+    scaler: ClassVar[Any] = None
+
+    def fit(self, rows: Any, labels: Any) -> None:
+        KeepsTheFirstScaler.scaler = KeepsTheFirstScaler.scaler or StandardScaler().fit(rows)
+        self.line = LogisticRegression().fit(self.scaler.transform(rows), labels)
+
+    def predict(self, asked: Any) -> Any:
+        return self.line.predict(self.scaler.transform(asked))
+
+
+def test_a_second_try_of_a_refused_learner_is_refused_too() -> None:
+    """What a rehearsal has filled does not change again here, but would in a worker process that rehearsed nothing."""
+    for _ in range(3):
+        with pytest.raises(ParameterError, match=r"share KeepsTheFirstScaler\.scaler"):
+            votes(KeepsTheFirstScaler())
+    KeepsTheFirstScaler.scaler = None
 
 
 class TestMadeUpRowsSuitTheData:

@@ -33,6 +33,7 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from types import CodeType, FunctionType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -73,6 +74,7 @@ _ROWS, _ASKED = 120, 200  # of a made-up chunk, and queries
 _ENTRIES = 10**6  # of fewer rows, where they are large
 _MOST_CLASSES = 50  # made up
 _WORDS = ("red apple", "green pear", "blue plum", "white fig")  # words to whoever reads texts, and four categories
+_SHARED: set[tuple[tuple[CodeType, ...], str]] = set()  # learners, and what they shared: when full it stays as it is
 _TURNS = itertools.count()  # rows of their own for each rehearsal of this process
 _INSIDE = (
     "a learner that keeps nothing from one chunk to the next: make the estimator, its caches and its generators inside "
@@ -84,13 +86,15 @@ def rehearse(work: Work, *, labelled: bool, jobs: int) -> None:
     """Fit made-up chunks, and nothing else, as `Ensemble.fit` fits private ones. ParameterError for a learner whose
     chunks do not keep apart, which names what they share where it can be found; and for one that fails on every made-up
     chunk, of which nothing is known."""
-    home, before = Home("a rehearsal"), remembered(work.learner)
+    home, before, code = Home("a rehearsal"), remembered(work.learner), _code_of(work.learner)
     for one, other, asked in _made_up(work.form, work.classes, labelled):
         there = _Told([], left(before))
         heard = _heard(_in_turn(work, (one, other, one), jobs, there), asked, work.classes)
         home.require()  # a learner is the caller's code, and may have forked
-        shared = [*there.changed, *changed(before, remembered(work.learner)), *(there.left if heard == "alike" else ())]
+        still = (name for name in there.left if heard == "alike" or (code, name) in _SHARED)
+        shared = [*there.changed, *changed(before, remembered(work.learner)), *still]
         if shared:
+            _SHARED.update((code, name) for name in shared if code)
             raise _refused(work, f"one whose chunks share {', '.join(dict.fromkeys(shared))}", _INSIDE)
         if heard == "shared":
             raise _refused(work, "one whose model of made-up rows is another after a second chunk was fitted", _INSIDE)
@@ -108,6 +112,15 @@ class _Told:
 
     changed: list[str]
     left: list[str]
+
+
+def _code_of(learner: Any) -> tuple[CodeType, ...]:
+    """That of a function, or of the methods of a class: the same when a cell runs again, another one once it is
+    mended."""
+    if isinstance(code := getattr(learner, "__code__", None), CodeType):
+        return (code,)
+    kind = learner if isinstance(learner, type) else type(learner)
+    return tuple(one.__code__ for one in vars(kind).values() if isinstance(one, FunctionType))
 
 
 def _refused(work: Work, got: str, expected: str) -> ParameterError:
