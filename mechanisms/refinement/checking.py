@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.decimals import add, negative, round_up
+from dpledger.decimals import add, exact, negative, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.grid import default_grid, on_grid
 from dpledger.mechanisms.refinement.erm import Problem
@@ -57,7 +57,7 @@ def check_of(
         threshold=negative(add(slack, grid, grid)),
         sensitivity=moved,
         mode="single_threshold",
-        share=Decimal(found.share) / 100,
+        share=exact(Fraction(found.share, 100)),
         grid=grid,
         max_queries=queries,
         charged="above",

@@ -470,11 +470,11 @@ def test_the_grid_follows_the_tolerance(tolerance: str) -> None:
     asked: dict[str, Any] = {"epsilon": 1, "queries": 10}
     placed = StatisticalQueryOracle(**asked).under(Relation.REPLACE_ONE, Unit())
     for values in ("fixed", "split"):
-        oracle = StatisticalQueryOracle(**asked, mode=values)  # type: ignore[arg-type]
+        oracle = StatisticalQueryOracle(**asked, mode=values)
         needed = oracle.plan(tolerance, "0.05").needed
-        bare = query_size(10, tolerance, "0.05", epsilon=1, mode=values).needed  # type: ignore[arg-type]
+        bare = query_size(10, tolerance, "0.05", epsilon=1, mode=values).needed
         assert bare <= needed <= bare * 1.003
-        promised = StatisticalQueryOracle(**asked, mode=values, n=needed, tolerance=tolerance, beta="0.05")  # type: ignore[arg-type]
+        promised = StatisticalQueryOracle(**asked, mode=values, n=needed, tolerance=tolerance, beta="0.05")
         assert promised.range.grid * 1024 <= Decimal(tolerance)
         assert promised.under(Relation.REPLACE_ONE, Unit()).plan(tolerance, "0.05").needed <= needed
     assert placed.range.grid == Decimal("0.0009765625"), "a grid that is fixed stays what it is"

@@ -172,7 +172,7 @@ class ThresholdClass:
 
         def labels(points: Words) -> Labels:
             below = np.zeros(len(points), dtype=np.bool_) if u == 0 else points <= np.uint64(u - 1)
-            return (below != bool(upwards)).astype(np.uint8)
+            return np.asarray(below != bool(upwards), dtype=np.uint8)
 
         return _of_points(x, self.points, labels)
 
