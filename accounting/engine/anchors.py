@@ -19,13 +19,15 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, quietly
-from dpledger.accounting.engine.choose import delta_interval, epsilon_interval, few
+from dpledger.accounting.engine.choose import delta_interval, epsilon_interval, few, joint_square
 from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.covering import (
     LARGEST_EPSILON,
+    SHARP,
     SMOOTHED,
+    WIDE,
     Asked,
     BoolArray,
     Indices,
@@ -55,6 +57,7 @@ NOTHING_SHOWN = scalars.log1p(-scalars.exp(FIRST[0])) + 0.01  # epsilon there: o
 ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
+MANY = 8  # points that are worth anchors: fewer are asked one by one
 STRIDE = 8  # of the points that are asked first
 MUCH_NOISE = 10.0  # a noise multiplier: the loss is all but linear in the outcome
 _NEWTON, _WALKS = 12, 5
@@ -75,12 +78,15 @@ class Curve:
     @quietly
     def deltas(self, points: Points, floors: Array, *, alone: bool = True) -> tuple[Array, Array]:
         """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
-        Where no method for many points is sharp, each is asked `alone`, which may take long, or is left as it is.
+        Where no method for many points is sharp, each is asked `alone`, which may take long, or is left as it is, and
+        a width of 1e-3 is enough.
 
         Claim: lower[i] <= delta <= upper[i] at epsilon number i. Source: docs/proofs/engine.md, sections 1 and 8.
         """
         epsilons, composed = points.near, self._composed
-        asked = Asked(points, floors, np.zeros(epsilons.shape), np.ones(epsilons.shape))
+        if composed is not None and epsilons.size < MANY and joint_square(composed) is not None:
+            composed = None  # a closed form, for one point
+        asked = Asked(points, floors, np.zeros(epsilons.shape), np.ones(epsilons.shape), SHARP if alone else WIDE)
         if self._direct is not None:
             below, above = points.below_and_above()
             lower, upper = self._direct(above)
@@ -89,12 +95,12 @@ class Curve:
             near = np.minimum(epsilons, LARGEST_EPSILON)
             self._few_first(near, floors, asked.upper)
             left = np.flatnonzero(asked.upper > floors)
-            if left.size:
+            if left.size and epsilons.size >= MANY:
                 asked.lower[left], asked.upper[left] = self._narrowed(near[left], floors[left])
             asked.lower[near < epsilons] = 0.0
             for method in _methods(composed):
                 cover(method, composed, asked)
-        for i in asked.left().tolist() if alone or composed is None else ():
+        for i in asked.left(WIDE).tolist() if alone or composed is None else ():
             start, end = points.ends(i)
             found = delta_interval(self._what, start)
             lowest = found if start == end else delta_interval(self._what, end)

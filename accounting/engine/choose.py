@@ -73,7 +73,7 @@ from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.reading import Ingredients
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "few"]
+__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "few", "joint_square"]
 
 NOTHING = Interval(0.0, 0.0)
 SHARP = 1e-6  # relative width above which sampled losses are asked for by another method as well
@@ -130,7 +130,7 @@ def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0
     if down <= 0:
         lower = _finite_epsilon(composed, up, up).lower if up > 0 else max(0.0, composed.largest_down)
         return Interval(lower, max(0.0, composed.largest))
-    square = _joint_square(composed)
+    square = joint_square(composed)
     if square is not None:
         return gaussian_epsilon(square, down, up)
     match composed.parts:
@@ -147,7 +147,7 @@ def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0
             return _composed_epsilon(composed, down, up, floor)
 
 
-def _joint_square(composed: Composed) -> float | None:
+def joint_square(composed: Composed) -> float | None:
     """mu^2 of the whole within 4 UNIT, where every loss is Gaussian: their squares add."""
     squares = [count * loss.mu_squared for loss, count in composed.parts if isinstance(loss, GaussianLoss)]
     return math.fsum(squares) if len(squares) == len(composed.parts) else None
@@ -330,7 +330,7 @@ def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
 
 def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Interval:
     """Bounds of the profile of the finite loss; where that is not above `floor`, however wide."""
-    square = _joint_square(composed)
+    square = joint_square(composed)
     if square is not None:
         return gaussian_delta(square, epsilon)
     result = Interval(0.0, 1.0)

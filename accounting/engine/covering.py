@@ -41,7 +41,8 @@ __all__ = [
 ]
 
 LARGEST_EPSILON = 1e140  # an epsilon beyond which products of floats overflow
-WIDE = 1e-3  # relative width of delta above which a point is asked more closely
+SHARP = 1e-5  # relative width of delta above which a point is asked more closely
+WIDE = 1e-3  # the same where only a method for one point is left
 LEAST_DELTA = 1e-305  # a delta that nobody asks about more closely
 SMOOTHED = 3e-4  # relative width of delta that smoothing may cost
 FAILED = 3  # answers that are wide where they were made for, after which a method is given up
@@ -77,26 +78,27 @@ class Points:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """Points, and what is known of delta at each; no closer than `floors[i]` asks for."""
+    """Points, and what is known of delta at each; no closer than `floors[i]` asks for, nor than `enough`, relative."""
 
     points: Points
     floors: Array
     lower: Array
     upper: Array
+    enough: float = SHARP
 
-    def wide(self, numbers: Indices) -> BoolArray:
+    def wide(self, numbers: Indices, enough: float | None = None) -> BoolArray:
         """Which of them are to be asked more closely."""
         lower, upper = self.lower[numbers], self.upper[numbers]
         wide: BoolArray = upper > np.maximum(self.floors[numbers], LEAST_DELTA)
-        return wide & (upper - lower > WIDE * upper)
+        return wide & (upper - lower > (enough or self.enough) * upper)
 
     def gap(self, number: Indices) -> float:
         """By how much the bounds of one delta differ."""
         return float(self.upper[number[0]] - self.lower[number[0]])
 
-    def left(self) -> Indices:
+    def left(self, enough: float | None = None) -> Indices:
         """The numbers of the points that are to be asked more closely."""
-        return np.flatnonzero(self.wide(np.arange(self.upper.size)))
+        return np.flatnonzero(self.wide(np.arange(self.upper.size), enough))
 
     def meet(self, numbers: Indices, lower: Array, upper: Array) -> None:
         """Intersect with other bounds."""

@@ -46,6 +46,21 @@ def test_many_epsilons_at_once_are_the_points_one_by_one(name: str) -> None:
             assert bounds.lower >= bounds.upper * (1 - 2e-3)
 
 
+FEW = PoissonSampled(GaussianLaw("1.7"), rate="0.02")
+
+
+@pytest.mark.parametrize("runs", [3, 4, 6, 11])
+def test_epsilon_delta_and_deltas_have_one_tolerance(runs: int) -> None:
+    """Of few sampled runs: 1e-6 of epsilon, and as much in delta; one point or many."""
+    profile = compose(Repeated(FEW, times=runs))
+    found = profile.epsilon("1e-6")
+    assert found.upper <= found.lower * (1 + 1e-6)
+    near = [found.upper * (1 + i / 1000) for i in range(2 * anchors.MANY)]
+    for bounds in (profile.delta(found.upper), *profile.deltas(near)):
+        assert bounds.upper <= bounds.lower * (1 + 2e-5)
+    assert profile.delta(near[3]) == compose(Repeated(FEW, times=runs)).deltas([near[3]])[0]
+
+
 @pytest.mark.parametrize("name", TREES)
 def test_many_deltas_at_once_are_the_points_one_by_one(name: str) -> None:
     profile, alone = compose(TREES[name]), compose(TREES[name])
@@ -143,7 +158,7 @@ def test_a_profile_makes_each_anchor_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_anchor_is_made_beyond_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Chernoff bound settles epsilons far out: those between are not walked to."""
     made = counted_anchors(monkeypatch)
-    (bounds, beyond) = compose(TREES["training"], direction="remove").deltas([1.0, 1e9])
+    (bounds, *_, beyond) = compose(TREES["training"], direction="remove").deltas([1.0] * anchors.MANY + [1e9])
     assert bounds.upper < bounds.lower * (1 + 1e-3)
     assert (beyond.lower, beyond.upper) == (0.0, beyond.upper)
     assert beyond.upper < 1e-300
