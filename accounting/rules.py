@@ -76,7 +76,7 @@ def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -
         return
     profile = kept_profile(tree, relation)
     delta = Decimal.from_float(profile.delta(claim.epsilon).upper)
-    if delta > claim.delta and profile.epsilon(claim.delta).upper <= claim.epsilon:
+    if delta > claim.delta and Decimal.from_float(profile.epsilon(claim.delta).upper) <= claim.epsilon:
         return
     _require(claim, (f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
 

@@ -9,7 +9,7 @@ Claim: exp, log, expm1, log1p within 2 units in the last place, erfc within 6 (t
 Source: Tang, Table-driven implementation of the exponential function (1989), of the logarithm function (1990).
 
 >>> exp(1.0), log(10.0), expm1(1e-9), log1p(1e-9)
-(2.718281828459045, 2.302585092994046, 1.0000000005e-09, 9.999999995000001e-10)
+(2.718281828459045, 2.302585092994046, 1.0000000005000001e-09, 9.999999995e-10)
 """
 
 from __future__ import annotations
