@@ -102,8 +102,9 @@ class Curve:
                 cover(method, composed, asked)
         for i in asked.left(WIDE).tolist() if alone or composed is None else ():
             start, end = points.ends(i)
-            found = delta_interval(self._what, start)
-            lowest = found if start == end else delta_interval(self._what, end)
+            floor = float(floors[i])
+            found = delta_interval(self._what, start, floor)
+            lowest = found if start == end else delta_interval(self._what, end, floor)
             asked.lower[i], asked.upper[i] = max(asked.lower[i], lowest.lower), min(asked.upper[i], found.upper)
         return asked.lower, asked.upper
 
