@@ -5,9 +5,9 @@
 >>> rule = AllowanceFilter(GaussianLaw(20), 100, "2.5", "1e-6", "0.5")
 >>> rule.epsilon, rule.delta
 (Decimal('3.0'), Decimal('0.000001'))
->>> reading(rule, copies=Decimal(0), pure=Decimal("0.1"), delta=rule.delta)
+>>> reading(rule, copies=Decimal(0), pure=Decimal("0.1"), failing=Decimal(0), delta=rule.delta)
 Decimal('0.1')
->>> reading(rule, copies=Decimal(1), pure=Decimal("0.1"), delta=rule.delta)
+>>> reading(rule, copies=Decimal(1), pure=Decimal("0.1"), failing=Decimal(0), delta=rule.delta)
 Decimal('2.6')
 """
 
