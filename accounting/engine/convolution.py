@@ -60,9 +60,7 @@ class Convolved:
         return (self.start + j * self.mesh.width) * self.mesh.unit
 
     def positions(self, numbers: Indices) -> Array:
-        """The lattice points of these numbers, below 2^52 units; each rounded once. Raises WorkLimit beyond 2^62."""
-        if abs(self.start) >= 1 << 62:
-            raise WorkLimit(f"a lattice that starts {self.start} units from 0: at most 2^62")
+        """The lattice points of these numbers, below 2^52 units; each rounded once."""
         points: Array = (self.start + numbers * self.mesh.width).astype(np.float64) * self.mesh.unit
         return points
 

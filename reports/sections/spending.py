@@ -12,7 +12,19 @@ from dpledger import decimals
 from dpledger.accounting import composition as trees, filters
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.filters import Coordinates, GDPFilter, Sums, ZCDPFilter
+from dpledger.accounting.filters import (
+    AdvancedFilter,
+    AllowanceFilter,
+    BasicFilter,
+    Coordinates,
+    EitherFilter,
+    GDPFilter,
+    MixedFilter,
+    PureFilter,
+    RDPFilter,
+    Sums,
+    ZCDPFilter,
+)
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.decimals import ZERO
 from dpledger.ledger.accounts import readings
@@ -271,8 +283,12 @@ def native_sum(account: ScopeAccount) -> tuple[str, Decimal, Decimal] | None:
             symbol, name = "ρ", "rho"
         case GDPFilter(mu=mu):
             symbol, name, limit = "μ²", "mu_squared", decimals.multiply(mu, mu)
-        case _:
+        case PureFilter() | BasicFilter() | RDPFilter() | AdvancedFilter() | MixedFilter() | EitherFilter():
             return None
+        case AllowanceFilter():
+            return None
+        case other:
+            assert_never(other)
     return symbol, decimals.parse(account.spent_by_account[name], field=name, infinite=True), limit
 
 

@@ -139,7 +139,7 @@ def fresh() -> None:
         if name.startswith("dpledger"):
             for member in list(vars(module).values()):
                 forget = getattr(member, "cache_clear", None)
-                if callable(forget):
+                if callable(forget) and not isinstance(member, type):
                     forget()
 
 
@@ -430,13 +430,13 @@ def _queried() -> dict[str, Answer]:
         for relation in Relation:
             for values in ("real", "whole"):
                 one = StatisticalQueryOracle(values=values, low=-1, high=2, **asked).under(relation, Unit("user", 3))
-                run = one.open(LabeledSample([1, 2, 3], [1, 0, 1]), entropy=seeded(9))
+                run = one.open(LabeledSample([1, 2, 3], [1, 0, 1], units=["a", "b", "c"]), entropy=seeded(9))
                 on_cells = run.ask(DomainQuery([[1e300, -0.3, 0.7, 2], [0.1, 1, -1e-300, 1]]))
                 found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several), on_cells))
         return found
 
     def learners() -> object:
-        rows = LabeledSample([1, 2, 3], [1, 0, 1])
+        rows = LabeledSample([1, 2, 3], [1, 0, 1], units=["a", "b", "c"])
         found = (
             PrivateConjunctionLearner(5, epsilon=THIRD),
             PrivateSQThresholdLearner(2**64, epsilon=THIRD, alpha=THIRD),
