@@ -123,8 +123,8 @@ class Profile:
         """The least delta for which the composition is (epsilon, delta)-DP, epsilon >= 0.
 
         Relative width: 1e-5 is aimed at, as by `deltas`, which is a width of epsilon of 1e-6 or less. Measured on
-        some dozens of random trees, at deltas of 1e-6: 1e-7 for half, 1e-5 for nine in ten, 8e-4 at worst; with bounded ranges that
-        run several times 2e-3 for half, 0.13 at worst. Next to the largest loss `lower` may be 0.
+        some dozens of random trees, at deltas of 1e-6: 1e-7 for half, 1e-5 for nine in ten, 8e-4 at worst; with bounded
+        ranges that run several times 2e-3 for half, 0.13 at worst. Next to the largest loss `lower` may be 0.
         Claim: lower <= delta <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
         """
         exact = _exact(epsilon, "epsilon", None)
