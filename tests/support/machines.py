@@ -36,7 +36,7 @@ from dpledger.relations import Relation
 
 __all__ = ["ENVIRONMENTS", "random_ledger", "random_tree"]
 
-LEDGERS, TREES = 50, 24
+LEDGERS, TREES = 50, 12
 NUMBERS = "numbers"
 ORDERS = (Decimal("1.5"), Decimal(8), Decimal(64))
 RELATIONS = {relation.value: relation for relation in (Relation.ADD_REMOVE, Relation.REPLACE_ONE)}
