@@ -249,9 +249,10 @@ def test_a_child_does_not_keep_what_its_parent_had_locked(file: Path) -> None:
             os.write(writing, b"%d" % child)
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
-    child = int(os.read(reading, 20))
+    child, lock = int(os.read(reading, 20)), WriteLock(file)
     try:
-        WriteLock(file).take(0.0)
+        lock.take(0.0)
+        assert lock.is_held
     finally:
         os.kill(child, signal.SIGKILL)
         os.close(reading)

@@ -285,7 +285,7 @@ def test_no_command_waits_for_or_drowns_in_what_it_is_given(ledger: Path, tmp_pa
             ["show", trap],
             ["report", ledger, "--key", trap, "-o", tmp_path / "report.md"],
         ]
-    refusals(*commands)
+    assert len(refusals(*commands)) == len(commands)
 
 
 def test_a_bundle_is_made_of_regular_files_of_bounded_size(folder: Path, tmp_path: Path) -> None:

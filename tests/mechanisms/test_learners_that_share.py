@@ -251,7 +251,8 @@ class TestMadeUpRowsSuitTheData:
                 return lambda asked: [int(row[2] > last.mean()) for row in asked]
             return lambda asked: [int(number > seen.mean()) for number in asked]
 
-        Ensemble.fit(learn, (rows, [0] * 9), 3, "slots", progress=False)
+        fitted = Ensemble.fit(learn, (rows, [0] * 9), 3, "slots", progress=False)
+        assert votes_of(fitted, queries_of(fitted, rows[:2])).tolist() == [[0, 0]] * 3
 
     def test_rows_without_labels(self) -> None:
         def learn(rows: Any, labels: Any) -> Any:
