@@ -77,12 +77,12 @@ if TYPE_CHECKING:
     from dpledger.attach.training import (
         private_sgd as private_sgd,
     )
-    from dpledger.audit.contracts import check_contract as check_contract
     from dpledger.audit.experiment import (
         audit_mechanism as audit_mechanism,
         audit_outputs as audit_outputs,
     )
-    from dpledger.audit.populations import (
+    from dpledger.audit.learning.contracts import check_contract as check_contract
+    from dpledger.audit.learning.populations import (
         Population as Population,
         hard_populations as hard_populations,
     )
@@ -423,8 +423,8 @@ _HOME = {
         "audit_mechanism",
         "audit_outputs",
     ),
-    "dpledger.audit.contracts": ("check_contract",),
-    "dpledger.audit.populations": (
+    "dpledger.audit.learning.contracts": ("check_contract",),
+    "dpledger.audit.learning.populations": (
         "Population",
         "hard_populations",
     ),

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpledger.audit.contracts import check_contract, exact_failure
-from dpledger.audit.populations import Population, hard_populations, noisy
+from dpledger.audit.learning.contracts import check_contract, exact_failure
+from dpledger.audit.learning.populations import Population, hard_populations, noisy
 from dpledger.errors import ClaimTooSmall, ParameterError, WorkLimit
 from dpledger.mechanisms.learning.baselines import occam_learner, threshold_learner
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner

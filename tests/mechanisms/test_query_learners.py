@@ -18,8 +18,8 @@ from scipy.stats import binom
 from dpledger.accounting.composition import Repeated
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.rules import cost
-from dpledger.audit.contracts import check_contract
-from dpledger.audit.populations import Population, hard_populations
+from dpledger.audit.learning.contracts import check_contract
+from dpledger.audit.learning.populations import Population, hard_populations
 from dpledger.errors import ContractViolation
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded

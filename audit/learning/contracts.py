@@ -1,7 +1,7 @@
 """Whether a learner keeps its contract on given populations: by exact limits of runs, or by its whole law where that is
 small.
 
->>> from dpledger.audit.populations import hard_populations
+>>> from dpledger.audit.learning.populations import hard_populations
 >>> from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 >>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 >>> from dpledger.mechanisms.learning.theory.contracts import PACContract
@@ -28,7 +28,7 @@ from scipy.special import gammaln
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.rules import check
 from dpledger.audit.evidence.binomial import lower_limit, upper_limit
-from dpledger.audit.populations import Population
+from dpledger.audit.learning.populations import Population
 from dpledger.decimals import Number, whole
 from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import seeded
