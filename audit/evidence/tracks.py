@@ -1,0 +1,155 @@
+"""A score in an audit: the grid on which its runs are counted, the cells that are bet on, and what its arms came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpledger.audit.evidence.estimates import (
+    Arm,
+    Counts,
+    Cut,
+    Grid,
+    Places,
+    arms_of,
+    binned,
+    by_line,
+    categories,
+    cut_of,
+    fitted,
+    lattice_of,
+    merged,
+    pooled,
+)
+from dpledger.audit.outcomes import Floats
+
+if TYPE_CHECKING:
+    from dpledger.audit.features.score import Score
+
+__all__ = ["Track", "estimates"]
+
+RECUT = 1.5  # cells are cut anew when the runs have grown by this factor
+SETTLED = 4_096  # runs a side from which a track counts on a lattice
+
+
+@dataclass(slots=True, eq=False)
+class Track:
+    """`past`: numbers of both sides while they are few; then runs are counted on `grid`, in `counts` (left, right), and
+    `cell` says which merged cell each of its cells belongs to. `strata`: how many, each with cells of its own."""
+
+    score: Score
+    arms: tuple[Arm, ...]
+    strata: int = 1
+    past: tuple[Floats, Floats] | None = None
+    where: tuple[Places, Places] | None = None  # strata of the past runs
+    grid: Grid = field(default_factory=lambda: Cut(np.empty(0)))
+    counts: Counts = field(default_factory=lambda: np.zeros((2, 2), dtype=np.int64))
+    cell: Places = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
+    cells: int = 2
+    cut_at: int = 0
+    fine: bool = False
+    live: bool = True
+
+    @classmethod
+    def born(cls, score: Score, numbers: tuple[Floats, Floats], where: tuple[Places, Places] | None, strata: int, *,
+             law: bool = False) -> Track:  # fmt: skip
+        """A track of a score with its past runs."""
+        numeric, primary = score.categories == 0 and strata == 1, score.primary
+        arms = (Arm("as declared", law=True),) if law else arms_of(numeric=numeric, primary=primary)
+        track = cls(score, arms, strata, numbers, where, fine=primary or law)
+        if score.categories:
+            track.grid = categories(score.categories)
+        track.recut()
+        return track
+
+    @property
+    def runs(self) -> int:
+        """Of one side, those that it has counted."""
+        return int(self.counts[0].sum())
+
+    def recut(self) -> None:
+        """Cut cells anew, where the runs have grown enough; count on a lattice from then on, where they are many."""
+        now = len(self.past[0]) if self.past else self.runs
+        if now < RECUT * self.cut_at:
+            return
+        self.cut_at = now
+        if self.past:
+            both = np.concatenate(self.past)
+            fine = self.fine and self.strata == 1
+            if not self.score.categories:
+                self.grid = lattice_of(both) if now >= SETTLED else cut_of(both, fine=fine)
+            self.counts = np.stack([self._counted(*side) for side in zip(self.past, self._strata(), strict=True)])
+            if now >= SETTLED or self.score.categories:
+                self.past = self.where = None
+        one = merged(self.grid, self.counts.reshape(2, self.strata, -1).sum((0, 1)), fine=self.fine)
+        self.cells = int(one.max()) + 1
+        self.cell = (one + self.cells * np.arange(self.strata)[:, None]).ravel()
+
+    def _strata(self) -> tuple[Places | None, Places | None]:
+        return self.where if self.where else (None, None)
+
+    def _counted(self, numbers: Floats, where: Places | None) -> Counts:
+        places = self.grid.of(numbers)
+        if where is not None:
+            places = places + self.grid.size * where
+        return np.bincount(places, minlength=self.grid.size * self.strata)
+
+    def places(self, read: np.ndarray, where: Places | None) -> Places:
+        """Merged cells of runs that were read."""
+        if self.past is None:
+            return self.cell[read]
+        places = self.grid.of(read)
+        return self.cell[places if where is None else places + self.grid.size * where]
+
+    def merged(self, counts: Counts) -> Counts:
+        """Counts in the merged cells."""
+        return np.bincount(self.cell, counts, minlength=self.cells * self.strata).astype(np.int64)
+
+    def add(self, read: tuple[np.ndarray, np.ndarray], where: tuple[Places, Places] | None, *, counted: bool) -> None:
+        """Count a block."""
+        if self.past is not None:
+            self.past = (np.concatenate([self.past[0], read[0]]), np.concatenate([self.past[1], read[1]]))
+            if where is not None:
+                old = self.where or (np.empty(0, int), np.empty(0, int))
+                self.where = (np.concatenate([old[0], where[0]]), np.concatenate([old[1], where[1]]))
+            self.counts = self.counts + np.stack(
+                [self._counted(*side) for side in zip(read, where or (None, None), strict=True)]
+            )
+        elif counted:
+            self.counts = self.counts + np.stack(read)
+        else:
+            self.counts = self.counts + np.stack([np.bincount(side, minlength=self.counts.shape[1]) for side in read])
+
+    def middle_of(self) -> Floats:
+        """A number of each merged cell, for a score that is a log ratio."""
+        upper = np.array([self.grid.upper(cell) for cell in range(self.grid.size - 1)])
+        found = np.zeros(self.cells)
+        for cell in np.argsort(upper)[::-1]:  # the smallest upper end of a merged cell is well inside it
+            found[self.cell[cell]] = upper[cell]
+        return np.clip(np.nan_to_num(found), -40.0, 40.0)
+
+
+def estimates(tracks: list[Track], promising: set[int]) -> list[tuple[int, int, Floats, Floats]]:
+    """What the past suggests: (track, arm, p, q) for each arm that speaks. Tracks that are not primary speak with their
+    cheap arms unless `promising`."""
+    found: list[tuple[int, int, Floats, Floats]] = []
+    regressions: dict[int, list[tuple[int, int, Counts, Counts]]] = {}
+    for place, track in enumerate(tracks):
+        if not track.live:
+            continue
+        left, right = (track.merged(side) for side in track.counts)
+        for number, arm in enumerate(track.arms):
+            if arm.law:
+                found.append((place, number, *by_line(track.middle_of(), pooled(left, right))))
+            elif not arm.basis:
+                found.append((place, number, *binned(arm, left, right)))
+            elif track.score.primary or place in promising:
+                regressions.setdefault(left.size, []).append((place, number, left, right))
+    for group in regressions.values():
+        arms = [tracks[place].arms[number] for place, number, _, _ in group]
+        lefts, rights = (np.stack([one[side] for one in group]) for side in (2, 3))
+        p, q = fitted(arms, lefts, rights)
+        found.extend((place, number, p[i], q[i]) for i, (place, number, _, _) in enumerate(group))
+    return sorted(found, key=lambda one: one[:2])

@@ -1,0 +1,505 @@
+"""One audit: an anytime-valid test of a claim by betting on blocks of runs, with bets fixed on past runs.
+
+Every arm (a score and a way to estimate) has a wealth of its own that begins at its reserved weight; the leader bets
+each block with the arm that gained most so far. Their sum is an e-value at every pair: the claim is refuted when it
+reaches 1/alpha, whenever that is, and the chance of that is at most alpha if the claim holds. Statement and proof:
+docs/proofs/audit.md 7 and 8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpledger.audit.evidence.chain import Chain, grid_of
+from dpledger.audit.evidence.edges import Claim, Edges, Regions, StrataClaim, pure_or_approx
+from dpledger.audit.evidence.estimates import Places
+from dpledger.audit.evidence.projection import project
+from dpledger.audit.evidence.reading import Plan, Reading, strata_places
+from dpledger.audit.evidence.tracks import Track, estimates
+from dpledger.audit.outcomes import Floats, joined
+from dpledger.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dpledger.audit.features.score import Score
+    from dpledger.audit.outcomes.structure import Outcomes
+
+__all__ = ["Engine", "Share"]
+
+FIRST_BLOCK = 8  # pairs before the first bet
+SLOW, FAST, MANY = Fraction(115, 100), Fraction(14, 10), 4_000  # a block ends at so many times its first pair
+COUNTED = 100_000  # pairs from which blocks are looked at when they end
+WINDOW = 4_096  # outcomes of either side that are kept whole for new scores
+ROUNDING = 2e-12  # a pair, taken off the logarithm of a wealth
+DISCOUNT = 0.9  # of past gains, a block, when a leader is chosen
+PROMISING = 8  # scores beside the primary ones that speak with all of their arms
+FOLLOWED = 16  # arms whose wealth is followed pair by pair; the others count as nothing until a block ends
+LIVELY = 16  # scores beside the primary ones that are counted in blocks that are looked at when they end
+LEADER, PRIMARY = Fraction(1, 4), Fraction(1, 2)
+BATCHES = {True: Fraction(7, 8), False: Fraction(1, 2)}  # of what is left for scores born later, to each batch
+WIDE = 24  # cells: problems with more are solved apart
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Where a part of the error budget went: `words` say to what."""
+
+    words: str
+    alpha: Fraction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bet:
+    """A bet of one arm on merged cells: logarithms of weights, and the growth that its estimate expects."""
+
+    track: int
+    arm: int
+    left: Floats
+    right: Floats
+    growth: float
+
+
+class Engine:
+    """An audit of one pair of datasets.
+
+    `claim`: edges, or strata of an ex-post claim. `propose`: the scores that a window of past runs of both sides
+    suggests; `learn`: one more, trained on the older half of a window. `point`: the (epsilon, delta) at which a lower
+    bound is reported; its epsilon is the audited claim where `claim` says no more than that (`exact`). `paired`: the
+    two runs of a pair may depend on each other. `sizes`: how many runs left and right make up the unit of a block.
+    `law`: scores that give log p - log q of a declared law, with its noise and less.
+    """
+
+    def __init__(
+        self,
+        claim: Claim,
+        alpha: Fraction,
+        propose: Callable[[Outcomes, Outcomes], tuple[Score, ...]],
+        *,
+        point: tuple[float, float] | None = None,
+        paired: bool = False,
+        sizes: tuple[int, int] = (1, 1),
+        law: Sequence[Score] = (),
+        learn: Callable[[Outcomes, Outcomes], Score | None] | None = None,
+        window: int = WINDOW,
+    ) -> None:
+        if not 0 < alpha < 1:
+            raise ParameterError("alpha", alpha, "a number in (0, 1)")
+        if min(sizes) < 1 or (paired and sizes != (1, 1)):
+            raise ParameterError("sizes", sizes, "two whole numbers of at least 1, equal for paired runs")
+        self.claim, self.alpha, self.propose, self.learn = claim, alpha, propose, learn
+        self.paired, self.sizes, self.law, self.window = paired, sizes, tuple(law), window
+        self.pairs = 0
+        self.refuted: int | None = None
+        self.log_wealth = 0.0
+        self.best_log_wealth = 0.0
+        self.level = -math.log(alpha) * (1 + 1e-12)
+        self._tracks: list[Track] = []
+        self._wealth: list[Floats] = []
+        self._shares: list[Fraction] = []  # of one arm of each track
+        self._gains: list[np.ndarray] = []  # float64[2, arms]: at the claim, at the frontier of the chain
+        self._left_for = {"law": PRIMARY / 2 if law else Fraction(0), True: PRIMARY, False: 1 - PRIMARY - LEADER}
+        self._left_for[True] -= self._left_for["law"]
+        self._leader = 0.0
+        self._kept: tuple[Outcomes, Outcomes] | None = None
+        self._born_at = 0
+        self._plan: Plan | None = None
+        self._bets: list[_Bet] = []
+        self._begin_chain(point)
+
+    def _begin_chain(self, point: tuple[float, float] | None) -> None:
+        self.chain: Chain | None = None
+        self._delta = 0.0
+        if point is None:
+            return
+        epsilon, self._delta = point
+        same = self.claim == pure_or_approx(*point)
+        self._kinds = ["as declared", "4 cells", "8 cells", "rare cells", "every category", "a line", "a parabola",
+                       "broken lines", "stiff broken lines"]  # fmt: skip
+        shares = [math.log(0.5 / len(self._kinds))] * len(self._kinds) + [math.log(0.5)]
+        grid = grid_of(epsilon if same else None)
+        self.chain = Chain(grid, int(np.searchsorted(grid, epsilon)) if same else None, np.array(shares))
+        self._chosen: list[int] = []
+        self._chain_bets: list[tuple[int, list[_Bet]]] = []
+
+    # ---- blocks -----------------------------------------------------------------------------------------------------
+
+    @property
+    def next_pairs(self) -> int:
+        """Pairs of the next block; of a pair `sizes` runs left and right. A function of the number of pairs alone."""
+        if not self.pairs:
+            return FIRST_BLOCK
+        growth = SLOW if self.pairs < MANY else FAST
+        return max(4, math.floor(self.pairs * growth) - self.pairs)
+
+    def plan(self) -> Plan:
+        """The next block, with bets fixed on the runs so far."""
+        if self._plan is None:
+            self._breed()
+            for track in self._tracks:
+                track.recut()
+            self._fix_bets()
+            size = self.next_pairs
+            room = max(self.window - self.pairs, self.window if self._breeds(self.pairs + size) else 0)
+            live = [track for track in self._tracks if track.live]
+            self._plan = Plan(
+                runs=(size * self.sizes[0], size * self.sizes[1]),
+                scores=tuple(track.score for track in live),
+                grids=tuple(None if track.past is not None else track.grid for track in live),
+                strata=self.claim.epsilons if isinstance(self.claim, StrataClaim) else None,
+                counted=self.pairs >= COUNTED and not self.paired,
+                keep=min(size, room),
+            )
+        return self._plan
+
+    def settle(self, left: Reading, right: Reading) -> None:
+        """Add the block that was planned, or its first runs: wealth, every look, and what the next bets rest on.
+
+        Claim: if the claim holds, the chance that it is ever refuted is at most alpha. Source: docs/proofs/audit.md 8.
+        Assumes: the runs are independent of each other, but for the two of a pair where they are `paired`."""
+        plan, (n, m) = self.plan(), self.sizes
+        pairs = left.runs // n
+        if (left.runs, right.runs) != (pairs * n, pairs * m) or not pairs:
+            raise ParameterError("runs", (left.runs, right.runs), f"a multiple of the sizes {self.sizes}")
+        live = [place for place, track in enumerate(self._tracks) if track.live]
+        block = _Block(self, dict(zip(live, zip(left.read, right.read, strict=True), strict=True)), pairs, left, right)
+        if self._bets or self._chain_bets:
+            self._look(block)
+        where = None if left.strata is None or right.strata is None else (left.strata, right.strata)
+        for place in live:
+            self._tracks[place].add(block.read[place], where, counted=plan.counted)
+        self._keep(left, right)
+        self.pairs += pairs
+        self._plan = None
+
+    # ---- births -----------------------------------------------------------------------------------------------------
+
+    def _breeds(self, pairs: int) -> bool:
+        """Whether scores are proposed when there are so many pairs."""
+        return pairs >= (2 if self._born_at < self.window else 8) * self._born_at and pairs > 0
+
+    def _keep(self, left: Reading, right: Reading) -> None:
+        if not left.kept:
+            return
+        new = (joined(left.kept), joined(right.kept))
+        if self._kept is not None and self.pairs < self.window:
+            new = (joined((self._kept[0], new[0])), joined((self._kept[1], new[1])))
+        self._kept = new
+
+    def _breed(self) -> None:
+        if self._kept is None or not self._breeds(self.pairs):
+            return
+        self._born_at = self.pairs
+        known = {track.score for track in self._tracks}
+        if not self._tracks:
+            self._enter([score for score in self.law if score not in known], self._kept, law=True)
+        found = [score for score in dict.fromkeys(self.propose(*self._kept)) if score not in known]
+        self._enter([score for score in found if score.primary], self._kept)
+        self._enter([score for score in found if not score.primary], self._kept)
+        if self.learn is not None:
+            halves = [(side.where(slice(0, len(side) // 2)), side.where(slice(len(side) // 2, None))) for side in self._kept]
+            learned = self.learn(halves[0][0], halves[1][0])
+            if learned is not None and learned not in known:
+                self._enter([learned], (halves[0][1], halves[1][1]))
+
+    def _enter(self, scores: list[Score], runs: tuple[Outcomes, Outcomes], *, law: bool = False) -> None:
+        """Tracks of new scores of one kind, which share a part of what is reserved for it."""
+        if not scores:
+            return
+        kind = "law" if law else scores[0].primary
+        share = self._left_for[kind] if law else self._left_for[kind] * BATCHES[scores[0].primary]
+        self._left_for[kind] -= share
+        where, strata = None, 1
+        if isinstance(self.claim, StrataClaim):
+            strata = len(self.claim.epsilons)
+            losses = [side.losses for side in runs]
+            where = tuple(strata_places(self.claim.epsilons, side) for side in losses)
+        for score in scores:
+            numbers = tuple(np.array(score.of(side), dtype=np.float64) for side in runs)
+            track = Track.born(score, numbers, where, strata, law=law)
+            self._tracks.append(track)
+            self._shares.append(share / len(scores) / len(track.arms))
+            self._wealth.append(np.zeros(len(track.arms)))
+            self._gains.append(np.zeros((2, len(track.arms))))
+
+    # ---- bets -------------------------------------------------------------------------------------------------------
+
+    def _fix_bets(self) -> None:
+        self._bets, self._chain_bets, self._chosen = [], [], []
+        found = estimates(self._tracks, self._promising())
+        if not found:
+            return
+        if self.refuted is None:
+            self._bets = self._projected(found, [self.claim])[0]
+        if self.chain is not None and self.chain.fallen < self.chain.grid.size:
+            plausible = max(_plausible(p, q, self._delta + 1 / max(self.pairs, 8)) for _, _, p, q in found)
+            places = self.chain.projected(plausible)
+            first = self._projected(found, [pure_or_approx(float(self.chain.grid[places[0]]), self._delta)])[0]
+            self._chosen = self._followers(first)
+            chosen = [found[place] for place in self._chosen]
+            rest = [pure_or_approx(float(self.chain.grid[place]), self._delta) for place in places[1:]]
+            others = self._projected(chosen, rest) if rest else []
+            self._chain_bets = list(zip(places, [first, *others], strict=True))
+
+    def _promising(self) -> set[int]:
+        """Scores beside the primary ones that gained most with the arms that always speak."""
+        best = {place: float(gains.max()) for place, gains in enumerate(self._gains) if self._tracks[place].live}
+        others = sorted((place for place in best if not self._tracks[place].score.primary), key=lambda i: -best[i])
+        if self.pairs >= COUNTED:
+            for place in others[LIVELY:]:
+                self._tracks[place].live = False
+        return {place for place in others[:PROMISING] if best[place] > 0}
+
+    def _projected(self, found: list[tuple[int, int, Floats, Floats]], claims: Sequence[Claim]) -> list[list[_Bet]]:
+        """For each claim a bet of each estimate."""
+        bets: list[list[_Bet | None]] = [[None] * len(found) for _ in claims]
+        total = sum(self.sizes) / 2
+        shares = (self.sizes[0] / total, self.sizes[1] / total)
+        for group in ([i for i, one in enumerate(found) if (one[2].size > WIDE) is wide] for wide in (False, True)):
+            if not group:
+                continue
+            size = max(found[i][2].size for i in group)
+            p, q = np.full((2, len(group), size), 1e-300)
+            strata = None
+            if isinstance(claims[0], StrataClaim):
+                strata = np.zeros((len(group), size), dtype=np.int64)
+            for row, i in enumerate(group):
+                track, cells = self._tracks[found[i][0]], found[i][2].size
+                p[row, :cells], q[row, :cells] = found[i][2:]
+                if strata is not None:
+                    strata[row, :cells] = np.repeat(np.arange(track.strata), track.cells)
+            regions = Regions.of(claims)[np.repeat(np.arange(len(claims)), len(group))]
+            many = len(claims)
+            made = project(
+                regions, np.tile(p, (many, 1)), np.tile(q, (many, 1)), runs=max(self.pairs, 1), shares=shares,
+                strata=None if strata is None else np.tile(strata, (many, 1)),
+            )  # fmt: skip
+            for row in range(many * len(group)):
+                i = group[row % len(group)]
+                cells = found[i][2].size
+                bets[row // len(group)][i] = _Bet(
+                    *found[i][:2], made.left[row, :cells], made.right[row, :cells], float(made.growth[row])
+                )
+        return bets  # type: ignore[return-value]
+
+    def _best(self, bets: Sequence[_Bet], row: int) -> int | None:
+        """Which bet the leader takes: the one whose arm gained most, of those that expect to grow."""
+        alive = [i for i, bet in enumerate(bets) if bet.growth > 0]
+        if not alive:
+            return None
+        return max(alive, key=lambda i: (self._gains[bets[i].track][row, bets[i].arm], -i))
+
+    def _followers(self, bets: list[_Bet]) -> list[int]:
+        """Of each kind of arm the bet of the score that gained most at the frontier, and the leader's."""
+        kinds: dict[str, list[int]] = {}
+        for i, bet in enumerate(bets):
+            kinds.setdefault(self._tracks[bet.track].arms[bet.arm].name, []).append(i)
+        chosen: list[int] = []
+        self._process_of: dict[int, list[int]] = {}
+        for process, name in enumerate(self._kinds):
+            mine = kinds.get(name, [])
+            if mine:
+                best = self._best([bets[i] for i in mine], 1)
+                if best is not None:
+                    self._process_of.setdefault(mine[best], []).append(process)
+        leader = self._best(bets, 1)
+        if leader is not None:
+            self._process_of.setdefault(leader, []).append(len(self._kinds))
+        return sorted(self._process_of)
+
+    # ---- looks ------------------------------------------------------------------------------------------------------
+
+    def _look(self, block: _Block) -> None:
+        leader = self._best(self._bets, 0) if self._bets else None
+        path = None
+        if self._bets and not self.plan().counted and self.sizes == (1, 1):
+            path = self._path(block, leader)
+        gains = [block.gain(bet) for bet in self._bets]
+        chained = self._chain_gains(block)
+        if path is not None:
+            self._look_at_each(block, path)
+        for held in self._gains:
+            held *= DISCOUNT
+        for bet, gain in zip(self._bets, gains, strict=True):
+            self._wealth[bet.track][bet.arm] += gain
+            self._gains[bet.track][0, bet.arm] += gain
+        if leader is not None:
+            self._leader += gains[leader]
+        if self._bets:
+            self.log_wealth = self._mixed()
+            self.best_log_wealth = max(self.best_log_wealth, self.log_wealth)
+        if self.chain is not None and self._chain_bets:
+            for bet, gain in zip(self._chain_bets[0][1], chained[0], strict=True):
+                self._gains[bet.track][1, bet.arm] += gain
+            self.chain.grow([place for place, _ in self._chain_bets], self._of_processes(chained[1]))
+            self.chain.look(self.log_wealth, self.level)
+        if self.refuted is None and self._passed():
+            self.refuted = self.pairs + block.pairs
+
+    def _passed(self) -> bool:
+        if self.chain is not None and self.chain.claimed is not None:
+            return self.chain.fallen > self.chain.claimed
+        return self.log_wealth >= self.level
+
+    def _mixed(self) -> float:
+        parts = [math.log(sum(self._left_for.values(), Fraction(0)))] if sum(self._left_for.values()) else []
+        parts.append(math.log(LEADER) + self._leader)
+        for share, wealth in zip(self._shares, self._wealth, strict=True):
+            parts.extend((math.log(share) + wealth).tolist())
+        return float(np.logaddexp.reduce(parts))
+
+    def _path(self, block: _Block, leader: int | None) -> Floats:
+        """A lower bound of the logarithm of the wealth after each pair of a block: of the arms that bet, the largest
+        are followed, others count as nothing."""
+        betting = [i for i, bet in enumerate(self._bets) if bet.growth > 0]
+        weight = {i: math.log(self._shares[self._bets[i].track]) + self._wealth[self._bets[i].track][self._bets[i].arm]
+                  for i in betting}  # fmt: skip
+        expected = {i: weight[i] + block.pairs * self._bets[i].growth for i in betting}
+        followed = sorted(betting, key=lambda i: -expected[i])[:FOLLOWED]
+        idle = [math.log(sum(self._left_for.values(), Fraction(0)))] if sum(self._left_for.values()) else []
+        moving = {(self._bets[i].track, self._bets[i].arm) for i in betting}
+        for track, wealth in enumerate(self._wealth):
+            idle.extend(math.log(self._shares[track]) + w for arm, w in enumerate(wealth.tolist()) if (track, arm) not in moving)
+        if leader is None:
+            idle.append(math.log(LEADER) + self._leader)
+        total = np.full(block.pairs, np.logaddexp.reduce(idle) if idle else -np.inf)
+        for i in followed:
+            total = np.logaddexp(total, weight[i] + block.path(self._bets[i]))
+        if leader is not None:
+            total = np.logaddexp(total, math.log(LEADER) + self._leader + block.path(self._bets[leader]))
+        return total
+
+    def _look_at_each(self, block: _Block, path: Floats) -> None:
+        self.best_log_wealth = max(self.best_log_wealth, float(path.max()))
+        above = np.flatnonzero(path >= self.level)
+        if self.refuted is not None or not above.size:
+            return
+        if self.chain is None or self.chain.claimed is None:
+            self.refuted = self.pairs + int(above[0]) + 1
+            return
+        places = [place for place, _ in self._chain_bets]
+        for pair in above[:: max(1, above.size // 64)]:
+            _, gained = self._chain_gains(block, int(pair) + 1)
+            if self.chain.falls_with(float(path[pair]), self._of_processes(gained), places, self.level):
+                self.chain.look(float(path[pair]), self.level)
+                self.refuted = self.pairs + int(pair) + 1
+                return
+
+    def _chain_gains(self, block: _Block, until: int | None = None) -> tuple[list[float], Floats]:
+        """What the bets at the frontier came to, and the chosen ones at each projected claim."""
+        if not self._chain_bets:
+            return [], np.zeros((0, 0))
+        first = [block.gain(bet, until) if until is None or i in self._process_of else 0.0
+                 for i, bet in enumerate(self._chain_bets[0][1])]  # fmt: skip
+        rest = [[block.gain(bet, until) for bet in bets] for _, bets in self._chain_bets[1:]]
+        return first, np.array([[first[i] for i in self._chosen], *rest]).T
+
+    def _of_processes(self, gained: Floats) -> Floats:
+        assert self.chain is not None, "a chain"
+        result = np.zeros((self.chain.shares.size, len(self._chain_bets)))
+        for row, i in enumerate(self._chosen):
+            result[self._process_of[i]] = gained[row]
+        return result
+
+    # ---- what is told -----------------------------------------------------------------------------------------------
+
+    @property
+    def epsilon_lower(self) -> float | None:
+        """The largest epsilon, at the delta of the point, that the chain refuted; None where there is no point."""
+        return None if self.chain is None else self.chain.epsilon_lower
+
+    @property
+    def e_value(self) -> float:
+        """The largest wealth so far, at least 1."""
+        return math.exp(min(max(self.best_log_wealth, 0.0), 700.0))
+
+    @property
+    def p_value(self) -> float:
+        """Claim: if the claim holds, the chance of a p-value of at most x is at most x, for every x. Source: Ville."""
+        return math.exp(-min(max(self.best_log_wealth, 0.0), 690.0))
+
+    @property
+    def budget(self) -> tuple[Share, ...]:
+        """Where alpha went. The shares add up to it; looks cost nothing, as the test holds at all times together."""
+        told = [Share("the arm that gained most so far", self.alpha * LEADER)]
+        for track, share in zip(self._tracks, self._shares, strict=True):
+            told.extend(Share(f"{track.score.public_words}: {arm.name}", self.alpha * share) for arm in track.arms)
+        rest = sum(self._left_for.values(), Fraction(0))
+        return (*told, Share("kept for scores born later", self.alpha * rest))
+
+
+class _Block:
+    """Runs of a block in merged cells of each track, and what bets on them come to."""
+
+    def __init__(self, engine: Engine, read: dict[int, tuple[np.ndarray, np.ndarray]], pairs: int, left: Reading,
+                 right: Reading) -> None:  # fmt: skip
+        self.read, self.pairs, self.paired = read, pairs, engine.paired
+        self._tracks, self._counted = engine._tracks, left.counted
+        self._where = (left.strata, right.strata)
+        self._places: dict[int, tuple[Places, Places]] = {}
+        self._counts: dict[tuple[int, int | None], tuple[np.ndarray, np.ndarray]] = {}
+
+    def places(self, track: int) -> tuple[Places, Places]:
+        if track not in self._places:
+            one = self._tracks[track]
+            sides = zip(self.read[track], self._where, strict=True)
+            self._places[track] = tuple(one.places(side, where) for side, where in sides)  # type: ignore[assignment]
+        return self._places[track]
+
+    def counts(self, track: int, until: int | None) -> tuple[np.ndarray, np.ndarray]:
+        key = (track, until)
+        if key not in self._counts:
+            one = self._tracks[track]
+            if self._counted:
+                self._counts[key] = tuple(one.merged(side) for side in self.read[track])  # type: ignore[assignment]
+            else:
+                size = one.cells * one.strata
+                self._counts[key] = tuple(np.bincount(side[:until], minlength=size) for side in self.places(track))  # type: ignore[assignment]
+        return self._counts[key]
+
+    def gain(self, bet: _Bet, until: int | None = None) -> float:
+        """The logarithm of what a bet came to, over the first `until` pairs."""
+        if not bet.growth > 0:
+            return 0.0
+        if self.paired:
+            x, y = (side[:until] for side in self.places(bet.track))
+            size = bet.left.size
+            joint = np.bincount(x * size + y, minlength=size * size).reshape(size, size)
+            seen = np.nonzero(joint)
+            return float(joint[seen] @ _hedged(bet)[seen]) - ROUNDING * self.pairs
+        left, right = self.counts(bet.track, until)
+        return float(left @ bet.left + right @ bet.right) - ROUNDING * self.pairs
+
+    def path(self, bet: _Bet) -> Floats:
+        """The logarithm of what a bet has come to after each pair."""
+        x, y = self.places(bet.track)
+        each = _hedged(bet)[x, y] if self.paired else bet.left[x] + bet.right[y]
+        total: Floats = np.cumsum(each - ROUNDING)
+        return total
+
+
+def _hedged(bet: _Bet) -> Floats:
+    """log(1 + lambda (S - 1)) with S = (a + b)/cost of every pair of cells: of mean at most 1 however the two runs of a
+    pair depend on each other."""
+    a, b = np.exp(bet.left), np.exp(bet.right)
+    least = float(a.min() + b.min()) / 2
+    part = min(2.0, 0.95 / (1 - least)) if least < 1 else 2.0
+    hedged: Floats = np.log1p(part * ((a[:, None] + b) / 2 - 1))
+    return hedged
+
+
+def _plausible(p: Floats, q: Floats, delta: float) -> float:
+    """The epsilon at which an estimate keeps (epsilon, delta)."""
+    low, high = 0.0, 25.0
+    for _ in range(24):
+        middle = (low + high) / 2
+        ratio = math.exp(middle)
+        if max(np.maximum(p - ratio * q, 0).sum(), np.maximum(q - ratio * p, 0).sum()) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
