@@ -398,7 +398,7 @@ def test_wide_outputs_are_drawn_fewer_at_once(monkeypatch: pytest.MonkeyPatch) -
         sizes.append(size)
         return data + rng.laplace(size=(size, 10))
 
-    monkeypatch.setattr("dpledger.audit.sampling.MOST_NUMBERS", 1_000)
+    monkeypatch.setattr("dpledger.audit.sampling.chunked.MOST_NUMBERS", 1_000)
     result = audit_mechanism(wide, 0.0, 1.0, claim=PureDP(1), trials=1_000, batched=True, seed=1)
     assert (max(sizes), sum(sizes) >= 2_000, result.verdict) == (100, True, "violation")
     assert (result.trials_left, result.trials_right) == (1_000, 1_000)

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from dpledger.audit.global_noise import seeded_globals
 from dpledger.audit.outcomes import Outcomes, Outputs, Raised, encode
+from dpledger.audit.sampling.generators import seeded_globals
 from dpledger.audit.strata import Stated
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded

@@ -1,0 +1,335 @@
+"""Blocks of runs on both sides: alternating, each with a seed of its own, the same for any number of workers.
+
+Runs are drawn in an order that the seed fixes: of each pair of runs (of each pair of batches) a coin says which side
+comes first. So whatever drifts while an audit runs, a quota, a cache, a clock, drifts for both sides alike, and is not
+taken for data. A call belongs to one run alone, so calls are dealt to workers in pieces of any size; a batch begins
+where its block begins or at a multiple of its size, so its borders depend on run numbers alone.
+
+What shows afterwards makes a block be drawn again, with the same seeds and more care, and the first one is thrown away
+before anything of it was counted: a mechanism that wrote into its data gets a fresh copy for each call from then on,
+and one that drew from the generators of the process has them seeded for each run.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from dpledger.audit.outcomes import Outputs
+from dpledger.audit.sampling.copies import Uncopied, copied, copied_batch, digest, is_immutable
+from dpledger.audit.sampling.generators import watched
+from dpledger.audit.sampling.limits import check_can_stop
+from dpledger.audit.sampling.seeds import Side, Streams, rest_of, right_first, words_of
+from dpledger.audit.sampling.travel import stays
+from dpledger.audit.sampling.ways import Batched, Batches, Calls, Sampler, Samples, outcome
+from dpledger.errors import ParameterError
+from dpledger.progress import Advance
+
+__all__ = ["ALTERED", "PROBED", "Piece", "Plan", "Runs"]
+
+BATCH = 65_536  # runs of a batch
+LOOP = 2_048  # runs of both sides in a piece, where each is a call
+MOST_NUMBERS = 2**24  # of a piece's outputs together: 128 MiB
+PIECE = 0.25  # seconds that a piece of calls takes at least, where they are fast
+HERE = 0.05  # seconds of runs that are not worth another process
+SIDES = tuple(Side)
+PROBED = 2**60  # the number from which runs count that count for nothing
+ALTERED = "the mechanism alters its data: every call got a copy of its own, and no run on altered data counts"
+
+
+class Joined(Protocol):
+    """What is read of runs, and added up in the order of runs."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+T = TypeVar("T", bound=Joined)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that a worker needs to draw any run. `encode`: outputs of consecutive runs to their outcomes. `width`: about
+    how many numbers an output is. `each_seconds`: after which a run is over; `texts`: whether what an exception says is
+    part of the outcome. `fresh_data`, `seeded_globals`: the care that past blocks have shown to be needed."""
+
+    sampler: Sampler
+    left: object
+    right: object
+    seed: int
+    encode: Callable[[Outputs], Any]
+    width: int = 1
+    each_seconds: float | None = None
+    texts: bool = False
+    fresh_data: bool = False
+    seeded_globals: bool = False
+
+    def data(self, side: Side) -> object:
+        """What one call is given."""
+        data = self.left if side is Side.LEFT else self.right
+        return copy.deepcopy(data) if self.fresh_data else data
+
+    @property
+    def subject(self) -> object:
+        """What is called."""
+        return getattr(self.sampler, "function", None)
+
+    @property
+    def batch(self) -> int:
+        """How many runs are drawn, or encoded, at once."""
+        return min(BATCH if isinstance(self.sampler, Batched | Samples) else LOOP, max(1, MOST_NUMBERS // self.width))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one worker draws at once. Of calls: the places `start` to `stop` in the order of all runs, where pair i has
+    places 2i and 2i + 1. Of batches: the runs `start` to `stop`, of both sides."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn(Generic[T]):
+    """What a piece gave: of each side what was read (None of a side that is not in it), what
+    showed, and how long it took."""
+
+    left: T | None
+    right: T | None
+    altered: bool
+    drew_globals: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Work(Generic[T]):
+    """The work of one piece (a class, so that it travels to other processes)."""
+
+    plan: Plan
+    read: Callable[[Any], T]
+
+    def __call__(self, piece: Piece) -> Drawn[T]:
+        plan, started = self.plan, time.perf_counter()
+        before = (digest(plan.left), digest(plan.right))
+        with watched(plan.subject, with_globals=plan.seeded_globals) as watch:
+            match plan.sampler:
+                case Batched() | Samples() as sampler:
+                    read = {side: self._batch(sampler, piece, side, watch.begin) for side in _batch_order(plan, piece)}
+                case sampler:
+                    read = self._calls(sampler, piece, watch.begin if watch.seeds else None)
+        return Drawn(
+            left=read.get(Side.LEFT),
+            right=read.get(Side.RIGHT),
+            altered=not plan.fresh_data and (digest(plan.left), digest(plan.right)) != before,
+            drew_globals=watch.drew,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _batch(self, sampler: Batches, piece: Piece, side: Side, begin: Callable[[int], None]) -> T:
+        plan = self.plan
+        (words,) = words_of(plan.seed, side, first=piece.start, count=1)
+        begin(rest_of(words))
+        outputs = sampler.many(plan.data(side), piece.stop - piece.start, words, (plan.seed, side, piece.start))
+        return self.read(plan.encode(copied_batch(outputs)))
+
+    def _calls(self, sampler: Calls, piece: Piece, begin: Callable[[int], None] | None) -> dict[Side, T]:
+        plan, streams = self.plan, Streams()
+        if plan.each_seconds is not None:
+            check_can_stop(plan.each_seconds)
+        first, last = piece.start // 2, (piece.stop + 1) // 2
+        swapped = right_first(plan.seed, first, last - first).tolist()
+        words = [words_of(plan.seed, side, first=first, count=last - first) for side in Side]
+        kept = {side: _Kept(plan.encode, self.read) for side in Side}
+
+        def call() -> object:
+            output = sampler.once(plan.data(side), streams, own, (plan.seed, side, run))
+            return kept[side].copied(output)
+
+        for place in range(piece.start, piece.stop):
+            run = place // 2
+            side = SIDES[(place & 1) ^ swapped[run - first]]
+            own = words[side][run - first]
+            if begin is not None:
+                begin(rest_of(own))
+            kept[side].add(outcome(call, each_seconds=plan.each_seconds, texts=plan.texts))
+        read = {side: kept[side].done() for side in Side}
+        return {side: found for side, found in read.items() if found is not None}
+
+
+def _batch_order(plan: Plan, piece: Piece) -> tuple[Side, Side]:
+    return (Side.RIGHT, Side.LEFT) if right_first(plan.seed, piece.start, 1)[0] else (Side.LEFT, Side.RIGHT)
+
+
+@dataclass(slots=True)
+class _Kept(Generic[T]):
+    """The outputs of one side so far: copies, and where one cannot be copied what was read of it at once."""
+
+    encode: Callable[[Outputs], Any]
+    read: Callable[[Any], T]
+    outputs: list[object] = field(default_factory=list)
+    found: list[T] = field(default_factory=list)
+
+    def copied(self, output: object) -> object:
+        try:
+            return copied(output)
+        except Uncopied:
+            return _Uncopyable(output)
+
+    def add(self, output: object) -> None:
+        is_copy = not isinstance(output, _Uncopyable)
+        self.outputs.append(output if is_copy else output.output)
+        if not is_copy:
+            self._flush()
+
+    def _flush(self) -> None:
+        self.found.append(self.read(self.encode(self.outputs)))
+        self.outputs = []
+
+    def done(self) -> T | None:
+        if self.outputs:
+            self._flush()
+        return joined(self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Uncopyable:
+    output: object
+
+
+def joined(pieces: Iterable[T | None]) -> T | None:
+    """What was read of consecutive pieces, added up in their order; None where there is nothing."""
+    found = [piece for piece in pieces if piece is not None]
+    return functools.reduce(lambda one, other: one + other, found) if found else None
+
+
+class Runs:
+    """The runs of one audit, in the process that asks for them. `altered`: what its author is told of a mechanism that
+    wrote into its data; `alone`: why all runs are in this process although workers were asked for; each None where
+    there is nothing to say. `starts`: for `dependence`, of each side the runs with which a worker began.
+
+    Runs are of copies of the data: the caller's own are never given away, unless they cannot be copied."""
+
+    def __init__(self, sampler: Sampler, left: object, right: object, **settings: Any) -> None:
+        """`settings`: `seed`, `encode`, and what else a `Plan` has."""
+        self._originals = (left, right)
+        self.plan = Plan(sampler=sampler, left=_own(left), right=_own(right), **settings)
+        self.altered: str | None = None
+        self.alone: str | None = None
+        self.starts: tuple[list[int], list[int]] = ([], [])
+        self._each: float | None = None  # seconds of a run, as measured
+
+    def block(self, first: int, pairs: int, read: Callable[[Any], T], *, jobs: int, advance: Advance) -> tuple[T, T]:
+        """Runs `first` to `first + pairs` of each side: what `read` makes of their outcomes, added up in run order.
+
+        The same for any `jobs` (processes, through joblib, whose `parallel_config` chooses the engine), and whichever
+        blocks came before, as long as the mechanism is a function of its data and its generator. `advance` is told
+        the runs of each piece."""
+        drawn = self._drawn(first, pairs, read, jobs, advance)
+        while self._take_care(drawn):
+            drawn = self._drawn(first, pairs, read, jobs, _in_silence)
+        left, right = joined(one.left for one in drawn), joined(one.right for one in drawn)
+        assert left is not None
+        assert right is not None
+        return left, right
+
+    def _drawn(self, first: int, pairs: int, read: Callable[[Any], T], jobs: int, advance: Advance) -> list[Drawn[T]]:
+        work, workers = _Work(self.plan, read), self._workers(2 * pairs, jobs)
+        pieces = self._pieces(first, pairs, workers)
+        if workers == 1 or len(pieces) == 1:
+            results: Iterable[Drawn[T]] = map(work, pieces)
+        else:
+            from joblib import Parallel, delayed  # here: 0.2 s that most audits do not need
+
+            # data that a worker could not write to would be other data than those of one process
+            parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
+            results = parallel(delayed(work)(piece) for piece in pieces)
+        drawn = []
+        for piece, one in zip(pieces, results, strict=True):
+            advance(self._runs_in(piece))
+            drawn.append(one)
+        self._each = sum(one.seconds for one in drawn) / (2 * pairs)
+        self._starts(pieces, are_far=workers > 1)
+        return drawn
+
+    def _workers(self, runs: int, jobs: int) -> int:
+        """How many processes draw so many runs."""
+        if jobs == 1 or (self._each is not None and runs * self._each < HERE):
+            return 1
+        if not self._travels:
+            return 1
+        from joblib import effective_n_jobs
+
+        return int(effective_n_jobs(jobs))
+
+    @functools.cached_property
+    def _travels(self) -> bool:
+        self.alone = stays(self.plan.sampler, self._tried)
+        return self.alone is None
+
+    def _tried(self, sampler: Sampler, runs: int) -> bytes:
+        """A digest of a few runs that count for nothing."""
+        plan = replace(self.plan, sampler=sampler, encode=digest)
+        start = PROBED if self._are_batches else 2 * PROBED
+        drawn = _Work(plan, bytes)(Piece(start, start + runs))
+        return (drawn.left or b"") + (drawn.right or b"")
+
+    def _pieces(self, first: int, pairs: int, workers: int) -> list[Piece]:
+        if self._are_batches:
+            size = self.plan.batch
+            borders = [first, *range((first // size + 1) * size, first + pairs, size), first + pairs]
+        else:
+            start, stop = 2 * first, 2 * (first + pairs)
+            size = 2 * self.plan.batch
+            if workers > 1:
+                fast = size if not self._each else max(1, int(PIECE / self._each))
+                size = min(size, max(1, min(fast, 2 * pairs // workers)))
+            borders = [*range(start, stop, size), stop]
+        return [Piece(one, other) for one, other in itertools.pairwise(borders)]
+
+    @property
+    def _are_batches(self) -> bool:
+        return isinstance(self.plan.sampler, Batched | Samples)
+
+    def _runs_in(self, piece: Piece) -> int:
+        return (piece.stop - piece.start) * (2 if self._are_batches else 1)
+
+    def _starts(self, pieces: Sequence[Piece], *, are_far: bool) -> None:
+        for piece in pieces:
+            if self._are_batches:
+                self.starts[0].append(piece.start)
+                self.starts[1].append(piece.start)
+            elif are_far:
+                run, odd = divmod(piece.start, 2)
+                right = bool(right_first(self.plan.seed, run, 1)[0]) ^ bool(odd)  # the side of its first run
+                self.starts[0].append(run + (odd and right))
+                self.starts[1].append(run + (odd and not right))
+
+    def _take_care(self, drawn: Sequence[Drawn[Any]]) -> bool:
+        """Whether what was drawn is to be thrown away, and drawn again with the care that it showed to be needed."""
+        plan = self.plan
+        if any(one.altered for one in drawn) and not plan.fresh_data:
+            fresh = [_own(data) for data in self._originals]
+            if any(copied is own for copied, own in zip(fresh, self._originals, strict=True) if not is_immutable(own)):
+                wanted = "data that can be copied, or a mechanism that leaves them as they are"
+                raise ParameterError("left, right", "data that the mechanism alters, and that cannot be copied", wanted)
+            self.plan = replace(self.plan, left=fresh[0], right=fresh[1], fresh_data=True)
+            self.altered = ALTERED
+        if any(one.drew_globals for one in drawn) and not plan.seeded_globals:
+            self.plan = replace(self.plan, seeded_globals=True)
+        return self.plan is not plan
+
+
+def _own(data: object) -> object:
+    """A copy of the data, or the data themselves where their own code does not let them be copied."""
+    try:
+        return copy.deepcopy(data)
+    except Exception:
+        return data
+
+
+def _in_silence(_runs: int) -> None:
+    """Runs that are drawn again are no progress."""

@@ -1,0 +1,129 @@
+"""The ways to run what is audited: one call a run, or many runs a call. Whatever a call does is an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from dpledger.audit.outcomes import Outputs, Raised
+from dpledger.audit.sampling.limits import TooLong, within
+from dpledger.audit.sampling.seeds import Side, Streams
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.protocol import Mechanism, Sampled
+
+__all__ = [
+    "Batched",
+    "Batches",
+    "Calls",
+    "Releases",
+    "Sampler",
+    "Samples",
+    "Single",
+    "Unaided",
+    "outcome",
+    "whole_batch",
+]
+
+Name: TypeAlias = tuple[int, Side, int]
+"""Of a run, or of the first one of a batch: the seed, its side, its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """A function f(data, rng) -> output, called once a run, each with a generator of its own."""
+
+    call: ClassVar = "f(data, rng)"
+    function: Callable[[Any, np.random.Generator], object]
+
+    def once(self, data: object, streams: Streams, words: Sequence[int], name: Name) -> object:
+        del name
+        return self.function(data, streams.begin(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Unaided:
+    """A function f(data) -> output, called once a run, that draws its noise itself."""
+
+    call: ClassVar = "f(data)"
+    function: Callable[[Any], object]
+
+    def once(self, data: object, streams: Streams, words: Sequence[int], name: Name) -> object:
+        del streams, words, name
+        return self.function(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """A mechanism that is released once a run: its outputs are whole releases."""
+
+    call: ClassVar = "release(data, entropy=entropy)"
+    mechanism: Mechanism[Any, object]
+
+    def once(self, data: object, streams: Streams, words: Sequence[int], name: Name) -> object:
+        del streams, words
+        return self.mechanism.release(data, entropy=seeded(*name))
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """A function f(data, size, rng) -> array or list of `size` outputs."""
+
+    call: ClassVar = "f(data, size, rng)"
+    function: Callable[[Any, int, np.random.Generator], Any]
+
+    def many(self, data: object, size: int, words: Sequence[int], name: Name) -> Outputs:
+        del name
+        rng = Streams().begin(words)
+        return whole_batch(lambda: self.function(data, size, rng), size)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """A mechanism that draws many releases at once."""
+
+    call: ClassVar = "sample(data, size, entropy)"
+    mechanism: Sampled[Any]
+
+    def many(self, data: object, size: int, words: Sequence[int], name: Name) -> Outputs:
+        del words
+        entropy = seeded(*name)
+        return whole_batch(lambda: self.mechanism.sample(data, size, entropy), size)
+
+
+Calls: TypeAlias = Single | Unaided | Releases
+Batches: TypeAlias = Batched | Samples
+Sampler: TypeAlias = Calls | Batches
+"""The closed union of ways to run what is audited."""
+
+
+def whole_batch(run: Callable[[], Any], size: int) -> Outputs:
+    """The outputs of a batch. One that raises cannot be split into outcomes of single runs, so it is refused."""
+    try:
+        outputs = run()
+    except Exception as error:
+        raise ParameterError(
+            "mechanism",
+            f"a batch that raised {type(error).__name__}",
+            "batches that do not raise; audit single runs, f(data, rng), where an exception is an outcome",
+        ) from error
+    if not isinstance(outputs, (np.ndarray, list, tuple)) or len(outputs) != size:
+        shape = np.shape(outputs) if isinstance(outputs, np.ndarray) else type(outputs).__name__
+        raise ParameterError("mechanism", f"a batch of {shape}", f"an array or list of {size} outputs")
+    return outputs
+
+
+def outcome(run: Callable[[], object], *, each_seconds: float | None = None, texts: bool = False) -> object:
+    """What a run gave, or what it raised: everything but the user's own interrupt, so SystemExit as well. The text of
+    an exception may hold data, so it is an outcome only where that is asked for (`texts`)."""
+    try:
+        return run() if each_seconds is None else within(each_seconds, run)
+    except KeyboardInterrupt:
+        raise
+    except TooLong:
+        return Raised(f"TooLong: ran longer than {each_seconds:g} s")
+    except BaseException as error:
+        return Raised(f"{type(error).__name__}: {error}" if texts else type(error).__name__)

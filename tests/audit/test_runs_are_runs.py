@@ -1,0 +1,249 @@
+"""Runs that are runs: each has a seed of its own, the sides take turns, and nothing of one run reaches the next."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpledger.audit.outcomes import Outputs
+from dpledger.audit.sampling.runs import ALTERED, Runs
+from dpledger.audit.sampling.seeds import Side, Streams, right_first, words_of
+from dpledger.audit.sampling.ways import Batched, Sampler, Single, Unaided
+
+Pair = tuple[list[Any], list[Any]]
+
+
+def drawn(sampler: Sampler, first: int = 0, pairs: int = 100, *, jobs: int = 1, **settings: Any) -> Pair:
+    return block(runs_of(sampler, **settings), first, pairs, jobs=jobs)
+
+
+def runs_of(sampler: Sampler, left: object = 0.0, right: object = 1.0, **settings: Any) -> Runs:
+    return Runs(sampler, left, right, **{"seed": 3, "encode": list, **settings})
+
+
+def block(runs: Runs, first: int = 0, pairs: int = 100, *, jobs: int = 1) -> Pair:
+    return runs.block(first, pairs, as_it_is, jobs=jobs, advance=lambda _: None)
+
+
+def as_it_is(outputs: list[Any]) -> list[Any]:
+    return outputs
+
+
+def noisy(data: float, rng: np.random.Generator) -> float:
+    return data + rng.laplace()
+
+
+def many(data: float, size: int, rng: np.random.Generator) -> Any:
+    return data + rng.laplace(size=size)
+
+
+# ---- seeds ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_the_same_in_any_block() -> None:
+    left, right = drawn(Single(noisy), 0, 40)
+    assert drawn(Single(noisy), 13, 20) == (left[13:33], right[13:33])
+    assert len(set(left + right)) == 80
+
+
+def test_no_two_runs_share_their_words_and_sides_are_apart() -> None:
+    words = [word for side in Side for row in words_of(5, side, first=0, count=500) for word in row]
+    assert len(set(words)) == len(words)
+    assert words_of(5, Side.LEFT, first=77, count=3) == words_of(5, Side.LEFT, first=0, count=80)[77:]
+
+
+def test_the_schedule_is_public_and_fair() -> None:
+    flips = right_first(5, 0, 10_000)
+    assert (right_first(5, 123, 500) == flips[123:623]).all()
+    assert 4_700 < flips.sum() < 5_300  # six standard deviations
+    assert (right_first(6, 0, 10_000) != flips).any()
+
+
+def test_the_sides_take_turns_in_each_pair() -> None:
+    called: list[float] = []
+
+    def told(data: float, rng: np.random.Generator) -> float:
+        called.append(data)
+        return data
+
+    drawn(Single(told), 0, 50)
+    assert [sorted(called[place : place + 2]) for place in range(0, 100, 2)] == [[0.0, 1.0]] * 50
+    assert called[::2] == right_first(3, 0, 50).astype(float).tolist()
+
+
+def test_a_generator_looks_like_any_other() -> None:
+    streams = Streams()
+    rng = streams.begin(words_of(1, Side.LEFT, first=4, count=1)[0])
+    ordinary = np.random.default_rng()
+    assert type(rng) is type(ordinary)
+    assert type(rng.bit_generator) is type(ordinary.bit_generator)
+    sequence, other = rng.bit_generator.seed_seq, ordinary.bit_generator.seed_seq
+    assert isinstance(sequence, np.random.SeedSequence)
+    assert isinstance(other, np.random.SeedSequence)
+    assert sequence.spawn_key == other.spawn_key
+    assert isinstance(sequence.entropy, int)
+    assert sequence.entropy.bit_length() > 100
+    assert sequence.pool_size == other.pool_size
+    assert repr(sequence).startswith("SeedSequence(")
+    travelled = pickle.loads(pickle.dumps(rng))
+    assert travelled.random() == rng.random()
+    assert travelled.bit_generator.seed_seq.entropy == sequence.entropy
+
+
+def spawning(data: float, rng: np.random.Generator) -> float:
+    child, other = rng.spawn(2)
+    state = rng.bit_generator.seed_seq.generate_state(1)[0]  # type: ignore[attr-defined]
+    return data + child.laplace() + other.laplace() + float(state)
+
+
+def test_children_of_a_run_are_its_own() -> None:
+    left, right = drawn(Single(spawning), 0, 40)
+    assert drawn(Single(spawning), 13, 20) == (left[13:33], right[13:33])
+    assert len(set(left + right)) == 80
+
+
+@pytest.mark.parametrize(
+    "part", [lambda rng: rng, lambda rng: rng.bit_generator, lambda rng: rng.bit_generator.seed_seq]
+)
+def test_what_a_mechanism_keeps_of_a_generator_stays_as_it_was(part: Callable[[Any], Any]) -> None:
+    kept: list[Any] = []
+
+    def keeping(data: float, rng: np.random.Generator) -> float:
+        kept.append(part(rng))
+        return rng.random()
+
+    left, right = drawn(Single(keeping), 0, 20)
+    assert len({id(one) for one in kept}) == 40
+    streams = {_next(one) for one in kept}
+    assert len(streams) == 40
+    plain = drawn(Single(lambda data, rng: rng.random()), 0, 20)
+    assert (left, right) == plain
+
+
+def _next(one: Any) -> object:
+    if isinstance(one, np.random.SeedSequence):
+        return one.entropy
+    return (one if isinstance(one, np.random.Generator) else np.random.Generator(one)).random()
+
+
+# ---- batches --------------------------------------------------------------------------------------------------------
+
+
+def test_borders_of_batches_depend_on_run_numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpledger.audit.sampling.runs.BATCH", 100)
+    sizes: list[tuple[int, float]] = []
+
+    def told(data: float, size: int, rng: np.random.Generator) -> Any:
+        sizes.append((size, data))
+        return data + rng.laplace(size=size)
+
+    runs = runs_of(Batched(told))
+    left, right = block(runs, 30, 200)
+    assert sorted(sizes) == [(30, 0.0), (30, 1.0), (70, 0.0), (70, 1.0), (100, 0.0), (100, 1.0)]
+    assert [len(left), len(right), len(set(left + right))] == [200, 200, 400]
+    assert block(runs, 100, 100)[0] == left[70:170]
+    assert runs.starts[0][:3] == [30, 100, 200]
+
+
+# ---- copies ---------------------------------------------------------------------------------------------------------
+
+BUFFER = np.zeros(2)
+
+
+def in_a_buffer(data: float, rng: np.random.Generator) -> Any:
+    BUFFER[:] = data + rng.laplace(size=2)
+    return BUFFER
+
+
+def many_in_a_buffer(data: float, size: int, rng: np.random.Generator) -> Any:
+    answer = np.broadcast_to(BUFFER, (2,)) if size == 2 else BUFFER
+    assert size == 2
+    BUFFER[:] = data + rng.laplace(size=2)
+    return answer
+
+
+def test_an_output_in_a_buffer_that_is_used_again_is_copied() -> None:
+    left, right = drawn(Single(in_a_buffer))
+    assert len({tuple(row) for row in left + right}) == 200
+    left, right = drawn(Batched(many_in_a_buffer), 0, 2)
+    assert len(set(left + right)) == 4
+
+
+def test_a_generator_is_read_before_the_next_run() -> None:
+    state = {"data": 0.0}
+
+    def lazy(data: float, rng: np.random.Generator) -> Any:
+        state["data"] = data
+        return (state["data"] for _ in range(2))
+
+    assert drawn(Single(lazy), 0, 3) == ([[0.0, 0.0]] * 3, [[1.0, 1.0]] * 3)
+
+
+class Uncopyable:
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def __deepcopy__(self, memo: object) -> object:
+        raise TypeError
+
+
+def values(outputs: Outputs) -> list[object]:
+    return [getattr(output, "value", output) for output in outputs]
+
+
+def test_what_cannot_be_copied_is_encoded_at_once() -> None:
+    one = Uncopyable()
+
+    def reusing(data: float, rng: np.random.Generator) -> object:
+        one.value = data + rng.laplace()
+        return one if rng.random() < 0.5 else data
+
+    left, right = drawn(Single(reusing), encode=values)
+    assert len(left) == len(right) == 100
+    assert 60 < len(set(left + right)) < 140
+
+
+# ---- data -----------------------------------------------------------------------------------------------------------
+
+
+def in_place(data: Any, rng: np.random.Generator) -> float:
+    data += rng.laplace()
+    return float(data[0])
+
+
+def test_who_writes_into_the_data_gets_copies_and_no_run_on_altered_data_counts() -> None:
+    mine, other = np.zeros(1), np.ones(1)
+    runs = runs_of(Single(in_place), mine, other)
+    assert block(runs) == drawn(Single(noisy))
+    assert runs.altered == ALTERED
+    assert (mine[0], other[0]) == (0.0, 1.0)
+    tame = runs_of(Single(lambda data, rng: float(data[0]) + rng.laplace()), np.zeros(1), np.ones(1))
+    assert block(tame) == drawn(Single(noisy))
+    assert tame.altered is None
+
+
+def test_rows_that_both_sides_share_are_no_way_from_one_to_the_other() -> None:
+    rows = [np.zeros(1)]
+
+    def once(data: Any, rng: np.random.Generator) -> float:
+        data[0] += 5.0
+        return float(data[0][0])
+
+    assert drawn(Single(once), left=rows, right=[*rows, np.ones(1)]) == ([5.0] * 100, [5.0] * 100)
+
+
+# ---- generators of others -------------------------------------------------------------------------------------------
+
+
+def by_numpy(data: float) -> float:
+    return data + np.random.laplace()  # a global generator is what is tested
+
+
+def test_what_a_process_shares_is_seeded_for_each_run_once_it_is_drawn_from() -> None:
+    left, right = drawn(Unaided(by_numpy), 0, 40)
+    assert drawn(Unaided(by_numpy), 13, 20) == (left[13:33], right[13:33])
+    assert len(set(left + right)) == 80
