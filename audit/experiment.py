@@ -1,71 +1,55 @@
 """Neighbouring-dataset experiments: run a mechanism on two datasets that differ in one unit, and test its claim.
 
-The first runs show what outputs look like, a quarter of the runs chooses events, the rest measures them. Same seed and
-trials, same verdict and bounds, whatever the number of jobs.
+Runs come in blocks, and each block is bet on as the blocks before it suggest. An audit ends when the claim has fallen,
+or when its runs are used up. Same seed and trials, same verdict and bounds, whatever the number of jobs.
 
 >>> from dpledger.accounting.guarantees import PureDP
 >>> def coin(data, size, rng):  # claims 0.1, and answers truthfully nine times in ten
 ...     return (rng.random(size) < 0.9) == data
 >>> result = audit_mechanism(coin, True, False, claim=PureDP("0.1"), trials=10_000, batched=True, seed=1)
->>> result.verdict, 2 < result.epsilon_lower < 2.1972
+>>> result.verdict, 0.1 <= result.epsilon_lower < 2.1972
 ('violation', True)
 """
 
 from __future__ import annotations
 
-import inspect
-import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter
 
 from dpledger import decimals
-from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
-from dpledger.audit.claims import Target, target
-from dpledger.audit.counting import Evidence, Plan, measured
-from dpledger.audit.evidence.thresholds import POWER, most_telling, needed_epsilon
+from dpledger.audit.claims import Point, Target
+from dpledger.audit.course import Course, Evidence, Limits, Seen
 from dpledger.audit.neighbours import apart, check_pair
-from dpledger.audit.outcomes import Raised, encode, usual_width
-from dpledger.audit.sampling import (
-    Batched,
-    Part,
-    Releases,
-    Runs,
-    Sampler,
-    Samples,
-    Single,
-    Unaided,
-    chunks,
-    expected_seconds,
-)
+from dpledger.audit.outcomes import RAISES, ROOT, Floats, Outcomes, encode
+from dpledger.audit.sampling import PROBED, Runs, shares_memory
 from dpledger.audit.strata import ExPostClaim, Stated
+from dpledger.audit.subjects import aim_at, claim_of, named, subject_of
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
-from dpledger.ledger.entries.members import LIBRARY, MechanismNote, Power
-from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
-from dpledger.progress import bar, time_in_words
+from dpledger.ledger.entries.members import MechanismNote
+from dpledger.mechanisms.protocol import Mechanism
+from dpledger.progress import Advance, bar
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, flag, one_text, validated
+from dpledger.schema import flag, one_text
 
 __all__ = ["audit_mechanism", "audit_outputs"]
 
-_CLAIM: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
 FEWEST_TRIALS = 100
 MOST_TRIALS = 10**12
 ALL_CORES = -1  # of `jobs`, as joblib says it
-PROBE = 64  # runs of each side that show how many numbers an output is
-MOST_WIDTH = 100_000  # numbers of an output
-LONGEST = 10_800.0  # seconds that an audit takes without being insisted on
+TRIED = 64  # runs of each side after which a call that never works is told
+PROBE = 1_000  # runs of each side that show which losses an ex-post claim names, at most; they count for nothing
+MOST_SIZES = 8  # runs of one side to a run of the other, where both have more than that many
 
 
 # ---- doors ----------------------------------------------------------------------------------------------------------
@@ -78,38 +62,45 @@ def audit_mechanism(
     claim: Guarantee | ExPostClaim | None = None,
     *,
     trials: int = 1_000_000,
+    seconds: Number | None = None,
+    stop_at_violation: bool = True,
     confidence: Number = "0.95",
     delta: Number | None = None,
     relation: Relation | str = Relation.ADD_REMOVE,
     unit: Unit | str = "record",
     batched: bool = False,
+    each_seconds: Number | None = None,
+    texts: bool = False,
     seed: int | None = None,
     jobs: int = 1,
     progress: bool = True,
-    insist: bool = False,
 ) -> AuditResult:
-    """Run `mechanism` `trials` times on each of two neighbouring datasets, and test its claim.
+    """Run `mechanism` on each of two neighbouring datasets, at most `trials` times each, and test its claim.
 
-    `mechanism`: a dpledger mechanism, a function f(data, rng) -> output (a number, array, text, None, or it raises: all
-    are outcomes), or with `batched` a function f(data, size, rng) -> array or list of `size` outputs; `rng` is a numpy
-    Generator. A function that takes the data alone, f(data) -> output, draws its noise itself. For its runs the global
-    generators of `random`, numpy and torch are seeded, and put back after them: no other thread should draw from them
-    meanwhile. What it draws from a generator of its own `seed` does not repeat, and a copy of that in each worker would
-    repeat its noise, so all runs are in this process, whatever `jobs` says. ParameterError where the first runs of both
-    sides all raise alike: then nothing ran. `claim`: a guarantee; None takes a mechanism's own, with the privacy curve
-    of its parts; an `ExPostClaim` is tested stratum by stratum, and the result is about the one that fell. `delta`:
-    where epsilon_lower is reported (default: the claim's; 10^-5 where it names none; an ex-post claim has its own).
-    `relation`, `unit`: what a mechanism is fixed to if it names none. `seed`: at least 0 and below 2^53; None draws
-    one, which the result names. `jobs`: processes, through joblib. `insist`: also where the first runs show that it
-    would take over three hours, which is else a ParameterError that says how long.
+    `mechanism`: a dpledger mechanism, a function f(data, rng) -> output, or with `batched` a function f(data, size,
+    rng) -> array or list of `size` outputs; `rng` is a numpy Generator. An output may be anything: a number, an array,
+    a dict, text, a frame, None, or an exception. A function that takes the data alone, f(data) -> output, draws its
+    noise itself; the generators that it shares with the process, or keeps, are seeded for each run.
+    ParameterError where the first runs of both sides all raise alike: then nothing ran.
+
+    `claim`: a guarantee; None takes a mechanism's own, with the privacy curve of its parts; an `ExPostClaim` is tested
+    over all of its strata. `delta`: where epsilon_lower is reported (default: the claim's; 10^-5 where it names none;
+    an ex-post claim has its own). `relation`, `unit`: what a mechanism is fixed to if it names none.
+
+    `trials`: a whole number from 100 on. `seconds`: no block of runs begins that would end later; the verdict then
+    depends on the machine. `stop_at_violation`: end as soon as the claim has fallen; False uses all runs, for a larger
+    epsilon_lower. `each_seconds`: a run that takes longer is over, and that is its outcome. `texts`: what an exception
+    says is part of the outcome, not its type alone. `seed`: at least 0 and below 2^53; None draws one, which the result
+    names. `jobs`: processes, through joblib, whose `parallel_config` chooses the engine; -1 is every core.
 
     The pair is the caller's choice, and an audit is as good as its pair: one unit apart, the smallest data and the most
-    extreme rows first. Lists that are more than one unit apart under `relation` are refused for a mechanism that reads
-    rows, by its own claim; the result of any other says so (`apart`), since its lists may be no rows.
+    extreme rows first. A mechanism's own claim is about neighbours only: data that are none are refused. Of any other
+    the result says so (`apart`), since its lists may be no rows.
 
     Claim: if the mechanism keeps the claim on this pair, the verdict is `violation` with probability at most
-        1 - confidence; and except with that probability (for both together) epsilon_lower is no larger than the truth.
-    Source: docs/proofs/audit.md. Assumes: `left` and `right` are neighbours; runs are independent of each other.
+        1 - confidence, whenever the audit ends; and with at least that confidence the true epsilon is no smaller than
+        epsilon_lower. Source: docs/proofs/audit.md.
+    Assumes: `left` and `right` are neighbours; runs are independent of each other (what shows otherwise makes `blind`).
 
     >>> def coin(data, size, rng):  # claims 0.1, and answers truthfully nine times in ten
     ...     return (rng.random(size) < 0.9) == data
@@ -118,25 +109,31 @@ def audit_mechanism(
     """
     settings = _Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
     batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
-    insist = flag(insist, field="insist")
+    stop, texts = flag(stop_at_violation, field="stop_at_violation"), flag(texts, field="texts")
+    limits = Limits(trials=settings.trials, seconds=_seconds(seconds, "seconds"), stop_at_violation=stop)
     relation, unit = Relation.read(relation), Unit.read(unit)
-    subject = _subject(mechanism, claim, relation, unit, batched)
-    _inspect(subject.runner, left, right)
+    subject = subject_of(mechanism, claim, relation, unit, batched=batched)
+    subject.inspect(left, right)
     if subject.own:
         check_pair(mechanism, left, right, relation, unit)
     aim = subject.aim(relation, settings.delta)
     started = time.perf_counter()
-    stated = aim if isinstance(aim, Stated) else None
-    workers = 1 if isinstance(subject.runner, Unaided) else settings.jobs
-    runs, each = _probed(Runs(subject.runner, left, right, settings.seed, width=1, stated=stated))
-    expected = expected_seconds(runs, settings.trials, workers, first=each, longest=LONGEST)
-    if expected > LONGEST and not insist:
-        wanted = f"fewer: these would take about {time_in_words(expected)} (insist, to run them all the same)"
-        raise ParameterError("trials", f"{settings.trials:,}", wanted)
-    with bar(f"auditing, about {time_in_words(expected)}", 2 * trials, shown=progress) as advance:
-        evidence = measured(runs, aim, settings.alpha, trials=settings.trials, jobs=workers, advance=advance)
+    runs = Runs(
+        subject.runner,
+        left,
+        right,
+        seed=settings.seed,
+        encode=aim.outcomes if isinstance(aim, Stated) else encode,
+        each_seconds=_seconds(each_seconds, "each_seconds"),
+        texts=texts,
+    )
+    with bar("auditing", 2 * settings.trials, shown=progress) as advance:
+        source = _Source(runs, settings.jobs, advance)
+        losses = source.losses(min(PROBE, settings.trials // 4)) if isinstance(aim, Stated) else ()
+        course = Course(aim, settings.alpha, data=(left, right), losses=losses)
+        course.run(source, limits)
     return _result(
-        evidence,
+        course.evidence(runs.starts),
         settings,
         mechanism=subject.note,
         claim=subject.claim,
@@ -144,7 +141,7 @@ def audit_mechanism(
         relation=relation,
         pair=f"{_shape(left)} and {_shape(right)}",
         apart=apart(left, right, relation, unit),
-        width=runs.width,
+        told=tuple(words for words in (runs.altered, runs.alone) if words),
         seconds=time.perf_counter() - started,
         seed=settings.seed,
     )
@@ -155,16 +152,22 @@ def audit_outputs(
     right_outputs: Sequence[object] | npt.NDArray[Any],
     claim: Guarantee | ExPostClaim,
     *,
+    paired: bool = False,
+    stop_at_violation: bool = True,
     confidence: Number = "0.95",
     delta: Number | None = None,
     relation: Relation | str = Relation.ADD_REMOVE,
     name: str = "collected_outputs",
 ) -> AuditResult:
-    """Test a claim on outputs that somebody already collected, one independent run an item (or a row).
+    """Test a claim on outputs that somebody already collected, one independent run an item (or a row), in the order in
+    which they were drawn.
 
-    The two sides may differ in number. Every fourth run chooses events, the others measure them. `name`: what the
-    entry calls the mechanism. Claim, Source: as `audit_mechanism`.
+    The two sides must be independent of each other. `paired`: they may depend on each other, run i on the left with run
+    i on the right alone; then both have as many, and the test needs a tenth more runs. Else they may differ in number;
+    of many more on one side than the other a few are left over. `name`: what the entry calls the mechanism.
+    Claim, Source: as `audit_mechanism`.
     Assumes: rows are independent runs of one mechanism; scores of many canaries of one training are not.
+    ParameterError for sides that share memory: one of them is not what was collected.
 
     >>> rng = np.random.default_rng(1)
     >>> left, right = rng.laplace(0, 1, 2000), rng.laplace(1, 1, 2000)
@@ -172,29 +175,42 @@ def audit_outputs(
     'not_refuted'
     """
     settings = _Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
+    paired, stop = flag(paired, field="paired"), flag(stop_at_violation, field="stop_at_violation")
     for field, outputs in (("left_outputs", left_outputs), ("right_outputs", right_outputs)):
         is_list = (isinstance(outputs, np.ndarray) and outputs.ndim) or isinstance(outputs, Sequence)
         if not is_list or isinstance(outputs, (str, bytes)):
             raise ParameterError(field, type(outputs).__name__, "a list or array, one run an item")
         if len(outputs) < FEWEST_TRIALS:
             raise ParameterError(field, f"{len(outputs)} runs", f"at least {FEWEST_TRIALS}")
+    counts = len(left_outputs), len(right_outputs)
+    if paired and counts[0] != counts[1]:
+        raise ParameterError("right_outputs", f"{counts[1]} runs", f"as many as on the left, {counts[0]}: they are pairs")
+    if shares_memory(left_outputs, right_outputs):
+        raise ParameterError("left_outputs, right_outputs", "outputs that share memory", "two lists of separate runs")
     relation, started = Relation.read(relation), time.perf_counter()
     name = one_text(name, field="name")
-    claim = _claim(claim)
-    aim = _aim(claim, None, relation, settings.delta)
-    width = usual_width([*left_outputs[:PROBE], *right_outputs[:PROBE]])
+    claim = claim_of(claim)
+    aim = aim_at(claim, None, relation, settings.delta)
     read = aim.outcomes if isinstance(aim, Stated) else encode
-    plan, left, right = Plan.split(read(left_outputs, width), read(right_outputs, width), aim, settings.alpha)
+    sides = read(left_outputs), read(right_outputs)
+    skipped, losses = 0, tuple[Floats, ...]()
+    if isinstance(aim, Stated):
+        skipped = min(PROBE, min(counts) // 4)
+        losses = tuple(loss for side in sides for loss in _losses(side.where(slice(0, skipped))))
+    unit = (1, 1) if paired else _sizes(counts[0] - skipped, counts[1] - skipped)
+    collected = _Collected((sides[0].where(slice(skipped, None)), sides[1].where(slice(skipped, None))), unit)
+    course = Course(aim, settings.alpha, losses=losses, paired=paired, sizes=unit)
+    course.run(collected, Limits(trials=collected.units, stop_at_violation=stop))
     return _result(
-        plan.evidence(plan.hits(left), plan.hits(right)),
+        course.evidence(),
         settings,
-        mechanism=MechanismNote(kind=_as_id(name), parameters={}, library=LIBRARY),
+        mechanism=named(name, {}),
         claim=claim,
         aim=aim,
         relation=relation,
         pair="outputs collected elsewhere",
         apart=None,
-        width=width,
+        told=(),
         seconds=time.perf_counter() - started,
         seed=None,
     )
@@ -210,66 +226,104 @@ def _result(
     relation: Relation,
     pair: str,
     apart: str | None,
-    width: int,
+    told: tuple[str, ...],
     seconds: float,
     seed: int | None,
 ) -> AuditResult:
     if isinstance(claim, ExPostClaim) or isinstance(aim, Stated):
-        point = most_telling(evidence.looks).planned.point
+        assert isinstance(aim, Stated)
+        point = Point(max(stratum.epsilon for stratum in evidence.strata), aim.delta)
         claim, target = ApproxDP(point.epsilon, point.delta) if point.delta else PureDP(point.epsilon), Target(point)
     else:
         target = aim
-    needed = [needed_epsilon(look) for look in evidence.looks if look.planned.point == target.point]
-    found = [epsilon for epsilon in needed if epsilon is not None]
     return AuditResult(
         mechanism=mechanism,
         claim=claim,
         target=target,
         relation=relation,
         confidence=settings.confidence,
-        looks=evidence.looks,
-        cells=evidence.cells,
-        power=Power(epsilon=min(found), probability=POWER) if found else None,
+        evidence=evidence,
         pair=pair,
         apart=apart,
-        width=width,
-        selected_on=evidence.selected_on,
-        trials_left=evidence.trials[0],
-        trials_right=evidence.trials[1],
-        constant=evidence.constant,
-        strata=evidence.strata,
+        told=told,
         seconds=seconds,
         seed=seed,
     )
 
 
-def _probed(runs: Runs) -> tuple[Runs, float]:
-    """The same runs, with the width that a few of them show, and the seconds that one took. They count in no bound.
+# ---- where runs come from -------------------------------------------------------------------------------------------
 
-    ParameterError, from the first of what they raised, where all raise alike: then what was audited would be the
-    mistake in the call; and where an
-    output is so many numbers that no search among them would end."""
-    shown: list[object] = []
-    each = 0.0
-    for chunk in chunks(Part.PROBE, PROBE, PROBE):
-        started = time.perf_counter()
-        shown.extend(runs.outputs(chunk))
-        each = (time.perf_counter() - started) / PROBE
-    first = shown[0]
-    if isinstance(first, Raised) and all(isinstance(output, Raised) and output == first for output in shown):
+
+@dataclass(slots=True)
+class _Source:
+    """Runs that are drawn now."""
+
+    runs: Runs
+    jobs: int
+    advance: Advance
+    first: tuple[Outcomes, ...] = ()
+    works: bool = False
+
+    def __call__(self, first: int, pairs: int, read: Callable[[Outcomes], Seen]) -> tuple[Seen, Seen]:
+        left, right = self.runs.block(first, pairs, read, jobs=self.jobs, advance=self.advance)
+        if not self.works:
+            self._check_works((*left.ordered, *right.ordered))
+        return left, right
+
+    def losses(self, pairs: int) -> tuple[Floats, ...]:
+        """The losses that an ex-post claim names on runs of both sides that count for nothing."""
+        left, right = self.runs.block(PROBED, pairs, _losses, jobs=1, advance=lambda _: None)
+        return (*left, *right)
+
+    def _check_works(self, new: tuple[Outcomes, ...]) -> None:
+        """ParameterError, from what it raised, where the first runs of both sides all raise alike: then what was
+        audited would be the mistake in the call."""
+        self.first += new
+        if sum(map(len, self.first)) < 2 * TRIED:
+            return
+        labels = {label for outcomes in self.first for label in outcomes.labels_at(ROOT).tolist()}
+        (label, *others), self.works, self.first = labels, True, ()
+        if others or not label.startswith(RAISES):
+            return
         given = (
-            f"{first.name} from all of the first {len(shown)} runs, on both sides: its cause is shown with this error"
+            f"{label.removeprefix(RAISES)} from all of the first {2 * TRIED} runs, on both sides: its cause is shown "
+            "with this error"
         )
-        raise ParameterError("mechanism", given, f"one that can be called as {runs.sampler.call}") from first.error
-    width = usual_width(shown)
-    if width > MOST_WIDTH:
-        wanted = (
-            f"outputs of at most {MOST_WIDTH:,} numbers: return what tells the two datasets apart, some entries or sums"
+        called = self.runs.plan.sampler.call
+        raise ParameterError("mechanism", given, f"one that can be called as {called}") from self.runs.raised()
+
+
+def _losses(outcomes: Outcomes) -> tuple[Floats, ...]:
+    return () if outcomes.losses is None else (outcomes.losses,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Collected:
+    """Runs that somebody collected, `sizes` of them left and right to a unit."""
+
+    sides: tuple[Outcomes, Outcomes]
+    sizes: tuple[int, int]
+
+    @property
+    def units(self) -> int:
+        """How many whole units there are."""
+        return min(len(side) // size for side, size in zip(self.sides, self.sizes, strict=True))
+
+    def __call__(self, first: int, pairs: int, read: Callable[[Outcomes], Seen]) -> tuple[Seen, Seen]:
+        left, right = (
+            read(side.where(slice(first * size, (first + pairs) * size)))
+            for side, size in zip(self.sides, self.sizes, strict=True)
         )
-        raise ParameterError(
-            "mechanism", f"{width:,} numbers", f"{wanted} of them (it keeps every claim that they keep)"
-        )
-    return replace(runs, width=width), each
+        return left, right
+
+
+def _sizes(left: int, right: int) -> tuple[int, int]:
+    """How many runs left and right make a unit, so that few are left over."""
+    if left < right:
+        one, other = _sizes(right, left)
+        return other, one
+    ratio = Fraction(left, right).limit_denominator(MOST_SIZES)
+    return ratio.numerator, ratio.denominator
 
 
 # ---- what was asked -------------------------------------------------------------------------------------------------
@@ -306,113 +360,14 @@ class _Settings:
         return cls(trials=trials, confidence=level, delta=at, seed=chosen, jobs=workers)
 
 
-def _claim(claim: object) -> Guarantee | ExPostClaim:
-    if isinstance(claim, ExPostClaim):
-        return claim
-    if claim is None:
-        raise ParameterError("claim", claim, "a guarantee, like PureDP(1): a plain function has none of its own")
-    if not hasattr(claim, "kind") and not isinstance(claim, Mapping):
-        raise ParameterError("claim", claim, "a guarantee, like PureDP(1)")
-    return validated(_CLAIM, claim, "claim")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Subject:
-    """How to run it, what to call it, what it claims, and of a mechanism what it is made of. `own`: whether the claim
-    is its own."""
-
-    runner: Sampler
-    note: MechanismNote
-    claim: Guarantee | ExPostClaim
-    parts: Composition | None = None
-    own: bool = False
-
-    def aim(self, relation: Relation, delta: Decimal | None) -> Target | Stated:
-        """What is tested."""
-        aim = _aim(self.claim, self.parts if self.own else None, relation, delta)
-        if not isinstance(aim, Stated):
-            return aim
-        return replace(aim, batched=isinstance(self.runner, Batched), parts=self.parts)
-
-
-def _aim(
-    claim: Guarantee | ExPostClaim, parts: Composition | None, relation: Relation, delta: Decimal | None
-) -> Target | Stated:
-    if not isinstance(claim, ExPostClaim):
-        return target(claim, parts, relation, delta)
-    if delta is not None:
-        raise ParameterError("delta", str(delta), "None: an ex-post claim holds at its own delta")
-    return Stated(claim, relation)
-
-
-def _subject(
-    mechanism: object, claim: Guarantee | ExPostClaim | None, relation: Relation, unit: Unit, batched: bool
-) -> _Subject:
-    if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
-        mine = mechanism.under(relation, unit)
-        needs_record = isinstance(claim, ExPostClaim) and claim.loss is None
-        runner: Sampler = Samples(mine) if isinstance(mine, Sampled) and not needs_record else Releases(mine)
-        return _Subject(
-            runner=runner,
-            note=_note(mine.kind, mine.parameters()),
-            claim=mine.claim() if claim is None else _claim(claim),
-            parts=mine.parts(),
-            own=claim is None,
-        )
-    if not callable(mechanism):
-        hint = "a mechanism with release(), or a function f(data, rng) or f(data)"
-        if hasattr(mechanism, "open"):
-            hint += " that opens the interaction, asks, and returns what was answered"
-        raise ParameterError("mechanism", type(mechanism).__name__, hint)
-    call: Sampler = (
-        Batched(mechanism) if batched else Unaided(mechanism) if _takes_one(mechanism) else Single(mechanism)
-    )
-    kind = getattr(mechanism, "kind", None) or f"{mechanism.__module__}.{_name(mechanism)}"
-    return _Subject(runner=call, note=_note(str(kind), _own_parameters(mechanism)), claim=_claim(claim))
-
-
-def _takes_one(function: Callable[..., object]) -> bool:
-    """Whether it is to be called with the data alone: it takes no second argument, or has a value for it that is
-    neither None nor a generator (a setting). What does not say is given a generator."""
-    try:
-        signature = inspect.signature(function)
-        signature.bind(None)
-    except (TypeError, ValueError):
-        return False
-    try:
-        second = list(signature.bind(None, None).arguments)[-1]
-    except TypeError:
-        return True
-    default = signature.parameters[second].default
-    return default is not inspect.Parameter.empty and not isinstance(default, np.random.Generator | None)
-
-
-def _inspect(runner: Sampler, left: object, right: object) -> None:
-    """ParameterError where a mechanism says, from type and shape, that the data are not for it."""
-    if isinstance(runner, Samples | Releases) and isinstance(runner.mechanism, Inspects):
-        runner.mechanism.inspect(left)
-        runner.mechanism.inspect(right)
-
-
-def _name(function: object) -> str:
-    name = str(getattr(function, "__qualname__", type(function).__qualname__))
-    return name.replace("<locals>.", "").replace("<lambda>", "lambda")
-
-
-def _own_parameters(function: object) -> Mapping[str, Plain]:
-    parameters = getattr(function, "parameters", None)
-    found = parameters() if callable(parameters) else {}
-    return found if isinstance(found, Mapping) else {}
-
-
-def _note(kind: str, parameters: Mapping[str, Plain]) -> MechanismNote:
-    return MechanismNote(kind=_as_id(kind), parameters=parameters, library=LIBRARY)
-
-
-def _as_id(text: str) -> str:
-    """`text` as a name in the ledger's alphabet."""
-    cleaned = re.sub(r"[^A-Za-z0-9._:/@-]+", "_", text).lstrip("._:/@-")
-    return cleaned[:128] or "unnamed"
+def _seconds(given: Number | None, field: str) -> float | None:
+    """A time that was given, in seconds."""
+    if given is None:
+        return None
+    seconds = decimals.read(given, field=field)
+    if not 0 < seconds < Decimal("1e9"):
+        raise ParameterError(field, str(seconds), "seconds: a number above 0 and below 10^9")
+    return float(seconds)
 
 
 def _shape(data: object) -> str:

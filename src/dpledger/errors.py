@@ -6,7 +6,7 @@
       PolicyError      the rules'       BudgetRefused, Halted, AlreadySpent, KeyReused, ChargeInProgress,
                                         ScopeBusy, ContractViolation, ForkedProcess
       EvidenceError    the record's     VerificationError (NewerThanVerifier), StoreBehind, StoreFailure,
-                                        ForeignLedger
+                                        ForeignLedger; of audits in tests ClaimRefuted, AuditTooWeak
       EngineError      ours             CannotCertify (UnboundedLoss, ClaimTooSmall, Contradiction)
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
@@ -28,9 +28,11 @@ from typing import Any
 
 __all__ = [
     "AlreadySpent",
+    "AuditTooWeak",
     "BudgetRefused",
     "CannotCertify",
     "ChargeInProgress",
+    "ClaimRefuted",
     "ClaimTooSmall",
     "ContractViolation",
     "Contradiction",
@@ -255,6 +257,23 @@ class StoreFailure(EvidenceError):
 
 class ForeignLedger(EvidenceError):
     """The file is not a dpledger ledger, or is one of another id, key or format."""
+
+
+class ClaimRefuted(EvidenceError, AssertionError):
+    """`assert_not_refuted` found that a claim is false. `result`: the audit's, with its event in full."""
+
+    def __init__(self, message: str, *, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class AuditTooWeak(EvidenceError, AssertionError):
+    """`assert_not_refuted` refuted nothing, and could not have: a test that can find nothing does not pass. `result`:
+    the audit's."""
+
+    def __init__(self, message: str, *, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class EngineError(DpledgerError):

@@ -1,0 +1,135 @@
+"""What is audited: how it is run, what it is called, what it claims."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.audit.claims import Target, target
+from dpledger.audit.sampling import Batched, Releases, Sampler, Samples, Single, Unaided
+from dpledger.audit.strata import ExPostClaim, Stated
+from dpledger.errors import ParameterError
+from dpledger.ledger.entries.members import LIBRARY, MechanismNote
+from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, validated
+
+__all__ = ["Subject", "aim_at", "claim_of", "named", "subject_of"]
+
+_CLAIM: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """How to run it, what to call it, what it claims, and of a mechanism what it is made of. `own`: whether the claim
+    is its own."""
+
+    runner: Sampler
+    note: MechanismNote
+    claim: Guarantee | ExPostClaim
+    parts: Composition | None = None
+    own: bool = False
+
+    def aim(self, relation: Relation, delta: Decimal | None) -> Target | Stated:
+        """What is tested."""
+        aim = aim_at(self.claim, self.parts if self.own else None, relation, delta)
+        if not isinstance(aim, Stated):
+            return aim
+        return replace(aim, batched=isinstance(self.runner, Batched), parts=self.parts)
+
+    def inspect(self, left: object, right: object) -> None:
+        """ParameterError where a mechanism says, from type and shape, that the data are not for it."""
+        if isinstance(self.runner, Samples | Releases) and isinstance(self.runner.mechanism, Inspects):
+            self.runner.mechanism.inspect(left)
+            self.runner.mechanism.inspect(right)
+
+
+def claim_of(claim: object) -> Guarantee | ExPostClaim:
+    """A claim that was given, checked."""
+    if isinstance(claim, ExPostClaim):
+        return claim
+    if claim is None:
+        raise ParameterError("claim", claim, "a guarantee, like PureDP(1): a plain function has none of its own")
+    if not hasattr(claim, "kind") and not isinstance(claim, Mapping):
+        raise ParameterError("claim", claim, "a guarantee, like PureDP(1)")
+    return validated(_CLAIM, claim, "claim")
+
+
+def aim_at(
+    claim: Guarantee | ExPostClaim, parts: Composition | None, relation: Relation, delta: Decimal | None
+) -> Target | Stated:
+    """What is tested of a claim."""
+    if not isinstance(claim, ExPostClaim):
+        return target(claim, parts, relation, delta)
+    if delta is not None:
+        raise ParameterError("delta", str(delta), "None: an ex-post claim holds at its own delta")
+    return Stated(claim, relation)
+
+
+def subject_of(
+    mechanism: object, claim: Guarantee | ExPostClaim | None, relation: Relation, unit: Unit, *, batched: bool
+) -> Subject:
+    """A mechanism, as it is fixed to `relation` and `unit`, or a function."""
+    if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
+        mine = mechanism.under(relation, unit)
+        needs_record = isinstance(claim, ExPostClaim) and claim.loss is None
+        runner: Sampler = Samples(mine) if isinstance(mine, Sampled) and not needs_record else Releases(mine)
+        return Subject(
+            runner=runner,
+            note=named(mine.kind, mine.parameters()),
+            claim=mine.claim() if claim is None else claim_of(claim),
+            parts=mine.parts(),
+            own=claim is None,
+        )
+    if not callable(mechanism):
+        hint = "a mechanism with release(), or a function f(data, rng) or f(data)"
+        if hasattr(mechanism, "open"):
+            hint += " that opens the interaction, asks, and returns what was answered"
+        raise ParameterError("mechanism", type(mechanism).__name__, hint)
+    call: Sampler = (
+        Batched(mechanism) if batched else Unaided(mechanism) if _takes_one(mechanism) else Single(mechanism)
+    )
+    kind = getattr(mechanism, "kind", None) or f"{mechanism.__module__}.{_name(mechanism)}"
+    return Subject(runner=call, note=named(str(kind), _own_parameters(mechanism)), claim=claim_of(claim))
+
+
+def _takes_one(function: Callable[..., object]) -> bool:
+    """Whether it is to be called with the data alone: it takes no second argument, or has a value for it that is
+    neither None nor a generator (a setting). What does not say is given a generator."""
+    try:
+        signature = inspect.signature(function)
+        signature.bind(None)
+    except (TypeError, ValueError):
+        return False
+    try:
+        second = list(signature.bind(None, None).arguments)[-1]
+    except TypeError:
+        return True
+    default = signature.parameters[second].default
+    return default is not inspect.Parameter.empty and not isinstance(default, np.random.Generator | None)
+
+
+def _name(function: object) -> str:
+    name = str(getattr(function, "__qualname__", type(function).__qualname__))
+    return name.replace("<locals>.", "").replace("<lambda>", "lambda")
+
+
+def _own_parameters(function: object) -> Mapping[str, Plain]:
+    parameters = getattr(function, "parameters", None)
+    found = parameters() if callable(parameters) else {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def named(kind: str, parameters: Mapping[str, Plain]) -> MechanismNote:
+    """What the ledger calls it: `kind` as a name in the ledger's alphabet."""
+    cleaned = re.sub(r"[^A-Za-z0-9._:/@-]+", "_", kind).lstrip("._:/@-")
+    return MechanismNote(kind=cleaned[:128] or "unnamed", parameters=parameters, library=LIBRARY)

@@ -1,0 +1,114 @@
+"""Audits in a test suite: one call that fails where a claim is refuted, and where the audit could not have refuted it.
+
+An audit that is run every night in hundreds of tests must not fail by chance, and must not pass for want of runs. So
+the error budget is small, the seed is fixed, and a budget of runs that could have found nothing is a failure as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from dpledger import decimals
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.audit.experiment import audit_mechanism
+from dpledger.audit.strata import ExPostClaim
+from dpledger.audit.verdict import AuditResult
+from dpledger.decimals import Number
+from dpledger.errors import AuditTooWeak, ClaimRefuted, ParameterError
+from dpledger.mechanisms.protocol import Mechanism
+from dpledger.relations import Relation, Unit
+
+__all__ = ["assert_not_refuted"]
+
+
+def assert_not_refuted(
+    mechanism: Mechanism[Any, Any] | Callable[..., Any],
+    pairs: Sequence[tuple[object, object]],
+    claim: Guarantee | ExPostClaim | None = None,
+    *,
+    alpha: Number = "0.000001",
+    must_detect: Number = 2,
+    trials: int = 100_000,
+    seconds: float | None = None,
+    seed: int = 0,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    unit: Unit | str = "record",
+    batched: bool = False,
+    jobs: int = 1,
+) -> tuple[AuditResult, ...]:
+    """Audit `mechanism` on each of `pairs`, for a test suite: returns the results, or fails.
+
+    `pairs`: a list of (left, right), neighbouring datasets. `alpha`: how often all of them together may fail although
+    the claim is kept, in (0, 1): 200 tests at 5 % fail every night, at 10^-6 once in fourteen years. `must_detect`: at
+    least 1; the test also fails where `trials` runs could not have refuted that many times the claimed epsilon with
+    probability 0.9, so a test that can find nothing does not pass. Same seed and trials, same verdict, on any machine;
+    `seconds` (for all pairs) breaks that. The other parameters are those of `audit_mechanism`.
+
+    Raises ClaimRefuted (an AssertionError, with the event, the seed and the line that runs it again) and AuditTooWeak
+    (an AssertionError: more trials, a pair that is further apart, or an output that can be read).
+    Claim: where the claim is kept on every pair, ClaimRefuted is raised with probability at most `alpha`.
+    Source: docs/proofs/audit.md, and a union bound over the pairs.
+
+    >>> results = dpl.assert_not_refuted(dpl.Laplace(sensitivity=1, epsilon=1), [(0, 1)], trials=20_000)
+    >>> [result.verdict for result in results]
+    ['not_refuted']
+    """
+    tried = _pairs(pairs)
+    level, factor = decimals.read(alpha, field="alpha"), decimals.read(must_detect, field="must_detect")
+    if not 0 < level < 1:
+        raise ParameterError("alpha", str(level), "a number in (0, 1)")
+    if not 1 <= factor < Decimal("Infinity"):
+        raise ParameterError("must_detect", str(factor), "at least 1: by how much the truth may pass the claim unseen")
+    confidence = decimals.round_up(1 - Fraction(level) / len(tried), digits=30)
+    return tuple(
+        _judged(
+            audit_mechanism(
+                mechanism,
+                left,
+                right,
+                claim,
+                trials=trials,
+                seconds=None if seconds is None else seconds / len(tried),
+                confidence=confidence,
+                seed=seed,
+                relation=relation,
+                unit=unit,
+                batched=batched,
+                jobs=jobs,
+                progress=False,
+            ),
+            place,
+            factor,
+        )
+        for place, (left, right) in enumerate(tried)
+    )
+
+
+def _pairs(pairs: object) -> list[tuple[object, object]]:
+    if not isinstance(pairs, (list, tuple)) or not pairs:
+        raise ParameterError("pairs", pairs, "a list of pairs (left, right) of neighbouring datasets")
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise ParameterError("pairs", pair, "pairs (left, right), like [(0, 1)]")
+    return [(left, right) for left, right in pairs]
+
+
+def _judged(result: AuditResult, place: int, factor: Decimal) -> AuditResult:
+    """The result, where it refutes nothing and could have. What is raised names no output: `error.result` does."""
+    where = f"pair {place} ({result.pair}), seed {result.seed}"
+    if result.verdict == "violation":
+        raise ClaimRefuted(f"{where}: {result.public_summary}\n{result.again}", result=result)
+    if result.blind is not None:
+        raise AuditTooWeak(f"{where}: the audit saw nothing, so it says nothing: {result.blind}", result=result)
+    wanted = decimals.multiply(factor, result.target.point.epsilon)
+    if result.power is None or result.power.epsilon > wanted:
+        seen = "no epsilon" if result.power is None else f"an epsilon of {float(result.power.epsilon):.4g}"
+        weak = (
+            f"{where}: {result.trials:,} runs a side would have refuted {seen} with probability 0.9, and must_detect "
+            f"asks for {float(wanted):.4g}, {factor} times the claim: more trials, or a larger must_detect"
+        )
+        raise AuditTooWeak(weak, result=result)
+    return result
