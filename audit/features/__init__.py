@@ -1,1 +1,1 @@
-"""What an output may give away: one module a kind of fault, each turning outputs into events that can be counted."""
+"""What an output may give away: scores, one maker a kind of fault. `bank` proposes those that past runs suggest."""

@@ -1,25 +1,262 @@
-"""The bank: which scores past runs suggest."""
+"""The bank: which scores past runs suggest, one maker a kind of fault (spec/audit.md 1).
+
+Nothing rests on the choice: a score is fixed before the runs that it bets on. Scores that gave one value in all past
+runs are left out, so a bank of few runs is small, and it may be asked again as runs grow.
+
+>>> from dpledger.audit.outcomes.encoding import encode
+>>> scores = bank(encode([(0.0, 1.0), (2.0, 0.5)]), encode([(1.0, 3.0), (1.5, 0.0)]))
+>>> [score.words for score in scores if score.primary]
+['output[0]', 'output[1]', 'sum(output)', '|output|']
+"""
 
 from __future__ import annotations
 
-from dpledger.audit.features.coordinates import Difference, Length, Total, Value
-from dpledger.audit.features.score import Place, Score
-from dpledger.audit.outcomes.structure import Outcomes
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import combinations, pairwise
 
-__all__ = ["bank"]
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.audit.features import telling
+from dpledger.audit.features.bits import (
+    VALUE_CELLS,
+    Grain,
+    GrainByValue,
+    Kind,
+    LowBits,
+    Payload,
+    Residue,
+)
+from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order
+from dpledger.audit.features.coordinates import (
+    Along,
+    Difference,
+    Distance,
+    Distinct,
+    Extent,
+    First,
+    Length,
+    Total,
+    Value,
+)
+from dpledger.audit.features.inputs import Inputs
+from dpledger.audit.features.parities import parities
+from dpledger.audit.features.score import MOST_CATEGORIES, Place, Score, table
+from dpledger.audit.outcomes.structure import ROOT, Floats, Outcomes
+
+__all__ = ["WINDOW", "bank", "telling_places", "window"]
+
+WINDOW = 4096  # runs of each side that are looked at
+RANKED = 2048  # of them, for the rank of a score
+MOST_SCORES = 200
+MOST_PLACES = 64
+FEW = 4  # numbers of an output that are primary, each of them
+NEAR = 6  # places all of whose pairs are compared
+FEWEST_RUNS = 32  # of each side, from which bits are looked at
+MOST_LABELS = MOST_CATEGORIES - 2
 
 
-def bank(left: Outcomes, right: Outcomes, data: tuple[object, object] | None = None) -> tuple[Score, ...]:
-    """The scores that two windows of past runs suggest, primary ones first."""
-    scores: list[Score] = []
-    widths: dict[str, int] = {}
-    for side in (left, right):
-        for path, table in side.numbers.items():
-            widths[path] = max(widths.get(path, 0), table.shape[1])
-    places = [Place(path, index, width) for path, width in sorted(widths.items()) for index in range(min(width, 64))]
-    scores.extend(Value(place, first=len(places) <= 4) for place in places)
-    wide = [path for path, width in widths.items() if width > 1]
-    scores.extend(Total((path,)) for path in wide)
-    scores.extend(Length((path,)) for path in wide)
-    scores.extend(Difference(one, other) for one, other in zip(places, places[1:], strict=False))
-    return tuple(sorted(scores, key=lambda score: not score.primary))[:200]
+def bank(left: Outcomes, right: Outcomes, data: tuple[object, object] | Inputs | None = None) -> tuple[Score, ...]:
+    """The scores that two windows of past runs suggest: at most 200, primary ones first, then by how well they tell
+    the windows apart. `data`: the two datasets, or what was found in them. Deterministic; at least one score."""
+    ours, theirs = window(left), window(right)
+    inputs = data if isinstance(data, Inputs) else Inputs.of(*data) if data is not None else Inputs()
+    places = telling_places(ours, theirs)
+    proposed = dict.fromkeys(_proposed(ours, theirs, places, inputs))
+    sides = _latest(ours, RANKED), _latest(theirs, RANKED)
+    ranked = [(score, _rank(score, *sides)) for score in proposed]
+    kept = [(score, rank) for score, rank in ranked if rank is not None]
+    kept.sort(key=lambda pair: (not pair[0].primary, 0.0 if pair[0].primary else -pair[1]))
+    return tuple(score for score, _ in kept[:MOST_SCORES]) or (Value(Place(ROOT)),)
+
+
+def window(outcomes: Outcomes) -> Outcomes:
+    """The latest of the past runs."""
+    return _latest(outcomes, WINDOW)
+
+
+def _latest(outcomes: Outcomes, runs: int) -> Outcomes:
+    return outcomes if len(outcomes) <= runs else outcomes.where(slice(len(outcomes) - runs, None))
+
+
+def _rank(score: Score, left: Outcomes, right: Outcomes) -> float | None:
+    """How telling a score is; None where it has one value in all runs."""
+    ours, theirs = score.of(left), score.of(right)
+    pooled = np.concatenate([ours, theirs])
+    if not pooled.size or (pooled == pooled[0]).all() or np.isnan(pooled).all():
+        return None
+    return telling.of_cells(ours, theirs, score.categories) if score.categories else telling.of_numbers(ours, theirs)
+
+
+# ---- places ---------------------------------------------------------------------------------------------------------
+
+
+def telling_places(left: Outcomes, right: Outcomes) -> tuple[Place, ...]:
+    """The numbers of outcomes that vary: all up to 64, else those that differ most, in their order."""
+    found: list[tuple[float, Place]] = []
+    for path in sorted({*left.numbers, *right.numbers}, key=lambda path: (not is_value(path), path)):
+        width = max(side.numbers[path].shape[1] for side in (left, right) if path in side.numbers)
+        blocks = [_wide(side, path, width) for side in (left, right)]
+        varies = _varies(blocks)
+        ranks = telling.of_columns(*blocks) if width > MOST_PLACES else np.zeros(width)
+        found += [(ranks[index], Place(path, int(index), width == 1)) for index in np.flatnonzero(varies)]
+    if len(found) <= MOST_PLACES:
+        return tuple(place for _, place in found)
+    narrow = [place for rank, place in found if not rank][: MOST_PLACES // 2]
+    ranked = [place for rank, place in sorted(found, key=lambda pair: -pair[0]) if place not in narrow]
+    chosen = {*narrow, *ranked[: MOST_PLACES - len(narrow)]}
+    return tuple(place for _, place in found if place in chosen)
+
+
+def is_value(path: str) -> bool:
+    """It is a number of the output itself (or of its text), not one that is told beside it."""
+    return path.startswith((ROOT, "numbers in "))
+
+
+def _wide(side: Outcomes, path: str, width: int) -> Floats:
+    block = side.numbers.get(path)
+    if block is None:
+        return np.full((len(side), width), np.nan)
+    missing = width - block.shape[1]
+    return block if not missing else np.pad(block, ((0, 0), (0, missing)), constant_values=np.nan)
+
+
+def _varies(blocks: Sequence[Floats]) -> npt.NDArray[np.bool_]:
+    """Which columns have more than one value, bit for bit."""
+    words = [np.ascontiguousarray(block).view(np.uint64) for block in blocks if len(block)]
+    found = np.zeros(blocks[0].shape[1], dtype=np.bool_)
+    for runs in (slice(0, 8), slice(None)):  # most numbers that vary do so at once
+        same = np.flatnonzero(~found)
+        for block in words:
+            found[same] |= (block[runs][:, same] != words[0][0, same]).any(axis=0)
+    return found
+
+
+# ---- what is proposed -----------------------------------------------------------------------------------------------
+
+
+def _proposed(left: Outcomes, right: Outcomes, places: tuple[Place, ...], inputs: Inputs) -> Iterator[Score]:
+    values = tuple(place for place in places if is_value(place.path))
+    chief = set(values if 0 < len(values) <= FEW else places if not values and len(places) <= FEW else ())
+    yield from (Value(place, place in chief) for place in places)
+    yield from _sums(values)
+    yield from _labels(left, right, inputs)
+    yield from _compared(values, left, right)
+    yield from _matches(values, inputs)
+    yield from _transcripts(left, right)
+    if min(len(left), len(right)) >= FEWEST_RUNS:
+        yield from _directions(values, left, right, inputs)
+        nearest = _nearest(places, left, right)
+        for place in nearest[:FEW]:
+            yield from _bits(place, place.of(left), place.of(right))
+        if len(values) > 1:
+            yield from parities(values, table(left, values), table(right, values))
+
+
+def _sums(values: tuple[Place, ...]) -> Iterator[Score]:
+    """Sum and length of the widest block, and of all numbers together where they stand at few paths."""
+    widths = Counter(place.path for place in values)
+    if len(values) > 1:
+        widest = max(widths, key=lambda path: widths[path])
+        if widths[widest] > 1:
+            yield from (Total((widest,)), Length((widest,)))
+        if 1 < len(widths) <= 16:
+            yield from (Total(tuple(widths)), Length(tuple(widths)))
+
+
+def _labels(left: Outcomes, right: Outcomes, inputs: Inputs) -> Iterator[Score]:
+    """The kind of thing at each path; the text itself, where it is seen again or is one of the data's."""
+    for path in sorted({*left.labels, *right.labels}, key=lambda path: (path != ROOT, not path.startswith(ROOT), path))[
+        :64
+    ]:
+        counts = Counter([*left.labels_at(path).tolist(), *right.labels_at(path).tolist()])
+        seen = [label for label, count in counts.most_common(MOST_LABELS) if count > 1 or len(counts) <= MOST_LABELS]
+        held = [text for text in inputs.texts if path.startswith("text of") and text not in seen]
+        if len(counts) > 1 and (seen or held):
+            yield Label(path, tuple([*held, *seen][:MOST_LABELS]))
+
+
+def _compared(values: tuple[Place, ...], left: Outcomes, right: Outcomes) -> Iterator[Score]:
+    """Order, differences and equality of numbers."""
+    if len(values) < 2:
+        return
+    nearest = _nearest(values, left, right)
+    pairs = dict.fromkeys([*combinations(sorted(nearest[:NEAR], key=values.index), 2), *pairwise(values)])
+    yield from (Difference(one, other) for one, other in pairs)
+    few = tuple(sorted(nearest[:FEW], key=values.index))
+    yield from (Order(few), EqualPairs(few))
+    if len(values) > 2:
+        yield from (Distinct(values), Extent(values), Extreme(values), Extreme(values, largest=False))
+
+
+def _nearest(places: tuple[Place, ...], left: Outcomes, right: Outcomes) -> list[Place]:
+    """The most telling places first."""
+    if len(places) <= FEW:
+        return list(places)
+    ranks = [telling.of_numbers(place.of(_latest(left, 512)), place.of(_latest(right, 512))) for place in places]
+    return [places[index] for index in np.argsort(-np.array(ranks), kind="stable")]
+
+
+def _matches(values: tuple[Place, ...], inputs: Inputs) -> Iterator[Score]:
+    """Equality with what is in the data."""
+    if inputs.left or inputs.right:
+        yield from (Matches((place,), inputs.left, inputs.right, inputs.both) for place in values[:FEW])
+        if len(values) > 1:
+            yield Matches(values, inputs.left, inputs.right, inputs.both)
+
+
+def _transcripts(left: Outcomes, right: Outcomes) -> Iterator[Score]:
+    """Where a list of numbers first holds one that is not 0, or NaN."""
+    for path in sorted({*left.numbers, *right.numbers}):
+        if any(side.numbers[path].shape[1] > 1 for side in (left, right) if path in side.numbers):
+            yield from (First(path, "not 0"), First(path, "NaN"))
+
+
+def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inputs: Inputs) -> Iterator[Score]:
+    """Many small differences together: along the data's own, or along that of the means so far."""
+    if len(values) < 2:
+        return
+    ours, theirs = table(left, values), table(right, values)
+    with np.errstate(all="ignore"):
+        spread = np.nanvar(
+            np.concatenate([ours - np.nanmean(ours, axis=0), theirs - np.nanmean(theirs, axis=0)]), axis=0
+        )
+        weights = np.where(spread > 0, (np.nanmean(ours, axis=0) - np.nanmean(theirs, axis=0)) / spread, 0.0)
+        centre = np.nanmedian(np.concatenate([ours, theirs]), axis=0)
+    whole = np.isfinite(weights) & np.isfinite(centre) & ~np.isnan(ours).any(axis=0) & ~np.isnan(theirs).any(axis=0)
+    kept = tuple(place for place, is_whole in zip(values, whole, strict=True) if is_whole)
+    if len(kept) > 1:
+        yield Along(kept, tuple(weights[whole].tolist()))
+        yield Distance(kept, tuple(centre[whole].tolist()))
+    for mine, other in inputs.vectors:
+        same = tuple(place for place in values if place.path == values[0].path and place.index < len(mine))
+        if len(same) > 1:
+            yield Along(same, tuple(mine[place.index] - other[place.index] for place in same))
+
+
+def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Score]:
+    """What a value as a number hides."""
+    pooled = np.concatenate([left, right])
+    finite = pooled[np.isfinite(pooled)]
+    yield from (Kind(place), Payload(place), Grain(place), LowBits(place))
+    if not finite.size:
+        return
+    values, counts = np.unique(finite, return_counts=True)
+    again = counts >= 2
+    if again.any() and values.size > 1:
+        common = np.argsort(-counts, kind="stable")[: min(MOST_LABELS, int(again.sum()))]
+        yield Atoms(place, tuple(np.sort(values[common]).tolist()))
+    if values.size > MOST_CATEGORIES:
+        edges = np.unique(np.sort(finite)[np.arange(1, VALUE_CELLS) * finite.size // VALUE_CELLS])
+        yield GrainByValue(place, tuple(edges.tolist()))
+    for exponent in dict.fromkeys(_lattice(side) for side in (left, right)):
+        if exponent is not None:
+            yield Residue(place, exponent)
+
+
+def _lattice(numbers: Floats) -> int | None:
+    """The exponent of the grid 2^k on which nearly all of the numbers lie; None where there is none."""
+    grains = Grain(Place(ROOT)).of(Outcomes(len(numbers), {ROOT: numbers.reshape(-1, 1)}, {}))
+    grains = grains[np.isfinite(grains)]
+    return int(np.quantile(grains, 0.02, method="lower")) if grains.size else None

@@ -1,27 +1,33 @@
-"""Scores that are numbers computed from the numbers of an outcome: a value, a sum, a length, a difference."""
+"""Scores that are numbers computed from the numbers of an outcome: a value, a sum, a length, a difference, a direction.
+
+>>> from dpledger.audit.outcomes.encoding import encode
+>>> Total(("output",)).of(encode([(3.0, 4.0)])).item(), Length(("output",)).of(encode([(3.0, 4.0)])).item()
+(7.0, 5.0)
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from dpledger.audit.features.score import Number, Place, public_path
+from dpledger.audit.features.score import Number, Place, listed, of_block, table
 from dpledger.audit.outcomes.structure import Floats, Outcomes
 
-__all__ = ["Difference", "Length", "Total", "Value"]
+__all__ = ["Along", "Difference", "Distance", "Distinct", "Extent", "First", "Length", "Total", "Value"]
 
 
 @dataclass(frozen=True, slots=True)
 class Value(Number):
-    """A number of the outcome as it is."""
+    """A number of the outcome as it is. `chief`: it is one of a few."""
 
     place: Place
-    first: bool = True
+    chief: bool = True
 
     @property
     def primary(self) -> bool:
-        return self.first
+        return self.chief
 
     def of(self, outcomes: Outcomes) -> Floats:
         return self.place.of(outcomes)
@@ -29,10 +35,6 @@ class Value(Number):
     @property
     def words(self) -> str:
         return self.place.words
-
-    @property
-    def public_words(self) -> str:
-        return self.place.public_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +49,11 @@ class Total(Number):
 
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
-            total: Floats = sum(_block(outcomes, path).sum(axis=1) for path in self.paths)  # type: ignore[assignment]
-        return total
+            return np.sum([of_block(outcomes, path).sum(axis=1) for path in self.paths], axis=0, dtype=np.float64)
 
     @property
     def words(self) -> str:
         return f"sum({', '.join(self.paths)})"
-
-    @property
-    def public_words(self) -> str:
-        return public_path(self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +68,53 @@ class Length(Number):
 
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
-            squares: Floats = sum(np.square(_block(outcomes, path)).sum(axis=1) for path in self.paths)  # type: ignore[assignment]
-            return np.sqrt(squares)
+            squares = [np.square(of_block(outcomes, path)).sum(axis=1) for path in self.paths]
+            return np.sqrt(np.sum(squares, axis=0, dtype=np.float64))
 
     @property
     def words(self) -> str:
         return f"|{', '.join(self.paths)}|"
 
+
+@dataclass(frozen=True, slots=True)
+class Distance(Number):
+    """The euclidean distance of some numbers from a centre that past runs suggest."""
+
+    places: tuple[Place, ...]
+    centre: tuple[float, ...]
+
+    def of(self, outcomes: Outcomes) -> Floats:
+        with np.errstate(all="ignore"):
+            distance: Floats = np.sqrt(np.square(table(outcomes, self.places) - np.array(self.centre)).sum(axis=1))
+            return distance
+
+    @property
+    def words(self) -> str:
+        return f"distance of {listed(self.places)} from {_numbers(self.centre)}"
+
     @property
     def public_words(self) -> str:
-        return public_path(self.words)
+        return f"distance of {listed(self.places)} from a centre"
+
+
+@dataclass(frozen=True, slots=True)
+class Along(Number):
+    """A weighted sum of some numbers."""
+
+    places: tuple[Place, ...]
+    weights: tuple[float, ...]
+
+    def of(self, outcomes: Outcomes) -> Floats:
+        with np.errstate(all="ignore"):
+            return np.einsum("ij,j->i", table(outcomes, self.places), np.array(self.weights))
+
+    @property
+    def words(self) -> str:
+        return f"{listed(self.places)} along {_numbers(self.weights)}"
+
+    @property
+    def public_words(self) -> str:
+        return f"{listed(self.places)} along a direction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +132,58 @@ class Difference(Number):
     def words(self) -> str:
         return f"{self.first.words} - {self.second.words}"
 
+
+@dataclass(frozen=True, slots=True)
+class Extent(Number):
+    """The largest of some numbers minus the smallest."""
+
+    places: tuple[Place, ...]
+
+    def of(self, outcomes: Outcomes) -> Floats:
+        numbers = table(outcomes, self.places)
+        with np.errstate(all="ignore"):
+            extent: Floats = numbers.max(axis=1) - numbers.min(axis=1)
+            return extent
+
     @property
-    def public_words(self) -> str:
-        return f"{self.first.public_words} - {self.second.public_words}"
+    def words(self) -> str:
+        return f"extent of {listed(self.places)}"
 
 
-def _block(outcomes: Outcomes, path: str) -> Floats:
-    table = outcomes.numbers.get(path)
-    return np.full((len(outcomes), 1), np.nan) if table is None else table
+@dataclass(frozen=True, slots=True)
+class Distinct(Number):
+    """How many different values some numbers take; NaN is one of them."""
+
+    places: tuple[Place, ...]
+
+    def of(self, outcomes: Outcomes) -> Floats:
+        numbers = np.sort(table(outcomes, self.places), axis=1)
+        with np.errstate(all="ignore"):
+            new = (numbers[:, 1:] != numbers[:, :-1]) & ~np.isnan(numbers[:, :-1])
+        return 1.0 + new.sum(axis=1)
+
+    @property
+    def words(self) -> str:
+        return f"number of different values in {listed(self.places)}"
+
+
+@dataclass(frozen=True, slots=True)
+class First(Number):
+    """Where a transcript first holds a number that is not 0, or NaN; its length where it never does."""
+
+    path: str
+    what: Literal["not 0", "NaN"]
+
+    def of(self, outcomes: Outcomes) -> Floats:
+        block = of_block(outcomes, self.path)
+        hits = np.isnan(block) if self.what == "NaN" else (block != 0) & ~np.isnan(block)
+        return np.where(hits.any(axis=1), hits.argmax(axis=1), block.shape[1]).astype(np.float64)
+
+    @property
+    def words(self) -> str:
+        return f"place of the first number in {self.path} that is {self.what}"
+
+
+def _numbers(numbers: tuple[float, ...]) -> str:
+    shown = ", ".join(f"{number:.4g}" for number in numbers[:8])
+    return f"({shown}, ...)" if len(numbers) > 8 else f"({shown})"

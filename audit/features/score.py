@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from dpledger.audit.outcomes.structure import Floats, Outcomes
 
-__all__ = ["MOST_CATEGORIES", "Category", "Number", "Place", "Score", "public_path"]
+__all__ = [
+    "MOST_CATEGORIES",
+    "Cells",
+    "Number",
+    "Place",
+    "Score",
+    "codes",
+    "listed",
+    "of_block",
+    "public_path",
+    "table",
+]
 
 MOST_CATEGORIES = 64
-_KEY = re.compile(r"\[(?![0-9]+\])[^\]]*\]")
+SHOWN = 8  # places that are listed in words
+_KEY = re.compile(r"\[(?![0-9]+\])(?:\"(?:[^\"])*\"|[^\]])*\]")
 
 
 @runtime_checkable
@@ -21,7 +34,7 @@ class Score(Protocol):
     """A function of the outcome alone. Frozen, hashable, and can be pickled.
 
     `primary`: the value, the sum, the length. `categories`: 0 for a number; else `of` gives whole numbers below it.
-    `public_words`: without any value that was an output or an input."""
+    `public_words`, `public_category`: without any value that was an output or an input."""
 
     @property
     def primary(self) -> bool: ...
@@ -36,40 +49,14 @@ class Score(Protocol):
     @property
     def public_words(self) -> str: ...
     def category(self, code: int) -> str:
-        """One category in words."""
+        """One category in words, as what the score is."""
         ...
 
-
-def public_path(path: str) -> str:
-    """A path without the keys in it: they are part of outputs."""
-    return _KEY.sub("[...]", path)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One number of an outcome. `width`: how many stand at its path; it only makes the words read well. `known`: it is
-    in every run, so its keys are no secret."""
-
-    path: str
-    index: int = 0
-    width: int = 1
-    known: bool = True
-
-    def of(self, outcomes: Outcomes) -> Floats:
-        return outcomes.column(self.path, self.index)
-
-    @property
-    def words(self) -> str:
-        return self.path if self.width == 1 else f"{self.path}[{self.index}]"
-
-    @property
-    def public_words(self) -> str:
-        words = self.words
-        return words if self.known else public_path(words)
+    def public_category(self, code: int) -> str: ...
 
 
 class Number:
-    """What scores share that are numbers."""
+    """What scores share that are numbers, unless they say otherwise."""
 
     __slots__ = ()
 
@@ -87,21 +74,75 @@ class Number:
 
     @property
     def public_words(self) -> str:
-        return self.words
+        return public_path(self.words)
 
     def category(self, code: int) -> str:
-        raise ValueError(f"{self.words} is a number, not one of categories: {code}")
+        return str(code)
+
+    def public_category(self, code: int) -> str:
+        return self.category(code)
 
 
-class Category(Number):
-    """What scores share that are cells."""
+class Cells(Number):
+    """What scores share that are one of a few cells."""
 
     __slots__ = ()
 
-    def category(self, code: int) -> str:
-        return f"{self.words} is {code}"
+    @property
+    def categories(self) -> int:
+        raise NotImplementedError
+
+    def public_category(self, code: int) -> str:  # noqa: ARG002
+        return "one certain value"
 
 
-def as_codes(codes: np.ndarray, defined: np.ndarray) -> Floats:
-    """Codes as numbers, NaN where they are not defined."""
-    return np.where(defined, codes, np.nan).astype(np.float64)
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One number of an outcome. `alone`: nothing else stands at its path (which only makes the words read well)."""
+
+    path: str
+    index: int = 0
+    alone: bool = True
+
+    def of(self, outcomes: Outcomes) -> Floats:
+        return outcomes.column(self.path, self.index)
+
+    @property
+    def words(self) -> str:
+        return self.path if self.alone else f"{self.path}[{self.index}]"
+
+
+def public_path(words: str) -> str:
+    """Words without the keys in them: they are part of outputs."""
+    return _KEY.sub("[...]", words)
+
+
+def table(outcomes: Outcomes, places: tuple[Place, ...]) -> Floats:
+    """float64[runs, places]."""
+    path = places[0].path
+    if path in outcomes.numbers and all(place.path == path for place in places):
+        indexes = [place.index for place in places]
+        block = outcomes.numbers[path]
+        if max(indexes) < block.shape[1]:
+            return block[:, indexes]
+    return np.stack([place.of(outcomes) for place in places], axis=1)
+
+
+def of_block(outcomes: Outcomes, path: str) -> Floats:
+    """All numbers at a path: float64[runs, width]."""
+    found = outcomes.numbers.get(path)
+    return np.full((len(outcomes), 1), np.nan) if found is None else found
+
+
+def listed(places: tuple[Place, ...]) -> str:
+    """Places in words: `output[0..3]`, or one after another."""
+    first, count = places[0], len(places)
+    if count > 1 and list(places) == [Place(first.path, first.index + step, False) for step in range(count)]:
+        return f"{first.path}[{first.index}..{first.index + count - 1}]"
+    shown = ", ".join(place.words for place in places[:SHOWN])
+    return f"{shown} and {count - SHOWN} more" if count > SHOWN else shown
+
+
+def codes(cells: npt.NDArray[np.integer[Any]], defined: npt.NDArray[np.bool_]) -> Floats:
+    """Cells as numbers, NaN where they are not defined."""
+    return np.where(defined, cells, np.nan).astype(np.float64)
