@@ -156,7 +156,7 @@ def _outcome(run: Callable[[], object], part: Part) -> object:
     try:
         return run()
     except Exception as error:
-        return Raised(type(error).__name__, error if part is Part.PROBE else None)
+        return Raised(type(error).__name__, error=error if part is Part.PROBE else None)
 
 
 def _whole_batch(run: Callable[[], Any], size: int) -> Outputs:

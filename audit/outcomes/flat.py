@@ -16,13 +16,14 @@ import hashlib
 import numbers
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.audit.outcomes.structure import Raised
 from dpledger.mechanisms.protocol import Release
 
 __all__ = ["Floats", "Labels", "Outcomes", "Raised", "encode", "head_of", "joined", "usual_width"]
@@ -32,15 +33,6 @@ Labels: TypeAlias = npt.NDArray[np.object_]
 Outputs: TypeAlias = "Sequence[object] | npt.NDArray[np.generic]"
 
 _LONGEST_LABEL = 160  # characters; a longer text is cut and told apart by its digest
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """The outcome of a run that raised: the exception's type name alone, as its message may hold data. `error`: the
-    exception itself, of the runs that are tried first; it is no part of the outcome."""
-
-    name: str
-    error: Exception | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

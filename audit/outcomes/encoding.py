@@ -1,0 +1,366 @@
+"""The encoder: outputs in, numbers and labels at paths out. Total: no output raises, whatever it is.
+
+Runs are read by columns. Those of one type stand together: floats, whole numbers, texts, lists and arrays of equal
+shape become a column at once; a dict with the same keys, one column a key. `kinds` says of any other thing which parts
+it has. Everything is copied, so a mechanism may reuse its output.
+
+>>> found = encode([{"mean": 0.5, "rows": 3}, {"mean": 0.7, "rows": 3}])
+>>> found.numbers['output["mean"]'].ravel().tolist(), found.labels['output["rows"]'].tolist()
+([0.5, 0.7], ['int', 'int'])
+>>> encode(["a 1.5", None]).numbers["numbers in output"].ravel().tolist()
+[1.5, nan]
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from types import NoneType
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.audit.outcomes.kinds import described, key_words, to_float
+from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Labels, Outcomes, joined
+from dpledger.audit.outcomes.texts import read, shortened
+from dpledger.mechanisms.protocol import Release
+
+__all__ = ["Outputs", "encode"]
+
+T = TypeVar("T")
+Outputs: TypeAlias = "Sequence[object] | npt.NDArray[np.generic]"
+Rows: TypeAlias = "npt.NDArray[np.intp] | None"  # the runs of a column; None: all
+
+DEEPEST = 12  # levels of parts within parts
+DEEPEST_BLOCK = 3  # lists within lists that are one block
+MOST_PATHS = 8192
+MOST_CELLS = 2**25  # paths times runs, beyond the first FREE_PATHS of them
+FREE_PATHS = 64
+MOST_COLUMNS = 10_000
+EXACT = 2**53  # whole numbers up to here are doubles
+PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.float16, np.int64, np.int32, np.bool_})
+"""Types of numbers that stand in one block with others of a list."""
+
+
+def encode(outputs: Outputs) -> Outcomes:
+    """The outcomes of `outputs`, one run an item."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an output's own code may warn
+        if not isinstance(outputs, np.ndarray):
+            return _of_list(list(outputs))
+        batch = np.asarray(outputs if outputs.ndim else outputs.reshape(1))
+        if batch.dtype.kind == "O" and batch.ndim == 1:
+            return _of_list(batch.tolist())
+        found = _Walk(len(batch))
+        if len(batch):
+            plain = batch.dtype == np.float64 and batch.ndim == 1
+            found.array(ROOT, batch, None, "" if plain else _type_and_shape(batch.dtype, batch.shape[1:]))
+        return found.outcomes()
+
+
+def _of_list(items: list[Any]) -> Outcomes:
+    found = _Walk(len(items))
+    if not items:
+        return found.outcomes()
+    try:
+        found.column(ROOT, items, None)
+    except Exception as error:  # code of an output that fails where nothing is called on purpose: a metaclass, a key
+        if len(items) > 1:
+            return joined([_of_list([item]) for item in items])
+        found = _Walk(1)
+        found.put(ROOT, None, None, f"unreadable: {type(error).__name__}")
+    return found.outcomes()
+
+
+class _Walk:
+    """The columns found so far."""
+
+    def __init__(self, runs: int) -> None:
+        self.runs = runs
+        self.numbers: dict[str, Floats] = {}
+        self.labels: dict[str, Labels | None] = {}  # None: "" in every run
+        self.columns = 0
+
+    def outcomes(self) -> Outcomes:
+        labels = {path: labels for path, labels in self.labels.items() if labels is not None and labels.any()}
+        return Outcomes(self.runs, self.numbers, labels)
+
+    # ---- writing ----
+
+    def put(self, path: str, rows: Rows, table: Floats | None, label: str | Labels = "") -> None:
+        """The numbers, if any, and the label of some runs at a path."""
+        if path not in self.labels and not self._has_room():
+            return
+        if table is not None and table.shape[1]:
+            self._put_numbers(path, rows, table)
+        if rows is None and isinstance(label, str) and not label and path not in self.labels:
+            self.labels[path] = None
+            return
+        known = self.labels.get(path)
+        if known is None:
+            known = self.labels[path] = np.full(self.runs, ABSENT, dtype=object)
+        known[slice(None) if rows is None else rows] = label
+
+    def _has_room(self) -> bool:
+        paths = len(self.labels)
+        return paths < FREE_PATHS or (paths < MOST_PATHS and paths * self.runs < MOST_CELLS)
+
+    def _put_numbers(self, path: str, rows: Rows, table: Floats) -> None:
+        known = self.numbers.get(path)
+        if known is None and rows is None:
+            self.numbers[path] = table
+            return
+        width = max(table.shape[1], 0 if known is None else known.shape[1])
+        if known is None or known.shape[1] < width:
+            wider = np.full((self.runs, width), np.nan)
+            if known is not None:
+                wider[:, : known.shape[1]] = known
+            known = self.numbers[path] = wider
+        known[slice(None) if rows is None else rows, : table.shape[1]] = table
+
+    # ---- reading ----
+
+    def column(self, path: str, items: list[object], rows: Rows, prefix: str = "", depth: int = 0) -> None:
+        """What some runs have at a path. `prefix`: words of what it is the inside of."""
+        self.columns += 1
+        if self.columns > MOST_COLUMNS:  # a thing that holds itself many times
+            return
+        kinds = set(map(type, items))
+        if len(kinds) == 1:
+            self._alike(path, kinds.pop(), items, rows, prefix, depth)
+            return
+        for kind, part, at in _grouped([type(item) for item in items], items, rows):
+            self._alike(path, kind, part, at, prefix, depth)
+
+    def _alike(self, path: str, kind: Any, items: list[Any], rows: Rows, prefix: str, depth: int) -> None:
+        """Items of one type."""
+        if depth > DEEPEST:
+            self.put(path, rows, None, f"{prefix}more than {DEEPEST} levels")
+        elif kind is float:
+            self.put(path, rows, np.array(items, dtype=np.float64).reshape(-1, 1), prefix.rstrip())
+        elif kind is int:
+            self._whole(path, items, rows, f"{prefix}int")
+        elif kind is bool:
+            self.put(path, rows, np.array(items, dtype=np.float64).reshape(-1, 1), f"{prefix}bool")
+        elif kind is NoneType:
+            self.put(path, rows, None, f"{prefix}None")
+        elif kind is str:
+            self._texts(path, items, rows, f"{prefix}text")
+        elif kind is list or kind is tuple:
+            self._lists(path, items, rows, f"{prefix}{kind.__name__} of ", depth)
+        elif kind is dict:
+            self._dicts(path, items, rows, f"{prefix}dict of ", depth)
+        elif kind is Release:
+            self.column(path, [item.value for item in items], rows, prefix, depth + 1)
+        elif kind is np.ndarray or issubclass(kind, np.generic):
+            arrays = [np.asarray(item) for item in items]
+            names = [(array.dtype, array.shape) for array in arrays]
+            for (dtype, shape), part, at in _grouped(names, arrays, rows):
+                self.array(path, np.stack(part), at, prefix + _type_and_shape(dtype, shape), depth)
+        else:
+            self._described(path, items, rows, prefix, depth)
+
+    def _described(self, path: str, items: list[object], rows: Rows, prefix: str, depth: int) -> None:
+        """Items of a type that `kinds` takes apart."""
+        found = [described(item, path) for item in items]
+        forms = [(label, *parts) for label, parts in found]
+        for (label, *places), group, at in _grouped(forms, found, rows):
+            if path not in places:
+                self.put(path, at, None, prefix + label)
+            for place in places:
+                inner = f"{prefix}{label} " if place == path else ""
+                self.column(place, [parts[place] for _, parts in group], at, inner, depth + 1)
+
+    def _whole(self, path: str, items: list[int], rows: Rows, label: str) -> None:
+        """Whole numbers of any size."""
+        try:
+            self._integers(path, np.array(items, dtype=np.int64).reshape(-1, 1), rows, label)
+        except OverflowError:
+            self.put(path, rows, _tall(map(to_float, items)), label)
+            for big, part, at in _grouped([abs(item) > EXACT for item in items], items, rows):
+                if big:
+                    self.put(f"low bits of {path}", at, _tall(item & (EXACT - 1) for item in part))
+                    self.put(f"bits in {path}", at, _tall(item.bit_length() for item in part))
+
+    def _integers(
+        self,
+        path: str,
+        table: npt.NDArray[Any],
+        rows: Rows,
+        label: str,
+        missing: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Whole numbers of a numpy type; of runs with one beyond 2^53 the low bits stand beside them."""
+        numbers = table.astype(np.float64)
+        self.put(path, rows, numbers if missing is None else np.where(missing, np.nan, numbers), label)
+        if table.dtype.itemsize < 8 or not table.size:
+            return
+        large = ((table > EXACT) | (table < -EXACT) if table.dtype.kind == "i" else table > EXACT).any(axis=1)
+        if large.any():
+            low = (table[large] & (EXACT - 1)).astype(np.float64)
+            self.put(f"low bits of {path}", _part(rows, np.flatnonzero(large)), low)
+
+    def _texts(self, path: str, items: list[str], rows: Rows, label: str) -> None:
+        self.put(path, rows, None, label)
+        self.put(f"len({path})", rows, _tall(map(len, items)))
+        self.put(f"text of {path}", rows, None, _objects(map(shortened, items)))
+        found = [read(item) for item in items]
+        for count, part, at in _grouped([len(numbers) for _, numbers in found], found, rows):
+            if count:
+                self.put(f"numbers in {path}", at, np.array([numbers for _, numbers in part]))
+                self.put(f"form of {path}", at, None, _objects(shortened(form) for form, _ in part))
+
+    def _lists(self, path: str, items: list[Any], rows: Rows, prefix: str, depth: int) -> None:
+        """Lists: a block where all items are numbers, else a column for each place."""
+        self.put(f"len({path})", rows, _tall(map(len, items)))
+        if set(map(type, chain.from_iterable(items))) <= {float}:
+            for count, part, at in _grouped(list(map(len, items)), items, rows):
+                self.put(path, at, np.array(part, dtype=np.float64), f"{prefix}{count}")
+            return
+        for form, part, at in _grouped([_form(item) for item in items], items, rows):
+            if form is not None:
+                self._block(path, part, at, prefix + form)
+                continue
+            self._beside(path, part, at)
+            for count, same, these in _grouped(list(map(len, part)), part, at):
+                self.put(path, these, None, f"{prefix}{count}")
+                for place in range(count):
+                    self.column(f"{path}[{place}]", [item[place] for item in same], these, "", depth + 1)
+
+    def _block(self, path: str, items: list[Any], rows: Rows, label: str) -> None:
+        flat = [list(_flat(item)) for item in items]
+        self.put(path, rows, np.array([list(map(to_float, row)) for row in flat], dtype=np.float64), label)
+        large = [any(type(item) is int and abs(item) > EXACT for item in row) for row in flat]
+        for big, part, at in _grouped(large, flat, rows):
+            if big:
+                low = [[item & (EXACT - 1) if type(item) is int else 0 for item in row] for row in part]
+                self.put(f"low bits of {path}", at, np.array(low, dtype=np.float64))
+
+    def _beside(self, path: str, items: list[Any], rows: Rows) -> None:
+        """Where a transcript halts: its first None, and the first item that is not like the first of all."""
+        first = [next((place for place, item in enumerate(run) if item is None), -1) for run in items]
+        self.put(f"first None in {path}", rows, _tall(place if place >= 0 else np.nan for place in first))
+        self.put(f"first change in {path}", rows, _tall(map(_first_change, items)))
+
+    def _dicts(self, path: str, items: list[dict[Any, Any]], rows: Rows, prefix: str, depth: int) -> None:
+        self.put(f"len({path})", rows, _tall(map(len, items)))
+        seen: dict[tuple[str, ...], tuple[str, ...]] = {}
+        words = []
+        for item in items:
+            if set(map(type, item)) <= {str}:
+                keys = tuple(item)
+                if keys not in seen:
+                    seen[keys] = key_words(keys)
+                words.append(seen[keys])
+            else:
+                words.append(key_words(item))
+        for keys, part, at in _grouped(words, items, rows):
+            self.put(path, at, None, prefix + shortened(", ".join(keys)))
+            values = [list(item.values()) for item in part]
+            for place, key in enumerate(keys):
+                self.column(f"{path}[{key}]", [item[place] for item in values], at, "", depth + 1)
+        numeric = [bool(item) and set(map(type, item)) <= PLAIN for item in items]
+        for are, part, at in _grouped(numeric, items, rows):
+            if are:
+                self.column(f"keys of {path}", [sorted(item) for item in part], at, "", depth + 1)
+
+    def array(self, path: str, batch: npt.NDArray[Any], rows: Rows, label: str, depth: int = 0) -> None:
+        """Arrays of one type and shape: batch[runs, ...]. `label`: what stands for their type and shape."""
+        kind, shape = batch.dtype.kind, batch.shape[1:]
+        if shape:
+            self.put(f"len({path})", rows, np.full((len(batch), 1), float(shape[0])))
+        flat = batch.reshape(len(batch), -1)
+        if kind in "iu":
+            self._integers(path, flat, rows, label)
+        elif kind in "bf":
+            table = np.array(flat, dtype=np.float64, order="C")
+            self.put(path, rows, table, label)
+            if batch.dtype.itemsize > table.itemsize:
+                self._rounding(path, flat - table, rows)
+        elif kind == "c":
+            self.put(path, rows, None, label)
+            self.array(f"{path}.real", batch.real, rows, "", depth + 1)
+            self.array(f"{path}.imag", batch.imag, rows, "", depth + 1)
+        elif kind in "mM":
+            missing = np.isnat(flat)
+            ticks = np.where(missing, 0, np.ascontiguousarray(flat).view(np.int64))
+            self._integers(path, ticks, rows, label, missing)
+        elif batch.dtype.names:
+            self.put(path, rows, None, label)
+            for field in batch.dtype.names:
+                self.array(f'{path}["{field}"]', batch[field], rows, "", depth + 1)
+        elif shape:
+            self._lists(path, flat.tolist(), rows, f"{label} as list of ", depth + 1)
+        else:
+            self.column(path, batch.tolist(), rows, f"{label} ", depth + 1)
+
+    def _rounding(self, path: str, left_over: npt.NDArray[np.floating[Any]], rows: Rows) -> None:
+        """What doubles leave out of longer numbers, where they do."""
+        some = ((left_over != 0) & ~np.isnan(left_over)).any(axis=1)
+        if some.any():
+            self.put(f"rounding of {path}", _part(rows, np.flatnonzero(some)), left_over[some].astype(np.float64))
+
+
+def _type_and_shape(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    name = {"U": "text", "S": "bytes", "O": "objects"}.get(dtype.kind, dtype.name)
+    return f"{name}[{', '.join(map(str, shape))}]" if shape else name
+
+
+def _grouped(names: Sequence[Any], items: Sequence[T], rows: Rows) -> Iterator[tuple[Any, list[T], Rows]]:
+    """The items by name, each group with its runs, in the order of first sight."""
+    places: dict[Any, list[int]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, []).append(place)
+    if len(places) == 1:
+        yield next(iter(places)), list(items), rows
+        return
+    for name, some in places.items():
+        yield name, [items[place] for place in some], _part(rows, np.array(some, dtype=np.intp))
+
+
+def _part(rows: Rows, places: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    return places if rows is None else rows[places]
+
+
+def _tall(numbers: Iterable[float]) -> Floats:
+    return np.array(list(numbers), dtype=np.float64).reshape(-1, 1)
+
+
+def _objects(words: Iterable[str]) -> Labels:
+    listed = list(words)
+    found = np.empty(len(listed), dtype=object)
+    found[:] = listed
+    return found
+
+
+def _form(item: Sequence[object], depth: int = 0) -> str | None:
+    """The shape and types of a list of numbers, or of lists of them that are alike; None for any other."""
+    kinds = set(map(type, item))
+    if kinds <= PLAIN:
+        names = sorted(kind.__name__ for kind in kinds if kind is not float)
+        return " ".join([str(len(item)), *(["mixed float"] if names and float in kinds else []), *names])
+    if depth < DEEPEST_BLOCK and len(kinds) == 1 and kinds <= {list, tuple}:
+        forms = {_form(inner, depth + 1) for inner in item}  # type: ignore[arg-type]
+        inner = forms.pop()
+        if not forms and inner is not None:
+            return f"{len(item)} {kinds.pop().__name__}s of {inner}"
+    return None
+
+
+def _flat(item: Iterable[Any]) -> Iterator[Any]:
+    for part in item:
+        if type(part) is list or type(part) is tuple:
+            yield from _flat(part)
+        else:
+            yield part
+
+
+def _first_change(items: Sequence[object]) -> float:
+    """Where a transcript first holds something of another type than at its start, or another text or truth."""
+    for place, item in enumerate(items):
+        first = items[0]
+        if type(item) is not type(first) or (type(item) in (str, bool) and item != first):
+            return float(place)
+    return np.nan

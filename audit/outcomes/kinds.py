@@ -1,0 +1,343 @@
+"""What any other thing is made of: a label for its kind, and its parts at paths.
+
+A part at the thing's own path is what the thing is the inside of (a `Timestamp` is a whole number of its unit); parts
+beside it hold what a double cannot (`rounding of output`). A thing's own code may fail: then that is its label.
+
+>>> from fractions import Fraction
+>>> described(Fraction(1, 3), "output")[0], sorted(described(Fraction(1, 3), "output")[1])
+('Fraction', ['denominator of output', 'output', 'rounding of output'])
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import numbers
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from pathlib import PurePath
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dpledger.audit.outcomes.structure import Raised
+from dpledger.audit.outcomes.texts import shortened
+
+__all__ = ["described", "key_words", "to_float"]
+
+Parts: TypeAlias = dict[str, object]
+
+MOST_ITEMS = 4096  # that are taken from a generator
+_ADDRESS = " at 0x"  # of a thing whose text says only where it lies
+_OPAQUE = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.ModuleType,
+    type,
+)
+
+
+def described(item: object, path: str) -> tuple[str, Parts]:
+    """The kind of a thing, and its parts by path. Total."""
+    name = type(item).__name__
+    try:
+        for takes, parts in _KINDS:
+            if takes(item):
+                return parts(item, path, name)
+    except Exception as error:  # the thing's own code: what it raises is part of the outcome
+        return f"{name} that raises {type(error).__name__}", {}
+    return name, {}
+
+
+def to_float(number: Any) -> float:
+    """The nearest double; infinity beyond the largest."""
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+
+
+def key_words(keys: Iterable[object]) -> tuple[str, ...]:
+    """The keys of a dict as they stand in paths; equal words get a number."""
+    words: list[str] = []
+    for key in keys:
+        word = _key(key)
+        words.append(word if word not in words else f"{word}#{len(words)}")
+    return tuple(words)
+
+
+def _key(key: object) -> str:
+    if type(key) is str:
+        return f'"{shortened(key)}"'
+    if isinstance(key, (int, float, type(None), bytes, np.generic, enum.Enum)):
+        return shortened(_text(key))
+    if type(key) in (tuple, frozenset):
+        return f"({', '.join(map(_key, key))})"  # type: ignore[call-overload]
+    return shortened(f"{type(key).__name__} {_text(key)}".rstrip())
+
+
+def _text(item: object) -> str:
+    try:
+        text = repr(item)
+    except Exception as error:  # the thing's own code
+        return f"that raises {type(error).__name__}"
+    return "" if _ADDRESS in text else text
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+def _raised(item: Raised, path: str, _: str) -> tuple[str, Parts]:
+    return f"raises {item.name}", {} if item.text is None else {f"message of {path}": item.text}
+
+
+def _complex(item: complex, path: str, name: str) -> tuple[str, Parts]:
+    return name, {f"{path}.real": float(item.real), f"{path}.imag": float(item.imag)}
+
+
+def _decimal(item: Decimal, path: str, name: str) -> tuple[str, Parts]:
+    if item.is_nan():
+        return f"{name} {item}", {}
+    exponent = item.as_tuple().exponent
+    beside: Parts = {f"exponent of {path}": exponent if isinstance(exponent, int) else None}
+    if not item.is_finite() or item.adjusted() > 400 or (isinstance(exponent, int) and exponent < -1200):
+        return name, {path: to_float(item), **beside}
+    return name, {path: to_float(item), f"rounding of {path}": _rounding(Fraction(item)), **beside}
+
+
+def _fraction(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    exact = Fraction(int(item.numerator), int(item.denominator))
+    beside = {f"rounding of {path}": _rounding(exact), f"denominator of {path}": exact.denominator}
+    return name, {path: to_float(exact), **beside}
+
+
+def _rounding(exact: Fraction) -> float:
+    """What the nearest double leaves out."""
+    near = to_float(exact)
+    return to_float(exact - Fraction(near)) if np.isfinite(near) else float("nan")
+
+
+def _real(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    return name, {path: to_float(item)}
+
+
+# ---- containers -----------------------------------------------------------------------------------------------------
+
+
+def _range(item: range, path: str, name: str) -> tuple[str, Parts]:
+    length = (item.stop - item.start + item.step - (1 if item.step > 0 else -1)) // item.step
+    size = max(0, length)
+    return name, {
+        f"{path}.start": item.start,
+        f"{path}.stop": item.stop,
+        f"{path}.step": item.step,
+        f"len({path})": size,
+    }
+
+
+def _set(item: Set[Any], path: str, name: str) -> tuple[str, Parts]:
+    return name, {path: _in_order(item)}
+
+
+def _in_order(items: Iterable[Any]) -> list[object]:
+    """By value where the items can be compared, else by their words."""
+    listed = list(items)
+    if all(isinstance(item, (int, float)) for item in listed):
+        return sorted(listed, key=lambda item: (item != item, item if item == item else 0.0))
+    return sorted(listed, key=lambda item: (type(item).__name__, _key(item)))
+
+
+def _mapping(item: Mapping[Any, Any], path: str, name: str) -> tuple[str, Parts]:
+    return name, {path: dict(item.items())}
+
+
+def _sequence(item: Sequence[Any], path: str, name: str) -> tuple[str, Parts]:
+    return name, {path: list(islice(item, MOST_ITEMS))}
+
+
+def _iterator(item: Iterator[Any], path: str, name: str) -> tuple[str, Parts]:
+    taken: list[object] = []
+    try:
+        taken.extend(islice(item, MOST_ITEMS))
+    except Exception as error:  # what it gave before it raised, and how it ended
+        return f"{name} that raises {type(error).__name__}", {path: taken}
+    return name, {path: taken}
+
+
+def _bytes(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    raw = bytes(item)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    if text.isprintable() or not set(text) & set(map(chr, (*range(9), *range(14, 32)))):
+        return name, {path: text}
+    parts: Parts = {f"len({path})": len(raw), f"bytes of {path}": np.frombuffer(raw[:MOST_ITEMS], dtype=np.uint8)}
+    if len(raw) % 8 == 0:
+        parts[f"doubles in {path}"] = np.frombuffer(raw[: 8 * MOST_ITEMS], dtype="<f8")
+    return f"binary {name}", parts
+
+
+# ---- arrays and frames of others ------------------------------------------------------------------------------------
+
+
+def _from_pandas(item: object) -> bool:
+    return type(item).__module__.partition(".")[0] == "pandas"
+
+
+def _pandas(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    if name in ("NaTType", "NAType"):
+        return str(item), {}
+    if name == "DataFrame":
+        words = key_words(item.columns)
+        columns = {f"{path}[{word}]": item.iloc[:, place] for place, word in enumerate(words)}
+        return f"{name} of {', '.join(words)}", {f"len({path})": len(item), **_index(item, path), **columns}
+    if name == "Series":
+        return f"{name} {item.dtype}", {path: _values(item), **_index(item, path)}
+    if hasattr(item, "dtype") and hasattr(item, "to_numpy"):  # an index or an extension array
+        return f"{name} {item.dtype}", {path: _values(item)}
+    if name in ("Timestamp", "Timedelta"):
+        zone = getattr(item, "tz", None)
+        return name if zone is None else f"{name} {zone}", {path: np.asarray(item.to_numpy())}
+    return _attributes_or_text(item, path, name)
+
+
+def _values(item: Any) -> object:
+    values = item.to_numpy()
+    return values if values.dtype.kind != "O" else values.tolist()
+
+
+def _index(item: Any, path: str) -> Parts:
+    return {} if type(item.index).__name__ == "RangeIndex" else {f"index of {path}": _values(item.index)}
+
+
+def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    for step in ("detach", "cpu", "to_dense"):
+        if callable(getattr(item, step, None)):
+            try:
+                item = getattr(item, step)()
+            except (RuntimeError, TypeError, ValueError, NotImplementedError):
+                continue  # it is dense, or on this machine, already
+    try:
+        array = item.numpy()
+    except (TypeError, RuntimeError):  # numbers that numpy does not know, such as bfloat16
+        array = item.float().numpy()
+    if not isinstance(array, (np.ndarray, np.generic)):
+        raise TypeError(type(array).__name__)
+    return f"{name} {getattr(item, 'dtype', '')}".strip(), {path: np.asarray(array)}
+
+
+def _of_numpy(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    """A subclass of numpy's array, or what can be made one."""
+    if isinstance(item, np.ma.MaskedArray):
+        return name, {path: np.asarray(item.filled()), f"mask of {path}": np.ma.getmaskarray(item)}
+    return name, {path: np.asarray(item)}
+
+
+# ---- objects --------------------------------------------------------------------------------------------------------
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+def _time(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    match item:
+        case datetime.datetime():
+            zone = item.utcoffset()
+            since = item.replace(tzinfo=datetime.UTC) - _EPOCH - (zone or datetime.timedelta())
+            return name if zone is None else f"{name} {zone}", {path: since // _MICROSECOND}
+        case datetime.date():
+            return name, {path: item.toordinal()}
+        case datetime.timedelta():
+            return name, {path: item // _MICROSECOND}
+    seconds = (item.hour * 60 + item.minute) * 60 + item.second
+    return name, {path: seconds * 1_000_000 + item.microsecond}
+
+
+def _enum(item: enum.Enum, path: str, name: str) -> tuple[str, Parts]:
+    return f"{name}.{item.name}", {f"{path}.value": item.value}
+
+
+def _named_tuple(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    return name, {f"{path}.{field}": value for field, value in zip(item._fields, item, strict=True)}
+
+
+def _exception(item: BaseException, path: str, name: str) -> tuple[str, Parts]:
+    return name, {f"{path}.args": list(item.args)}
+
+
+def _attributes(item: object) -> dict[str, object]:
+    """The attributes of an object, of its own and in slots."""
+    found: dict[str, object] = {}
+    for kind in type(item).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            name = f"_{kind.__name__.lstrip('_')}{slot}" if slot.startswith("__") and not slot.endswith("__") else slot
+            if name not in ("__dict__", "__weakref__") and hasattr(item, name):
+                found[name] = getattr(item, name)
+    own = getattr(item, "__dict__", None)
+    return found | dict(own) if isinstance(own, dict) else found
+
+
+def _attributes_or_text(item: object, path: str, name: str) -> tuple[str, Parts]:
+    parts = _attributes(item)
+    if parts or dataclasses.is_dataclass(item):
+        return name, {f"{path}.{field}": value for field, value in parts.items()}
+    text = _text(item)
+    return name, {f"repr({path})": text} if text else {}
+
+
+def _opaque(item: object, _: str, name: str) -> tuple[str, Parts]:
+    return f"class {item.__name__}" if isinstance(item, type) else name, {}
+
+
+def _is(*kinds: Any) -> Callable[[object], bool]:
+    return lambda item: isinstance(item, kinds)
+
+
+def _has(*names: str) -> Callable[[object], bool]:
+    return lambda item: all(callable(getattr(type(item), name, None)) for name in names)
+
+
+_KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, str, str], tuple[str, Parts]]], ...] = (
+    (_is(Raised), _raised),
+    (_is(_OPAQUE), _opaque),
+    (_from_pandas, _pandas),
+    (_is(enum.Enum), _enum),
+    (_is(bool, int), lambda item, path, name: (name, {path: int(item)})),
+    (_is(float), lambda item, path, name: (name, {path: float(item)})),
+    (_is(complex), _complex),
+    (_is(Decimal), _decimal),
+    (_is(numbers.Rational), _fraction),
+    (_is(numbers.Real), _real),
+    (_is(str), lambda item, path, name: (name, {path: str.__str__(item)})),
+    (_is(bytes, bytearray, memoryview), _bytes),
+    (_is(PurePath), lambda item, path, name: (name, {path: str(item)})),
+    (_is(datetime.date, datetime.time, datetime.timedelta), _time),
+    (_is(np.ndarray), _of_numpy),
+    (_has("detach", "numpy"), _tensor),
+    (_is(range), _range),
+    (
+        _is(tuple),
+        lambda item, path, name: (
+            _named_tuple(item, path, name) if hasattr(item, "_fields") else (name, {path: tuple(item)})
+        ),
+    ),
+    (_is(list), lambda item, path, name: (name, {path: list(item)})),
+    (_is(Mapping), _mapping),
+    (_is(Set), _set),
+    (_is(BaseException), _exception),
+    (_has("__array__"), _of_numpy),
+    (_has("numpy"), _tensor),
+    (_is(Sequence), _sequence),
+    (_is(Iterator), _iterator),
+    (lambda item: bool(_attributes(item)) or dataclasses.is_dataclass(item), _attributes_or_text),
+    (_has("__float__"), _real),
+    (_has("__iter__", "__len__"), lambda item, path, name: (name, {path: list(islice(item, MOST_ITEMS))})),
+    (lambda _: True, _attributes_or_text),
+)
