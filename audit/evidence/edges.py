@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.audit.outcomes import Floats
+from dpledger.audit.outcomes.structure import Floats
 from dpledger.errors import ParameterError
 
 __all__ = ["Claim", "Edges", "Regions", "StrataClaim", "pure_or_approx"]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, ndtri
 
-from dpledger.audit.outcomes import Floats
+from dpledger.audit.outcomes.structure import Floats
 
 __all__ = ["Arm", "Cut", "Lattice", "arms_of", "fitted", "lattice_of", "merged", "pooled"]
 
@@ -244,7 +244,7 @@ def binned(arm: Arm, left: Counts, right: Counts) -> tuple[Floats, Floats]:
         x, y, both = (np.bincount(group, part)[group] for part in (left, right, mass))
     ratio = (x + arm.prior * both) / (n + arm.prior) / ((y + arm.prior * both) / (m + arm.prior))
     if arm.striking:
-        own = (left + 0.5 * mass) * (m + 0.5) / ((right + 0.5 * mass) * (n + 0.5))
+        own = (left + 0.5) * m / ((right + 0.5) * n)
         ratio = np.where(_striking(left, right, ratio * n / m), own, ratio)
     p, q = mass * ratio / (1 + ratio), mass / (1 + ratio)
     return p / p.sum(), q / q.sum()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,10 +22,9 @@ from dpledger.audit.evidence.estimates import (
     merged,
     pooled,
 )
-from dpledger.audit.outcomes import Floats
+from dpledger.audit.features.score import Score
+from dpledger.audit.outcomes.structure import Floats
 
-if TYPE_CHECKING:
-    from dpledger.audit.features.score import Score
 
 __all__ = ["Estimate", "Track", "estimates"]
 

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,12 +21,10 @@ from dpledger.audit.evidence.estimates import Places
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Plan, Reading, strata_places
 from dpledger.audit.evidence.tracks import Estimate, Track, estimates
-from dpledger.audit.outcomes import Floats, joined
+from dpledger.audit.features.score import Score
+from dpledger.audit.outcomes.structure import Floats, Outcomes, joined
 from dpledger.errors import ParameterError
 
-if TYPE_CHECKING:
-    from dpledger.audit.features.score import Score
-    from dpledger.audit.outcomes.structure import Outcomes
 
 __all__ = ["Engine", "Share"]
 
