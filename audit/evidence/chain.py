@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpledger.audit.outcomes import Floats
+from dpledger.audit.outcomes.structure import Floats
 
 __all__ = ["Chain", "grid_of"]
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.audit.outcomes import Floats
+from dpledger.audit.outcomes.structure import Floats
 from dpledger.errors import ParameterError
 
 __all__ = ["Claim", "Edges", "Regions", "StrataClaim", "pure_or_approx"]
@@ -85,7 +85,9 @@ class Regions:
     def of(cls, claims: Sequence[Claim]) -> Regions:
         """The polygons of claims of one kind and, if edges, of one number of them."""
         made = [_of_edges(claim) if isinstance(claim, Edges) else _of_strata(claim) for claim in claims]
-        return cls(*(np.stack(parts) for parts in zip(*made, strict=True)))
+        a, b, slopes = (np.stack(parts) for parts in zip(*made, strict=True))
+        kept = slice(2 if all(_pure(claim) for claim in claims) else 0, None)
+        return cls(a[..., kept], b[..., kept], slopes)
 
     def __getitem__(self, chosen: object) -> Regions:
         return Regions(self.a[chosen], self.b[chosen], self.slopes[chosen])  # type: ignore[index]
@@ -100,8 +102,14 @@ def _of_edges(claim: Edges) -> tuple[Floats, Floats, Floats]:
     a[:, 2:] = np.tri(count + 1, count, -1)
     b[:, 2:] = (1 - a[:, 2:]) * s
     costs = np.concatenate([[1.0, 1.0], c])
-    kept = np.array([c.min() > 1 + 1e-9, (s / c).max() < 1 - 1e-9, *[True] * count])  # else an edge does the same for no more
-    return (a / costs)[None, :, kept], (b / costs)[None, :, kept], s[None]
+    return (a / costs)[None], (b / costs)[None], s[None]
+
+
+def _pure(claim: Claim) -> bool:
+    """Whether edges do what A and B do for no more."""
+    if isinstance(claim, StrataClaim):
+        return False
+    return min(claim.costs) <= UP and any(c <= s * UP * UP for s, c in zip(claim.slopes, claim.costs, strict=True))
 
 
 def _of_strata(claim: StrataClaim) -> tuple[Floats, Floats, Floats]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, ndtri
 
-from dpledger.audit.outcomes import Floats
+from dpledger.audit.outcomes.structure import Floats
 
 __all__ = ["Arm", "Cut", "Lattice", "arms_of", "fitted", "lattice_of", "merged", "pooled"]
 
@@ -208,7 +208,7 @@ class Arm:
 
 
 BINS = (Arm("4 cells", cells=4), Arm("8 cells", cells=8, prior=4.0))
-STRIKING = Arm("rare cells", striking=True, prior=1.0)
+STRIKING = Arm("rare cells", cells=8, prior=4.0, striking=True)
 CELLS = Arm("every category")
 LINES = (
     Arm("a line", basis=(0,)),
@@ -237,25 +237,25 @@ def pooled(left: Counts, right: Counts) -> Floats:
 def binned(arm: Arm, left: Counts, right: Counts) -> tuple[Floats, Floats]:
     """Estimates by counts, in groups of cells in the order of the cells."""
     mass, n, m = pooled(left, right), left.sum(), right.sum()
+    x, y, both = left, right, mass
     if arm.cells and arm.cells < mass.size - 1:
         group = np.minimum(((np.cumsum(mass) - mass / 2) * arm.cells).astype(np.int64), arm.cells - 1)
         group[-1] = arm.cells  # NaN
         x, y, both = (np.bincount(group, part)[group] for part in (left, right, mass))
-    else:
-        x, y, both = left, right, mass
+    ratio = (x + arm.prior * both) / (n + arm.prior) / ((y + arm.prior * both) / (m + arm.prior))
     if arm.striking:
-        told = _striking(x, y, n, m)
-        x, y = np.where(told, x, (x + y) * n / (n + m)), np.where(told, y, (x + y) * m / (n + m))
-    within = mass / both
-    p, q = within * (x + arm.prior * both) / (n + arm.prior), within * (y + arm.prior * both) / (m + arm.prior)
+        own = (left + 0.5) * m / ((right + 0.5) * n)
+        ratio = np.where(_striking(left, right, ratio * n / m), own, ratio)
+    p, q = mass * ratio / (1 + ratio), mass / (1 + ratio)
     return p / p.sum(), q / q.sum()
 
 
-def _striking(x: Counts, y: Counts, n: int, m: int) -> npt.NDArray[np.bool_]:
-    """Cells where the better of two explanations, one share or two, is the second by more than their number allows."""
-    share = (x + y) * n / (n + m)
+def _striking(x: Counts, y: Counts, odds: Floats) -> npt.NDArray[np.bool_]:
+    """Cells whose counts are told better by a ratio of their own than by the odds of their group, by more than the
+    number of cells allows."""
+    expected = (x + y) * odds / (1 + odds)
     with np.errstate(divide="ignore", invalid="ignore"):
-        gain = np.nan_to_num(x * np.log(x / share)) + np.nan_to_num(y * np.log(y / (x + y - share)))
+        gain = np.nan_to_num(x * np.log(x / expected)) + np.nan_to_num(y * np.log(y / (x + y - expected)))
     told: npt.NDArray[np.bool_] = gain > np.log(max(np.count_nonzero(x + y), 2)) + 0.5
     return told
 

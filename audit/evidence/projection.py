@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.audit.evidence.edges import Regions
-from dpledger.audit.outcomes import Floats
+from dpledger.audit.outcomes.structure import Floats
 
 __all__ = ["Bets", "project", "weights"]
 

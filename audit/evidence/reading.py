@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.audit.evidence.estimates import Counts, Grid, Places
-from dpledger.audit.outcomes import Floats
+from dpledger.audit.features.score import Score
+from dpledger.audit.outcomes.structure import Floats, Outcomes
 
-if TYPE_CHECKING:
-    from dpledger.audit.features.score import Score
-    from dpledger.audit.outcomes.structure import Outcomes
 
 __all__ = ["Plan", "Reading", "strata_places"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,12 +22,14 @@ from dpledger.audit.evidence.estimates import (
     merged,
     pooled,
 )
-from dpledger.audit.outcomes import Floats
+from dpledger.audit.features.score import Score
+from dpledger.audit.outcomes.structure import Floats
 
-if TYPE_CHECKING:
-    from dpledger.audit.features.score import Score
 
-__all__ = ["Track", "estimates"]
+__all__ = ["Estimate", "Track", "estimates"]
+
+Estimate = tuple[int, int, Floats, Floats]
+"""A track, an arm of it, and its estimate p, q of the masses of the cells."""
 
 RECUT = 1.5  # cells are cut anew when the runs have grown by this factor
 SETTLED = 4_096  # runs a side from which a track counts on a lattice
@@ -131,10 +132,10 @@ class Track:
         return np.clip(np.nan_to_num(found), -40.0, 40.0)
 
 
-def estimates(tracks: list[Track], promising: set[int]) -> list[tuple[int, int, Floats, Floats]]:
+def estimates(tracks: list[Track], promising: set[int]) -> list[Estimate]:
     """What the past suggests: (track, arm, p, q) for each arm that speaks. Tracks that are not primary speak with their
     cheap arms unless `promising`."""
-    found: list[tuple[int, int, Floats, Floats]] = []
+    found: list[Estimate] = []
     regressions: dict[int, list[tuple[int, int, Counts, Counts]]] = {}
     for place, track in enumerate(tracks):
         if not track.live:

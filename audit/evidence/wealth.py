@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,13 +20,11 @@ from dpledger.audit.evidence.edges import Claim, Edges, Regions, StrataClaim, pu
 from dpledger.audit.evidence.estimates import Places
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Plan, Reading, strata_places
-from dpledger.audit.evidence.tracks import Track, estimates
-from dpledger.audit.outcomes import Floats, joined
+from dpledger.audit.evidence.tracks import Estimate, Track, estimates
+from dpledger.audit.features.score import Score
+from dpledger.audit.outcomes.structure import Floats, Outcomes, joined
 from dpledger.errors import ParameterError
 
-if TYPE_CHECKING:
-    from dpledger.audit.features.score import Score
-    from dpledger.audit.outcomes.structure import Outcomes
 
 __all__ = ["Engine", "Share"]
 
@@ -254,7 +251,7 @@ class Engine:
                 self._tracks[place].live = False
         return {place for place in others[:PROMISING] if best[place] > 0}
 
-    def _projected(self, found: list[tuple[int, int, Floats, Floats]], claims: Sequence[Claim]) -> list[list[_Bet]]:
+    def _projected(self, found: Sequence[Estimate], claims: Sequence[Claim]) -> list[list[_Bet]]:
         """For each claim a bet of each estimate."""
         bets: list[list[_Bet | None]] = [[None] * len(found) for _ in claims]
         total = sum(self.sizes) / 2
@@ -281,14 +278,21 @@ class Engine:
             for row in range(many * len(group)):
                 i = group[row % len(group)]
                 cells = found[i][2].size
-                bets[row // len(group)][i] = _Bet(
-                    *found[i][:2], made.left[row, :cells], made.right[row, :cells], float(made.growth[row])
-                )
+                bets[row // len(group)][i] = self._bet(found[i], made.left[row, :cells], made.right[row, :cells])
         return bets  # type: ignore[return-value]
+
+    def _bet(self, estimate: Estimate, left: Floats, right: Floats) -> _Bet:
+        """A bet with what it would have gained on the past that it was made from; of none if that is nothing."""
+        place, arm, p, q = estimate
+        track = self._tracks[place]
+        x, y = (track.merged(side) for side in track.counts)
+        n, m = (side / sum(self.sizes) * 2 for side in self.sizes)
+        past = float(n * (x @ left) / max(x.sum(), 1) + m * (y @ right) / max(y.sum(), 1))
+        return _Bet(place, arm, left, right, min(past, float(n * (p @ left) + m * (q @ right))))
 
     def _best(self, bets: Sequence[_Bet], row: int) -> int | None:
         """Which bet the leader takes: the one whose arm gained most, of those that expect to grow."""
-        alive = [i for i, bet in enumerate(bets) if bet.growth > 0]
+        alive = [i for i, bet in enumerate(bets) if bet.growth > 0 and self._gains[bet.track][row, bet.arm] >= 0]
         if not alive:
             return None
         return max(alive, key=lambda i: (self._gains[bets[i].track][row, bets[i].arm], -i))
