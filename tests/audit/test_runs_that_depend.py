@@ -148,7 +148,7 @@ def test_a_quota() -> None:
 
 def test_a_drift() -> None:
     assert both(lambda rng: rng.laplace(size=70_000) + np.arange(70_000) * 4e-6) is not None
-    assert both(lambda rng: rng.laplace(size=2_000) * (1 + np.arange(2_000) / 500)) is not None
+    assert both(lambda rng: rng.laplace(size=5_000) * (1 + np.arange(5_000) / 1_000)) is not None
 
 
 def test_a_warm_up() -> None:

@@ -80,7 +80,8 @@ class MechanismConformance(ABC):
     """Of a mechanism that `Refines`: queries that ask for levels of its chain, each finer than the one before."""
     unit: ClassVar[Unit] = Unit("patient", max_contributions=1)
     sampled_seeds: ClassVar[int] = 50
-    """With how many seeds `sample` is held against `release`: fewer where one run takes long."""
+    """With how many seeds `sample` is held against `release`: fewer where one run takes long; 0 where it draws its
+    coins in another order, for many runs at once, and another test compares the laws."""
 
     @abstractmethod
     def make(self, **changes: Any) -> Any:
