@@ -1,4 +1,5 @@
-"""Whether two lists of rows can be neighbours: how many rows of each are not in the other, beside how many a unit has.
+"""Whether two datasets can be neighbours: of rows, how many of each are not in the other, beside how many a unit has;
+of a number that somebody computed, how far it moves, beside the declared sensitivity.
 
 Only what is known to be rows is compared: a list or an array, row by row, as a bag (the order of rows says nothing).
 Whether somebody's own function takes its list for rows, nobody here knows; so of that a result is told, not refused.
@@ -11,12 +12,18 @@ Whether somebody's own function takes its list for rows, nobody here knows; so o
 from __future__ import annotations
 
 from collections import Counter
-from typing import TypeGuard, assert_never
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias, TypeGuard, assert_never
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.gaussian import Gaussian
+from dpledger.mechanisms.numeric.integers import Geometric, IntegerGaussian
+from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.numeric.one_shot import OneShot, Vouched
 from dpledger.relations import Relation, Unit
 
@@ -25,6 +32,9 @@ __all__ = ["ONE_UNIT", "apart", "check_pair"]
 ONE_UNIT = (
     "one unit tells apart (replace_one has an exchanged row for one step, max_contributions several rows of a unit)"
 )
+OfNumbers: TypeAlias = Laplace | Gaussian | Geometric | IntegerGaussian
+"""Mechanisms that are given numbers, and are told how far one unit moves them."""
+
 SCALARS = (bool, int, float, str, bytes, type(None))
 
 
@@ -47,10 +57,56 @@ def apart(left: object, right: object, relation: Relation, unit: Unit) -> str | 
 
 
 def check_pair(mechanism: object, left: object, right: object, relation: Relation, unit: Unit) -> None:
-    """ParameterError where a mechanism that reads rows is given rows that are no neighbours: no claim is about them."""
+    """ParameterError where no claim is about the pair: a mechanism that reads rows is given rows that are no
+    neighbours, or one that takes a number (or a vector) is given two that are further apart than it declares."""
+    if isinstance(mechanism, OfNumbers) and is_further_than_declared(mechanism, left, right):
+        norm = "" if _width(mechanism) == 1 else f" in {_norm(mechanism)}"
+        raise ParameterError(
+            "left, right",
+            f"numbers that are further apart{norm} than the declared sensitivity {mechanism.sensitivity}",
+            "numbers of neighbouring datasets, or the sensitivity that they have",
+        )
     reads_rows = isinstance(mechanism, OneShot) and not isinstance(mechanism, Vouched)
     if reads_rows and (distant := apart(left, right, relation, unit)) is not None:
         raise ParameterError("left, right", distant, f"data that {ONE_UNIT}")
+
+
+def is_further_than_declared(mechanism: OfNumbers, left: object, right: object) -> bool:
+    """Whether two numbers (or vectors), as the mechanism reads them, are further apart than its declared sensitivity.
+
+    Claim: exact; of two numbers of neighbouring datasets, whose distance is at most the sensitivity, it is false."""
+    ours, theirs = ([_read(one, mechanism) for one in _entries(data)] for data in (left, right))
+    moved = [abs(one - other) for one, other in zip(ours, theirs, strict=True)]
+    declared = Fraction(mechanism.sensitivity)
+    if _norm(mechanism) == "l2":
+        return sum((one * one for one in moved), Fraction()) > declared * declared
+    return sum(moved, Fraction()) > declared
+
+
+def _norm(mechanism: OfNumbers) -> str:
+    return "l2" if isinstance(mechanism, Gaussian | IntegerGaussian) else "l1"
+
+
+def _width(mechanism: OfNumbers) -> int:
+    return mechanism.dimension if isinstance(mechanism, Laplace | Gaussian) else 1
+
+
+def _entries(data: object) -> Sequence[object]:
+    if isinstance(data, (list, tuple)):
+        return data
+    listed = np.asarray(data).ravel().tolist() if hasattr(data, "__array__") else [data]
+    return listed if isinstance(listed, list) else [listed]
+
+
+def _read(entry: object, mechanism: OfNumbers) -> Fraction:
+    """A number as the mechanism reads it: nothing as `missing`, and what is beyond the bound as the bound."""
+    bound, missing = Fraction(mechanism.bound), Fraction(mechanism.missing)
+    plain = entry.item() if isinstance(entry, np.generic) else entry
+    if not isinstance(plain, (int, float, Decimal, Fraction)) or plain != plain:
+        return missing
+    if plain in (float("inf"), float("-inf")):
+        return bound if plain > 0 else -bound
+    return min(max(Fraction(plain), -bound), bound)
 
 
 def _may_be_neighbours(gone: int, come: int, relation: Relation, unit: Unit) -> bool:

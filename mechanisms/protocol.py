@@ -37,12 +37,14 @@ __all__ = [
     "Refines",
     "Release",
     "Sampled",
+    "SamplesOtherwise",
     "Steps",
     "check_declared",
     "fixed",
     "inspect",
     "plain_of",
     "reads",
+    "sampled_of",
     "value_of",
 ]
 
@@ -179,6 +181,23 @@ class AnswersMany(Protocol[Query_contra, Answer_co]):
     def ask_many(self, queries: Sequence[Query_contra] | npt.NDArray[Any], /) -> Sequence[Answer_co]:
         """The answers, in order; fewer than asked where it halted. Raises as `ask`."""
         ...
+
+
+@runtime_checkable
+class SamplesOtherwise(Protocol[Value]):
+    """A mechanism whose `sample` writes its values otherwise than `release` does, and can say how."""
+
+    def sampled_of(self, value: Value) -> object:
+        """What `sample` gives where `release` gives this value."""
+        ...
+
+
+def sampled_of(mechanism: object, value: Any) -> tuple[object, ...]:
+    """The ways in which `sample` may give the value of a release: the mechanism's own (`SamplesOtherwise`); else the
+    value, or as it is kept."""
+    if isinstance(mechanism, SamplesOtherwise):
+        return (mechanism.sampled_of(value),)
+    return value, plain_of(mechanism, value)
 
 
 class Conversation(Protocol[Query_contra, Answer_co, Value_co]):

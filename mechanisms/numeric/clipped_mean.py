@@ -181,6 +181,10 @@ class ClippedMean(OneShot):
             upper=self.upper,
         )
 
+    def sampled_of(self, value: MeanEstimate) -> float:
+        """The mean, as `sample` gives it."""
+        return value.mean
+
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """The means of `size` independent releases of the same data."""
         self.inspect(data)

@@ -114,6 +114,10 @@ class RandomizedResponse(OneShot):
         self.inspect(data)
         return respond(self.law, np.tile(self._places(data), (size, 1)), entropy=entropy)
 
+    def sampled_of(self, value: Sequence[str]) -> npt.NDArray[np.int64]:
+        """The places of the answers, as `sample` gives them."""
+        return np.array([self.answers.index(answer) for answer in value], dtype=np.int64)
+
     def estimate(self, published: Sequence[str]) -> tuple[float, ...]:
         """How many rows had each answer, without bias, from what was published: no more is spent. May be negative.
 

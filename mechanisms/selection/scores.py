@@ -191,6 +191,10 @@ class ScoredChoice(Vouched, ABC):
         places = [choose(law, scores, counts=counts, sensitivity=moved, entropy=entropy) for _ in range(size)]
         return np.array(places, dtype=np.int64)
 
+    def sampled_of(self, value: Chosen) -> int:
+        """The place of a candidate, as `sample` gives it."""
+        return self.candidates.index(value) if isinstance(self.candidates, tuple) else value
+
     def loss(self, beta: Number) -> float:
         """How far below the best score that of the chosen one is at most, with a probability of at least 1 - beta:
         ln(candidates / beta) / exponent, and the rounding to the grid. Of accuracy, never of privacy.

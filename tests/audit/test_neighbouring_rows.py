@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import dpledger as dpl
-from dpledger.audit.neighbours import apart
+from dpledger.audit.neighbours import apart, check_pair
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 
@@ -135,3 +136,41 @@ def test_of_neighbours_nothing_is_said() -> None:
     assert result.apart is None
     assert "neighbours" not in str(result)
     assert "apart" not in json.loads(result.to_json())
+
+
+# ---- numbers, and the sensitivity that is declared of them ----------------------------------------------------------
+
+FAR_APART = [
+    (dpl.Laplace(sensitivity=1, epsilon=1), 10, 12),
+    (dpl.Laplace(sensitivity=1, epsilon=1), 10, Fraction(11) + Fraction(1, 10**9)),
+    (dpl.Geometric(sensitivity=2, epsilon=1), 0, 3),
+    (dpl.IntegerGaussian(sensitivity=1, sigma=1), 5, 3),
+    (dpl.Gaussian(sensitivity=1, noise_multiplier=1, dimension=2), [0, 0], [1, 0.1]),
+    (dpl.Laplace(sensitivity=1, epsilon=1, dimension=2, justification="j"), np.zeros(2), np.full(2, 0.6)),
+    (dpl.Laplace(sensitivity=1, epsilon=1, missing=3), float("nan"), 5.0),
+    (dpl.Laplace(sensitivity=1, epsilon=1), float("inf"), 0),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "left", "right"), FAR_APART)
+def test_numbers_further_apart_than_declared_are_refused(mechanism: Any, left: object, right: object) -> None:
+    for one, other in ((left, right), (right, left)):
+        with pytest.raises(ParameterError, match="further apart") as refusal:
+            check_pair(mechanism, one, other, Relation.ADD_REMOVE, Unit())
+        assert "12" not in str(refusal.value)
+
+
+NEIGHBOURS = [
+    (dpl.Laplace(sensitivity=1, epsilon=1), 10, 11),
+    (dpl.Laplace(sensitivity="0.1", epsilon=1), Fraction(1, 10), Fraction(2, 10)),
+    (dpl.Gaussian(sensitivity=1, noise_multiplier=1, dimension=2), [0, 0], [0.6, 0.8 - 1e-12]),
+    (dpl.Laplace(sensitivity=1, epsilon=1, bound=2), 1.5, 1e300),
+    (dpl.Laplace(sensitivity=1, epsilon=1), float("nan"), 1),
+    (dpl.Laplace(sensitivity=1, epsilon=1), np.float32(3), np.array(4)),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "left", "right"), NEIGHBOURS)
+def test_numbers_of_neighbours_are_none_of_these(mechanism: Any, left: object, right: object) -> None:
+    check_pair(mechanism, left, right, Relation.ADD_REMOVE, Unit())
+    check_pair(mechanism, right, left, Relation.ADD_REMOVE, Unit())

@@ -84,6 +84,8 @@ class TestSurrogate(Represented):
 
 
 class TestBoosted(Represented):
+    sampled_seeds = 2
+
     def make(self, **changes: Any) -> Any:
         return RealizableRepresentationLearner(**{"representation": BOOSTED, "epsilon": "0.5", **changes})
 

@@ -36,6 +36,7 @@ from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.accounting.pricing.outcomes import planned, steps
 from dpledger.accounting.rules import check
+from dpledger.audit.sampling.released import agrees
 from dpledger.decimals import total
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.signed.values import kept, restored
@@ -46,6 +47,7 @@ from dpledger.mechanisms.protocol import (
     Inspects,
     Interactive,
     Keeps,
+    Mechanism,
     Reads,
     Refines,
     Release,
@@ -77,6 +79,9 @@ class MechanismConformance(ABC):
     level_queries: ClassVar[tuple[object, ...]] = ()
     """Of a mechanism that `Refines`: queries that ask for levels of its chain, each finer than the one before."""
     unit: ClassVar[Unit] = Unit("patient", max_contributions=1)
+    sampled_seeds: ClassVar[int] = 50
+    """With how many seeds `sample` is held against `release`: fewer where one run takes long; 0 where it draws its
+    coins in another order, for many runs at once, and another test compares the laws."""
 
     @abstractmethod
     def make(self, **changes: Any) -> Any:
@@ -188,6 +193,12 @@ class MechanismConformance(ABC):
             assert first.parts == second.parts
             others = [self.run(mechanism, data, _SEED + i) for i in range(1, 30)]
             assert any(not same_value(first.value, other.value) for other in others)
+
+    def test_what_it_samples_is_what_it_releases(self) -> None:
+        """Audits draw by `sample`: it gives the values that `release` gives from the same entropy."""
+        mechanism = self.placed()[0]
+        if isinstance(mechanism, Sampled) and isinstance(mechanism, Mechanism):
+            assert agrees(mechanism, self.data_of(mechanism), seed=_SEED, runs=self.sampled_seeds) is None
 
     def test_all_that_it_draws_is_on_the_tape(self) -> None:
         """So the tape tells the run: replayed with other entropy, it passes the same values and comes to the same."""

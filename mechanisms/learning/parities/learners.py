@@ -109,6 +109,10 @@ class _Parity(RowLearner):
         places[~found.fits] = -1
         return places
 
+    def sampled_of(self, value: ParityAnswer) -> int:
+        """The place of the parity, as `sample` gives it; -1 of FAIL."""
+        return -1 if value == FAIL else value.place
+
     def plain_of(self, value: ParityAnswer) -> int | None:
         """The place of the parity; None of FAIL."""
         return None if value is FAIL else value.place

@@ -185,6 +185,11 @@ class PrivateConjunctionLearner(RowLearner):
         """The conjunction of these literals, as `plain_of` says them."""
         return Conjunction(self.variables, *plain)
 
+    def sampled_of(self, value: Conjunction) -> npt.NDArray[np.bool_]:
+        """Which literals it keeps, as `sample` gives them."""
+        literals = [*value.positive, *(self.variables + variable for variable in value.negative)]
+        return np.isin(np.arange(2 * self.variables), literals)
+
     def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
         """Which literals they keep: the variables, then their negations."""
         return self._kept(np.tile(self._counts(taken), (size, 1)), entropy)

@@ -249,6 +249,10 @@ class UserLevelThresholdLearner(ReadsUsers):
         made = tuple(Round(*one) for one in rounds)
         return LearnedThreshold(Concept(self.concept_class, place), LeastError.retold(told), made)
 
+    def sampled_of(self, value: LearnedThreshold) -> int:
+        """The place of the threshold, as `sample` gives it."""
+        return value.place
+
     def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The thresholds of `size` independent releases."""
         run = self._read(data)
