@@ -149,7 +149,7 @@ def in_random_order(data: ByUnit, *, entropy: Entropy) -> tuple[_Positions, _Pos
     sizes = np.array([len(group) for group in data.groups], dtype=np.int64)
     rows = np.concatenate([*data.groups, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     owners = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((uniform(2**64, len(rows), entropy=entropy), owners))
+    order = np.lexsort((uniform(2**64, len(rows), entropy=entropy, given=True), owners))
     return rows[order], owners, np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 

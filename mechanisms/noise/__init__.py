@@ -24,7 +24,7 @@ from dpledger.mechanisms.noise.laws import (
     Weighted,
     half_width,
 )
-from dpledger.mechanisms.noise.tape import Draw, recording, replaying, unrecorded
+from dpledger.mechanisms.noise.tape import Draw, answering, recording, replaying, scripted, unrecorded
 
 __all__ = [
     "AnyLaw",
@@ -45,6 +45,7 @@ __all__ = [
     "Sensitivity",
     "Uniform",
     "Weighted",
+    "answering",
     "chain",
     "choose",
     "coarsened",
@@ -56,6 +57,7 @@ __all__ = [
     "replaying",
     "respond",
     "sampled",
+    "scripted",
     "uniform",
     "unrecorded",
 ]

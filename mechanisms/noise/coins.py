@@ -54,15 +54,18 @@ _BLOCK = 2**18  # coins at a time: the words and the comparison stay in the cach
 
 
 @overload
-def happens(probability: Number | ExpMinus, *, entropy: Entropy, size: None = None) -> bool: ...
+def happens(probability: Number | ExpMinus, *, entropy: Entropy, size: None = None, given: bool = False) -> bool: ...
 @overload
-def happens(probability: Number | ExpMinus, *, entropy: Entropy, size: int) -> npt.NDArray[np.bool_]: ...
 def happens(
-    probability: Number | ExpMinus, *, entropy: Entropy, size: int | None = None
+    probability: Number | ExpMinus, *, entropy: Entropy, size: int, given: bool = False
+) -> npt.NDArray[np.bool_]: ...
+def happens(
+    probability: Number | ExpMinus, *, entropy: Entropy, size: int | None = None, given: bool = False
 ) -> bool | npt.NDArray[np.bool_]:
     """Whether a coin of exactly this probability falls; for a `size`, as many independent ones.
 
     `probability`: in [0, 1], exact (a decimal, or a Fraction), or ExpMinus(x). Raises ParameterError for any other.
+    `given`: of one coin, whether what follows is private whichever way it fell (`tape.Draw`).
     Source: lazily refined uniforms (docs/proofs/noise.md, section 8); Knuth and Yao 1976.
     """
     if size is not None:
@@ -70,22 +73,25 @@ def happens(
         fell[sampled(probability, size, entropy=entropy)] = True
         return fell
     chance = _chance(probability)
-    return taped(_BERNOULLI, tossed(chance, entropy), value=_passed(probability), shape=())
+    return taped(_BERNOULLI, tossed(chance, entropy), value=_passed(probability), shape=(), given=given)
 
 
-def sampled(probability: Number | ExpMinus, size: int, *, entropy: Entropy) -> Positions:
+def sampled(probability: Number | ExpMinus, size: int, *, entropy: Entropy, given: bool = False) -> Positions:
     """The positions, rising, at which `size` independent coins of exactly this probability fall (a Poisson sample).
 
-    On a tape they stand as these positions. Otherwise as `happens`.
+    On a tape they stand as these positions. `given`: whether what follows is private whatever fell (`tape.Draw`).
+    Otherwise as `happens`.
     """
     chance, size = _chance(probability), whole(size, field="size")
     blocks = [start + _fallen(chance, min(_BLOCK, size - start), entropy) for start in range(0, size, _BLOCK)]
     positions = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
-    return taped(_BERNOULLI, positions, value=_passed(probability), shape=(size,))
+    return taped(_BERNOULLI, positions, value=_passed(probability), shape=(size,), given=given)
 
 
-def uniform(k: int, size: int, *, entropy: Entropy) -> Words:
+def uniform(k: int, size: int, *, entropy: Entropy, given: bool = False) -> Words:
     """`size` independent whole numbers from 0 to k - 1, each exactly as likely; k from 1 to 2^64. A word each.
+
+    `given`: whether what follows is private whatever was drawn (`tape.Draw`).
 
     Source: docs/proofs/noise.md, section 8, of the probabilities 1/k.
 
@@ -94,7 +100,7 @@ def uniform(k: int, size: int, *, entropy: Entropy) -> Words:
     [1, 4, 0, 1, 5]
     """
     law, size = Uniform(k), whole(size, field="size")
-    return taped(law, uniforms(k, entropy.words(size), entropy), value=k, shape=(size,))
+    return taped(law, uniforms(k, entropy.words(size), entropy), value=k, shape=(size,), given=given)
 
 
 def uniforms(count: int, words: Words, entropy: Entropy) -> Words:

@@ -1,17 +1,18 @@
 """The tape of noise: what was asked of the doors and what they answered, recorded and replayed.
 
 Every door passes what it drew through `taped`. So an audit sees each primitive call, in order: `recording` keeps what
-was passed and returned, `replaying` hands the same outputs to a run on other data. Such a tape is for data of one's own
-making: it holds exact values, and replayed noise is known noise. So what is run for a ledger is `unrecorded`.
+was passed and returned, `replaying` hands the same outputs to a run on other data, `answering` those of one's choice.
+Such a tape is for data of one's own making: it holds exact values, and replayed noise is known noise. So what is run
+for a ledger is `unrecorded`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from dpledger.errors import PolicyError
 from dpledger.mechanisms.noise.laws import AnyLaw, ExpMinus, Sensitivity
 
-__all__ = ["Draw", "Passed", "Returned", "recording", "replaying", "taped", "unrecorded"]
+__all__ = ["Draw", "Passed", "Returned", "answering", "recording", "replaying", "scripted", "taped", "unrecorded"]
 
 Passed: TypeAlias = int | Fraction | ExpMinus | npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """What a door is given: whole numbers of steps, the scores of a choice (and how many each stands for), the probability
@@ -39,13 +40,16 @@ class Draw:
     making: it holds the exact value, and neither the ledger nor a log may see it.
 
     `shape`: of the variates; of a choice, how many there were to choose from. `value`, `output`: as passed and returned
-    (arrays are copies). `sensitivity`: None of a coin or an answer, whose law says all."""
+    (arrays are copies). `sensitivity`: None of a coin or an answer, whose law says all. `given`: whether what follows
+    is private whatever was drawn here (which units a batch holds, to which chunk one is dealt, whether a stable value
+    is released), but with the probability of the promise's delta."""
 
     law: AnyLaw
     sensitivity: Sensitivity | None
     value: Any = field(repr=False)
     output: Any = field(repr=False)
     shape: tuple[int, ...] = ()
+    given: bool = False
 
     @property
     def size(self) -> int:
@@ -56,7 +60,7 @@ class Draw:
 @dataclass(slots=True)
 class _Tape:
     draws: list[Draw] = field(default_factory=list)
-    script: Sequence[Draw] = ()
+    answer: Callable[[int, Draw], Returned] | None = None
 
 
 _TAPE: ContextVar[_Tape | None] = ContextVar("dpledger_noise_tape", default=None)
@@ -64,18 +68,25 @@ _UNRECORDED: ContextVar[bool] = ContextVar("dpledger_noise_unrecorded", default=
 
 
 def taped(
-    law: AnyLaw, fresh: Answer, *, value: Passed, shape: tuple[int, ...], sensitivity: Sensitivity | None = None
+    law: AnyLaw,
+    fresh: Answer,
+    *,
+    value: Passed,
+    shape: tuple[int, ...],
+    sensitivity: Sensitivity | None = None,
+    given: bool = False,
 ) -> Answer:
-    """What a door returns that drew `fresh`: that, or in a replay what the script holds; written down if a tape is on.
+    """What a door returns that drew `fresh`: that, or in a replay what the tape answers; written down if a tape is on.
 
     It is drawn in a replay too, so that whatever else reads the entropy reads the same."""
     tape = _TAPE.get()
     if tape is None:
         return fresh
-    output = _scripted(tape, law, shape, fresh)
-    tape.draws.append(
-        Draw(law=law, sensitivity=sensitivity, value=_copy(value), output=_copy(output), shape=shape),
-    )
+    call = Draw(law=law, sensitivity=sensitivity, value=_copy(value), output=_copy(fresh), shape=shape, given=given)
+    if tape.answer is not None:
+        call = replace(call, output=_copy(tape.answer(len(tape.draws), call)))
+    tape.draws.append(call)
+    output: Answer = _copy(call.output)
     return output
 
 
@@ -91,8 +102,25 @@ def replaying(script: Sequence[Draw]) -> Iterator[list[Draw]]:
     """As `recording`, but the n-th call returns the n-th output of `script` as long as it has the law and the shape of
     that call; a call that the script does not hold draws afresh. The entropy advances as in the recorded run. Compare
     the lists to see where two runs part."""
-    with _on(_Tape(script=tuple(script))) as tape:
+    kept = tuple(script)
+    with answering(lambda number, call: scripted(kept, number, call)) as draws:
+        yield draws
+
+
+@contextmanager
+def answering(answer: Callable[[int, Draw], Returned]) -> Iterator[list[Draw]]:
+    """As `recording`, but a call returns `answer(number, call)`: its number, from 0, and the call with what was drawn
+    afresh as its output."""
+    with _on(_Tape(answer=answer)) as tape:
         yield tape.draws
+
+
+def scripted(script: Sequence[Draw], number: int, call: Draw) -> Returned:
+    """What the script holds for this call; what was drawn afresh where it holds nothing that fits."""
+    then = script[number] if number < len(script) else call
+    fits = then.law == call.law and then.shape == call.shape and type(then.output) is type(call.output)
+    output: Returned = then.output if fits else call.output
+    return output
 
 
 @contextmanager
@@ -121,18 +149,6 @@ def _on(tape: _Tape) -> Iterator[_Tape]:
         yield tape
     finally:
         _TAPE.reset(token)
-
-
-def _scripted(tape: _Tape, law: AnyLaw, shape: tuple[int, ...], fresh: Answer) -> Answer:
-    """What the script holds for this call; `fresh` where it holds nothing that fits."""
-    position = len(tape.draws)
-    if position >= len(tape.script):
-        return fresh
-    then = tape.script[position]
-    if then.law != law or then.shape != shape or type(then.output) is not type(fresh):
-        return fresh
-    output: Answer = _copy(then.output)
-    return output
 
 
 def _copy(value: Any) -> Any:

@@ -236,7 +236,9 @@ class ScoredChoice(Vouched, ABC):
 
     @property
     def _declared(self) -> Sensitivity:
-        return Sensitivity(self._plan.sensitivity, "linf", self.justification)
+        """In steps, as the exponent of the law is."""
+        steps = Fraction(self._plan.sensitivity) / Fraction(self._plan.grid)
+        return Sensitivity(int(steps), "linf", self.justification)
 
 
 def _filled(data: Segments, many: int) -> list[int]:

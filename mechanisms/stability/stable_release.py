@@ -182,7 +182,7 @@ class StableRelease:
         match self.mode:
             case "optimal":
                 chance: Fraction = release_probability(self.epsilon, self.delta, distance)
-                fell = happens(chance, entropy=entropy, size=size)
+                fell = happens(chance, entropy=entropy, size=size, given=True)
                 return np.atleast_1d(np.asarray(fell, dtype=np.bool_))
             case "tight" | "paper":
                 test = self._noisy()

@@ -27,4 +27,4 @@ def poisson_batch(rate: Decimal, units: int, *, entropy: Entropy) -> Positions:
     """
     if rate == 1:
         return np.arange(units, dtype=np.int64)
-    return sampled(rate, units, entropy=entropy)
+    return sampled(rate, units, entropy=entropy, given=True)

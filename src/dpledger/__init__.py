@@ -86,6 +86,10 @@ if TYPE_CHECKING:
         Population as Population,
         hard_populations as hard_populations,
     )
+    from dpledger.audit.replay import (
+        ReplayResult as ReplayResult,
+        audit_replay as audit_replay,
+    )
     from dpledger.audit.strata import (
         ExPostClaim as ExPostClaim,
     )
@@ -427,6 +431,10 @@ _HOME = {
     "dpledger.audit.learning.populations": (
         "Population",
         "hard_populations",
+    ),
+    "dpledger.audit.replay": (
+        "ReplayResult",
+        "audit_replay",
     ),
     "dpledger.audit.strata": ("ExPostClaim",),
     "dpledger.audit.verdict": ("AuditResult",),

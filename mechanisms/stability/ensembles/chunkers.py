@@ -106,7 +106,7 @@ def seats(chunker: Chunker, units: Units, *, chunks: int, entropy: Entropy | Non
             return _slots(units, chunks)
         case "random":
             source = system() if entropy is None else entropy
-            return uniform(chunks, len(units), entropy=source).astype(np.int64)
+            return uniform(chunks, len(units), entropy=source, given=True).astype(np.int64)
         case Hashed():
             return _hashes(units, chunks, chunker.salt)
         case _:

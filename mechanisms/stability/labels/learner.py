@@ -146,5 +146,5 @@ def _labelled(answers: tuple[StableAnswer, ...], count: int, classes: int, entro
     answered[: len(answers)] = given
     labels = np.empty(count, dtype=np.int64)
     labels[answered] = np.fromiter((answer for answer in answers if answer is not UNSTABLE), dtype=np.int64)
-    labels[~answered] = uniform(classes, int((~answered).sum()), entropy=entropy)
+    labels[~answered] = uniform(classes, int((~answered).sum()), entropy=entropy, given=True)
     return Labels(labels, answered)
