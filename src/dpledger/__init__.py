@@ -86,6 +86,9 @@ if TYPE_CHECKING:
         Population as Population,
         hard_populations as hard_populations,
     )
+    from dpledger.audit.planned import (
+        Audit as Audit,
+    )
     from dpledger.audit.strata import (
         ExPostClaim as ExPostClaim,
     )
@@ -428,6 +431,7 @@ _HOME = {
         "Population",
         "hard_populations",
     ),
+    "dpledger.audit.planned": ("Audit",),
     "dpledger.audit.strata": ("ExPostClaim",),
     "dpledger.audit.verdict": ("AuditResult",),
     "dpledger.errors": (
