@@ -11,7 +11,7 @@ import inspect
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Audited, Intended
+from dpledger.ledger.entries.members import MechanismNote
 from dpledger.mechanisms.protocol import Mechanism
 from dpledger.relations import Relation, Unit
-from dpledger.schema import plain
+from dpledger.schema import flag, plain
 
 __all__ = ["Audit", "code_digest", "differences", "pair_digest"]
 
@@ -54,9 +55,11 @@ class Audit:
     relation: Relation | str = Relation.ADD_REMOVE
     unit: Unit | str = "record"
     batched: bool = False
-    seed: int = field(default_factory=lambda: secrets.randbits(53))
+    seed: int | None = None
 
     def __post_init__(self) -> None:
+        if self.seed is None:
+            object.__setattr__(self, "seed", secrets.randbits(53))
         self.body()
 
     def run(self, *, jobs: int = 1, progress: bool = True, insist: bool = False) -> AuditResult:
@@ -84,7 +87,8 @@ class Audit:
             trials=self.trials, confidence=self.confidence, delta=self.delta, seed=self.seed, jobs=1
         )
         relation = Relation.read(self.relation)
-        subject = _subject(self.mechanism, self.claim, relation, Unit.read(self.unit), self.batched)
+        batched = flag(self.batched, field="batched")
+        subject = _subject(self.mechanism, self.claim, relation, Unit.read(self.unit), batched)
         return Intended(
             mechanism=subject.note,
             claim=None if isinstance(subject.claim, ExPostClaim) else subject.claim,
@@ -110,6 +114,8 @@ class Audit:
         entry holds; `loss`: the ex-post claim, if it was one, of which an entry names one stratum; `unit`: that of its
         scope. ParameterError for an entry without a seed, and for one whose two sides have not as many runs: outputs
         that somebody collected."""
+        if not isinstance(entry, Audited):
+            raise ParameterError("entry", type(entry).__name__, "what an entry `audited` holds: entry.body")
         if entry.seed is None or entry.trials_left != entry.trials_right:
             raise ParameterError("entry", "an audit of outputs that were collected", "one that ran a mechanism")
         own = _own_claim(mechanism, entry.relation, Unit.read(unit))
@@ -127,6 +133,23 @@ class Audit:
             seed=entry.seed,
         )
 
+    def entry(self, result: AuditResult, *, made_up: bool = False) -> Audited:
+        """What a ledger holds of its result: with the digest of the code and, of data that were `made_up` and are about
+        nobody, of the pair."""
+        pair = pair_digest(self.left, self.right) if made_up else None
+        return replace(result.body(), code=code_digest(self.mechanism), pair=pair)
+
+    def changes(self, entry: Audited) -> tuple[str, ...]:
+        """What is known to be another than when `entry` was recorded, in words; its result may then be another, too."""
+        mechanism = self.body().mechanism
+        pairs = (
+            ("the mechanism is", _named(entry.mechanism), _named(mechanism)),
+            ("the library is", entry.mechanism.library, mechanism.library),
+            ("the code is", entry.code, code_digest(self.mechanism) if entry.code else None),
+            ("the pair is", entry.pair, pair_digest(self.left, self.right) if entry.pair else None),
+        )
+        return tuple(f"{what} another than was recorded" for what, old, new in pairs if old != new)
+
     def __repr__(self) -> str:
         said = self.body()
         return f"<Audit of {said.mechanism.kind}: {said.trials:,} runs a side, seed {said.seed}>"
@@ -143,6 +166,10 @@ def differences(before: Audited, now: Audited) -> tuple[str, ...]:
     """What two entries of one audit do not have in common, in words; none: the same result."""
     pairs = ((name, getattr(before, name), getattr(now, name)) for name in COMPARED)
     return tuple(f"{name} was {_said(old)}, is {_said(new)}" for name, old, new in pairs if old != new)
+
+
+def _named(mechanism: MechanismNote) -> tuple[object, ...]:
+    return mechanism.kind, mechanism.parameters
 
 
 def _said(value: object) -> str:
