@@ -169,11 +169,14 @@ class Handle:
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
-    def record(self, note: Note | notes.Noted, *, about: Sequence[str] = ()) -> Entry:
+    def record(self, note: Note | notes.Noted, *, about: Sequence[str] = (), intended: int | None = None) -> Entry:
         """Append a note, which charges nothing: what an audit or a report returned, a declaration, a heartbeat.
-        `about`: the scopes that a declaration or an audit is about. ParameterError for an audit whose verdict is not
-        that of its numbers, or that is not about its scopes."""
+        `about`: the scopes that a declaration or an audit is about. `intended`: the index of the entry in which
+        `intend` said that this audit would be made. ParameterError for an audit whose verdict is not that of its
+        numbers, that is not about its scopes, or is another than was intended."""
         said = notes.note_of(note)
+        if intended is not None:
+            said = notes.finishing(said, whole(intended, field="intended"))
         return self.transact(lambda state, store: [notes.placed(said, about, state, store)])[0]
 
     def transact(self, make: Make) -> tuple[Entry, ...]:

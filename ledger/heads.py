@@ -19,6 +19,7 @@ from dpledger.ledger.entries.bodies import (
     Committed,
     Declared,
     Heartbeat,
+    Intended,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
@@ -148,7 +149,7 @@ def index_entry(transaction: Transaction, index: int, body: Body, after: State) 
             transaction.note_refusal(charged_scope(after, path).scope, key, request)
         case LedgerOpened() | ScopeOpened() | Started() | Progress() | Lost() | Snapshot() | Closed():
             pass
-        case Declared() | Audited() | Reported() | Heartbeat():
+        case Declared() | Intended() | Audited() | Reported() | Heartbeat():
             pass
         case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
             pass

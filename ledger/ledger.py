@@ -22,7 +22,7 @@ from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.files import path_of
 from dpledger.ledger import announcing
 from dpledger.ledger.accounts.people import SamePeople, same_people, warn_where_unrelated
-from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, LedgerOpened
+from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, Intended, LedgerOpened
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.founding import founded
 from dpledger.ledger.handle import SNAPSHOT_EVERY, Draw, Handle
@@ -340,6 +340,20 @@ class Ledger(Handle):
             return bodies
 
         return self.transact(new)
+
+    def intend(self, audit: Intended | notes.Noted, *, about: Sequence[str] = ()) -> Entry:
+        """Say that an audit will be made, before its first run: of what, with which claim, trials, confidence and seed.
+        Give the entry's index to `record` with the result. A report tells of what was intended and never finished, so
+        that nobody can run audits until one pleases and record that one alone. `about`: the scopes it is about.
+        ParameterError for what is no audit that can be run.
+
+        >>> book = dpl.Ledger.in_memory()
+        >>> audit = dpl.Audit(dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], trials=2000, seed=1)
+        >>> said = book.intend(audit)
+        >>> book.record(audit.run(), intended=said.index).body.intended == said.index
+        True
+        """
+        return self.record(notes.intention_of(audit), about=about)
 
     def end(self, reason: str) -> Entry:
         """The last entry: nothing may follow. Charges that are open count at their caps, for ever."""

@@ -26,14 +26,14 @@ from dpledger.ledger.accounts.tables import Table, releases_table
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.ledger.declared_runs import TakesDeclaredRuns
 from dpledger.ledger.entering import enter
-from dpledger.ledger.entries.bodies import Audited, Body, Closed, Declared, Lost
+from dpledger.ledger.entries.bodies import Audited, Body, Closed, Declared, Intended, Lost
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.handle import Handle
 from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
 from dpledger.ledger.rules import gate, quotes
 from dpledger.ledger.rules.gate import Replayed, Request
-from dpledger.ledger.rules.notes import Noted
+from dpledger.ledger.rules.notes import Noted, intention_of
 from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.standing import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
@@ -339,7 +339,11 @@ class Scope(TakesDeclaredRuns):
         """A statement about this scope that nothing here can measure, in the words of `by`: see `Ledger.declare`."""
         return self.record(Declared(item=item, text=text, by=by))
 
-    def record(self, note: Declared | Audited | Noted) -> Entry:
+    def intend(self, audit: Intended | Noted) -> Entry:
+        """Say that an audit about this scope will be made, before its first run. See `Ledger.intend`."""
+        return self.record(intention_of(audit))
+
+    def record(self, note: Declared | Intended | Audited | Noted, *, intended: int | None = None) -> Entry:
         """Append a note that is about this scope, like what an audit returned; it charges nothing. See `Ledger.record`.
 
         >>> book = dpl.Ledger.in_memory()
@@ -348,7 +352,7 @@ class Scope(TakesDeclaredRuns):
         >>> scope.record(result).body.verdict
         'not_refuted'
         """
-        return self._ledger.record(note, about=(self.name,))
+        return self._ledger.record(note, about=(self.name,), intended=intended)
 
     def note_lost(self, charge: str, note: str) -> Entry:
         """Note that an open charge will not be settled, since its process died. Changes no number: it stays at its cap.

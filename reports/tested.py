@@ -1,23 +1,28 @@
-"""Which audits are of what is charged in a ledger: of what ran here, of what ran elsewhere, of neither."""
+"""Which audits are of what is charged in a ledger: of what ran here, of what ran elsewhere, of neither.
+
+An audit that was blind is none: what it is of goes on being counted as never audited."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dpledger.ledger.entries.bodies import Aborted, Audited, Reserved
+from dpledger.ledger.entries.bodies import Aborted, Audited, Intended, Reserved
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.requests import DECLARED
 
 __all__ = [
     "AuditEntry",
     "Audits",
+    "IntendedEntry",
     "RunsElsewhere",
     "audits_of",
+    "blind_reasons",
     "kinds_that_ran",
     "mechanisms_that_ran",
     "runs_elsewhere",
     "told_apart",
+    "unfinished",
 ]
 
 
@@ -38,13 +43,15 @@ class AuditEntry:
 @dataclass(frozen=True, slots=True)
 class Audits:
     """The audits of a ledger, each once: of a kind that ran here; of the charge of a run elsewhere; under the name of
-    one; about a budget, of what ran nowhere under that name; and those that nothing ties to what is charged here."""
+    one; about a budget, of what ran nowhere under that name; those that nothing ties to what is charged here; and of
+    anything, those that were blind."""
 
     here: tuple[AuditEntry, ...]
     charged: tuple[AuditEntry, ...]
     named: tuple[AuditEntry, ...]
     about: tuple[AuditEntry, ...]
     apart: tuple[AuditEntry, ...]
+    blind: tuple[AuditEntry, ...]
 
     @property
     def elsewhere(self) -> tuple[AuditEntry, ...]:
@@ -60,6 +67,20 @@ class Audits:
     def concerning(self) -> tuple[AuditEntry, ...]:
         """Those of no kind that ran here, which are about what is charged here all the same, in order."""
         return _in_order(self.charged, self.named, self.about)
+
+
+@dataclass(frozen=True, slots=True)
+class IntendedEntry:
+    """An audit that was said to be made, and where that stands."""
+
+    index: int
+    time: str
+    body: Intended
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that it would be about."""
+        return tuple(level.scope for level in self.body.path)
 
 
 def _in_order(*found: tuple[AuditEntry, ...]) -> tuple[AuditEntry, ...]:
@@ -91,6 +112,24 @@ def audits_of(entries: Iterable[Entry]) -> tuple[AuditEntry, ...]:
     )
 
 
+def unfinished(entries: Iterable[Entry]) -> tuple[IntendedEntry, ...]:
+    """Every audit that was intended, and that no result names, in order."""
+    known = tuple(entries)
+    finished = {one.body.intended for one in audits_of(known)}
+    return tuple(
+        IntendedEntry(entry.index, entry.time or "", entry.body)
+        for entry in known
+        if isinstance(entry.body, Intended) and entry.index not in finished
+    )
+
+
+def blind_reasons(audits: Audits, kinds: Iterable[str]) -> dict[str, str]:
+    """Why an audit of each of these kinds that was tried saw nothing, the last word of each."""
+    wanted = frozenset(kinds)
+    tried = ((one.body.mechanism.kind, one.body.blind) for one in audits.blind)
+    return {kind: why for kind, why in tried if kind in wanted and why is not None}
+
+
 def kinds_that_ran(entries: Iterable[Entry]) -> frozenset[str]:
     """The tags of all mechanisms that were admitted to run here, and not given back. What runs elsewhere bears the name
     that somebody gave it: an audit of what bears that name here says nothing of it."""
@@ -106,7 +145,7 @@ def mechanisms_that_ran(entries: Iterable[Entry]) -> frozenset[tuple[str, str]]:
 def runs_elsewhere(entries: Iterable[Entry]) -> RunsElsewhere:
     """What ran elsewhere, with and without an audit. `declared_run` is no name."""
     known = tuple(entries)
-    audits = [one.body for one in audits_of(known)]
+    audits = [one.body for one in audits_of(known) if one.body.blind is None]
     charges, names = _named_by(audits)
     wrong_charges, wrong_names = _named_by([one for one in audits if one.verdict == "violation"])
     charged: list[Reserved] = []
@@ -133,9 +172,11 @@ def told_apart(entries: Iterable[Entry]) -> Audits:
     ran = kinds_that_ran(known)
     there = _elsewhere(known)
     names, charges = {_name(body) for body in there}, {body.charge for body in there}
-    here, charged, named, about, apart = [], [], [], [], []
+    here, charged, named, about, apart, blind = [], [], [], [], [], []
     for one in audits_of(known):
-        if one.body.charge in charges:
+        if one.body.blind is not None:
+            blind.append(one)
+        elif one.body.charge in charges:
             charged.append(one)
         elif one.body.mechanism.kind in ran:
             here.append(one)
@@ -145,7 +186,7 @@ def told_apart(entries: Iterable[Entry]) -> Audits:
             about.append(one)
         else:
             apart.append(one)
-    return Audits(tuple(here), tuple(charged), tuple(named), tuple(about), tuple(apart))
+    return Audits(tuple(here), tuple(charged), tuple(named), tuple(about), tuple(apart), tuple(blind))
 
 
 def _elsewhere(entries: Iterable[Entry]) -> tuple[Reserved, ...]:

@@ -47,6 +47,7 @@ from dpledger.ledger.entries.bodies import (
     Committed,
     Declared,
     Heartbeat,
+    Intended,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
@@ -227,7 +228,7 @@ def _books(entries: Iterable[Entry], state: State) -> dict[str, _Book]:
                 books[level].refusals.append(_refusal(entry.index, body))
             case LedgerOpened() | ScopeOpened() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared() | Audited():
                 pass
-            case Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            case Intended() | Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
                 pass
             case _:
                 assert_never(entry.body)

@@ -240,11 +240,33 @@ class Declared:
 
 
 @record
+class Intended:
+    """An audit that is about to be made, said before its first run: of what, and with which numbers. The `audited`
+    entry that names this one ends it; `trials`: at most so many runs a side. Of an ex-post claim `claim` is absent."""
+
+    mechanism: MechanismNote
+    relation: Relation
+    trials: Index
+    confidence: OpenProbability
+    claim: Guarantee | None = given(default=None)
+    seed: Index | None = given(default=None)
+    schedule: Id | None = given(default=None)
+    path: tuple[Step, ...] = given(default=())
+    kind: Literal["intended"] = tag(default="intended")
+    version: Literal[1] = given(default=1)
+
+
+@record
 class Audited:
     """The result of an empirical audit. `epsilon_lower` holds at `delta` with `confidence`, whatever the mechanism is.
 
-    `verdict`: violation or not_refuted; nothing is ever proved private. `refuted`: the point that fell. What these
-    numbers must have to do with each other is said in `ledger.rules.notes`."""
+    `verdict`: violation or not_refuted; nothing is ever proved private. `refuted`: the point that fell;
+    `strata_together`: the strata of an ex-post claim fell together, and no single one did. `e_value`: that of the whole
+    test, rounded down. `blind`: why it saw nothing; then it bounds nothing. `apart`: why the two datasets are no
+    neighbours, if they are rows. `intended`: the index of the entry that said it would be made. `code`: SHA-256 of the
+    source file of what was audited; `pair`: of both datasets, where these were made up. `schedule`: the order of the
+    runs of both sides; `arms`: how many bets were held. What these must have to do with each other is said in
+    `ledger.rules.notes`."""
 
     mechanism: MechanismNote
     claim: Guarantee
@@ -262,6 +284,15 @@ class Audited:
     seed: Index | None = given(default=None)
     path: tuple[Step, ...] = given(default=())
     charge: Token | None = given(default=None)
+    e_value: Exact | None = given(default=None)
+    strata_together: Literal[True] | None = given(default=None)
+    blind: Words | None = given(default=None)
+    apart: Words | None = given(default=None)
+    intended: Index | None = given(default=None)
+    code: Hash | None = given(default=None)
+    pair: Hash | None = given(default=None)
+    schedule: Id | None = given(default=None)
+    arms: Index | None = given(default=None)
     kind: Literal["audited"] = tag(default="audited")
     version: Literal[1] = given(default=1)
 
@@ -336,6 +367,7 @@ Body: TypeAlias = (
     | Refused
     | PolicyChanged
     | Declared
+    | Intended
     | Audited
     | Reported
     | KeyRotated
@@ -350,7 +382,7 @@ KINDS = frozenset(kind.__dataclass_fields__["kind"].default for kind in get_args
 if not TYPE_CHECKING:
     Body = Annotated[Body, Field(discriminator="kind")]
 
-Note: TypeAlias = Declared | Audited | Reported | Heartbeat
+Note: TypeAlias = Declared | Intended | Audited | Reported | Heartbeat
 """Bodies that charge nothing and change no rule: anyone who may write can add one."""
 
 TIMELESS = (Started, Progress, Committed)

@@ -2,7 +2,8 @@
 each other, for whoever writes one and whoever verifies it.
 
 A note is somebody's word; no rule makes it true. But it may not contradict itself or the ledger: an audit is about a
-scope's own relation, its verdict follows from its numbers, and these are numbers that so many runs can show.
+scope's own relation, its verdict follows from its numbers, and these are numbers that so many runs can show; one that
+saw nothing bounds nothing; and one that was intended is of what was intended.
 """
 
 from __future__ import annotations
@@ -16,20 +17,32 @@ from typing import Protocol, runtime_checkable
 
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.errors import ParameterError, ScopeError, VerificationError
-from dpledger.ledger.entries.bodies import Audited, Declared, Note
+from dpledger.ledger.entries.bodies import Audited, Declared, Intended, Note
 from dpledger.ledger.rules.standing import State, next_steps, those
 from dpledger.ledger.stores.protocol import Reader
 from dpledger.schema import words
 
-__all__ = ["Noted", "check_audited", "note_of", "placed", "require_about", "require_open"]
+__all__ = [
+    "Noted",
+    "check_audited",
+    "check_intended",
+    "finishing",
+    "intention_of",
+    "note_of",
+    "placed",
+    "require_about",
+    "require_open",
+]
 
 COUNTED = "threshold"  # the method of audits that bound probabilities by counts of one event
-SLACK = 1 + 1e-9  # relative: what a double may be off in the few operations of `_most_shown`
+SLACK = (
+    1 + 1e-9
+)  # relative: what a double may be off in the few operations of `_most_shown`, and an e-value's last digit
 
 
 @runtime_checkable
 class Noted(Protocol):
-    """What says itself as a note: the result of an audit, a report."""
+    """What says itself as a note: an audit before it is run, its result, a report."""
 
     def body(self) -> Note: ...
 
@@ -41,26 +54,44 @@ def note_of(what: Note | Noted) -> Note:
     if isinstance(what, Noted) and callable(what.body) and not isinstance(what, type):
         note = what.body()
     if not isinstance(note, Note):
-        expected = "what an audit or `report` returned, or a note: Declared, Audited, Reported or Heartbeat"
+        expected = "what an audit or `report` returned, or a note: Declared, Intended, Audited, Reported or Heartbeat"
         raise ParameterError("note", type(what).__name__, expected)
     if isinstance(note, Audited):
         _check_numbers(note)
     return note
 
 
+def intention_of(audit: object) -> Intended:
+    """What is intended, said before it is run. ParameterError for what is no audit that can be run."""
+    note = note_of(audit) if isinstance(audit, (Note, Noted)) else audit  # type: ignore[arg-type]
+    if not isinstance(note, Intended):
+        raise ParameterError("audit", type(audit).__name__, "an audit before it is run (dpl.Audit), or Intended")
+    return note
+
+
+def finishing(note: Note, intended: int) -> Audited:
+    """An audit that is the one said to be made in the entry `intended`. ParameterError for any other note."""
+    if not isinstance(note, Audited):
+        raise ParameterError("intended", note.kind, "none beside a note that is no audit")
+    return replace(note, intended=intended)
+
+
 def placed(note: Note, about: Sequence[str], state: State, store: Reader) -> Note:
     """`note` with its place in each scope that it is about. ScopeError if one of them is not open; ParameterError for
-    an audit that is not about them: under another relation, or about a charge that is not in them."""
-    if not isinstance(note, (Declared, Audited)):
+    an audit that is not about them (under another relation, about a charge that is not in them), or not the one that
+    it says was intended."""
+    if not isinstance(note, (Declared, Intended, Audited)):
         return note
     names = tuple(sorted({*words(about, field="about"), *(level.scope for level in note.path)}))
     require_open(state, names)
-    if isinstance(note, Audited):
+    if isinstance(note, (Intended, Audited)):
         try:
             _check_relation(state, note, names)
-            if note.charge is not None:
-                scopes = {row.charge: row.scope for row in store.charges()}
-                require_about(state, note.charge, scopes.get(note.charge), names)
+            if isinstance(note, Audited):
+                _check_finishes(state, note, names)
+                if note.charge is not None:
+                    scopes = {row.charge: row.scope for row in store.charges()}
+                    require_about(state, note.charge, scopes.get(note.charge), names)
         except VerificationError as error:
             raise ParameterError("note", note.kind, error.reason) from None
     return replace(note, path=next_steps(state, names))
@@ -75,10 +106,16 @@ def require_open(state: State, names: Sequence[str]) -> None:
             raise ScopeError(f"scope {name!r} is not open in this ledger")
 
 
+def check_intended(state: State, body: Intended) -> None:
+    """Raises VerificationError unless an audit that is intended would be about its scopes."""
+    _check_relation(state, body, _scopes(body))
+
+
 def check_audited(state: State, body: Audited) -> None:
-    """Raises VerificationError or ParameterError unless an audit is about its scopes and its verdict is that of its
-    numbers."""
-    _check_relation(state, body, tuple(level.scope for level in body.path))
+    """Raises VerificationError or ParameterError unless an audit is about its scopes, is the one that it says was
+    intended, and has the verdict of its numbers."""
+    _check_relation(state, body, _scopes(body))
+    _check_finishes(state, body, _scopes(body))
     _check_numbers(body)
 
 
@@ -90,7 +127,36 @@ def require_about(state: State, charge: str, scope: str | None, names: tuple[str
         raise VerificationError(f"about scopes that the charge is charged to: {', '.join(state.scope(scope).path)}")
 
 
-def _check_relation(state: State, body: Audited, names: tuple[str, ...]) -> None:
+def _scopes(body: Intended | Audited) -> tuple[str, ...]:
+    return tuple(level.scope for level in body.path)
+
+
+def _check_finishes(state: State, body: Audited, names: tuple[str, ...]) -> None:
+    """An audit that names an intention is what was intended, in every number that was said beforehand, and the first
+    to name it."""
+    if body.intended is None:
+        return
+    said = state.intended.get(str(body.intended))
+    if said is None:
+        raise VerificationError(f"entry {body.intended} is no audit that is intended and not finished yet")
+    runs = max(body.trials_left, body.trials_right)
+    pairs: tuple[tuple[str, object, object], ...] = (
+        ("mechanism", said.mechanism.kind, body.mechanism.kind),
+        ("parameters", said.mechanism.parameters, body.mechanism.parameters),
+        ("claim", said.claim or body.claim, body.claim),
+        ("relation", said.relation, body.relation),
+        ("confidence", said.confidence, body.confidence),
+        ("seed", said.seed, body.seed),
+        ("schedule", said.schedule, body.schedule),
+        ("scopes", _scopes(said), names),
+        ("trials", said.trials, max(said.trials, runs)),
+    )
+    for name, before, now in pairs:
+        if before != now:
+            raise VerificationError(f"not the audit that entry {body.intended} intended: {name} differs")
+
+
+def _check_relation(state: State, body: Intended | Audited, names: tuple[str, ...]) -> None:
     for name in names:
         own = state.scope(name).relation
         if body.relation is not own:
@@ -98,8 +164,11 @@ def _check_relation(state: State, body: Audited, names: tuple[str, ...]) -> None
 
 
 def _check_numbers(body: Audited) -> None:
-    """The verdict is `violation` exactly if the bound is above what the claim allows at its delta, or another point of
-    the claim fell; and no bound is above what so many runs can show."""
+    """The verdict is `violation` exactly if the bound is above what the claim allows at its delta, another point of the
+    claim fell, or its strata fell together; no bound is above what so many runs can show; an e-value is that of the
+    verdict."""
+    if body.blind is not None:
+        _check_blind(body)
     fallen = body.refuted
     points = [(body.delta, body.epsilon_lower)]
     if fallen is not None:
@@ -114,10 +183,38 @@ def _check_numbers(body: Audited) -> None:
             most = f"what {body.trials_left} and {body.trials_right} runs can show at confidence {body.confidence}"
             raise ParameterError("epsilon_lower", str(bound), f"at most {most}")
     contradicts = body.epsilon_lower > epsilon_of(body.claim, body.delta)
-    if (body.verdict == "violation") != (contradicts or fallen is not None):
+    together = body.strata_together is not None
+    if together and (contradicts or fallen is not None or body.e_value is None):
+        raise ParameterError("strata_together", True, "an e-value, and no single stratum that fell")
+    if (body.verdict == "violation") != (contradicts or fallen is not None or together):
         says = "above" if contradicts else "not above"
         expected = f"the verdict of its numbers: the bound is {says} what the claim allows at delta {body.delta}"
         raise ParameterError("verdict", body.verdict, expected)
+    if body.e_value is not None:
+        _check_e_value(body.e_value, body)
+
+
+def _check_blind(body: Audited) -> None:
+    """What saw nothing bounds nothing: every number but those of the plan is absent, or 0."""
+    if body.verdict != "not_refuted":
+        raise ParameterError("verdict", body.verdict, "not_refuted of an audit that was blind")
+    if body.epsilon_lower:
+        raise ParameterError("epsilon_lower", str(body.epsilon_lower), "0 of an audit that was blind")
+    for name in ("refuted", "strata_together", "e_value", "power"):
+        if getattr(body, name) is not None:
+            raise ParameterError(name, "a value", "none of an audit that was blind")
+
+
+def _check_e_value(e_value: Decimal, body: Audited) -> None:
+    """An e-value of at least 1 / (1 - confidence) is a violation, and a violation has one.
+
+    Source: Ville 1939: of a true claim it is ever so large with probability at most 1 - confidence."""
+    share = Fraction(e_value) * (1 - Fraction(body.confidence))  # of the least that refutes
+    if (body.verdict == "violation" and share * Fraction(SLACK) < 1) or (
+        body.verdict == "not_refuted" and share >= Fraction(SLACK)
+    ):
+        expected = f"that of the verdict {body.verdict}: at least 1 / (1 - {body.confidence}) exactly where it refutes"
+        raise ParameterError("e_value", str(e_value), expected)
 
 
 def _most_shown(body: Audited, delta: Decimal) -> Decimal:

@@ -2,7 +2,8 @@
 
 The state holds sums and open charges, never the list of everything that happened; that each key and charge is used once
 is the store's to keep and the verifier's to check. Its digest is what a `snapshot` entry states. What follows from the
-entries and only saves looking at them again (`held`, `interactions`, `exclusive`, `ran`) is not in the digest.
+entries and only saves looking at them again (`held`, `interactions`, `exclusive`, `ran`, `intended`) is not in the
+digest.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
 from dpledger.decimals import ZERO, text
 from dpledger.errors import VerificationError
-from dpledger.ledger.entries.bodies import LedgerOpened
+from dpledger.ledger.entries.bodies import Intended, LedgerOpened
 from dpledger.ledger.entries.members import LevelCharge, Step
 from dpledger.ledger.rules.persistent import PersistentMap
 from dpledger.ledger.rules.ran import NOTHING, Ran
@@ -102,12 +103,14 @@ class OpenCharge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Everything that the rules read. `size` is the number of entries folded."""
+    """Everything that the rules read. `size` is the number of entries folded; `intended`: the audits that were said to
+    be made and are not finished, by the index of their entry, as text."""
 
     size: int = 0
     opened: LedgerOpened | None = None
     scopes: PersistentMap[ScopeState] = field(default_factory=PersistentMap)
     open: PersistentMap[OpenCharge] = field(default_factory=PersistentMap)
+    intended: PersistentMap[Intended] = field(default_factory=PersistentMap)
     closed: bool = False
 
     def scope(self, name: str) -> ScopeState:

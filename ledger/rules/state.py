@@ -34,6 +34,7 @@ from dpledger.ledger.entries.bodies import (
     Committed,
     Declared,
     Heartbeat,
+    Intended,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
@@ -109,9 +110,12 @@ def _apply(state: State, body: Body) -> State:
             return state
         case Closed(path=path):
             return _close(state, path)
-        case Audited():
+        case Intended():
+            notes.check_intended(state, body)
+            return replace(state, intended=state.intended.with_item(str(state.size), body))
+        case Audited(intended=intended):
             notes.check_audited(state, body)
-            return state
+            return state if intended is None else replace(state, intended=state.intended.without(str(intended)))
         case Declared() | Reported() | Heartbeat():
             return state
         case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():

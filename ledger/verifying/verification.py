@@ -35,6 +35,7 @@ from dpledger.ledger.entries.bodies import (
     Committed,
     Declared,
     Heartbeat,
+    Intended,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
@@ -257,7 +258,7 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
                     notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
             case ScopeOpened() | Started() | Progress() | Committed() | Aborted() | Lost() | Snapshot() | Closed():
                 pass  # what they may do is in `step`
-            case Declared() | Reported() | Heartbeat() | PlanRegistered():
+            case Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
                 pass
             case PolicyChanged() | KeyRotated() | KeyRevoked():
                 pass

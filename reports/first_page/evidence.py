@@ -11,17 +11,20 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
-from dpledger.reports.model import Answer, Cell, Item, Items, Link, Section, Table, blocks
+from dpledger.reports.model import Answer, Cell, Item, Items, Link, Section, Table, blocks, visible
 from dpledger.reports.sections.declared import COPIED, ITEMS, REQUIRED, Declarations, label
 from dpledger.reports.sections.several import SCOPE
 from dpledger.reports.sections.since import first_new
 from dpledger.reports.tested import (
     AuditEntry,
     Audits,
+    IntendedEntry,
+    blind_reasons,
     kinds_that_ran,
     mechanisms_that_ran,
     runs_elsewhere,
     told_apart,
+    unfinished,
 )
 
 __all__ = ["audited", "gaps", "last_refusal", "record"]
@@ -96,6 +99,12 @@ def audited(entries: Sequence[Entry]) -> Answer:
         lines.append(f"With other parameters than ran here: {_listed(other)}.")
     if missing:
         lines.append(f"Never audited: {_listed(missing)}.")
+    for kind, why in blind_reasons(audits, ran - tested).items():
+        lines.append(f"Tried, and the audit saw nothing: {plain(kind)}: {visible(why, 200)}.")
+    if distant := [one for one in (*audits.here, *audits.concerning) if one.body.apart is not None]:
+        lines.append(f"On data that are no neighbours, if they are rows: {_of(distant)}.")
+    if left := unfinished(entries):
+        lines.append(f"Intended and never finished: {words.count(len(left), 'audit')} ({_intended(left)}).")
     if audits.apart:
         lines.append(
             f"Of what ran nowhere under that name, and about no budget: {_counted(audits.apart)}; kept in the annex."
@@ -119,6 +128,10 @@ def audited(entries: Sequence[Entry]) -> Answer:
         tone="warning" if refuted or violations else "plain",
         links=(Link("each audit", "audits"),),
     )
+
+
+def _intended(left: Sequence[IntendedEntry]) -> str:
+    return _listed(plainly(one.body.mechanism.kind for one in left))
 
 
 def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], violations: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dpledger.accounting.guarantees import Guarantee
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
@@ -28,11 +29,14 @@ from dpledger.reports.model import (
 )
 from dpledger.reports.tested import (
     AuditEntry,
+    IntendedEntry,
     RunsElsewhere,
+    blind_reasons,
     kinds_that_ran,
     mechanisms_that_ran,
     runs_elsewhere,
     told_apart,
+    unfinished,
 )
 
 __all__ = ["audits_section"]
@@ -55,6 +59,12 @@ NOT_HERE = (
     "recorded it so; one without a budget says nothing about this ledger. Planted faults, with which one shows that "
     "the auditor finds what is wrong, stand here too.",
 )
+BLIND = "Audits that were tried and saw nothing: they count as none"
+UNFINISHED = "Audits that were intended and never finished"
+UNFINISHED_SAYS = (
+    "Somebody said that these audits would be made, and no result was recorded. An audit that was run until it "
+    "pleased, and left out where it did not, would look like this.",
+)
 VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 
 
@@ -71,6 +81,10 @@ def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
     if there:
         blocks.append(_table("audits/elsewhere", OF_RUNS_ELSEWHERE, there, None))
     blocks += [*_of_runs_elsewhere(runs_elsewhere(entries)), Items(items=(_never_audited(entries),))]
+    if audits.blind:
+        blocks.append(_blind_table(audits.blind))
+    if left := unfinished(entries):
+        blocks += [_unfinished_table(left), Prose(id="audits/unfinished_says", lines=UNFINISHED_SAYS, tone="note")]
     if nowhere:
         blocks.append(_table("audits/nowhere", NOWHERE, nowhere, None))
         blocks.append(Prose(id="audits/nowhere_says_nothing", lines=NOT_HERE, tone="note"))
@@ -113,6 +127,9 @@ def _all_but_place(one: AuditEntry) -> tuple[object, ...]:
         body.event,
         body.method,
         body.power,
+        body.strata_together,
+        body.blind,
+        body.apart,
         one.scopes,
     )
 
@@ -150,7 +167,8 @@ def _table(
 def _row(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tuple[Cell, ...]:
     body = group.first.body
     place = Cell(indices([member.index for member in group.members]), len(group.members))
-    verdict = Cell(VERDICTS[body.verdict], body.verdict, tone="warning" if body.verdict == "violation" else "plain")
+    is_wrong = body.verdict == "violation"
+    verdict = Cell(VERDICTS[body.verdict], body.verdict, note=_reserve(body), tone="warning" if is_wrong else "plain")
     if not group.alike:
         differs = Cell("differs: see the entries")
         return (
@@ -188,6 +206,64 @@ def _mechanism(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None)
     return Cell(group.times(_kind(group.first)), note.kind, note=told)
 
 
+def _reserve(body: Audited) -> str:
+    """What is to be known beside a verdict."""
+    together = "by the strata of outcomes together; no single one fell" if body.strata_together else ""
+    distant = f"if the data are rows, they are {visible(body.apart, 400)}" if body.apart else ""
+    return "; ".join(part for part in (together, distant) if part)
+
+
+def _blind_table(found: tuple[AuditEntry, ...]) -> Table:
+    groups = _groups(found)
+    return Table(
+        id="audits/blind",
+        caption=BLIND,
+        columns=(Column("Mechanism"), Column("Entries"), Column("Why"), Column("Runs", numeric=True), Column("Budget")),
+        rows=tuple(
+            (
+                Cell(group.times(_kind(group.first)), group.first.body.mechanism.kind),
+                Cell(indices([member.index for member in group.members]), len(group.members)),
+                Cell(visible(group.first.body.blind or "", 400) if group.alike else "differs: see the entries"),
+                Cell(
+                    f"{group.first.body.trials_left:,} + {group.first.body.trials_right:,}"
+                    if group.alike
+                    else "differs"
+                ),
+                Cell(", ".join(map(visible, group.first.scopes)) or "none is named"),
+            )
+            for group in groups
+        ),
+        empty="",
+    )
+
+
+def _unfinished_table(found: tuple[IntendedEntry, ...]) -> Table:
+    return Table(
+        id="audits/unfinished",
+        caption=UNFINISHED,
+        columns=(Column("Mechanism"), Column("Entry"), Column("Claim"), Column("Runs", numeric=True), Column("Budget")),
+        rows=tuple(
+            (
+                Cell(words.tag(one.body.mechanism.kind), one.body.mechanism.kind, tone="warning"),
+                Cell(str(one.index), one.index, note=f"on {one.time}"),
+                Cell(_intended_claim(one.body.claim), note=words.relation(one.body.relation)),
+                Cell(f"at most {one.body.trials:,} a side", one.body.trials, note=_seeded(one.body.seed)),
+                Cell(", ".join(map(visible, one.scopes)) or "none is named"),
+            )
+            for one in found
+        ),
+        empty="",
+    )
+
+
+def _intended_claim(claim: Guarantee | None) -> str:
+    return "the realised loss of each outcome" if claim is None else words.guarantee(claim)
+
+
+def _seeded(seed: int | None) -> str:
+    return "" if seed is None else f"seed {seed}"
+
+
 def _power(body: Audited) -> Cell:
     if body.power is None:
         return Cell("none is stated", status="unknown")
@@ -196,19 +272,29 @@ def _power(body: Audited) -> Cell:
 
 
 def _method(body: Audited) -> str:
-    seed = "" if body.seed is None else f", seed {body.seed}"
-    return f"method {words.name(body.method)}{seed}"
+    told = (
+        f"method {words.name(body.method)}",
+        _seeded(body.seed),
+        "" if body.schedule is None else f"order of runs {visible(body.schedule)}",
+        "" if body.arms is None else words.count(body.arms, "bet"),
+        "" if body.e_value is None else f"e-value at least {words.at_least(body.e_value)}",
+        "" if body.intended is None else f"intended in entry {body.intended}",
+        "" if body.code is None else f"code SHA-256 {body.code[:16]}…",
+    )
+    return ", ".join(part for part in told if part)
 
 
 def _never_audited(entries: tuple[Entry, ...]) -> Item:
     id_, label = "audits/never_audited", "What ran and was never audited"
-    ran, there = kinds_that_ran(entries), runs_elsewhere(entries)
-    missing = sorted(ran - {one.body.mechanism.kind for one in told_apart(entries).here})
+    ran, there, audits = kinds_that_ran(entries), runs_elsewhere(entries), told_apart(entries)
+    missing = sorted(ran - {one.body.mechanism.kind for one in audits.here})
     gaps = []
     if missing:
         shown = ", ".join(words.tag(kind) for kind in missing[:20])
         more = f" and {len(missing) - 20} more kinds" if len(missing) > 20 else ""
         gaps.append(f"{shown}{more}: no evidence beside the proof")
+    for kind, why in blind_reasons(audits, missing).items():
+        gaps.append(f"{words.tag(kind)}: an audit was tried and saw nothing: {visible(why, 400)}")
     if there.never:
         gaps.append(f"{words.count(len(there.never), 'run')} elsewhere: no audit is of that name")
     if there.named:

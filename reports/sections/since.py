@@ -18,6 +18,7 @@ from dpledger.ledger.entries.bodies import (
     Committed,
     Declared,
     Heartbeat,
+    Intended,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
@@ -257,6 +258,10 @@ def _news(entry: Entry, charges: Mapping[str, _Charge], first: int) -> Iterator[
             data = "" if dataset is None else f"; {visible(dataset, LONGEST)}"
             whom = f"for one {unit.name}, {words.relation_name(relation)}{data}"
             yield _News(place, "budget opened", words.guarantee(budget), path[0].scope, whom)
+        case Intended(mechanism=mechanism, trials=trials, path=path):
+            scopes = ", ".join(level.scope for level in path) or "none is named"
+            told = f"at most {trials:,} runs a side"
+            yield _News(place, "audit intended", words.tag(mechanism.kind), scopes, told=told)
         case Audited() as body:
             yield _audit(place, body)
         case PolicyChanged(reason=reason, path=path):
@@ -279,10 +284,10 @@ def _audit(place: int, body: Audited) -> _News:
     is_wrong = body.verdict == "violation"
     return _News(
         place,
-        "violation" if is_wrong else "audited, not refuted",
+        "violation" if is_wrong else "audited, not refuted" if body.blind is None else "an audit that saw nothing",
         words.tag(body.mechanism.kind),
         ", ".join(level.scope for level in body.path) or "none is named",
-        f"claims {words.guarantee(body.claim)}",
+        f"claims {words.guarantee(body.claim)}" if body.blind is None else visible(body.blind, LONGEST),
         told=f"ε ≥ {words.at_least(body.epsilon_lower)} at δ = {words.at_most(body.delta)}",
         tone="warning" if is_wrong else "plain",
     )

@@ -36,6 +36,7 @@ from dpledger.ledger.entries.bodies import (
     Committed,
     Declared,
     Heartbeat,
+    Intended,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
@@ -150,7 +151,7 @@ class Histories:
                 self._of[level].refused.append(entry.index)
             case LedgerOpened() | Started() | Progress() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared():
                 pass
-            case Audited() | Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            case Intended() | Audited() | Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
                 pass
             case _:
                 assert_never(entry.body)

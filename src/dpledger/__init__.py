@@ -86,12 +86,18 @@ if TYPE_CHECKING:
         Population as Population,
         hard_populations as hard_populations,
     )
+    from dpledger.audit.planned import (
+        Audit as Audit,
+    )
     from dpledger.audit.replay import (
         ReplayResult as ReplayResult,
         audit_replay as audit_replay,
     )
     from dpledger.audit.strata import (
         ExPostClaim as ExPostClaim,
+    )
+    from dpledger.audit.testing import (
+        assert_not_refuted as assert_not_refuted,
     )
     from dpledger.audit.verdict import (
         AuditResult as AuditResult,
@@ -432,11 +438,13 @@ _HOME = {
         "Population",
         "hard_populations",
     ),
+    "dpledger.audit.planned": ("Audit",),
     "dpledger.audit.replay": (
         "ReplayResult",
         "audit_replay",
     ),
     "dpledger.audit.strata": ("ExPostClaim",),
+    "dpledger.audit.testing": ("assert_not_refuted",),
     "dpledger.audit.verdict": ("AuditResult",),
     "dpledger.errors": (
         "BudgetRefused",

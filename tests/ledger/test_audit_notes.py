@@ -12,11 +12,13 @@ import pytest
 from dpledger.accounting.guarantees import GDP, ApproxDP, Guarantee, PrivacyCurve, PureDP
 from dpledger.audit import audit_outputs
 from dpledger.audit.evidence.binomial import lower_limit, upper_limit
-from dpledger.errors import ParameterError
-from dpledger.ledger.entries.bodies import Audited, Reserved
-from dpledger.ledger.entries.members import MechanismNote, RefutedPoint
+from dpledger.errors import ParameterError, VerificationError
+from dpledger.ledger.entries.bodies import Audited, Heartbeat, Intended, Reserved
+from dpledger.ledger.entries.members import MechanismNote, Power, RefutedPoint
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules.notes import note_of
+from dpledger.ledger.rules.standing import next_steps
+from dpledger.ledger.rules.state import fold, step
 from dpledger.ledger.scope import Scope
 from dpledger.relations import Relation
 from ledger_mechanisms import laplace
@@ -33,6 +35,12 @@ AUDIT = Audited(
     trials_right=1000,
     event="above 3",
     method="threshold",
+)
+
+TOGETHER: dict[str, Any] = {"strata_together": True, "e_value": "20"}
+BLIND = "every run gave the same output"
+INTENDED = Intended(
+    mechanism=AUDIT.mechanism, claim=PureDP(1), relation=Relation.ADD_REMOVE, trials=1000, confidence="0.95"
 )
 
 
@@ -57,6 +65,19 @@ def a_scope() -> Scope:
         ({"claim": GDP("0.1"), "delta": "0.00001"}, "verdict"),  # allows about 0.45 there
         ({"relation": Relation.REPLACE_ONE}, "relation of scope s"),
         ({"charge": "ab" * 16}, "no charge"),
+        ({"e_value": "20.1"}, "e_value"),  # 1 / 0.05 is 20
+        ({"verdict": "violation", "epsilon_lower": "1.1", "e_value": "19.9"}, "e_value"),
+        ({"verdict": "violation"} | TOGETHER | {"e_value": "19.9"}, "e_value"),
+        ({"verdict": "violation", "strata_together": True}, "an e-value"),
+        ({"verdict": "violation", "epsilon_lower": "1.1"} | TOGETHER, "no single stratum that fell"),
+        ({"verdict": "violation", "refuted": RefutedPoint("0.1", "0.2", "0.3")} | TOGETHER, "no single stratum"),
+        (TOGETHER, "verdict"),
+        ({"blind": BLIND}, "epsilon_lower"),
+        ({"blind": BLIND, "epsilon_lower": "1.1", "verdict": "violation"}, "not_refuted of an audit that was blind"),
+        ({"blind": BLIND, "epsilon_lower": "0", "verdict": "violation"} | TOGETHER, "not_refuted of an audit that was"),
+        ({"blind": BLIND, "epsilon_lower": "0", "power": Power("2", "0.9")}, "power"),
+        ({"blind": BLIND, "epsilon_lower": "0", "e_value": "1"}, "e_value"),
+        ({"intended": 1}, "no audit that is intended"),
     ],
 )
 def test_an_audit_that_contradicts_something_is_not_written(changes: dict[str, Any], told: str) -> None:
@@ -75,6 +96,12 @@ def test_an_audit_that_contradicts_something_is_not_written(changes: dict[str, A
         {"verdict": "violation", "epsilon_lower": "5.8"},
         {"method": "by_hand", "verdict": "violation", "epsilon_lower": "50"},  # no counts: its author's word
         {"epsilon_lower": "0", "trials_left": 0, "trials_right": 0},
+        {"e_value": "19.9"},
+        {"verdict": "violation", "epsilon_lower": "1.1", "e_value": "20"},
+        {"verdict": "violation", "confidence": "0.97", "epsilon_lower": "1.1", "e_value": "33.333333333333"},
+        {"verdict": "violation"} | TOGETHER,
+        {"blind": BLIND, "epsilon_lower": "0"},
+        {"apart": "no neighbours", "schedule": "blocks_1", "arms": 12, "code": "ab" * 32, "pair": "cd" * 32},
     ],
 )
 def test_an_audit_that_follows_from_its_numbers_is_written_and_verifies(changes: dict[str, Any]) -> None:
@@ -136,3 +163,86 @@ def test_a_result_is_recorded_as_it_was_returned_and_nothing_else_is() -> None:
         with pytest.raises(ParameterError, match="what an audit or `report` returned"):
             scope.record(wrong)  # type: ignore[arg-type]
     scope._ledger.verify()
+
+
+# ---- what was intended ----------------------------------------------------------------------------------------------
+
+
+def test_an_audit_that_was_intended_names_the_entry_that_said_so_and_ends_it() -> None:
+    scope = a_scope()
+    said = scope.intend(INTENDED)
+    assert list(scope._ledger.state.intended) == [str(said.index)]
+    found = scope.record(AUDIT, intended=said.index)
+    assert isinstance(found.body, Audited)
+    assert found.body.intended == said.index
+    assert not scope._ledger.state.intended
+    with pytest.raises(ParameterError, match="intended and not finished"):
+        scope.record(AUDIT, intended=said.index)
+    scope._ledger.verify()
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "told"),
+    [
+        ({}, {"seed": 3}, "seed"),
+        ({"seed": 3}, {}, "seed"),
+        ({"schedule": "blocks_1"}, {}, "schedule"),
+        ({}, {"confidence": "0.9"}, "confidence"),
+        ({}, {"claim": PureDP("1.5")}, "claim"),
+        ({"trials": 999}, {}, "trials"),
+        ({}, {"mechanism": MechanismNote("laplace", {"epsilon": "2"}, "dpledger")}, "parameters"),
+        ({}, {"mechanism": MechanismNote("gaussian", {"epsilon": "1"}, "dpledger")}, "mechanism"),
+    ],
+)
+def test_an_audit_of_other_numbers_is_not_the_one_that_was_intended(
+    said: dict[str, Any], found: dict[str, Any], told: str
+) -> None:
+    scope = a_scope()
+    entry = scope.intend(replace(INTENDED, **said))
+    with pytest.raises(ParameterError, match=f"entry {entry.index} intended: {told} differs"):
+        scope.record(replace(AUDIT, **found), intended=entry.index)
+
+
+def test_an_audit_of_other_scopes_is_not_the_one_that_was_intended() -> None:
+    scope = a_scope()
+    entry = scope.intend(INTENDED)
+    with pytest.raises(ParameterError, match="scopes differs"):
+        scope._ledger.record(AUDIT, intended=entry.index)
+
+
+def test_an_audit_that_stops_early_or_was_blind_or_is_of_realised_losses_is_the_one_that_was_intended() -> None:
+    scope = a_scope()
+    for said, found in (
+        ({}, {"trials_left": 900, "trials_right": 800}),
+        ({}, {"blind": BLIND, "epsilon_lower": "0"}),
+        ({"claim": None}, {"claim": PureDP(2)}),  # which stratum falls is not known before
+    ):
+        entry = scope.intend(replace(INTENDED, **said))
+        scope.record(replace(AUDIT, **found), intended=entry.index)
+    scope._ledger.verify()
+
+
+def test_an_audit_that_was_intended_and_is_recorded_twice_or_differently_does_not_verify() -> None:
+    """Whoever has the key and does not keep the rule."""
+    scope = a_scope()
+    said = scope.intend(INTENDED)
+    found = scope.record(AUDIT, intended=said.index).body
+    assert isinstance(found, Audited)
+    state = fold(entry.body for entry in scope._ledger.entries())
+    again = replace(found, path=next_steps(state, ("s",)))
+    for wrong in (again, replace(again, intended=0), replace(again, intended=99)):
+        with pytest.raises(VerificationError, match="intended and not finished"):
+            step(state, wrong)
+    step(state, replace(again, intended=None))
+
+
+def test_only_an_audit_before_it_is_run_is_intended_and_only_its_result_ends_it() -> None:
+    scope = a_scope()
+    for wrong in (AUDIT, Heartbeat(), "laplace", None, Intended):
+        with pytest.raises(ParameterError, match="audit"):
+            scope.intend(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="relation of scope s"):
+        scope.intend(replace(INTENDED, relation=Relation.REPLACE_ONE))
+    with pytest.raises(ParameterError, match="no audit"):
+        scope.record(INTENDED, intended=0)
+    assert len(scope._ledger) == 2

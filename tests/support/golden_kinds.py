@@ -52,7 +52,7 @@ from dpledger.accounting.guarantees import (
     PureDP,
 )
 from dpledger.errors import BudgetRefused
-from dpledger.ledger.entries.bodies import Audited
+from dpledger.ledger.entries.bodies import Audited, Intended
 from dpledger.ledger.entries.members import MechanismNote, RefutedPoint
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -269,7 +269,8 @@ def _declare(scope: Scope) -> None:
 
 
 def _note(book: Ledger) -> None:
-    """An audit with every member that may be absent: about a charge, and a point that fell."""
+    """Audits with every member that may be absent: about a charge, and a point that fell; intended, of a pair that was
+    made up, whose strata fell together; blind, of rows that are no pair."""
     charge = next(name for name, open_ in sorted(book.state.open.items()) if open_.key == "gaussian")
     book.scope("either").record(
         Audited(
@@ -289,6 +290,42 @@ def _note(book: Ledger) -> None:
         )
     )
     book.declare("own_reading_room", "The record is shown to visitors.", by="The archive")
+    told = MechanismNote("told", {}, "dpledger 0.1.0")
+    numbers: dict[str, Any] = {
+        "relation": Relation.ADD_REMOVE,
+        "confidence": "0.95",
+        "seed": 11,
+        "schedule": "blocks_1",
+    }
+    said = book.scope("either").intend(Intended(mechanism=told, trials=20_000, **numbers))
+    found: dict[str, Any] = {
+        **numbers, "mechanism": told, "claim": TENTH_OF_MU, "delta": "0.00001", "method": "wealth",
+        "epsilon_lower": "0", "event": "output >= 3",
+    }  # fmt: skip
+    book.scope("either").record(
+        Audited(
+            **found,
+            verdict="violation",
+            trials_left=16_384,
+            trials_right=16_384,
+            e_value="20.5",
+            strata_together=True,
+            arms=12,
+            code="ab" * 32,
+            pair="cd" * 32,
+        ),
+        intended=said.index,
+    )
+    book.record(
+        Audited(
+            **found,
+            verdict="not_refuted",
+            trials_left=128,
+            trials_right=128,
+            blind="every run gave the same output, on both datasets",
+            apart="no neighbours under add_remove: 0 rows in left alone, 3 in right alone, 1 a unit",
+        )
+    )
 
 
 def _nothing(data: Any, parts: Composition) -> Release[Any]:

@@ -17,8 +17,10 @@ from dpledger.ledger.signed import envelope
 from dpledger.ledger.verifying import bundle
 
 SPEC = Path(__file__).parents[2] / "ledger" / "SPEC.md"
+KINDS_LEAVES = Path(__file__).parents[1] / "data" / "ledger" / "golden_kinds" / "entries.jsonl"
 _EXAMPLE = re.compile(
-    r"(?P<says>Entry (?P<entry>\d+) of the golden ledger:|Line (?P<line>\d+) of `reserved_kinds.jsonl`:|"
+    r"(?P<says>Entry (?P<entry>\d+) of the golden ledger:|Entry (?P<kinds>\d+) of the second golden ledger:|"
+    r"Line (?P<line>\d+) of `reserved_kinds.jsonl`:|"
     r"What entry \d+ of the golden ledger is the digest of:)\n\n```json\n.*?```\n",
     re.DOTALL,
 )
@@ -38,11 +40,18 @@ def refreshed(text: str, files: dict[str, bytes]) -> str:
     def example(found: re.Match[str]) -> str:
         if found["entry"] is not None:
             payload = envelope.parse_unverified(leaves[int(found["entry"])]).payload
+        elif found["kinds"] is not None:
+            payload = envelope.parse_unverified(second_leaves()[int(found["kinds"])]).payload
         else:
             payload = files["snapshot_state.json"] if found["line"] is None else later[int(found["line"])]
         return f"{found['says']}\n\n{shown(json.loads(payload))}"
 
     return spec_kinds.refreshed(_EXAMPLE.sub(example, text))
+
+
+def second_leaves() -> list[bytes]:
+    """The leaves of the second golden ledger, the one of kinds."""
+    return list(bundle.lines(BytesIO(KINDS_LEAVES.read_bytes())))
 
 
 def kinds_shown(text: str) -> set[str]:

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, partial
 from pathlib import Path
@@ -131,6 +131,10 @@ def appended() -> dpl.Accountant:
 def audited() -> dpl.AuditResult:
     numbers = np.arange(200.0)
     return dpl.audit_outputs(numbers, numbers, dpl.PureDP(1))
+
+
+def planned() -> dpl.Audit:
+    return dpl.Audit(spread, 0, 1, dpl.PureDP(1), trials=100, seed=1)
 
 
 def spread(_: object, rng: np.random.Generator) -> float:
@@ -728,7 +732,12 @@ DOORS: dict[str, Door] = {
     "Ledger.entries": Door(lambda **given: list(kept().entries(**given)), {"stop": 1}),
     "Ledger.entry": Door(of(kept, "entry"), {"index": 0}),
     "Ledger.leaves": Door(lambda **given: list(kept().leaves(**given)), {"stop": 1}),
-    "Ledger.record": Door(of(kept, "record"), {"note": audited().body(), "about": ("rows",)}, {"about": "about|scope"}),
+    "Ledger.record": Door(
+        of(kept, "record"),
+        {"note": audited().body(), "about": ("rows",), "intended": None},
+        {"about": "about|scope", "intended": "intended|note"},
+    ),
+    "Ledger.intend": Door(of(kept, "intend"), {"audit": planned(), "about": ("rows",)}, {"about": "about|scope"}),
     "Ledger.verify": Door(of(kept, "verify"), {"key": None, "since": ()}),
     "Ledger.export": Door(lambda folder: kept().export(folder), {"folder": "nowhere"}),
     "Ledger.backup": Door(of(kept, "backup"), {"path": "copy.ledger"}, names={"path": "ledger"}),
@@ -760,7 +769,10 @@ DOORS: dict[str, Door] = {
         {"what": COUNT, "relation": None, "of": None, "tail_delta": None},
         {"what": f"{WHAT}|parts|what|relation"},
     ),
-    "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
+    "Scope.record": Door(
+        of(scope, "record"), {"note": audited().body(), "intended": None}, {"intended": "intended|note"}
+    ),
+    "Scope.intend": Door(of(scope, "intend"), {"audit": planned()}),
     "Scope.release": Door(
         of(scope, "release"),
         {"mechanism": COUNT, "data": [1], "key": None, "wait": 0.0, "tail_delta": None},
@@ -804,6 +816,42 @@ DOORS: dict[str, Door] = {
         },
         names={"batched": "batched|mechanism"},
         left={"left": DATA["data"], "right": DATA["data"], "jobs": "a number that is right starts processes"},
+    ),
+    "Audit": Door(
+        dpl.Audit,
+        {
+            "mechanism": spread,
+            "left": 0,
+            "right": 1,
+            "claim": dpl.PureDP(1),
+            "trials": 100,
+            "confidence": "0.9",
+            "delta": None,
+            "relation": "add_remove",
+            "unit": "record",
+            "batched": False,
+            "seed": 1,
+        },
+        left={"left": DATA["data"], "right": DATA["data"]},
+    ),
+    "Audit.again": Door(
+        dpl.Audit.again,
+        {
+            "entry": replace(audited().body(), seed=1),
+            "mechanism": spread,
+            "left": 0,
+            "right": 1,
+            "loss": None,
+            "unit": "record",
+            "batched": False,
+        },
+        {"loss": "loss|claim"},
+        left={"left": DATA["data"], "right": DATA["data"]},
+    ),
+    "Audit.run": Door(
+        of(planned, "run"),
+        {"jobs": 1, "progress": False, "insist": False},
+        left={"jobs": "a number that is right starts processes"},
     ),
     "Population": Door(dpl.Population, {"name": "one", "examples": ((0, 1),), "weights": (1,)}, WEIGHED),
     "hard_populations": Door(dpl.hard_populations, {"concepts": dpl.ThresholdClass(8), "alpha": "0.1"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,8 +22,8 @@ from dpledger.errors import DpledgerError, ParameterError
 
 if TYPE_CHECKING:
     from dpledger.accounting.guarantees import Guarantee
-    from dpledger.audit import AuditResult, ExPostClaim
-    from dpledger.ledger.entries.bodies import Body
+    from dpledger.audit import Audit, AuditResult, ExPostClaim
+    from dpledger.ledger.entries.bodies import Audited, Body
     from dpledger.ledger.rules.standing import State
     from dpledger.ledger.stores.protocol import Transaction
 
@@ -32,6 +32,7 @@ __all__ = ["audit"]
 REFUTED = 1
 UNUSABLE = 2
 RECORDED = "recorded"  # of --loss
+TRIALS = 200_000
 MOST_NAMED = 3  # names, to somebody who named none
 
 
@@ -66,8 +67,10 @@ def audit(
             "it lost at most, or 'recorded', for what the record of each run says."
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(help="Runs on each side.")] = 200_000,
-    confidence: Annotated[str, typer.Option(help="Of the verdict and of the lower bound.")] = "0.95",
+    trials: Annotated[int | None, typer.Option(help="Runs on each side (default: 200,000).")] = None,
+    confidence: Annotated[
+        str | None, typer.Option(help="Of the verdict and of the lower bound (default: 0.95).")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="To repeat a run (default: a fresh one, which is printed).")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the trade-off plot here (.png, .svg or .pdf).")] = None,
     insist: Annotated[bool, typer.Option("--insist", help="Run it even if it takes over three hours.")] = False,
@@ -78,44 +81,59 @@ def audit(
     scope: Annotated[
         str | None, typer.Option(help="With --ledger: the scope it is about, under whose relation and unit it is run.")
     ] = None,
+    intend: Annotated[
+        bool, typer.Option("--intend", help="Say in the --ledger, before the first run, that it will be made.")
+    ] = False,
+    made_up: Annotated[
+        bool,
+        typer.Option(
+            "--made-up",
+            help="The data are made up and about nobody: the entry has their digest, which hides nothing.",
+        ),
+    ] = False,
+    again: Annotated[
+        int | None,
+        typer.Option(help="Run the audit in this entry of the --ledger again, and say whether it comes to the same."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
-    the same output; a pass proves nothing.
+    the same output, or --again did not come to what was recorded; a pass proves nothing.
 
     The pair is your choice, and the audit is as good as the pair: one row apart, the smallest data and the most extreme
     row first; try several. Of rows further apart a claim says nothing: what is found there refutes none."""
     with speaking(as_json) as voice, _current_folder_first(), _causes_shown():
-        from dpledger.audit import audit_mechanism
         from dpledger.audit.plots import check_destination
 
         if plot is not None:
             check_destination(plot)
         record = _Record(ledger, scope)
-        rules = record.rules() | _relation(relation, scope)
-        claim = _claim(epsilon, delta, loss)
-        subject = _subject(target, left, right)
-        if claim is None and subject.claim is None and not hasattr(subject.mechanism, "claim"):
-            raise ParameterError("epsilon", "nothing", "what it claims, like --epsilon 1: it has no claim of its own")
-        result = audit_mechanism(
-            subject.mechanism,
-            subject.left,
-            subject.right,
-            claim=claim if claim is not None else subject.claim,
-            batched=subject.batched,
-            trials=trials,
-            confidence=confidence,
-            seed=seed,
-            insist=insist,
-            **rules,
-        )
+        chosen = {"trials": trials, "confidence": confidence, "seed": seed}
+        if again is None:
+            rules = record.rules() | _relation(relation, scope)
+            claim, subject, earlier = _claim(epsilon, delta, loss), _subject(target, left, right), None
+            asked = _asked(subject, claim, rules | {name: value for name, value in chosen.items() if value is not None})
+        else:
+            beside = {"epsilon": epsilon, "relation": relation, "scope": scope, "intend": intend, "made-up": made_up}
+            _require_alone(chosen | beside | ({} if loss is not None else {"delta": delta != "0"}))
+            earlier = record.earlier(again)
+            asked = record.repeated(earlier, _subject(target, left, right), _claim(None, delta, loss))
+        said = record.intend(asked) if intend else None
+        result = asked.run(insist=insist)
         voice.say(str(result))
         if plot is not None:
             result.plot(plot)
             voice.say(f"wrote {plot}")
-        noted = {} if result.constant else record.note(result)
+        noted: dict[str, Any] = {}
+        if earlier is not None:
+            noted = _compared(asked, result, earlier) | {"again": again}
+        elif not result.constant:
+            noted = record.note(asked, result, said, made_up=made_up)
         if as_json:
             print(json.dumps(json.loads(result.to_json()) | noted, indent=2, ensure_ascii=False))
+        elif earlier is not None:
+            for line in _as_told(noted):
+                voice.say(line)
         elif result.constant:
             raise ParameterError(
                 "target", "one and the same output from every run", "a function that returns its answer"
@@ -124,12 +142,51 @@ def audit(
             voice.say(f"recorded in {ledger}: entry {noted['entry']}")
         elif noted:
             print(f"dpledger: not recorded: {noted['not_recorded']}", file=sys.stderr)
-    if result.constant:
+    if result.constant or noted.get("differences"):
         raise typer.Exit(UNUSABLE)
     if result.verdict == "violation":
         raise typer.Exit(REFUTED)
     if "not_recorded" in noted:
         raise typer.Exit(UNUSABLE)
+
+
+def _asked(subject: _Subject, claim: Guarantee | ExPostClaim | None, settings: dict[str, Any]) -> Audit:
+    """The audit that was asked for, checked before anything is run."""
+    from dpledger.audit import Audit
+
+    if claim is None and subject.claim is None and not hasattr(subject.mechanism, "claim"):
+        raise ParameterError("epsilon", "nothing", "what it claims, like --epsilon 1: it has no claim of its own")
+    return Audit(
+        subject.mechanism,
+        subject.left,
+        subject.right,
+        claim if claim is not None else subject.claim,
+        batched=subject.batched,
+        **{"trials": TRIALS, **settings},
+    )
+
+
+def _require_alone(given: Mapping[str, object]) -> None:
+    """What an entry says is not said again beside it."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise ParameterError(name, str(value), "none beside --again: it is that of the entry")
+
+
+def _compared(asked: Audit, result: AuditResult, earlier: Audited) -> dict[str, Any]:
+    from dpledger.audit.planned import differences
+
+    return {"changes": list(asked.changes(earlier)), "differences": list(differences(earlier, asked.entry(result)))}
+
+
+def _as_told(compared: Mapping[str, Any]) -> Iterator[str]:
+    """Whether it came to the same, in words."""
+    yield from compared["changes"]
+    if not compared["differences"]:
+        yield f"the same result as in entry {compared['again']}"
+        return
+    yield f"not the result of entry {compared['again']}:"
+    yield from (f"  {difference}" for difference in compared["differences"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +217,43 @@ class _Record:
             book.transact(nothing_yet)
             return {} if about is None else {"relation": about.relation, "unit": about.unit}
 
-    def note(self, result: AuditResult) -> dict[str, Any]:
+    def earlier(self, index: int) -> Audited:
+        """The audit that the entry at `index` holds, its signature verified."""
+        from dpledger.ledger.entries.bodies import Audited
+        from dpledger.ledger.ledger import Ledger
+
+        with Ledger.look(self._required("again", index)) as book:
+            body = book.entry(index).body
+        if not isinstance(body, Audited):
+            raise ParameterError("again", f"entry {index}, {body.kind}", "the index of an entry `audited`")
+        return body
+
+    def repeated(self, earlier: Audited, subject: _Subject, loss: Guarantee | ExPostClaim | None) -> Audit:
+        """The audit of an entry, as it is run again; `loss`: the ex-post claim that was named."""
+        from dpledger.audit import Audit, ExPostClaim
+        from dpledger.ledger.ledger import Ledger
+
+        with Ledger.look(self._required("again", "an entry")) as book:
+            units = [book.state.scope(level.scope).unit for level in earlier.path]
+        claims = [claim for claim in (loss, subject.claim) if isinstance(claim, ExPostClaim)]
+        return Audit.again(
+            earlier,
+            subject.mechanism,
+            subject.left,
+            subject.right,
+            loss=claims[0] if claims else None,
+            batched=subject.batched,
+            **({"unit": units[0]} if units else {}),
+        )
+
+    def intend(self, asked: Audit) -> int:
+        """The index of the entry that says, before its first run, that it will be made."""
+        from dpledger.ledger.ledger import Ledger
+
+        with Ledger.open(self._required("intend", "an audit")) as book:
+            return book.intend(asked, about=self._about()).index
+
+    def note(self, asked: Audit, result: AuditResult, intended: int | None, *, made_up: bool) -> dict[str, Any]:
         """The index of its entry, or why there is none; the result stands either way."""
         if self.ledger is None:
             return {}
@@ -168,9 +261,15 @@ class _Record:
 
         try:
             with Ledger.open(self.ledger) as book:
-                return {"entry": book.record(result, about=self._about()).index}
+                entry = asked.entry(result, made_up=made_up)
+                return {"entry": book.record(entry, about=self._about(), intended=intended).index}
         except DpledgerError as error:
             return {"not_recorded": str(error)}
+
+    def _required(self, field: str, value: object) -> Path:
+        if self.ledger is None:
+            raise ParameterError(field, str(value), "--ledger as well: the ledger that it is in")
+        return self.ledger
 
     def _about(self) -> list[str]:
         return [] if self.scope is None else [self.scope]

@@ -78,6 +78,7 @@ def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
         Committed,
         Declared,
         Heartbeat,
+        Intended,
         KeyRevoked,
         KeyRotated,
         LedgerOpened,
@@ -106,6 +107,10 @@ def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
             return f"{reserved[charge]}: settled by {rule}"
         case Started(charge=charge) | Aborted(charge=charge) | Lost(charge=charge):
             return reserved[charge]
+        case Intended(mechanism=mechanism, trials=trials):
+            return f"{mechanism.kind}: {trials:,} runs a side"
+        case Audited(mechanism=mechanism, blind=str()):
+            return f"{mechanism.kind}: blind"
         case Audited(mechanism=mechanism, verdict=verdict):
             return f"{mechanism.kind}: {verdict}"
         case Declared(item=item, by=by):

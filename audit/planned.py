@@ -1,0 +1,202 @@
+"""An audit before it is run: said beforehand in a ledger, run, and run again from its entry.
+
+>>> audit = Audit(dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], trials=2000, seed=1)
+>>> audit.body().trials, audit.run().verdict
+(2000, 'not_refuted')
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.audit.experiment import _Settings, _subject, audit_mechanism
+from dpledger.audit.strata import ExPostClaim
+from dpledger.audit.verdict import AuditResult
+from dpledger.decimals import Number
+from dpledger.errors import ParameterError
+from dpledger.ledger.entries.bodies import Audited, Intended
+from dpledger.ledger.entries.members import MechanismNote
+from dpledger.mechanisms.protocol import Mechanism
+from dpledger.relations import Relation, Unit
+from dpledger.schema import flag, plain
+
+__all__ = ["Audit", "code_digest", "differences", "pair_digest"]
+
+COMPARED = (
+    "verdict", "epsilon_lower", "delta", "refuted", "strata_together", "e_value", "blind", "event", "trials_left",
+    "trials_right", "claim", "confidence", "method", "schedule", "arms",
+)  # fmt: skip
+"""Members of an entry that the same audit of the same code gives again, those that matter most first."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Audit:
+    """An audit that can be run: the arguments of `audit_mechanism`, whose docstring says what they are, checked before
+    anything runs. A seed that is not given is drawn, once: `run` gives the same result each time.
+
+    `Ledger.intend` says of it, in a ledger, that it will be made; `Audit.again` is that of an entry."""
+
+    mechanism: Mechanism[Any, Any] | Callable[..., Any]
+    left: object
+    right: object
+    claim: Guarantee | ExPostClaim | None = None
+    _: KW_ONLY
+    trials: int = 1_000_000
+    confidence: Number = "0.95"
+    delta: Number | None = None
+    relation: Relation | str = Relation.ADD_REMOVE
+    unit: Unit | str = "record"
+    batched: bool = False
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is None:
+            object.__setattr__(self, "seed", secrets.randbits(53))
+        self.body()
+
+    def run(self, *, jobs: int = 1, progress: bool = True, insist: bool = False) -> AuditResult:
+        """The result. Raises as `audit_mechanism` does."""
+        return audit_mechanism(
+            self.mechanism,
+            self.left,
+            self.right,
+            self.claim,
+            trials=self.trials,
+            confidence=self.confidence,
+            delta=self.delta,
+            relation=self.relation,
+            unit=self.unit,
+            batched=self.batched,
+            seed=self.seed,
+            jobs=jobs,
+            progress=progress,
+            insist=insist,
+        )
+
+    def body(self) -> Intended:
+        """The audit as a ledger says it beforehand, without its data. ParameterError for what cannot be run."""
+        settings = _Settings.read(
+            trials=self.trials, confidence=self.confidence, delta=self.delta, seed=self.seed, jobs=1
+        )
+        relation = Relation.read(self.relation)
+        batched = flag(self.batched, field="batched")
+        subject = _subject(self.mechanism, self.claim, relation, Unit.read(self.unit), batched)
+        return Intended(
+            mechanism=subject.note,
+            claim=None if isinstance(subject.claim, ExPostClaim) else subject.claim,
+            relation=relation,
+            trials=settings.trials,
+            confidence=settings.confidence,
+            seed=settings.seed,
+        )
+
+    @classmethod
+    def again(
+        cls,
+        entry: Audited,
+        mechanism: Mechanism[Any, Any] | Callable[..., Any],
+        left: object,
+        right: object,
+        *,
+        loss: ExPostClaim | None = None,
+        unit: Unit | str = "record",
+        batched: bool = False,
+    ) -> Audit:
+        """The audit of an entry, to be run again. `mechanism`, `left`, `right`, `batched`: what it was given, which no
+        entry holds; `loss`: the ex-post claim, if it was one, of which an entry names one stratum; `unit`: that of its
+        scope. ParameterError for an entry without a seed, and for one whose two sides have not as many runs: outputs
+        that somebody collected."""
+        if not isinstance(entry, Audited):
+            raise ParameterError("entry", type(entry).__name__, "what an entry `audited` holds: entry.body")
+        if entry.seed is None or entry.trials_left != entry.trials_right:
+            raise ParameterError("entry", "an audit of outputs that were collected", "one that ran a mechanism")
+        own = _own_claim(mechanism, entry.relation, Unit.read(unit))
+        return cls(
+            mechanism,
+            left,
+            right,
+            loss if loss is not None else None if own == entry.claim else entry.claim,
+            trials=entry.trials_left,
+            confidence=entry.confidence,
+            delta=None if loss is not None else entry.delta,
+            relation=entry.relation,
+            unit=unit,
+            batched=batched,
+            seed=entry.seed,
+        )
+
+    def entry(self, result: AuditResult, *, made_up: bool = False) -> Audited:
+        """What a ledger holds of its result: with the digest of the code and, of data that were `made_up` and are about
+        nobody, of the pair."""
+        pair = pair_digest(self.left, self.right) if made_up else None
+        return replace(result.body(), code=code_digest(self.mechanism), pair=pair)
+
+    def changes(self, entry: Audited) -> tuple[str, ...]:
+        """What is known to be another than when `entry` was recorded, in words; its result may then be another, too."""
+        mechanism = self.body().mechanism
+        pairs = (
+            ("the mechanism is", _named(entry.mechanism), _named(mechanism)),
+            ("the library is", entry.mechanism.library, mechanism.library),
+            ("the code is", entry.code, code_digest(self.mechanism) if entry.code else None),
+            ("the pair is", entry.pair, pair_digest(self.left, self.right) if entry.pair else None),
+        )
+        return tuple(f"{what} another than was recorded" for what, old, new in pairs if old != new)
+
+    def __repr__(self) -> str:
+        said = self.body()
+        return f"<Audit of {said.mechanism.kind}: {said.trials:,} runs a side, seed {said.seed}>"
+
+
+def _own_claim(mechanism: object, relation: Relation, unit: Unit) -> object:
+    """What a mechanism claims itself: it was tested with its whole curve, as it is where no claim is named."""
+    if not isinstance(mechanism, Mechanism) or isinstance(mechanism, type):
+        return None
+    return mechanism.under(relation, unit).claim()
+
+
+def differences(before: Audited, now: Audited) -> tuple[str, ...]:
+    """What two entries of one audit do not have in common, in words; none: the same result."""
+    pairs = ((name, getattr(before, name), getattr(now, name)) for name in COMPARED)
+    return tuple(f"{name} was {_said(old)}, is {_said(new)}" for name, old, new in pairs if old != new)
+
+
+def _named(mechanism: MechanismNote) -> tuple[object, ...]:
+    return mechanism.kind, mechanism.parameters
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "absent"
+    said = plain(value)
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+
+
+def code_digest(mechanism: object) -> str | None:
+    """The SHA-256 of the source file that a function, or the class of a mechanism, stands in; None where there is none.
+    What it imports is not in it."""
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(mechanism) if inspect.isroutine(mechanism) else type(mechanism))
+    except TypeError:  # built in, or written at a prompt
+        return None
+    path = None if file is None else Path(file)
+    return sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None
+
+
+def pair_digest(left: object, right: object) -> str:
+    """The SHA-256 of two datasets as JSON, of data that were MADE UP: it hides nothing that can be guessed, and of
+    a few small rows everything can. ParameterError for what is no JSON."""
+    try:
+        said = json.dumps([left, right], sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "left, right", "data that are no JSON", "data that are, to name them by a digest"
+        ) from None
+    return sha256(said.encode()).hexdigest()
