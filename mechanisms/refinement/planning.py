@@ -142,7 +142,7 @@ def _ratio(beta: float, levels: int, share: int, part: int) -> tuple[float, floa
     left, reach = scalars.log(beta * (1 - part / 100)), _REACH - scalars.log(beta)
 
     def above(room: float) -> float:
-        return scalars.log(_bad_pass(room, levels, scale, reach)) - left
+        return scalars.log(max(_bad_pass(room, levels, scale, reach), math.ulp(0.0))) - left
 
     if above(0.0) <= 0:
         return slack, slack
