@@ -1,6 +1,6 @@
 """The least noise with which a sparse vector keeps a budget, mode by mode; and which mode is the most accurate.
 
-Imported by whoever plans a sparse vector, and not with its package: `calls` needs scipy, which pricing one does not.
+Imported by whoever plans a sparse vector, and not with its package: pricing one needs none of it.
 
 >>> law = sparse_vector_law(Decimal(1), Decimal(0), 1, "basic")
 >>> law.threshold_scale, law.query_scale

@@ -8,13 +8,13 @@ saw nothing bounds nothing; and one that was intended is of what was intended.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.ledger.entries.bodies import Audited, Declared, Intended, Note
@@ -226,6 +226,6 @@ def _most_shown(body: Audited, delta: Decimal) -> Decimal:
     runs = max(body.trials_left, body.trials_right)
     if not runs:
         return Decimal(0)
-    doubt = math.log(float(1 - Fraction(body.confidence)))
-    rarest = -math.expm1(doubt / runs)
-    return Decimal.from_float(max(0.0, (math.log1p(-float(delta)) - math.log(rarest)) * SLACK))
+    doubt = scalars.log(float(1 - Fraction(body.confidence)))
+    rarest = -scalars.expm1(doubt / runs)
+    return Decimal.from_float(max(0.0, (scalars.log1p(-float(delta)) - scalars.log(rarest)) * SLACK))

@@ -248,8 +248,7 @@ class Asked:
                 yield "UserLevelProperLearner", self._proper
             case ThresholdClass():
                 yield "UserLevelProperLearner", self._proper
-                if not self.concepts.both_ways:
-                    yield "UserLevelThresholdLearner", self._thresholds
+                yield "UserLevelThresholdLearner", self._thresholds
             case FiniteClass():
                 yield "UserLevelProperLearner", self._proper
             case ParityClass():

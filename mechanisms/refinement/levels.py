@@ -12,7 +12,6 @@ level costs (docs/proofs/filters.md, "Chains").
 from __future__ import annotations
 
 import bisect
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -22,7 +21,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 import numpy.typing as npt
 
-from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.accounting.chains import Chain, ChainLaw
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, Sequence
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
@@ -70,7 +69,7 @@ class Levels:
             raise ParameterError(
                 f"most{self.suffix}", str(self.most), f"a number above least{self.suffix}, {self.least}"
             )
-        if math.log1p((most - least) / least) < _APART * (self.count - 1):
+        if scalars.log1p(float((most - least) / least)) < _APART * (self.count - 1):
             expected = f"fewer levels between {self.least} and {self.most}: each at least a billionth above the last"
             raise ParameterError("levels", self.count, expected)
         if self.boundary is not None and self.noise != "gaussian":

@@ -18,14 +18,15 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
-from scipy import optimize
 
+from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.decimals import INFINITY, text
 from dpledger.mechanisms.refinement.erm import Family, Logistic, Problem, Ridge
@@ -35,7 +36,12 @@ __all__ = ["AccuracyPlan", "Calibrated", "Calibration", "Theory", "calibrated", 
 Calibration: TypeAlias = Literal["union", "exact", "closed", "paper"]
 Theory: TypeAlias = Literal["published", "derived", "smooth"]
 
-_ORDER = 12  # of Gauss-Legendre, on panels of at most a scale of noise
+_NODES = (0.12523340851146892, 0.3678314989981802, 0.5873179542866175)
+_NODES += (0.7699026741943047, 0.9041172563704749, 0.9815606342467193)
+_WEIGHTS = (0.24914704581340279, 0.23349253653835481, 0.20316742672306592)
+_WEIGHTS += (0.16007832854334623, 0.10693932599531843, 0.04717533638651183)
+_POINTS = np.array([*(-node for node in reversed(_NODES)), *_NODES])  # Gauss-Legendre, on panels of at most a scale
+_SHARES = np.array([*reversed(_WEIGHTS), *_WEIGHTS])  # of noise; Abramowitz-Stegun, table 25.4
 _REACH = 60.0  # scales of noise, beyond which all mass counts as missing: e^-60 of beta
 
 
@@ -93,16 +99,16 @@ def calibrated(way: Calibration, *, moved: float, alpha: float, beta: float, lev
     Ligett et al. 2017, with its constant put right."""
     match way:
         case "paper":
-            epsilon = 16 * moved * math.log(2 * levels / beta) / alpha
+            epsilon = 16 * moved * scalars.log(2 * levels / beta) / alpha
             return Calibrated(slack=alpha / 2, epsilon=epsilon)
         case "closed":
-            epsilon = 8 * moved * math.log(2 * 1.5**-0.75 * math.sqrt(levels) / beta) / alpha
-            noise = 2 * moved / epsilon
-            slack = alpha / 4 + 0.75 * noise * math.log(1.5) - 0.5 * noise * math.log(levels)
+            likely = 0.75 * scalars.log(1.5) - 0.5 * scalars.log(levels)
+            epsilon = 8 * moved * (scalars.log(2 / beta) - likely) / alpha
+            slack = alpha / 4 + 2 * moved / epsilon * likely
             return Calibrated(slack=slack, epsilon=epsilon)
         case "union":
-            ratio = 3 * math.log(1 / beta) + 2 * math.log(levels) + math.log(1.5)
-            return Calibrated(slack=alpha / ratio * math.log(1.5 / beta), epsilon=2 * moved / alpha * ratio)
+            ratio = 3 * scalars.log(1 / beta) + 2 * scalars.log(levels) + scalars.log(1.5)
+            return Calibrated(slack=alpha / ratio * scalars.log(1.5 / beta), epsilon=2 * moved / alpha * ratio)
         case "exact":
             ratio, slack, share = _least_ratio(beta, levels)
             return Calibrated(slack=alpha / ratio * slack, epsilon=moved / alpha * ratio * 100 / share, share=share)
@@ -130,43 +136,53 @@ def _least_ratio(beta: float, levels: int) -> tuple[float, float, int]:
 def _ratio(beta: float, levels: int, share: int, part: int) -> tuple[float, float]:
     """The least alpha, and its s, where the threshold alone misses with `part` hundredths of beta: infinite where s
     would not be above 0. Both in scales of its noise, of which that of a query has 2 share / (1 - share)."""
-    slack, scale = -math.log(2 * beta * part / 100), 2 * share / (100 - share)
+    slack, scale = -scalars.log(2 * beta * part / 100), 2 * share / (100 - share)
     if slack <= 0:
         return math.inf, slack
-    left = beta * (1 - part / 100)
+    left, reach = scalars.log(beta * (1 - part / 100)), _REACH - scalars.log(beta)
 
     def above(room: float) -> float:
-        return _bad_pass(room, levels, scale, _REACH - math.log(beta)) - left
+        return scalars.log(max(_bad_pass(room, levels, scale, reach), math.ulp(0.0))) - left
 
     if above(0.0) <= 0:
         return slack, slack
-    high = max(scale, 1.0)
+    low, high = 0.0, max(scale, 1.0)
     while above(high) > 0:
-        high *= 2
-    return slack + float(optimize.brentq(above, 0.0, high, xtol=1e-12, rtol=1e-13)), slack
+        low, high = high, 2 * high
+    return slack + _crossing(above, low, high), slack
+
+
+def _crossing(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function that falls from `low` to `high` crosses zero, within 1e-12 of high: by false positions, where an
+    end that stays twice counts half (Dowell-Jarratt 1971)."""
+    at_low, at_high, last = falling(low), falling(high), 0.0
+    within = 1e-12 * high
+    while high - low > within:
+        crossing = low + (high - low) * (at_low / (at_low - at_high))
+        middle = min(max(crossing, low + within / 2), high - within / 2)
+        value = falling(middle)
+        if value > 0:
+            low, at_low, at_high = middle, value, at_high / 2 if last > 0 else at_high
+        else:
+            high, at_high, at_low = middle, value, at_low / 2 if last < 0 else at_low
+        last = value
+    return high
 
 
 def _bad_pass(room: float, levels: int, scale: float, reach: float) -> float:
     """The integral of Lap_1(z) (1 - (1 - F(z - room))^levels), F the distribution function of Lap_scale, room
     alpha - s: beyond the reach it counts as 1."""
     edges = sorted({-reach, 0.0, min(room, reach), reach})
-    total = math.exp(-reach)
+    total = scalars.exp(-reach)
     for left, right in pairwise(edges):
         bounds = np.linspace(left, right, math.ceil(right - left) + 1)
-        points, weights = _legendre()
         half = (bounds[1:] - bounds[:-1])[:, None] / 2
-        z = (bounds[1:] + bounds[:-1])[:, None] / 2 + half * points
+        z = (bounds[1:] + bounds[:-1])[:, None] / 2 + half * _POINTS
         x = (z - room) / scale
-        tail = np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
-        passes = -np.expm1(levels * np.log1p(-np.minimum(tail, 1 - 2.0**-53)))
-        total += float((half * weights * np.exp(-np.abs(z)) / 2 * passes).sum())
+        far = elementary.exp(-np.abs(x)) / 2
+        passes = -elementary.expm1(levels * elementary.log1p(-np.minimum(np.where(x < 0, far, 1 - far), 1 - 2.0**-53)))
+        total += float((half * _SHARES * elementary.exp(-np.abs(z)) / 2 * passes).sum())
     return total
-
-
-@functools.cache
-def _legendre() -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    points, weights = np.polynomial.legendre.leggauss(_ORDER)
-    return points, weights
 
 
 def theory_deviation(problem: Problem, formula: Theory, alpha: float) -> float | None:

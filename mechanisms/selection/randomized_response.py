@@ -11,13 +11,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.composition import Composition, RandomizedResponseLaw, Repeated
 from dpledger.accounting.guarantees import PureDP
 from dpledger.decimals import multiply
@@ -127,10 +127,10 @@ class RandomizedResponse(OneShot):
         if not all(type(answer) is str and answer in places for answer in heard):
             raise ParameterError("published", "another word", "a list of answers that it published")
         counted = np.bincount([places[answer] for answer in heard], minlength=len(places))
-        rarer = math.exp(-float(self.epsilon))
+        rarer = scalars.exp(-float(self.epsilon))
         kept = 1 / (1 + (len(places) - 1) * rarer)
         each = len(heard) * kept * rarer
-        return tuple(float(count - each) / (kept * -math.expm1(-float(self.epsilon))) for count in counted)
+        return tuple(float(count - each) / (kept * -scalars.expm1(-float(self.epsilon))) for count in counted)
 
     @property
     def _absent(self) -> int:

@@ -7,7 +7,6 @@ noise is of that grid. Where many candidates in a row have one score, `Segments`
 from __future__ import annotations
 
 import functools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.composition import Composition
 from dpledger.decimals import Number, read
 from dpledger.errors import ParameterError, RelationError
@@ -204,7 +204,7 @@ class ScoredChoice(Vouched, ABC):
         miss = read(beta, field="beta")
         if not 0 < miss < 1:
             raise ParameterError("beta", beta, "a number in (0, 1)")
-        steps = math.log(self._many / float(miss)) / float(self._plan.exponent)
+        steps = scalars.log(self._many / float(miss)) / float(self._plan.exponent)
         return (steps * _SLACK + 1) * float(self._plan.grid)
 
     @property

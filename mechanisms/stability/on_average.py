@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.decimals import Number, read, round_up, text, whole
 from dpledger.errors import ContractViolation, ParameterError
 
@@ -283,7 +283,7 @@ def _limits(squares: Scores, beta: float, most: float) -> Scores:
     """mean + sqrt(2 V log(2 G/beta)/R) + 7 most log(2 G/beta)/(3 (R - 1)), V the sample variance; at most `most`, which
     no square is above."""
     runs, points = squares.shape
-    log = np.log(2 * points / beta)
+    log = scalars.log(2 * points / beta)
     variance = squares.var(axis=0, ddof=1)
     found: Scores = squares.mean(axis=0) + np.sqrt(2 * variance * log / runs) + 7 * most * log / (3 * (runs - 1))
     return np.minimum(found, most) * (1 + ROUNDING)

@@ -269,6 +269,7 @@ def test_a_statistic_says_its_value_in_numbers_and_makes_it_again_of_them(mechan
 BITS, POINTS = np.tile([[0, 1], [1, 1]], (50, 1)), np.arange(8)
 BY_ROW = dpl.LabeledSample(np.tile(POINTS, 20), np.tile(POINTS < 3, 20))
 BY_USER = dpl.UserSample(np.tile(POINTS, (60, 1)), np.tile(POINTS < 3, (60, 1)))
+UPWARDS = dpl.UserSample(BY_USER.x, np.tile(POINTS >= 3, (60, 1)))
 X = np.linspace(-0.4, 0.4, 400).reshape(200, 2)
 
 
@@ -282,13 +283,14 @@ X = np.linspace(-0.4, 0.4, 400).reshape(200, 2)
         (dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), resolution="0.1", epsilon=1), BY_USER),
         (dpl.UserLevelProperLearner(dpl.ThresholdClass(8), epsilon=1, resolution="0.1", margin="0.1"), BY_USER),
         (dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8), epsilon=1, alpha="0.4", comparison="paper"), BY_USER),
+        (dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8, both_ways=True), epsilon=50, alpha="0.4"), UPWARDS),
         (dpl.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), (X, X.sum(axis=1))),
     ],
     ids=lambda one: str(getattr(one, "kind", "")),
 )
 def test_what_was_learned_comes_back_under_its_key(mechanism: Any, data: Any) -> None:
     """Found: of most learners a used key raised AlreadySpent, whose rule is a number or two."""
-    unit = dpl.Unit("patient", 8 if data is BY_USER else 1)
+    unit = dpl.Unit("patient", 8 if isinstance(data, dpl.UserSample) else 1)
     scope = Ledger.in_memory().scope("s", unit=unit, relation="replace_one", budget=PureDP(100))
     first = scope.release(mechanism, data, key="k")
     again = scope.release(mechanism, data, key="k")

@@ -35,7 +35,6 @@ from dpledger.mechanisms.learning.theory.concepts import (
 from dpledger.mechanisms.learning.theory.vc import vc_dim
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.least_error import mistakes_in
-from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from user_conformance import PAIR, ForPairs, sample_of
@@ -335,8 +334,6 @@ def test_which_of_two_words_comes_first_does_not_decide_what_can_be_learned(word
 
 def test_what_takes_thresholds_one_way_says_so() -> None:
     both_ways = ThresholdClass(8, both_ways=True)
-    with pytest.raises(ParameterError, match="one way"):
-        UserLevelThresholdLearner(both_ways, epsilon=1, alpha="0.4")
     with pytest.raises(ParameterError, match="one way"):
         threshold_learner(both_ways, LabeledSample([1], [1]))
     with pytest.raises(ParameterError, match="both_ways"):

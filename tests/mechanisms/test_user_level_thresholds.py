@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,13 +92,22 @@ class TestPaper(Conforms):
     comparison = "paper"
 
 
+class TestBothWays(Conforms):
+    comparison = "sharp"
+
+    def make(self, **changes: Any) -> UserLevelThresholdLearner:
+        return super().make(**{"concept_class": ThresholdClass(2**64, both_ways=True), **changes})
+
+
 # ---- the law --------------------------------------------------------------------------------------------------------
 
 
-def learner_of(comparison: Comparison, relation: Relation, m: int = 2, points: int = 2) -> UserLevelThresholdLearner:
-    """Four tests and two rounds."""
+def learner_of(
+    comparison: Comparison, relation: Relation, m: int = 2, points: int = 2, *, both_ways: bool = False
+) -> UserLevelThresholdLearner:
+    """Four tests, a choice of two directions where there are two, and two rounds."""
     return UserLevelThresholdLearner(
-        ThresholdClass(points),
+        ThresholdClass(points, both_ways=both_ways),
         epsilon=4,
         alpha="0.99",
         resolution="0.1",
@@ -109,8 +119,8 @@ def learner_of(comparison: Comparison, relation: Relation, m: int = 2, points: i
 def oracle_of(learner: UserLevelThresholdLearner, epsilon: float = 4.0) -> Learner:
     """From the specification's budget: a quarter for tests, a quarter for medians, half for comparisons."""
     one_way = learner.relation in (Relation.ADD_REMOVE, Relation.ZERO_OUT)
-    tests, rounds = 4, 2
-    comparing = epsilon / 2 / rounds
+    tests, rounds, ways = 4, 2, 1 + learner.concept_class.both_ways
+    comparing = epsilon / 2 / (rounds + ways - 1)
     scale = {"paper": 3 / comparing, "noisy_max": (1 if one_way else 2) / comparing}
     unit = learner.unit
     assert unit is not None
@@ -126,6 +136,7 @@ def oracle_of(learner: UserLevelThresholdLearner, epsilon: float = 4.0) -> Learn
         exponent=epsilon / 4 / rounds / (1 if one_way else 2),
         comparison=learner.comparison,
         scale=scale.get(learner.comparison, (1 if one_way else 2) / comparing),
+        ways=ways,
     )
 
 
@@ -137,7 +148,7 @@ def drawn(learner: UserLevelThresholdLearner, users: Any, size: int) -> Counter[
     for _ in range(size):
         one = run.learned(entropy)
         answers = tuple(test.passed for test in one.least_error.tests)
-        found[answers, tuple((each.place, each.side) for each in one.rounds)] += 1
+        found[answers, int(one.place > learner.concept_class.points), tuple((r.place, r.side) for r in one.rounds)] += 1
         assert all((len(each.heard) > 0) == (learner.comparison == "paper") for each in one.rounds)
     return found
 
@@ -146,16 +157,18 @@ OURS: tuple[User, ...] = (((0, 1), (1, 0)), ((0, 0), (1, 0)), ((0, 1), (0, 1)))
 
 
 @pytest.mark.parametrize(
-    ("comparison", "relation"),
+    ("comparison", "relation", "both_ways"),
     [
-        ("paper", Relation.REPLACE_ONE),
-        ("noisy_max", Relation.REPLACE_ONE),
-        ("sharp", Relation.REPLACE_ONE),
-        ("sharp", Relation.ADD_REMOVE),
+        ("paper", Relation.REPLACE_ONE, False),
+        ("noisy_max", Relation.REPLACE_ONE, False),
+        ("sharp", Relation.REPLACE_ONE, False),
+        ("sharp", Relation.ADD_REMOVE, False),
+        ("sharp", Relation.REPLACE_ONE, True),
+        ("noisy_max", Relation.ADD_REMOVE, True),
     ],
 )
-def test_transcripts_follow_their_law_and_no_other(comparison: Comparison, relation: Relation) -> None:
-    learner = learner_of(comparison, relation)
+def test_transcripts_follow_their_law_and_no_other(comparison: Comparison, relation: Relation, both_ways: bool) -> None:
+    learner = learner_of(comparison, relation, both_ways=both_ways)
     oracle, louder = oracle_of(learner), oracle_of(learner, epsilon=8.0)
     true, twice = oracle.law(OURS), louder.law(OURS)
     assert math.fsum(true.values()) == pytest.approx(1, abs=1e-9)
@@ -170,14 +183,16 @@ def test_transcripts_follow_their_law_and_no_other(comparison: Comparison, relat
 # ---- privacy --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("comparison", COMPARISONS)
+@pytest.mark.parametrize(
+    ("comparison", "points", "both_ways"),
+    [*((comparison, points, False) for comparison in COMPARISONS for points in (1, 2)), ("sharp", 2, True)],
+)
 @pytest.mark.parametrize("relation", list(Relation), ids=lambda relation: relation.value)
-@pytest.mark.parametrize(("points", "n"), [(1, 2), (2, 2)])
 def test_no_pair_of_neighbours_tells_more_than_is_claimed(
-    comparison: Comparison, relation: Relation, points: int, n: int
+    comparison: Comparison, relation: Relation, points: int, both_ways: bool
 ) -> None:
-    learner = learner_of(comparison, relation, points=points)
-    found = worst_loss(oracle_of(learner).law, users_on(points, 2), n, relation.value)
+    learner = learner_of(comparison, relation, points=points, both_ways=both_ways)
+    found = worst_loss(oracle_of(learner).law, users_on(points, 2), 2, relation.value)
     assert 0.5 < found <= float(learner.claim().epsilon) + 1e-9
 
 
@@ -188,6 +203,18 @@ def test_without_shares_rounds_tell_more_than_epsilon() -> None:
     wrong = Learner(**{**vars(right), "exponent": 0.5, "scale": 2.0})
     found = worst_loss(wrong.law, users_on(2, 2), 2, "replace_one")
     assert 1.5 < found <= 0.25 + 2 * (1 + 1)
+
+
+def test_a_direction_that_is_chosen_without_noise_is_told_by_one_user() -> None:
+    """The faulty twin: the direction is read off the counts."""
+
+    class Told(Learner):
+        def _least(self, counts: list[int]) -> list[float]:
+            return [float(counts[0] <= counts[1]), float(counts[0] > counts[1])] if len(counts) == 2 else [1.0]
+
+    twin = Told(**{**vars(oracle_of(learner_of("sharp", Relation.REPLACE_ONE, both_ways=True))), "masses": ()})
+    possible = lru_cache(lambda users: {told: chance for told, chance in twin.law(users).items() if chance})
+    assert worst_loss(possible, users_on(2, 2), 2, "replace_one") == math.inf
 
 
 def index_law(counts: list[int], scale: float) -> list[float]:
@@ -231,8 +258,10 @@ def test_a_level_from_the_sample_itself_has_no_guarantee() -> None:
 
 @pytest.mark.parametrize("comparison", COMPARISONS)
 @pytest.mark.parametrize("relation", list(Relation), ids=lambda relation: relation.value)
-def test_its_parts_compose_to_its_claim(comparison: Comparison, relation: Relation) -> None:
-    learner = UserLevelThresholdLearner(ThresholdClass(2**20), epsilon="0.7", alpha="0.1", comparison=comparison)
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_its_parts_compose_to_its_claim(comparison: Comparison, relation: Relation, both_ways: bool) -> None:
+    concepts = ThresholdClass(2**20, both_ways=both_ways)
+    learner = UserLevelThresholdLearner(concepts, epsilon="0.7", alpha="0.1", comparison=comparison)
     placed = learner.under(relation, Unit("user", 25))
     check(placed.claim(), placed.parts(), relation)
     spent = cost(placed.parts(), relation).pure
@@ -244,7 +273,8 @@ def test_its_parts_compose_to_its_claim(comparison: Comparison, relation: Relati
     estimator, medians, comparisons = parts.of
     assert isinstance(medians, Repeated)
     assert isinstance(comparisons, Repeated)
-    assert medians.times == comparisons.times == placed.halving.rounds
+    assert medians.times == placed.halving.rounds
+    assert comparisons.times == placed.halving.rounds + both_ways
     assert estimator == placed.estimator.parts()
 
 
@@ -277,6 +307,12 @@ def test_a_plan_follows_what_is_given() -> None:
     for alpha in ("1e-30", "1e-59"):
         with pytest.raises(InfeasiblePlan, match="more of alpha"):
             threshold_users(ThresholdClass(8), 1, alpha, "0.1", epsilon=1)
+
+
+def test_two_directions_ask_for_one_comparison_more() -> None:
+    one, two = (ThresholdClass(2**20, both_ways=both_ways) for both_ways in (False, True))
+    few, more = (threshold_users(concepts, 100, "0.1", "0.1", epsilon=1).needed for concepts in (one, two))
+    assert few < more < 1.2 * few
 
 
 # ---- how it does ----------------------------------------------------------------------------------------------------
@@ -315,6 +351,23 @@ def test_fewer_users_fail_no_more_often_than_is_published(noise: float, comparis
     uniform points we see none, and 1 to 18."""
     assert failures(1000, noise, 100, comparison) <= 7
     assert failures(300, noise, 100, comparison) <= 29
+
+
+def released(first: str, concepts: ThresholdClass, comparison: Comparison) -> float:
+    """The error of what is learned where the low points have this label."""
+    x = np.random.default_rng(1).integers(0, 2**32, (1000, 50))
+    y = (x < 2**31) == (first == "yes")
+    learner = UserLevelThresholdLearner(concepts, epsilon=4, alpha="0.2", comparison=comparison)
+    found = learner.under(Relation.REPLACE_ONE, Unit("user", 50)).release(UserSample(x, y), entropy=seeded(1)).value
+    assert isinstance(found, Hypothesis)
+    return float((found.predict(x.reshape(-1)) != y.reshape(-1)).mean())
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS)
+@pytest.mark.parametrize("first", ["yes", "no"])
+def test_which_of_two_words_comes_first_does_not_decide_what_can_be_learned(first: str, comparison: Comparison) -> None:
+    assert released(first, ThresholdClass(2**32, both_ways=True), comparison) < 0.1
+    assert (released(first, ThresholdClass(2**32), comparison) > 0.4) == (first == "no")
 
 
 def test_ten_users_fail() -> None:

@@ -3,7 +3,7 @@
 Floating point differs between processors in its last digits: in numpy's loops, in the C library and in OpenBLAS. Each
 of them can be told to do without what a plain processor has not got. What random trees cost and promise must be the
 same to the last bit; random honest ledgers, whose charges come from floating point, and the golden ledger are verified
-both ways, and the tests of bytes are run both ways:
+both ways, the tests of bytes are run both ways, and what planners choose is the same:
 
     python tests/support/machines.py
 """
@@ -36,7 +36,7 @@ from dpledger.relations import Relation
 
 __all__ = ["ENVIRONMENTS", "random_ledger", "random_tree"]
 
-LEDGERS, TREES = 50, 12
+LEDGERS, TREES, PLANS = 50, 12, 6
 NUMBERS = "numbers"
 ORDERS = (Decimal("1.5"), Decimal(8), Decimal(64))
 RELATIONS = {relation.value: relation for relation in (Relation.ADD_REMOVE, Relation.REPLACE_ONE)}
@@ -116,6 +116,23 @@ def random_tree(choose: random.Random, relation: str) -> Composition:
     return one if times == 1 else dpl.Repeated(one, times=times)
 
 
+def _planned(seed: int) -> str:
+    """What a script that runs again under its key must choose again: numbers that a plan or a search found."""
+    choose = random.Random(2000 + seed)
+    relation = choose.choice(list(RELATIONS.values()))
+    epsilon, tenth = f"{choose.uniform(0.2, 9):.3f}", f"{choose.uniform(0.03, 0.3):.3f}"
+    rows, cutoff = choose.randrange(10**5, 10**6), choose.randrange(1, 60)
+    found = [
+        dpl.SparseVector(epsilon, cutoff, 1, 1, "1e-6", mode="target_charging"),
+        dpl.AccuracyFirst(tenth, "ridge", rows, 8, "0.02", beta=tenth),
+        dpl.AccuracyFirst(tenth, "logistic", rows, 8, "0.02", beta=tenth, radius="reference"),
+        dpl.PrivateSQThresholdLearner(rows, epsilon=epsilon, alpha=tenth),
+    ]
+    clipped = dpl.clipped_pairwise_plan(rows, 20, tenth, tenth, epsilon=epsilon, relation=relation)
+    placed = [one.under(relation, dpl.Unit()) for one in found]
+    return f"{seed} {placed[-1].plan()} {clipped} {[one.parameters() for one in placed]}"
+
+
 def _numbers(seed: int) -> str:
     """Every digit of what a random tree costs and promises."""
     choose = random.Random(1000 + seed)
@@ -145,8 +162,9 @@ def _write(folder: Path) -> None:
         charges += sum(entry.body.kind == "reserved" for entry in book.entries())
         book.export(folder / str(seed))
         (folder / f"{seed}.pub").write_text(book.public_key.text, encoding="utf-8")
-    (folder / NUMBERS).write_text("\n".join(map(_numbers, range(TREES))), encoding="utf-8")
-    print(f"{LEDGERS} ledgers with {charges} charges and the numbers of {TREES} trees written")
+    told = [*map(_numbers, range(TREES)), *map(_planned, range(PLANS))]
+    (folder / NUMBERS).write_text("\n".join(told), encoding="utf-8")
+    print(f"{LEDGERS} ledgers with {charges} charges, the numbers of {TREES} trees and {PLANS} plans written")
     assert charges > 2 * LEDGERS, "ledgers with hardly a charge show nothing"
 
 

@@ -16,8 +16,10 @@ __all__ = ["Learner", "Transcript", "User", "neighbours", "users_on", "worst_los
 
 User = tuple[tuple[int, int], ...]
 """Examples (point, label)."""
-Transcript = tuple[tuple[bool, ...], tuple[tuple[int, str], ...]]
-"""The answers of the tests; then each place and the side that was taken."""
+Path = tuple[tuple[int, str], ...]
+"""Each place and the side that was taken."""
+Transcript = tuple[tuple[bool, ...], int, Path]
+"""The answers of the tests; the direction, 0 of 1[x < v] and 1 of 1[x >= v]; the rounds."""
 
 STEPS = 2**20
 SIDES = ("left", "here", "right")
@@ -45,6 +47,7 @@ class Learner:
     exponent: float
     comparison: str
     scale: float
+    ways: int = 1
 
     def law(self, users: Sequence[User]) -> dict[Transcript, float]:
         """The probability of every transcript."""
@@ -52,11 +55,13 @@ class Learner:
         for bits, low, chance in self._searches(users, 0.0, 1.0, (), 1.0):
             upper = min(1.0, low + self.resolution)
             if upper + self.margin >= 1 - 1e-12:
-                found[bits, ()] = chance
+                found[bits, 0, ()] = chance
                 continue
             level = level_of(self.m, round(upper, 12), round(upper + self.margin, 12))
-            for path, more in self._rounds(users, level, 0, self.points, 0, ()):
-                found[bits, path] = chance * more
+            chosen = self._least([min(self._counts(users, level, way)) for way in range(self.ways)])
+            for way, taken in enumerate(chosen):
+                for path, more in self._rounds(users, level, way, 0, self.points, 0, ()):
+                    found[bits, way, path] = chance * taken * more
         return found
 
     def _searches(
@@ -79,29 +84,32 @@ class Learner:
         low, high = round(guess, 12), round(guess + self.resolution, 12)
         level = level_of(self.m, low, high)
         middle = round(STEPS * (binom.sf(level, self.m, low) + binom.sf(level, self.m, high)) / 2)
-        fewest = min(self._counts(users, level))
+        fewest = min(min(self._counts(users, level, way)) for way in range(self.ways))
         excess = STEPS * fewest - len(users) * middle
         scale = self.test_moved(middle) / self.test_epsilon
         q = math.exp(-1 / scale)  # P(Z <= -excess), Z discrete Laplace
         return q**excess / (1 + q) if excess >= 0 else 1 - q ** (1 - excess) / (1 + q)
 
-    def _counts(self, users: Sequence[User], level: int) -> list[int]:
-        return [sum(sum((x < v) != y for x, y in user) > level for user in users) for v in range(self.points + 1)]
+    def _counts(self, users: Sequence[User], level: int, way: int) -> list[int]:
+        def errs(v: int, x: int, y: int) -> bool:
+            return (x >= v if way else x < v) != y
+
+        return [sum(sum(errs(v, x, y) for x, y in user) > level for user in users) for v in range(self.points + 1)]
 
     def _rounds(
-        self, users: Sequence[User], level: int, low: int, high: int, t: int, path: tuple[tuple[int, str], ...]
-    ) -> Iterator[tuple[tuple[tuple[int, str], ...], float]]:
+        self, users: Sequence[User], level: int, way: int, low: int, high: int, t: int, path: Path
+    ) -> Iterator[tuple[Path, float]]:
         if low == high or t == len(self.masses):
             yield path, 1.0
             return
         more_than = level_of(self.m, round(self.masses[t] / 2, 15), round(3 * self.masses[t] / 4, 15))
-        counts = self._counts(users, level)
+        counts = self._counts(users, level, way)
         for w, chosen in zip(range(low, high + 1), self._median(users, low, high, more_than), strict=True):
             around = {"left": range(low, w), "here": range(w, w + 1), "right": range(w + 1, high + 1)}
             standing = {side: min(counts[v] for v in where) for side, where in around.items() if where}
             for side, taken in zip(standing, self._least(list(standing.values())), strict=True):
                 where = around[side]
-                for rest, further in self._rounds(users, level, where[0], where[-1], t + 1, (*path, (w, side))):
+                for rest, further in self._rounds(users, level, way, where[0], where[-1], t + 1, (*path, (w, side))):
                     yield rest, chosen * taken * further
 
     def _median(self, users: Sequence[User], low: int, high: int, more_than: int) -> list[float]:

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias, assert_never, get_args
 
 import numpy as np
 
-from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic import elementary, outward, scalars
 from dpledger.decimals import Number, in_own_context, read, round_down, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.binomial_tails import tail_up_to
@@ -123,10 +123,10 @@ class _Shared:
         """The s, in 2000ths, that is best as far as floats show."""
         s = np.arange(1, SHARES) / SHARES
         close, scale = float(self._close), float(self._scale)
-        noise = np.log(float(self._asked)) - (m * s * close - self._loose) / scale
+        noise = scalars.log(float(self._asked)) - (m * s * close - self._loose) / scale
         rest = (1 - s) * (close / float(self._width))
-        sampling = np.log(2.0 * float(self._families)) - 2 * m * rest * rest
-        return int(np.argmin(np.logaddexp(noise, sampling))) + 1
+        sampling = scalars.log(2.0 * float(self._families)) - 2 * m * rest * rest
+        return int(np.argmin(elementary.logaddexp(noise, sampling))) + 1
 
     def enough(self, m: int) -> bool:
         with localcontext(outward.context(self._close, self._risk, self._scale, self._width)):

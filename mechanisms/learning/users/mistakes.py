@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from dpledger.mechanisms.learning.error_counts import ErrorCounts, both, counted_in
+from dpledger.mechanisms.learning.error_counts import ErrorCounts, counted_in
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass
 from dpledger.mechanisms.learning.users.reading import Users
-from dpledger.mechanisms.learning.users.sweep import ThresholdSweep
+from dpledger.mechanisms.learning.users.sweep import ThresholdSweeps
 
 __all__ = ["Mistakes", "PointMistakes", "UserClass", "is_below_half", "mistakes_of", "point_mistakes"]
 
@@ -76,28 +76,10 @@ def mistakes_of(concepts: UserClass, users: Users) -> Mistakes:
             return _by_matrix(concepts, users)
         case PointClass():
             return point_mistakes(concepts, users)
-        case ThresholdClass(both_ways=False):
-            return ThresholdSweep.of(concepts.points, users)
         case ThresholdClass():
-            others = Users(users.points, 1 - users.labels)
-            return _BothWays(ThresholdSweep.of(concepts.points, users), ThresholdSweep.of(concepts.points, others))
+            return ThresholdSweeps.of(concepts, users)
         case _:
             assert_never(concepts)
-
-
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class _BothWays:
-    """Of thresholds, and of their opposites: which err where thresholds err on the other labels."""
-
-    below: ThresholdSweep
-    upwards: ThresholdSweep
-
-    @property
-    def users(self) -> int:
-        return self.below.users
-
-    def beyond(self, level: int) -> ErrorCounts:
-        return both(self.below.beyond(level), self.upwards.beyond(level))
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

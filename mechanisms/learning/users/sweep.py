@@ -14,16 +14,18 @@ constant from one point that occurs to the next. What it costs depends on the ex
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.mechanisms.learning.error_counts import ErrorCounts, counted_in
+from dpledger.mechanisms.learning.error_counts import ErrorCounts, both, counted_in
 from dpledger.mechanisms.learning.samples import Words
+from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.mechanisms.learning.users.reading import Users
 
-__all__ = ["ThresholdCounts", "ThresholdSweep"]
+__all__ = ["ThresholdCounts", "ThresholdSweep", "ThresholdSweeps"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -98,3 +100,25 @@ class ThresholdSweep:
         total = np.cumsum(change.reshape(-1)[self.order], dtype=np.int64)
         start = int(np.count_nonzero(self.first > mistakes))
         return ThresholdCounts(self.ends, start + np.concatenate([np.zeros(1, dtype=np.int64), total[self.passed - 1]]))
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ThresholdSweeps:
+    """Of 1[x < v] and, where a class holds them, of 1[x >= v]: which err where the others do on the other labels."""
+
+    ways: tuple[ThresholdSweep, ...]
+
+    @classmethod
+    def of(cls, concepts: ThresholdClass, users: Users) -> ThresholdSweeps:
+        """Of every concept of the class."""
+        of_labels = (users, Users(users.points, 1 - users.labels)) if concepts.both_ways else (users,)
+        return cls(tuple(ThresholdSweep.of(concepts.points, one) for one in of_labels))
+
+    @property
+    def users(self) -> int:
+        """How many users there are."""
+        return self.ways[0].users
+
+    def beyond(self, level: int) -> ErrorCounts:
+        """How many users have more than so many mistakes, in segments of thresholds and how many are in each."""
+        return reduce(both, (way.beyond(level) for way in self.ways))

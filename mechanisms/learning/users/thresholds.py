@@ -40,16 +40,17 @@ from dpledger.mechanisms.learning.theory.users.threshold_sizes import (
     Comparison,
     Halving,
     Split,
+    comparisons_in,
     each_round,
     planned_halving,
     threshold_users,
 )
-from dpledger.mechanisms.learning.users.comparisons import comparison_law, least_of
+from dpledger.mechanisms.learning.users.comparisons import Least, comparison_law, least_of
 from dpledger.mechanisms.learning.users.guesses import Told
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.middles import PointsByUser
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
-from dpledger.mechanisms.learning.users.sweep import ThresholdCounts, ThresholdSweep
+from dpledger.mechanisms.learning.users.sweep import ThresholdCounts, ThresholdSweeps
 from dpledger.mechanisms.noise import ExponentialWeights, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
@@ -67,9 +68,6 @@ _MOVED = "a user makes more mistakes than the level, or has more points than it 
 def _thresholds(value: object) -> ThresholdClass:
     if not isinstance(value, ThresholdClass):
         raise ParameterError("concept_class", type(value).__name__, "ThresholdClass(points)")
-    if value.both_ways:
-        expected = "one way: it halves an interval of these; UserLevelProperLearner learns both ways"
-        raise ParameterError("concept_class", "both_ways=True", expected)
     return value
 
 
@@ -85,7 +83,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class LearnedThreshold:
-    """1[x < place], and how it was found: the search for the least error of a threshold, then the rounds."""
+    """A threshold, and how it was found: the search for the least error of one, then the rounds."""
 
     concept: Concept
     least_error: LeastError
@@ -96,7 +94,7 @@ class LearnedThreshold:
 
     @property
     def place(self) -> int:
-        """Where it changes."""
+        """Where it stands in the class: 1[x < u] at u, 1[x >= u] after all of these."""
         return self.concept.place
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
@@ -120,7 +118,8 @@ class UserLevelThresholdLearner(ReadsUsers):
 
     First the least error of a threshold is estimated. Then, in rounds, a place in the middle of an interval is chosen
     (`UserLevelMedian`), and of the counts of users with many mistakes the least one: left of the place, right of it, or
-    there. What it chose is the next interval, of three quarters of the mass.
+    there. What it chose is the next interval, of three quarters of the mass. Before the rounds, of a class with both
+    directions, the one is chosen whose best threshold has the least count.
 
     `concept_class`: a ThresholdClass. Data are a UserSample with as many examples a user as the unit may contribute;
     `strict`: see `RowLearner`.
@@ -128,7 +127,8 @@ class UserLevelThresholdLearner(ReadsUsers):
     estimate, `margin` between the errors that the counts tell apart: the planner's choice where they are not given;
     what 2 resolution + margin leave of alpha is the mass at which rounds end. `estimate_share` and `median_share` of
     epsilon; comparisons have the rest. `comparison`: `sharp` (permute-and-flip), `noisy_max` (noise on each count, of
-    which only the place of the least is published), `paper` (three noisy counts, which are published).
+    which only the place of the least is published), `paper` (three noisy counts, which are published; not
+    those of the directions).
 
     Under add_remove and zero_out all counts move in one direction, and choices are twice as sharp; under label_flip
     medians cost nothing. Of the published proof: the level of the counts depends on the data through the estimate, so
@@ -162,7 +162,7 @@ class UserLevelThresholdLearner(ReadsUsers):
         if not (split.estimating and split.halving and split.comparing):
             raise ParameterError("epsilon", self.epsilon, "more: each share of it is rounded down to 60 places")
         if self.resolution is not None and self.margin is not None:
-            self._check_laws(self.halving.rounds)
+            self._check_laws(self.halving)
 
     @property
     def user_domain(self) -> NumberedPoints:
@@ -199,11 +199,11 @@ class UserLevelThresholdLearner(ReadsUsers):
         return PureDP(add(split.estimating, split.comparing) if free else self.epsilon)
 
     def parts(self) -> Composition:
-        """The estimator's; then of each round a median and a comparison."""
-        rounds = self.halving.rounds
-        median = BoundedRange(0 if self.relation is Relation.LABEL_FLIP else each_round(self.split.halving, rounds))
-        comparison = PureDP(each_round(self.split.comparing, rounds))
-        medians, comparisons = Repeated(median, times=rounds), Repeated(comparison, times=rounds)
+        """The estimator's; the medians, one a round; the comparisons, one a round and one of two directions."""
+        halving = self.halving
+        median = BoundedRange(0 if self.relation is Relation.LABEL_FLIP else self._choosing(halving))
+        comparison, times = PureDP(self._comparing(halving)), comparisons_in(halving.rounds, self.concept_class)
+        medians, comparisons = Repeated(median, times=halving.rounds), Repeated(comparison, times=times)
         return Sequence((self.estimator.parts(), medians, comparisons))
 
     def parameters(self) -> Mapping[str, Plain]:
@@ -257,7 +257,7 @@ class UserLevelThresholdLearner(ReadsUsers):
         """The thresholds of `size` independent releases."""
         run = self._read(data)
         found = [run.learned(entropy).place for _ in range(size)]
-        return np.array(found, dtype=np.int64 if self.concept_class.points < 2**63 else object)
+        return np.array(found, dtype=np.int64 if self.concept_class.size <= 2**63 else object)
 
     def plan(self, beta: Number | None = None) -> SampleSize:
         """How many users are enough for an error of at most alpha above the least, but with probability beta (default:
@@ -276,21 +276,27 @@ class UserLevelThresholdLearner(ReadsUsers):
             monotone=one_way(self.relation),
         )
 
-    def _check_laws(self, rounds: int) -> None:
+    def _check_laws(self, halving: Halving) -> None:
         """ParameterError, before anything is spent, where a step's share of epsilon is too small to draw by."""
         _ = self.estimator
         try:
-            ExponentialWeights(self._exponent(rounds))
-            comparing = each_round(self.split.comparing, rounds)
-            comparison_law(self.comparison, comparing, monotone=one_way(self.relation))
+            ExponentialWeights(self._exponent(halving))
+            comparison_law(self.comparison, self._comparing(halving), monotone=one_way(self.relation))
         except ParameterError:
-            expected = f"more: its share in each of {rounds} rounds is too small to draw by"
+            expected = f"more: its share in each of {halving.rounds} rounds is too small to draw by"
             raise ParameterError("epsilon", self.epsilon, expected) from None
 
-    def _exponent(self, rounds: int) -> Decimal:
+    def _choosing(self, halving: Halving) -> Decimal:
+        """What a median may spend."""
+        return each_round(self.split.halving, halving.rounds)
+
+    def _comparing(self, halving: Halving) -> Decimal:
+        """What a comparison may spend."""
+        return each_round(self.split.comparing, comparisons_in(halving.rounds, self.concept_class))
+
+    def _exponent(self, halving: Halving) -> Decimal:
         """Of a median."""
-        epsilon = each_round(self.split.halving, rounds)
-        return exponent_for(epsilon, sensitivity=1, monotone=one_way(self.relation))
+        return exponent_for(self._choosing(halving), sensitivity=1, monotone=one_way(self.relation))
 
     @property
     def _left(self) -> Decimal:
@@ -305,16 +311,15 @@ class UserLevelThresholdLearner(ReadsUsers):
 
     def _read(self, data: UserSample) -> _Run:
         self._taken(data)
-        halving, split, points = self.halving, self.split, self.concept_class.points
-        users, one_direction = users_of(data, points), one_way(self.relation)
+        halving, users = self.halving, users_of(data, self.concept_class.points)
         return _Run(
             learner=self,
             estimator=self.estimator,
             levels=tuple(mass_gap(users.examples, mass).level for mass in halving.bounds),
-            exponent=self._exponent(halving.rounds),
-            comparing=each_round(split.comparing, halving.rounds),
-            monotone=one_direction,
-            sweep=ThresholdSweep.of(points, users),
+            exponent=self._exponent(halving),
+            comparing=self._comparing(halving),
+            monotone=one_way(self.relation),
+            sweeps=ThresholdSweeps.of(self.concept_class, users),
             points=PointsByUser.of(users.points),
         )
 
@@ -329,32 +334,36 @@ class _Run:
     exponent: Decimal
     comparing: Decimal
     monotone: bool
-    sweep: ThresholdSweep
+    sweeps: ThresholdSweeps
     points: PointsByUser
 
     def learned(self, entropy: Entropy) -> LearnedThreshold:
         """One run."""
         concepts, margin = self.learner.concept_class, self.learner.halving.margin
-        least = self.estimator.searched(self.sweep, entropy)
+        least = self.estimator.searched(self.sweeps, entropy)
         above = add(least.high, margin)
         if above >= 1:
             return LearnedThreshold(Concept(concepts, 0), least, ())
-        counts = self.sweep.users_above(BinomialGap(rows_of(self.learner.unit), least.high, above).level)
+        level = BinomialGap(rows_of(self.learner.unit), least.high, above).level
+        ways = [sweep.users_above(level) for sweep in self.sweeps.ways]
         low, high, path = 0, concepts.points, list[Round]()
+        way = self._least([counts.least(low, high) for counts in ways], entropy).place if len(ways) > 1 else 0
         for level in self.levels:
             if low == high:
                 break
             w = self.points.sides(low, high, more_than=level).drawn(self.exponent, entropy)
-            path.append(self._compared(counts, low, w, high, entropy))
+            path.append(self._compared(ways[way], low, w, high, entropy))
             low, high = _around(low, w, high)[path[-1].side]
-        return LearnedThreshold(Concept(concepts, low), least, tuple(path))
+        return LearnedThreshold(Concept(concepts, way * (concepts.points + 1) + low), least, tuple(path))
 
     def _compared(self, counts: ThresholdCounts, low: int, w: int, high: int, entropy: Entropy) -> Round:
         standing = {side: (first, last) for side, (first, last) in _around(low, w, high).items() if first <= last}
-        fewest = [counts.least(first, last) for first, last in standing.values()]
-        comparison = self.learner.comparison
-        found = least_of(fewest, comparison, self.comparing, monotone=self.monotone, entropy=entropy)
+        found = self._least([counts.least(first, last) for first, last in standing.values()], entropy)
         return Round(w, list(standing)[found.place], found.heard)
+
+    def _least(self, counts: list[int], entropy: Entropy) -> Least:
+        comparison = self.learner.comparison
+        return least_of(counts, comparison, self.comparing, monotone=self.monotone, entropy=entropy)
 
 
 def _around(low: int, w: int, high: int) -> dict[Side, tuple[int, int]]:

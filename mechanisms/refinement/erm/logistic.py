@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.mechanisms.numeric.grid import Floats, nearest_whole
 from dpledger.mechanisms.refinement.erm.shared import ABOVE, ROUND, Family, Minimum, Risk, least_of, nearest
 from dpledger.mechanisms.refinement.examples import ONE, Steps
@@ -48,11 +49,11 @@ class Logistic(Risk[LogisticExamples]):
     def ball(self) -> float:
         """sqrt(2 ln 2 / lambda), from L(theta) <= L(0); tight: sqrt(w / lambda), since lambda |theta|^2 is the mean of
         m / (1 + e^m) at the minimiser, at most w."""
-        return math.sqrt((2 * math.log(2) if self.radius == "reference" else _LAMBERT) / self.weight) * ABOVE
+        return math.sqrt((2 * scalars.log(2.0) if self.radius == "reference" else _LAMBERT) / self.weight) * ABOVE
 
     @property
     def largest_loss(self) -> float:
-        return self.ball + math.log1p(math.exp(-self.ball))
+        return self.ball + scalars.log1p(scalars.exp(-self.ball))
 
     @property
     def flipped_range(self) -> float:

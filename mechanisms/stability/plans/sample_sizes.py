@@ -28,7 +28,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.decimals import ZERO, add, multiply, round_up, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 
@@ -70,7 +70,7 @@ def _falling(dimension: int, points: int) -> float:
     """The sum over i <= dimension of C(points, i)/C(points, dimension), from above: the ratios of neighbours fall with
     i, and are below 1."""
     first = dimension / (points - dimension + 1)
-    terms = min(dimension, math.ceil(50 / -math.log(first)) + 1) if dimension else 0
+    terms = min(dimension, math.ceil(50 / -scalars.log(first)) + 1) if dimension else 0
     places = dimension - np.arange(terms, dtype=np.float64)
     products = np.cumprod(places / (points - places + 1))
     rest = float(products[-1]) * first / (1 - first) if terms < dimension else 0.0

@@ -28,7 +28,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.decimals import Number, multiply, read, round_up, total, whole
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.mechanisms.stability.on_average import MOST_SAMPLES, FirstMoment, MeanSquare
@@ -192,8 +192,8 @@ def nonconvex_first_moment(loss: Smooth, n: int, first: Number, steps: int) -> F
         raise ParameterError("first", scale, "a number above 0")
     power = float(multiply(loss.smoothness, scale))
     moved = 2 * float(loss.prediction) * float(loss.lipschitz) / (float(loss.smoothness) * (size - 1))
-    with_log = (math.log(power * moved * size) + power * math.log(count)) / (power + 1)  # where the two slopes meet
-    guess = math.exp(min(with_log, math.log(size)))
+    meeting = (scalars.log(power * moved * size) + power * scalars.log(count)) / (power + 1)  # of the two slopes
+    guess = scalars.exp(min(meeting, scalars.log(size)))
     starts = {min(max(1, math.floor(guess) + place), size) for place in range(2)}
     return FirstMoment(samples=size, mean_move=min(_from(loss, size, scale, count, start) for start in starts))
 

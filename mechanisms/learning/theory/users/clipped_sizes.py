@@ -13,6 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
 
+from dpledger.accounting.arithmetic import scalars
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log, users_of_examples
@@ -109,7 +110,7 @@ def _argument(size: int, m: int, clip: int, drift: float, exponent: float, beta:
         return _Argument(math.inf, math.inf, clip, drift, gained, 0.0)
     spread = float(min(clip * clip, m))
     rate = min(exponent, gained / (4 * spread))
-    asked = 2 * float(natural_log(size)) - math.log(beta)
+    asked = 2 * float(natural_log(size)) - scalars.log(beta)
     users = asked / (rate * gained - 2 * rate * rate * spread)
     return _Argument(users, asked * 8 * spread / gained**2, clip, drift, gained, rate)
 
@@ -117,7 +118,7 @@ def _argument(size: int, m: int, clip: int, drift: float, exponent: float, beta:
 def _beyond(clip: float, m: int) -> float:
     """The mean of what a sub-Gaussian sum with the proxy m has beyond the clip, from above: the integral of
     e^(-s^2/(2m)) from there on."""
-    return math.sqrt(math.pi * m / 2) * math.erfc(clip / math.sqrt(2 * m)) * SLACK
+    return math.sqrt(math.pi * m / 2) * scalars.erfc(clip / math.sqrt(2 * m)) * SLACK
 
 
 def _told(best: _Argument, m: int, target: Decimal, risk: Decimal) -> SampleSize:

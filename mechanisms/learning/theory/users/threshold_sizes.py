@@ -26,7 +26,16 @@ from dpledger.mechanisms.learning.theory.users.median_sizes import LEAST_MASS, m
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import open_unit
 
-__all__ = ["Comparison", "Halving", "Split", "each_round", "noise_scale", "planned_halving", "threshold_users"]
+__all__ = [
+    "Comparison",
+    "Halving",
+    "Split",
+    "comparisons_in",
+    "each_round",
+    "noise_scale",
+    "planned_halving",
+    "threshold_users",
+]
 
 Comparison: TypeAlias = Literal["paper", "noisy_max", "sharp"]
 """How the least of three counts is found: by three noisy counts, each of which may be published; by the least noisy
@@ -85,7 +94,7 @@ class Split:
 class _Target:
     """What a plan is for."""
 
-    points: int
+    concepts: ThresholdClass
     m: int
     alpha: Decimal
     beta: Decimal
@@ -97,6 +106,11 @@ class _Target:
 def each_round(epsilon: Decimal, rounds: int) -> Decimal:
     """What one of so many rounds may spend of epsilon."""
     return round_down(Fraction(epsilon) / rounds)
+
+
+def comparisons_in(rounds: int, concepts: ThresholdClass) -> int:
+    """One of three counts a round, and first one of the two directions, where the class has both."""
+    return rounds + concepts.both_ways
 
 
 def noise_scale(comparison: Comparison, epsilon: Decimal, *, monotone: bool) -> Decimal:
@@ -137,7 +151,7 @@ def threshold_users(
     Source: docs/proofs/learning_median.md; Li-Wang-Ye 2024, theorem 5.2. InfeasiblePlan where nothing is left of
     alpha."""
     target = _Target(
-        points=concept_class.points,
+        concepts=concept_class,
         m=whole(examples, field="examples", least=1),
         alpha=open_unit(alpha, "alpha"),
         beta=open_unit(beta, "beta"),
@@ -183,8 +197,9 @@ def _halvings(alpha: Decimal, resolution: Decimal | None, margin: Decimal | None
 
 def _at(target: _Target, halving: Halving) -> Iterator[SampleSize]:
     """The plans of one halving, one for each way to share the gap."""
-    rounds, richness, m = halving.rounds, Richness(target.points + 1, 1), target.m
-    choosing, comparing = (each_round(part, rounds) for part in (target.split.halving, target.split.comparing))
+    concepts, rounds, m = target.concepts, halving.rounds, target.m
+    richness, comparisons = Richness.of(concepts), comparisons_in(rounds, concepts)
+    choosing, comparing = each_round(target.split.halving, rounds), each_round(target.split.comparing, comparisons)
     if rounds > MOST_ROUNDS or min(target.split.estimating, choosing, comparing) < LEAST_SHARE:
         return
     levels = min(m, 2 ** rounds_for(halving.resolution))
@@ -192,12 +207,12 @@ def _at(target: _Target, halving: Halving) -> Iterator[SampleSize]:
     estimating = estimator_users(richness, m, halving.resolution, target.split.estimating, quarter)
     exponent = exponent_for(choosing, sensitivity=1, monotone=target.monotone)
     risk = round_down(Fraction(target.beta) / (4 * rounds))
-    medians = max(median_size(target.points, exponent, mass, risk, m=m).needed for mass in halving.bounds)
+    medians = max(median_size(concepts.points, exponent, mass, risk, m=m).needed for mass in halving.bounds)
     scale = noise_scale(target.comparison, comparing, monotone=target.monotone)
     gap = gap_worst(m, halving.margin)
     for uniform, single in SHARES:
         with localcontext(outward.context(target.beta, scale, gap)):
-            lost = rounds * (scale * outward.ln(24 * rounds / target.beta) + (target.comparison != "sharp"))
+            lost = comparisons * (scale * outward.ln(24 * comparisons / target.beta) + (target.comparison != "sharp"))
             deviation = richness.deviation(round_down(uniform * gap), eighth, levels=levels, m=m)
             terms = (
                 ("estimate of the least error", estimating),
