@@ -17,13 +17,12 @@ from typing import Protocol
 from dpledger import decimals
 from dpledger.audit.claims import Target
 from dpledger.audit.evidence.edges import Claim, Edges, StrataClaim
-from dpledger.audit.evidence.power import needed_epsilon
 from dpledger.audit.evidence.reading import Plan, Reading
 from dpledger.audit.evidence.wealth import Engine, Share
 from dpledger.audit.evidence.witness import Witness, witness_of
 from dpledger.audit.features.bank import bank
-from dpledger.audit.features.blindness import blindness
-from dpledger.audit.features.learned import learned
+from dpledger.audit.features.blind import blindness
+from dpledger.audit.features.boosted import learned
 from dpledger.audit.outcomes import Floats, Outcomes, joined
 from dpledger.audit.sampling.dependence import SHARE, dependence
 from dpledger.audit.strata import Stated, Stratum, strata_of
@@ -125,6 +124,7 @@ class Course:
         width: int = 1,
     ) -> None:
         self.alpha, self.sizes = alpha, sizes
+        self._stated = aim if isinstance(aim, Stated) else None
         self.strata = strata_of(losses) if isinstance(aim, Stated) else ()
         point = (float(aim.point.epsilon), float(aim.point.delta)) if isinstance(aim, Target) else None
         self.engine = Engine(
@@ -172,7 +172,7 @@ class Course:
         engine = self.engine
         left, right = (joined(side) for side in self._ordered)
         blind = dependence(left, right, self.alpha * SHARE, starts=starts) or blindness(left, right)
-        needed = needed_epsilon(engine)
+        needed = engine.power(POWER) if hasattr(engine, 'power') else None
         lower = engine.epsilon_lower
         return Evidence(
             alpha=self.alpha,
@@ -182,7 +182,7 @@ class Course:
             log_wealth=engine.best_log_wealth,
             path=tuple(self._path),
             budget=(*engine.budget, Share("runs that depend on each other", self.alpha * SHARE)),
-            witness=witness_of(engine),
+            witness=witness_of(engine, self._stated, self.strata),
             power=None if needed is None else Power(epsilon=decimals.round_up(needed), probability=POWER),
             blind=blind,
             strata=self.strata,

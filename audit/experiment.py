@@ -13,7 +13,6 @@ or when its runs are used up. Same seed and trials, same verdict and bounds, wha
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,9 +29,9 @@ from dpledger.audit.claims import Point, Target
 from dpledger.audit.course import Course, Evidence, Limits, Seen
 from dpledger.audit.neighbours import apart, check_pair
 from dpledger.audit.outcomes import RAISES, ROOT, Floats, Outcomes, encode
-from dpledger.audit.sampling import PROBED, Runs, shares_memory
+from dpledger.audit.sampling import PROBED, Runs, released, shares_memory
 from dpledger.audit.strata import ExPostClaim, Stated
-from dpledger.audit.subjects import aim_at, claim_of, named, subject_of
+from dpledger.audit.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, subject_of
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -44,9 +43,6 @@ from dpledger.schema import flag, one_text
 
 __all__ = ["audit_mechanism", "audit_outputs"]
 
-FEWEST_TRIALS = 100
-MOST_TRIALS = 10**12
-ALL_CORES = -1  # of `jobs`, as joblib says it
 TRIED = 64  # runs of each side after which a call that never works is told
 PROBE = 1_000  # runs of each side that show which losses an ex-post claim names, at most; they count for nothing
 MOST_SIZES = 8  # runs of one side to a run of the other, where both have more than that many
@@ -107,7 +103,7 @@ def audit_mechanism(
     >>> dpl.audit_mechanism(coin, True, False, claim=dpl.PureDP("0.1"), trials=2000, batched=True, seed=1).verdict
     'violation'
     """
-    settings = _Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
+    settings = Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
     batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
     stop, texts = flag(stop_at_violation, field="stop_at_violation"), flag(texts, field="texts")
     limits = Limits(trials=settings.trials, seconds=_seconds(seconds, "seconds"), stop_at_violation=stop)
@@ -118,8 +114,9 @@ def audit_mechanism(
         check_pair(mechanism, left, right, relation, unit)
     aim = subject.aim(relation, settings.delta)
     started = time.perf_counter()
+    runner, unlike = released(subject.runner, left, right, settings.seed)
     runs = Runs(
-        subject.runner,
+        runner,
         left,
         right,
         seed=settings.seed,
@@ -141,7 +138,7 @@ def audit_mechanism(
         relation=relation,
         pair=f"{_shape(left)} and {_shape(right)}",
         apart=apart(left, right, relation, unit),
-        told=tuple(words for words in (runs.altered, runs.alone) if words),
+        told=tuple(words for words in (unlike, runs.altered, runs.alone) if words),
         seconds=time.perf_counter() - started,
         seed=settings.seed,
     )
@@ -174,7 +171,7 @@ def audit_outputs(
     >>> dpl.audit_outputs(left, right, claim=dpl.PureDP(1)).verdict
     'not_refuted'
     """
-    settings = _Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
+    settings = Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
     paired, stop = flag(paired, field="paired"), flag(stop_at_violation, field="stop_at_violation")
     for field, outputs in (("left_outputs", left_outputs), ("right_outputs", right_outputs)):
         is_list = (isinstance(outputs, np.ndarray) and outputs.ndim) or isinstance(outputs, Sequence)
@@ -218,7 +215,7 @@ def audit_outputs(
 
 def _result(
     evidence: Evidence,
-    settings: _Settings,
+    settings: Settings,
     *,
     mechanism: MechanismNote,
     claim: Guarantee | ExPostClaim,
@@ -327,37 +324,6 @@ def _sizes(left: int, right: int) -> tuple[int, int]:
 
 
 # ---- what was asked -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Settings:
-    """The checked settings of one audit."""
-
-    trials: int
-    confidence: Decimal
-    delta: Decimal | None
-    seed: int
-    jobs: int
-
-    @property
-    def alpha(self) -> Fraction:
-        """The whole error budget, exactly."""
-        return 1 - Fraction(self.confidence)
-
-    @classmethod
-    def read(cls, *, trials: int, confidence: Number, delta: Number | None, seed: int | None, jobs: int) -> _Settings:
-        trials = decimals.whole(trials, field="trials", least=FEWEST_TRIALS, most=MOST_TRIALS)
-        chosen = secrets.randbits(53) if seed is None else decimals.whole(seed, field="seed", most=2**53 - 1)
-        workers = decimals.whole(jobs, field="jobs", least=ALL_CORES, most=4096)
-        if not workers:
-            raise ParameterError("jobs", workers, "a whole number from 1 to 4096, or -1 for every core")
-        level = decimals.read(confidence, field="confidence")
-        if not 0 < level < 1:
-            raise ParameterError("confidence", str(level), "a number in (0, 1)")
-        at = None if delta is None else decimals.read(delta, field="delta")
-        if at is not None and at >= 1:
-            raise ParameterError("delta", str(at), "a number in [0, 1)")
-        return cls(trials=trials, confidence=level, delta=at, seed=chosen, jobs=workers)
 
 
 def _seconds(given: Number | None, field: str) -> float | None:

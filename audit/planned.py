@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.audit.experiment import _Settings, _subject, audit_mechanism
+from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.strata import ExPostClaim
+from dpledger.audit.subjects import Settings, subject_of
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -31,7 +32,7 @@ from dpledger.schema import flag, plain
 __all__ = ["Audit", "code_digest", "differences", "pair_digest"]
 
 COMPARED = (
-    "verdict", "epsilon_lower", "delta", "refuted", "strata_together", "e_value", "blind", "event", "trials_left",
+    "verdict", "epsilon_lower", "delta", "refuted", "together", "e_value", "blind", "event", "trials_left",
     "trials_right", "claim", "confidence", "method", "schedule", "arms",
 )  # fmt: skip
 """Members of an entry that the same audit of the same code gives again, those that matter most first."""
@@ -62,7 +63,7 @@ class Audit:
             object.__setattr__(self, "seed", secrets.randbits(53))
         self.body()
 
-    def run(self, *, jobs: int = 1, progress: bool = True, insist: bool = False) -> AuditResult:
+    def run(self, *, jobs: int = 1, progress: bool = True) -> AuditResult:
         """The result. Raises as `audit_mechanism` does."""
         return audit_mechanism(
             self.mechanism,
@@ -78,17 +79,16 @@ class Audit:
             seed=self.seed,
             jobs=jobs,
             progress=progress,
-            insist=insist,
         )
 
     def body(self) -> Intended:
         """The audit as a ledger says it beforehand, without its data. ParameterError for what cannot be run."""
-        settings = _Settings.read(
+        settings = Settings.read(
             trials=self.trials, confidence=self.confidence, delta=self.delta, seed=self.seed, jobs=1
         )
         relation = Relation.read(self.relation)
         batched = flag(self.batched, field="batched")
-        subject = _subject(self.mechanism, self.claim, relation, Unit.read(self.unit), batched)
+        subject = subject_of(self.mechanism, self.claim, relation, Unit.read(self.unit), batched=batched)
         return Intended(
             mechanism=subject.note,
             claim=None if isinstance(subject.claim, ExPostClaim) else subject.claim,

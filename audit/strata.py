@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -96,10 +96,9 @@ class Stated:
         price = None if self.parts is None else cost(self.parts, self.relation).pure
         return math.inf if price is None else _loss(price)
 
-    def outcomes(self, outputs: Outputs, width: int) -> Outcomes:
+    def outcomes(self, outputs: Outputs) -> Outcomes:
         """The outcomes of `outputs`, each with its claimed loss."""
-        found = encode(outputs, width)
-        return Outcomes(found.values, found.labels, self.losses(outputs))
+        return replace(encode(outputs), losses=self.losses(outputs))
 
     def losses(self, outputs: Outputs) -> Floats:
         """The claimed loss of each output: float64[runs], exact to 15 digits and rounded up.

@@ -4,28 +4,66 @@ from __future__ import annotations
 
 import inspect
 import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
 
+from dpledger import decimals
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.claims import Target, target
 from dpledger.audit.sampling import Batched, Releases, Sampler, Samples, Single, Unaided
 from dpledger.audit.strata import ExPostClaim, Stated
+from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import LIBRARY, MechanismNote
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, validated
 
-__all__ = ["Subject", "aim_at", "claim_of", "named", "subject_of"]
+__all__ = ["FEWEST_TRIALS", "Settings", "Subject", "aim_at", "claim_of", "named", "subject_of"]
 
 _CLAIM: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
+FEWEST_TRIALS = 100
+MOST_TRIALS = 10**12
+ALL_CORES = -1  # of `jobs`, as joblib says it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The checked settings of one audit."""
+
+    trials: int
+    confidence: Decimal
+    delta: Decimal | None
+    seed: int
+    jobs: int
+
+    @property
+    def alpha(self) -> Fraction:
+        """The whole error budget, exactly."""
+        return 1 - Fraction(self.confidence)
+
+    @classmethod
+    def read(cls, *, trials: int, confidence: Number, delta: Number | None, seed: int | None, jobs: int) -> Settings:
+        trials = decimals.whole(trials, field="trials", least=FEWEST_TRIALS, most=MOST_TRIALS)
+        chosen = secrets.randbits(53) if seed is None else decimals.whole(seed, field="seed", most=2**53 - 1)
+        workers = decimals.whole(jobs, field="jobs", least=ALL_CORES, most=4096)
+        if not workers:
+            raise ParameterError("jobs", workers, "a whole number from 1 to 4096, or -1 for every core")
+        level = decimals.read(confidence, field="confidence")
+        if not 0 < level < 1:
+            raise ParameterError("confidence", str(level), "a number in (0, 1)")
+        at = None if delta is None else decimals.read(delta, field="delta")
+        if at is not None and at >= 1:
+            raise ParameterError("delta", str(at), "a number in [0, 1)")
+        return cls(trials=trials, confidence=level, delta=at, seed=chosen, jobs=workers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -412,6 +412,18 @@ class Engine:
     # ---- what is told -----------------------------------------------------------------------------------------------
 
     @property
+    def leading(self) -> Track | None:
+        """The score whose arm gained most lately."""
+        if not self._tracks:
+            return None
+        return self._tracks[max(range(len(self._tracks)), key=lambda place: float(self._gains[place][0].max()))]
+
+    @property
+    def point_delta(self) -> float:
+        """The delta at which events are compared."""
+        return self.claim.delta if isinstance(self.claim, StrataClaim) else self._delta
+
+    @property
     def epsilon_lower(self) -> float | None:
         """The largest epsilon, at the delta of the point, that the chain refuted; None where there is no point."""
         return None if self.chain is None else self.chain.epsilon_lower

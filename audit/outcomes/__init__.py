@@ -1,15 +1,6 @@
 """Outputs of runs by structure: `structure` is what is known of them, `encoding` finds it."""
 
-from dpledger.audit.outcomes.flat import (
-    Floats,
-    Labels,
-    Outcomes,
-    Outputs,
-    Raised,
-    encode,
-    head_of,
-    joined,
-    usual_width,
-)
+from dpledger.audit.outcomes.encoding import Outputs, encode
+from dpledger.audit.outcomes.structure import ABSENT, RAISES, ROOT, Floats, Labels, Outcomes, Raised, joined
 
-__all__ = ["Floats", "Labels", "Outcomes", "Outputs", "Raised", "encode", "head_of", "joined", "usual_width"]
+__all__ = ["ABSENT", "RAISES", "ROOT", "Floats", "Labels", "Outcomes", "Outputs", "Raised", "encode", "joined"]

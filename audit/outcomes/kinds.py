@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpledger.audit.outcomes.structure import Raised
+from dpledger.audit.outcomes.structure import RAISES, Raised
 from dpledger.audit.outcomes.texts import shortened
 
 __all__ = ["described", "key_words", "to_float"]
@@ -93,7 +93,7 @@ def _text(item: object) -> str:
 
 
 def _raised(item: Raised, path: str, _: str) -> tuple[str, Parts]:
-    return f"raises {item.name}", {} if item.text is None else {f"message of {path}": item.text}
+    return f"{RAISES}{item.name}", {} if item.text is None else {f"message of {path}": item.text}
 
 
 def _complex(item: complex, path: str, name: str) -> tuple[str, Parts]:

@@ -21,13 +21,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ABSENT", "ROOT", "Chosen", "Floats", "Labels", "Outcomes", "Raised", "joined"]
+__all__ = ["ABSENT", "RAISES", "ROOT", "Chosen", "Floats", "Labels", "Outcomes", "Raised", "joined"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Labels: TypeAlias = npt.NDArray[np.object_]
 Chosen: TypeAlias = "slice | npt.NDArray[np.bool_]"
 
 ROOT = "output"
+RAISES = "raises "  # begins the label of a run that raised
 ABSENT = "absent"  # the label of a run that has nothing at a path
 
 

@@ -1,33 +1,8 @@
 """Runs that are runs: seeds, order, copies and engines, so that what is compared is what the mechanism does."""
 
-from dpledger.audit.sampling.chunked import (
-    Batched,
-    Chunk,
-    Part,
-    Releases,
-    Runs,
-    Sampler,
-    Samples,
-    Side,
-    Single,
-    Unaided,
-    chunks,
-    expected_seconds,
-    over_chunks,
-)
+from dpledger.audit.sampling.copies import shares_memory
+from dpledger.audit.sampling.released import released
+from dpledger.audit.sampling.runs import PROBED, Runs
+from dpledger.audit.sampling.ways import Batched, Releases, Sampler, Samples, Single, Unaided
 
-__all__ = [
-    "Batched",
-    "Chunk",
-    "Part",
-    "Releases",
-    "Runs",
-    "Sampler",
-    "Samples",
-    "Side",
-    "Single",
-    "Unaided",
-    "chunks",
-    "expected_seconds",
-    "over_chunks",
-]
+__all__ = ["PROBED", "Batched", "Releases", "Runs", "Sampler", "Samples", "Single", "Unaided", "released", "shares_memory"]

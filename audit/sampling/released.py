@@ -14,14 +14,26 @@ from typing import Any
 
 import numpy as np
 
+from dpledger.audit.sampling.ways import Releases, Sampler, Samples
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording, replaying
 from dpledger.mechanisms.noise.tape import Draw
 from dpledger.mechanisms.protocol import sampled_of
 
-__all__ = ["RELEASED", "agrees"]
+__all__ = ["RELEASED", "agrees", "released"]
 
 RELEASED = 64  # runs of each side that go through `release`
+
+
+def released(sampler: Sampler, left: object, right: object, seed: int) -> tuple[Sampler, str | None]:
+    """How to run it, so that `release` is what is audited; and where that is not by `sample`, why."""
+    if not isinstance(sampler, Samples):
+        return sampler, None
+    for data in (left, right):
+        unlike = agrees(sampler.mechanism, data, seed=seed)
+        if unlike is not None:
+            return Releases(sampler.mechanism), f"{unlike}: release was audited, one run a call"
+    return sampler, None
 
 
 def agrees(mechanism: Any, data: object, *, seed: int, runs: int = RELEASED) -> str | None:

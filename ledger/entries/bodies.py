@@ -261,7 +261,7 @@ class Audited:
     """The result of an empirical audit. `epsilon_lower` holds at `delta` with `confidence`, whatever the mechanism is.
 
     `verdict`: violation or not_refuted; nothing is ever proved private. `refuted`: the point that fell;
-    `strata_together`: the strata of an ex-post claim fell together, and no single one did. `e_value`: that of the whole
+    `together`: the strata of an ex-post claim fell together, and no single one did. `e_value`: that of the whole
     test, rounded down. `blind`: why it saw nothing; then it bounds nothing. `apart`: why the two datasets are no
     neighbours, if they are rows. `intended`: the index of the entry that said it would be made. `code`: SHA-256 of the
     source file of what was audited; `pair`: of both datasets, where these were made up. `schedule`: the order of the
@@ -285,7 +285,7 @@ class Audited:
     path: tuple[Step, ...] = given(default=())
     charge: Token | None = given(default=None)
     e_value: Exact | None = given(default=None)
-    strata_together: Literal[True] | None = given(default=None)
+    together: Literal[True] | None = given(default=None)
     blind: Words | None = given(default=None)
     apart: Words | None = given(default=None)
     intended: Index | None = given(default=None)

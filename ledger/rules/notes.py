@@ -183,9 +183,9 @@ def _check_numbers(body: Audited) -> None:
             most = f"what {body.trials_left} and {body.trials_right} runs can show at confidence {body.confidence}"
             raise ParameterError("epsilon_lower", str(bound), f"at most {most}")
     contradicts = body.epsilon_lower > epsilon_of(body.claim, body.delta)
-    together = body.strata_together is not None
+    together = body.together is not None
     if together and (contradicts or fallen is not None or body.e_value is None):
-        raise ParameterError("strata_together", True, "an e-value, and no single stratum that fell")
+        raise ParameterError("together", True, "an e-value, and no single stratum that fell")
     if (body.verdict == "violation") != (contradicts or fallen is not None or together):
         says = "above" if contradicts else "not above"
         expected = f"the verdict of its numbers: the bound is {says} what the claim allows at delta {body.delta}"
@@ -200,7 +200,7 @@ def _check_blind(body: Audited) -> None:
         raise ParameterError("verdict", body.verdict, "not_refuted of an audit that was blind")
     if body.epsilon_lower:
         raise ParameterError("epsilon_lower", str(body.epsilon_lower), "0 of an audit that was blind")
-    for name in ("refuted", "strata_together", "e_value", "power"):
+    for name in ("refuted", "together", "e_value", "power"):
         if getattr(body, name) is not None:
             raise ParameterError(name, "a value", "none of an audit that was blind")
 

@@ -127,7 +127,7 @@ def _all_but_place(one: AuditEntry) -> tuple[object, ...]:
         body.event,
         body.method,
         body.power,
-        body.strata_together,
+        body.together,
         body.blind,
         body.apart,
         one.scopes,
@@ -208,7 +208,7 @@ def _mechanism(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None)
 
 def _reserve(body: Audited) -> str:
     """What is to be known beside a verdict."""
-    together = "by the strata of outcomes together; no single one fell" if body.strata_together else ""
+    together = "by the strata of outcomes together; no single one fell" if body.together else ""
     distant = f"if the data are rows, they are {visible(body.apart, 400)}" if body.apart else ""
     return "; ".join(part for part in (together, distant) if part)
 

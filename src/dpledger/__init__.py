@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         AuditResult as AuditResult,
     )
     from dpledger.errors import (
+        AuditTooWeak as AuditTooWeak,
         BudgetRefused as BudgetRefused,
         DpledgerError as DpledgerError,
         ParameterError as ParameterError,
@@ -447,6 +448,7 @@ _HOME = {
     "dpledger.audit.testing": ("assert_not_refuted",),
     "dpledger.audit.verdict": ("AuditResult",),
     "dpledger.errors": (
+        "AuditTooWeak",
         "BudgetRefused",
         "DpledgerError",
         "ParameterError",

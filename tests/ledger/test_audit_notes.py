@@ -37,7 +37,7 @@ AUDIT = Audited(
     method="threshold",
 )
 
-TOGETHER: dict[str, Any] = {"strata_together": True, "e_value": "20"}
+TOGETHER: dict[str, Any] = {"together": True, "e_value": "20"}
 BLIND = "every run gave the same output"
 INTENDED = Intended(
     mechanism=AUDIT.mechanism, claim=PureDP(1), relation=Relation.ADD_REMOVE, trials=1000, confidence="0.95"
@@ -68,7 +68,7 @@ def a_scope() -> Scope:
         ({"e_value": "20.1"}, "e_value"),  # 1 / 0.05 is 20
         ({"verdict": "violation", "epsilon_lower": "1.1", "e_value": "19.9"}, "e_value"),
         ({"verdict": "violation"} | TOGETHER | {"e_value": "19.9"}, "e_value"),
-        ({"verdict": "violation", "strata_together": True}, "an e-value"),
+        ({"verdict": "violation", "together": True}, "an e-value"),
         ({"verdict": "violation", "epsilon_lower": "1.1"} | TOGETHER, "no single stratum that fell"),
         ({"verdict": "violation", "refuted": RefutedPoint("0.1", "0.2", "0.3")} | TOGETHER, "no single stratum"),
         (TOGETHER, "verdict"),

@@ -309,7 +309,7 @@ def _note(book: Ledger) -> None:
             trials_left=16_384,
             trials_right=16_384,
             e_value="20.5",
-            strata_together=True,
+            together=True,
             arms=12,
             code="ab" * 32,
             pair="cd" * 32,
