@@ -63,9 +63,10 @@ def bank(left: Outcomes, right: Outcomes, data: tuple[object, object] | Inputs |
     ours, theirs = window(left), window(right)
     inputs = data if isinstance(data, Inputs) else Inputs.of(*data) if data is not None else Inputs()
     places = telling_places(ours, theirs)
-    proposed = dict.fromkeys(_proposed(ours, theirs, places, inputs))
     sides = _latest(ours, RANKED), _latest(theirs, RANKED)
-    ranked = [(score, _rank(score, *sides)) for score in proposed]
+    with np.errstate(all="ignore"):
+        proposed = dict.fromkeys(_proposed(ours, theirs, places, inputs))
+        ranked = [(score, _rank(score, *sides)) for score in proposed]
     kept = [(score, rank) for score, rank in ranked if rank is not None]
     kept.sort(key=lambda pair: (not pair[0].primary, 0.0 if pair[0].primary else -pair[1]))
     return tuple(score for score, _ in kept[:MOST_SCORES]) or (Value(Place(ROOT)),)
@@ -218,17 +219,17 @@ def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inpu
     if len(values) < 2:
         return
     ours, theirs = table(left, values), table(right, values)
-    with np.errstate(all="ignore"):
-        spread = np.nanvar(
-            np.concatenate([ours - np.nanmean(ours, axis=0), theirs - np.nanmean(theirs, axis=0)]), axis=0
-        )
-        weights = np.where(spread > 0, (np.nanmean(ours, axis=0) - np.nanmean(theirs, axis=0)) / spread, 0.0)
-        centre = np.nanmedian(np.concatenate([ours, theirs]), axis=0)
-    whole = np.isfinite(weights) & np.isfinite(centre) & ~np.isnan(ours).any(axis=0) & ~np.isnan(theirs).any(axis=0)
+    whole = np.isfinite(ours).all(axis=0) & np.isfinite(theirs).all(axis=0)
     kept = tuple(place for place, is_whole in zip(values, whole, strict=True) if is_whole)
     if len(kept) > 1:
-        yield Along(kept, tuple(weights[whole].tolist()))
-        yield Distance(kept, tuple(centre[whole].tolist()))
+        ours, theirs = ours[:, whole], theirs[:, whole]
+        gap = ours.mean(axis=0) - theirs.mean(axis=0)
+        spread = (len(ours) * ours.var(axis=0) + len(theirs) * theirs.var(axis=0)) / (len(ours) + len(theirs))
+        weights = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
+        centre = np.median(np.concatenate([ours, theirs]), axis=0)
+        if np.isfinite(weights).all():
+            yield Along(kept, tuple(weights.tolist()))
+        yield Distance(kept, tuple(centre.tolist()))
     for mine, other in inputs.vectors:
         same = tuple(place for place in values if place.path == values[0].path and place.index < len(mine))
         if len(same) > 1:

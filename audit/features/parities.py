@@ -30,9 +30,8 @@ def parities(places: tuple[Place, ...], left: Floats, right: Floats) -> Iterator
     for bit in get_args(Bit):
         thresholds: tuple[float, ...] = ()
         if bit == "high":
-            with np.errstate(all="ignore"):
-                middle = np.nanmedian(np.concatenate([left, right]), axis=0)
-            thresholds = tuple(middle.tolist())
+            pooled = np.sort(np.concatenate([left, right]), axis=0)  # NaN last
+            thresholds = tuple(pooled[len(pooled) // 2 - 1].tolist())
         ours, theirs = (bits_of(side, bit, thresholds) for side in (left, right))
         if not (ours.any() or theirs.any()):
             continue

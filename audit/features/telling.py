@@ -32,7 +32,8 @@ def of_numbers(left: Floats, right: Floats) -> float:
 def _by_rank(left: Floats, right: Floats) -> float:
     pooled = np.concatenate([left, right])
     order = np.argsort(pooled, kind="stable")
-    ends = np.append(np.diff(pooled[order]) != 0, False)
+    ascending = pooled[order]
+    ends = np.append(ascending[1:] != ascending[:-1], False)
     below = np.cumsum(order < left.size)[ends]
     total = (np.flatnonzero(ends) + 1).astype(np.float64)
     if not total.size:

@@ -95,6 +95,8 @@ class _Walk:
             return
         if table is not None and table.shape[1]:
             self._put_numbers(path, rows, table)
+        elif isinstance(label, str):
+            label = label or "nothing"  # "" is a plain number
         if rows is None and isinstance(label, str) and not label and path not in self.labels:
             self.labels[path] = None
             return
@@ -205,12 +207,12 @@ class _Walk:
     def _texts(self, path: str, items: list[str], rows: Rows, label: str) -> None:
         self.put(path, rows, None, label)
         self.put(f"len({path})", rows, _tall(map(len, items)))
-        self.put(f"text of {path}", rows, None, _objects(map(shortened, items)))
+        self.put(f"text of {path}", rows, None, _objects(f"'{shortened(item)}'" for item in items))
         found = [read(item) for item in items]
         for count, part, at in _grouped([len(numbers) for _, numbers in found], found, rows):
             if count:
                 self.put(f"numbers in {path}", at, np.array([numbers for _, numbers in part]))
-                self.put(f"form of {path}", at, None, _objects(shortened(form) for form, _ in part))
+                self.put(f"form of {path}", at, None, _objects(f"'{shortened(form)}'" for form, _ in part))
 
     def _lists(self, path: str, items: list[Any], rows: Rows, prefix: str, depth: int) -> None:
         """Lists: a block where all items are numbers, else a column for each place."""
@@ -290,7 +292,8 @@ class _Walk:
         elif batch.dtype.names:
             self.put(path, rows, None, label)
             for field in batch.dtype.names:
-                self.array(f'{path}["{field}"]', batch[field], rows, "", depth + 1)
+                part = batch[field]
+                self.array(f'{path}["{field}"]', part, rows, _type_and_shape(part.dtype, part.shape[1:]), depth + 1)
         elif shape:
             self._lists(path, flat.tolist(), rows, f"{label} as list of ", depth + 1)
         else:

@@ -1,0 +1,273 @@
+"""For each kind of fault the bank has a score that tells the sides apart, and its words and cells are true."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.extra import numpy as npst
+
+from dpledger.audit.events_of_scores import Above, AtMost, Equals, Event, InCategory, Outside, Undefined, Within
+from dpledger.audit.features.bank import bank
+from dpledger.audit.features.bits import Grain, Kind, LowBits, Residue
+from dpledger.audit.features.boosted import learned
+from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order
+from dpledger.audit.features.coordinates import Difference, Distinct, First, Total, Value
+from dpledger.audit.features.inputs import Inputs
+from dpledger.audit.features.score import Place, Score
+from dpledger.audit.outcomes.encoding import encode
+from dpledger.audit.outcomes.structure import Floats, Raised
+from told_outputs import found_by_bank, lower_bound
+
+RUNS = 4000
+Draw = Callable[[float, np.random.Generator], Any]  # the data are 0.0 and 1.0
+
+
+def last_bit(x: float, rng: np.random.Generator) -> Floats:
+    words = rng.normal(size=RUNS).view(np.uint64)
+    return (words & ~np.uint64(1) | (rng.random(RUNS) < 0.1 + 0.8 * x).astype(np.uint64)).view(np.float64)
+
+
+def parity(x: float, rng: np.random.Generator, hide: Callable[[Any, Any], Any]) -> Floats:
+    bits = rng.integers(0, 2, (RUNS, 6))
+    bits[:, 1] = bits[:, 3] ^ bits[:, 4] ^ int(x) ^ (rng.random(RUNS) < 0.1)
+    return np.asarray(hide(bits, rng.random((RUNS, 6))), dtype=np.float64)
+
+
+def one_time_rappor(x: float, rng: np.random.Generator) -> Any:
+    bits = np.zeros(16, dtype=bool)
+    bits[[2, 7] if x else [3, 11]] = True
+    return np.where(rng.random((RUNS, 16)) < 0.8, bits, ~bits)
+
+
+def naive(x: float, rng: np.random.Generator) -> Floats:
+    return x + np.sign(rng.random(RUNS) - 0.5) * np.log(rng.random(RUNS))
+
+
+def twice(x: float, rng: np.random.Generator) -> Floats:
+    """Two equal coordinates on one side."""
+    numbers = rng.normal(size=(RUNS, 5))
+    numbers[:, 3] = numbers[:, 1] if x else numbers[:, 3]
+    return numbers
+
+
+def rare(x: float, rng: np.random.Generator) -> Floats:
+    return np.where(rng.random(RUNS) < 0.02, x, rng.normal(size=RUNS) * 50)
+
+
+def many(x: float, rng: np.random.Generator) -> Floats:
+    """One of 300 coordinates."""
+    numbers = rng.laplace(size=(RUNS // 4, 300))
+    numbers[:, 217] += 3 * x
+    return numbers
+
+
+def texts(x: float, rng: np.random.Generator) -> list[str]:
+    return [("aye" if rng.random() < 0.1 + 0.8 * x else "nay") for _ in range(RUNS)]
+
+
+def transcript(x: float, rng: np.random.Generator) -> list[list[str | None]]:
+    return [[None] * int(rng.geometric(0.2 + 0.6 * x)) + ["halt"] for _ in range(RUNS)]
+
+
+FAULTS: dict[str, Draw] = {
+    "sign of zero": lambda x, rng: np.where(rng.random(RUNS) < 0.5, -0.0 if x else 0.0, 1.0),
+    "payload": lambda x, _: np.full(RUNS, 0x7FF8000000000001 + int(x), dtype=np.uint64).view(np.float64),
+    "lowest bit": last_bit,
+    "2^60 + bit": lambda x, rng: [2**60 + 2 * int(rng.integers(8)) + int(x) for _ in range(RUNS)],
+    "2^60 + bit, numpy": lambda x, rng: 2**60 + 2 * rng.integers(0, 8, RUNS) + int(x),
+    "naive Laplace": naive,
+    "equal coordinates": twice,
+    "shared noise": lambda x, rng: x * np.eye(8)[3] + rng.laplace(scale=8, size=(RUNS, 1)),
+    "parity of signs": lambda x, rng: parity(x, rng, lambda bits, noise: (2 * bits - 1) * noise),
+    "parity of high bits": lambda x, rng: parity(x, rng, lambda bits, noise: bits + noise),
+    "parity of coins": lambda x, rng: parity(x, rng, lambda bits, _: bits),
+    "one-time RAPPOR": one_time_rappor,
+    "scale": lambda x, rng: rng.normal(size=RUNS) * (1 + 5 * x),
+    "an input, rarely": rare,
+    "one of many coordinates": many,
+    "text": texts,
+    "type": lambda x, rng: [v if rng.random() < 0.1 + 0.8 * x else int(v) for v in rng.integers(0, 9, RUNS) * 1.0],
+    "exception": lambda x, rng: [
+        Raised("KeyError" if rng.random() < 0.1 + 0.8 * x else "ValueError") for _ in range(RUNS)
+    ],
+    "key": lambda x, rng: [{"a": 1.0, **({"b": 1.0} if rng.random() < 0.1 + 0.8 * x else {})} for _ in range(RUNS)],
+    "halting": transcript,
+    "order": lambda x, rng: np.sort(rng.random((RUNS, 3)), axis=1)[:, :: 1 if x else -1],
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_score_of_the_bank_sees_each_fault(name: str) -> None:
+    draw = FAULTS[name]
+    left, right = (encode(draw(x, np.random.default_rng(7 + int(x)))) for x in (0.0, 1.0))
+    assert found_by_bank(left, right, (0.0, 1.0)) > 1
+
+
+@pytest.mark.parametrize(
+    "name", ["naive Laplace", "shared noise", "parity of coins", "one-time RAPPOR", "text", "halting"]
+)
+def test_no_score_sees_a_difference_where_there_is_none(name: str) -> None:
+    left, right = (encode(FAULTS[name](0.0, np.random.default_rng(seed))) for seed in (7, 8))
+    assert found_by_bank(left, right, (0.0, 1.0)) < 0.4
+
+
+def test_the_bits_of_naive_laplace_are_seen_where_its_values_are_alike() -> None:
+    """Noise added to 0 and to 2^-6: the density hardly differs, the doubles that can be reached do."""
+    left, right = (encode(x + np.random.default_rng(seed).laplace(size=20_000)) for x, seed in ((0.0, 1), (2.0**-6, 2)))
+    assert lower_bound(left, right, (Value(Place("output")),)) < 0.2
+    assert found_by_bank(left, right) > 1
+
+
+def test_the_parity_is_seen_by_nothing_but_parities() -> None:
+    left, right = (encode(FAULTS["parity of coins"](x, np.random.default_rng(7 + int(x)))) for x in (0.0, 1.0))
+    others = tuple(score for score in bank(left, right) if "parity" not in score.words and "odd" not in score.words)
+    others = tuple(score for score in others if "high bits" not in score.words and "lowest" not in score.words)
+    assert lower_bound(left, right, others) < 1 < found_by_bank(left, right)
+
+
+def test_the_bank_is_small_and_the_same_each_time_and_starts_with_what_is_primary() -> None:
+    rng = np.random.default_rng(3)
+    left, right = (
+        [encode({"x": tuple(rng.normal(size=40)), "n": 3 + int(rng.integers(3))}) for _ in "a"] for _ in "ab"
+    )
+    sides = [encode([{"x": tuple(rng.normal(size=80)), "n": int(rng.integers(3))} for _ in range(300)]) for _ in "ab"]
+    scores = bank(*sides, data=(np.arange(80.0), np.arange(80.0) + 1))
+    assert scores == bank(*sides, data=(np.arange(80.0), np.arange(80.0) + 1))
+    assert 50 < len(scores) <= 200
+    assert len(set(scores)) == len(scores)
+    primary = [score.primary for score in scores]
+    assert primary == sorted(primary, reverse=True)
+    assert 'sum(output["x"])' in [score.words for score in scores if score.primary]
+    assert len(left) == len(right)
+
+
+@pytest.mark.parametrize("outputs", [np.zeros(8), [None] * 8, np.arange(8.0), [], [{}, 1.0, "a", None]])
+def test_there_is_a_score_for_any_runs(outputs: Any) -> None:
+    found = encode(outputs)
+    scores = bank(found, found)
+    assert scores
+    for score in scores:
+        assert score.of(found).shape == (len(found),)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    npst.arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 4)), elements=st.floats(width=32)),
+    st.lists(st.one_of(st.none(), st.floats(), st.text(max_size=3), st.lists(st.floats(), max_size=3)), max_size=6),
+)
+def test_every_score_is_total_and_travels(batch: Floats, others: list[Any]) -> None:
+    """On outcomes that it was not made for as well: NaN, or a whole number below its number of categories."""
+    left, right = encode(np.repeat(batch, 40, axis=0)), encode(-np.repeat(batch, 40, axis=0))
+    for score in bank(left, right, (batch, others)):
+        assert pickle.loads(pickle.dumps(score)) == score
+        assert isinstance(score, Score)
+        for outcomes in (left, encode(others)):
+            numbers = score.of(outcomes)
+            assert numbers.shape == (len(outcomes),)
+            assert numbers.dtype == np.float64
+            if score.categories:
+                assert 1 < score.categories <= 64
+                codes = numbers[~np.isnan(numbers)]
+                assert ((codes >= 0) & (codes < score.categories) & (codes == np.floor(codes))).all()
+                assert all(score.category(int(code)) and score.public_category(int(code)) for code in codes[:5])
+
+
+# ---- single scores --------------------------------------------------------------------------------------------------
+
+X, Y, Z = (Place("output", index, False) for index in range(3))
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("score", "output", "value"),
+    [
+        (Grain(Place("output")), 0.75, -2.0),
+        (Grain(Place("output")), 5e-324, -1074.0),
+        (Grain(Place("output")), 12.0, 2.0),
+        (LowBits(Place("output")), np.nextafter(1.0, 2), 1.0),
+        (Residue(Place("output"), -1), 2.5, 5.0),
+        (Residue(Place("output"), 0), 2.5, 8.0),
+        (Kind(Place("output")), -0.0, 1.0),
+        (Kind(Place("output")), -np.inf, 4.0),
+        (Order((X, Y, Z)), (3.0, 1.0, 2.0), 3.0),
+        (Order((X, Y)), (NAN, 1.0), NAN),
+        (EqualPairs((X, Y, Z)), (1.0, 2.0, 1.0), 2.0),
+        (Extreme((X, Y, Z)), (1.0, 3.0, 2.0), 1.0),
+        (Distinct((X, Y, Z)), (1.0, 2.0, 1.0), 2.0),
+        (Difference(X, Y), (1.0, 2.5), -1.5),
+        (Total(("output",)), (1.0, 2.5), 3.5),
+        (First("output", "not 0"), (0.0, 0.0, 2.0), 2.0),
+        (First("output", "NaN"), (0.0, 0.0), 2.0),
+        (Matches((X, Y), (1.0,), (2.0,), ()), (2.0, 1.0), 3.0),
+        (Atoms(Place("output"), (1.0, 2.0)), 2.0, 1.0),
+        (Label("output", ("None",)), None, 0.0),
+        (Label("text of output", ("'a'",)), "b", 1.0),
+    ],
+)
+def test_what_a_score_is(score: Score, output: Any, value: float) -> None:
+    assert np.array_equal(score.of(encode([output])), [value], equal_nan=True)
+    assert score.words == score.words.strip() != ""
+
+
+def test_inputs_are_numbers_texts_and_vectors_of_the_data() -> None:
+    found = Inputs.of({"x": np.array([1.0, 2.0, 4.0]), "who": "ann"}, {"x": np.array([1.0, 2.0, 5.0]), "who": "bob"})
+    assert {4.0, 7.0} <= set(found.left)  # the sum as well
+    assert {5.0, 8.0} <= set(found.right)
+    assert set(found.texts) == {"'ann'", "'bob'"}
+    assert found.vectors == (((1.0, 2.0, 4.0), (1.0, 2.0, 5.0)),)
+    assert Inputs.of(iter([1.0]), 2.0) == Inputs()
+
+
+def test_what_is_learned_sees_a_fault_of_many_coordinates_together() -> None:
+    def draw(x: float, seed: int) -> Any:
+        rng = np.random.default_rng(seed)
+        numbers = rng.normal(size=(RUNS, 5))
+        numbers[:, 2] = np.abs(numbers[:, 2]) * np.sign(numbers[:, 0] * (1 if x else -1)) + rng.normal(size=RUNS) * 0.1
+        return encode(numbers)
+
+    left, right = draw(0, 1), draw(1, 2)
+    score = learned(left, right)
+    assert score is not None
+    assert lower_bound(draw(0, 3), draw(1, 4), (score,)) > 1
+    again = learned(left, right)
+    assert score == again == pickle.loads(pickle.dumps(score))
+    assert np.array_equal(score.of(left), pickle.loads(pickle.dumps(again)).of(left))
+    assert learned(left.where(slice(0, 10)), right) is None
+    assert learned(encode([1.0] * 100), encode([1.0] * 100)) is None
+
+
+# ---- events ---------------------------------------------------------------------------------------------------------
+
+MEAN = Value(Place('output["mean"]'))
+EVENTS: list[tuple[Event, Any, Any]] = [
+    (Above(MEAN, 0.5), {"mean": 0.7}, {"mean": 0.5}),
+    (AtMost(MEAN, 0.5), {"mean": 0.5}, {"mean": NAN}),
+    (Within(MEAN, 0.0, 1.0), {"mean": 1.0}, {"mean": 0.0}),
+    (Outside(MEAN, 0.0, 1.0), {"mean": 0.0}, None),
+    (Equals(MEAN, 0.125), {"mean": 0.125}, {"mean": 0.25}),
+    (Undefined(MEAN), None, {"mean": 0.0}),
+    (InCategory(Label("output", ("None", "text")), (0, 1)), "secret", 1.5),
+    (InCategory(Label("text of output", ("'secret'",)), (0,)), "secret", "other"),
+]
+
+
+@pytest.mark.parametrize(("event", "inside", "outside"), EVENTS)
+def test_an_event_says_what_it_holds_and_keeps_outputs_to_itself(event: Event, inside: Any, outside: Any) -> None:
+    assert event.contains(inside)
+    assert not event.contains(outside)
+    assert event.count(encode([inside, outside, inside])) == 2
+    assert "secret" not in event.public_words
+    assert "0.125" not in event.public_words
+    assert "mean" not in event.public_words
+    assert pickle.loads(pickle.dumps(event)) == event
+
+
+def test_words_of_events() -> None:
+    assert Above(MEAN, 0.5).words == 'output["mean"] > 0.5'
+    assert InCategory(Label("output", ("None", "text")), (0, 2)).words == "kind of output: 'None' or anything else"
+    assert Equals(Total(("output",)), 2.5).words == "sum(output) == 2.5"
