@@ -70,10 +70,21 @@ def _devices(torch: Any) -> range:
     return range(torch.cuda.device_count()) if torch.cuda.is_initialized() else range(0)
 
 
-def _states_of_globals() -> tuple[object, ...]:
+@contextmanager
+def _globals_watched(watch: Watch) -> Iterator[None]:
+    """See whether what a process shares is drawn from; then it is put back, as what was drawn is drawn again."""
     torch = sys.modules.get("torch")
-    of_torch = None if torch is None else torch.get_rng_state().numpy().tobytes()
-    return random.getstate(), pickle.dumps(get_bit_generator().state), of_torch
+    of_random, of_numpy = random.getstate(), np.random.get_state(legacy=False)
+    of_torch = None if torch is None else torch.get_rng_state()
+    told = pickle.dumps(of_numpy)
+    yield
+    now = random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
+    if now != (of_random, told) or (torch is not None and not torch.equal(of_torch, torch.get_rng_state())):
+        watch.drew = True
+        random.setstate(of_random)
+        np.random.set_state(of_numpy)
+        if torch is not None:
+            torch.set_rng_state(of_torch)
 
 
 # ---- those that a mechanism holds -----------------------------------------------------------------------------------
@@ -234,6 +245,5 @@ def watched(subject: object, *, with_globals: bool) -> Iterator[Watch]:
             undo.enter_context(_globals_kept())
             yield watch
         else:
-            before = _states_of_globals()
+            undo.enter_context(_globals_watched(watch))
             yield watch
-            watch.drew = _states_of_globals() != before

@@ -30,7 +30,7 @@ from dpledger.audit.sampling.ways import Batched, Batches, Calls, Sampler, Sampl
 from dpledger.errors import ParameterError
 from dpledger.progress import Advance
 
-__all__ = ["ALTERED", "PROBED", "Piece", "Plan", "Runs"]
+__all__ = ["ALTERED", "PROBED", "UNSEEDED", "Piece", "Plan", "Runs"]
 
 BATCH = 65_536  # runs of a batch
 LOOP = 2_048  # runs of both sides in a piece, where each is a call
@@ -39,6 +39,9 @@ PIECE = 0.25  # seconds that a piece of calls takes at least, where they are fas
 HERE = 0.05  # seconds of runs that are not worth another process
 SIDES = tuple(Side)
 PROBED = 2**60  # the number from which runs count that count for nothing
+PROBES = 64  # runs of each side that are tried first
+LONGEST_PROBE = 1.0  # seconds that all of them may take
+UNSEEDED = "the same seed did not give the same outputs: the mechanism draws from a source of its own, or keeps a state"
 ALTERED = "the mechanism alters its data: every call got a copy of its own, and no run on altered data counts"
 
 
@@ -55,7 +58,7 @@ T = TypeVar("T", bound=Joined)
 class Plan:
     """All that a worker needs to draw any run. `encode`: outputs of consecutive runs to their outcomes. `width`: about
     how many numbers an output is. `each_seconds`: after which a run is over; `texts`: whether what an exception says is
-    part of the outcome. `fresh_data`, `seeded_globals`: the care that past blocks have shown to be needed."""
+    part of the outcome. `fresh_data`, `seeded_globals`: the care that past blocks have shown to be needed. `keeps_errors`: for runs that are tried first, exceptions beside their names."""
 
     sampler: Sampler
     left: object
@@ -67,6 +70,7 @@ class Plan:
     texts: bool = False
     fresh_data: bool = False
     seeded_globals: bool = False
+    keeps_errors: bool = False
 
     def data(self, side: Side) -> object:
         """What one call is given."""
@@ -155,7 +159,9 @@ class _Work(Generic[T]):
             own = words[side][run - first]
             if begin is not None:
                 begin(rest_of(own))
-            kept[side].add(outcome(call, each_seconds=plan.each_seconds, texts=plan.texts))
+            kept[side].add(
+                outcome(call, each_seconds=plan.each_seconds, texts=plan.texts, keeps=plan.keeps_errors),
+            )
         read = {side: kept[side].done() for side in Side}
         return {side: found for side, found in read.items() if found is not None}
 
@@ -208,8 +214,8 @@ def joined(pieces: Iterable[T | None]) -> T | None:
 
 class Runs:
     """The runs of one audit, in the process that asks for them. `altered`: what its author is told of a mechanism that
-    wrote into its data; `alone`: why all runs are in this process although workers were asked for; each None where
-    there is nothing to say. `starts`: for `dependence`, of each side the runs with which a worker began.
+    wrote into its data; `alone`: why all runs are in this process although workers were asked for; `unseeded`: that
+    equal seeds give other outputs, after a `probe`; each None where there is nothing to say. `starts`: for `dependence`, of each side the runs with which a worker began.
 
     Runs are of copies of the data: the caller's own are never given away, unless they cannot be copied."""
 
@@ -219,6 +225,7 @@ class Runs:
         self.plan = Plan(sampler=sampler, left=_own(left), right=_own(right), **settings)
         self.altered: str | None = None
         self.alone: str | None = None
+        self.unseeded: str | None = None
         self.starts: tuple[list[int], list[int]] = ([], [])
         self._each: float | None = None  # seconds of a run, as measured
 
@@ -236,8 +243,27 @@ class Runs:
         assert right is not None
         return left, right
 
-    def _drawn(self, first: int, pairs: int, read: Callable[[Any], T], jobs: int, advance: Advance) -> list[Drawn[T]]:
-        work, workers = _Work(self.plan, read), self._workers(2 * pairs, jobs)
+    def probe(self, most: int = PROBES) -> tuple[list[object], list[object]]:
+        """The outputs of a few runs of each side, as the mechanism gave them, and of what raised the exception as well.
+        They count for nothing: they show what outputs look like, how long a run takes (one is enough where it is long),
+        what care is needed, and whether the same seed gives the same outputs (`unseeded`)."""
+        pairs, again = self._tried_once(1), self._tried_once(1)
+        if self._each is not None and 4 * most * self._each < LONGEST_PROBE:
+            pairs, again = self._tried_once(most), self._tried_once(most)
+        self.unseeded = UNSEEDED if digest(pairs) != digest(again) else None
+        return pairs
+
+    def _tried_once(self, pairs: int) -> tuple[list[object], list[object]]:
+        drawn = self._drawn(PROBED, pairs, list, 1, _in_silence, encode=list, keeps_errors=True)
+        while self._take_care(drawn):
+            drawn = self._drawn(PROBED, pairs, list, 1, _in_silence, encode=list, keeps_errors=True)
+        self.starts = ([], [])
+        return joined(one.left for one in drawn) or [], joined(one.right for one in drawn) or []
+
+    def _drawn(
+        self, first: int, pairs: int, read: Callable[[Any], T], jobs: int, advance: Advance, **changes: Any
+    ) -> list[Drawn[T]]:
+        work, workers = _Work(replace(self.plan, **changes), read), self._workers(2 * pairs, jobs)
         pieces = self._pieces(first, pairs, workers)
         if workers == 1 or len(pieces) == 1:
             results: Iterable[Drawn[T]] = map(work, pieces)

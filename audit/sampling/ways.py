@@ -116,9 +116,12 @@ def whole_batch(run: Callable[[], Any], size: int) -> Outputs:
     return outputs
 
 
-def outcome(run: Callable[[], object], *, each_seconds: float | None = None, texts: bool = False) -> object:
+def outcome(
+    run: Callable[[], object], *, each_seconds: float | None = None, texts: bool = False, keeps: bool = False
+) -> object:
     """What a run gave, or what it raised: everything but the user's own interrupt, so SystemExit as well. The text of
-    an exception may hold data, so it is an outcome only where that is asked for (`texts`)."""
+    an exception may hold data, so it is an outcome only where that is asked for (`texts`). `keeps`: the exception itself, which is no
+    part of the outcome."""
     try:
         return run() if each_seconds is None else within(each_seconds, run)
     except KeyboardInterrupt:
@@ -126,4 +129,5 @@ def outcome(run: Callable[[], object], *, each_seconds: float | None = None, tex
     except TooLong:
         return Raised(f"TooLong: ran longer than {each_seconds:g} s")
     except BaseException as error:
-        return Raised(f"{type(error).__name__}: {error}" if texts else type(error).__name__)
+        name = f"{type(error).__name__}: {error}" if texts else type(error).__name__
+        return Raised(name, error if keeps and isinstance(error, Exception) else None)

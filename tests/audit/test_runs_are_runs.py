@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
+import random
+import secrets
+import signal
+import time
 from collections.abc import Callable
+from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpledger.audit.outcomes import Outputs
-from dpledger.audit.sampling.runs import ALTERED, Runs
+from dpledger.audit.outcomes import Outputs, Raised
+from dpledger.audit.sampling.generators import own_generators
+from dpledger.audit.sampling.runs import ALTERED, UNSEEDED, Runs
 from dpledger.audit.sampling.seeds import Side, Streams, right_first, words_of
 from dpledger.audit.sampling.ways import Batched, Sampler, Single, Unaided
+from dpledger.errors import ParameterError
 
 Pair = tuple[list[Any], list[Any]]
 
@@ -247,3 +255,177 @@ def test_what_a_process_shares_is_seeded_for_each_run_once_it_is_drawn_from() ->
     left, right = drawn(Unaided(by_numpy), 0, 40)
     assert drawn(Unaided(by_numpy), 13, 20) == (left[13:33], right[13:33])
     assert len(set(left + right)) == 80
+
+
+class OwnGenerator:
+    """Noise from a generator of its own, which a copy would take along."""
+
+    def __init__(self, rng: Any) -> None:
+        self.rng = rng
+
+    def __call__(self, data: float, rng: np.random.Generator) -> float:
+        return data + float(self.rng.gauss(0, 1) if isinstance(self.rng, random.Random) else self.rng.normal())
+
+
+RNG = np.random.default_rng(0)
+
+
+def from_a_name(data: float, rng: np.random.Generator) -> float:
+    return data + RNG.laplace()
+
+
+def closed_over() -> Callable[..., float]:
+    own = np.random.Generator(np.random.Philox(1))
+    return lambda data, rng, other=np.random.RandomState(4): data + own.laplace() + other.laplace()
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        OwnGenerator(np.random.default_rng(0)),
+        OwnGenerator(np.random.RandomState(0)),
+        OwnGenerator(random.Random(0)),
+        functools.partial(OwnGenerator(np.random.default_rng(0))),
+        OwnGenerator(np.random.default_rng(0)).__call__,
+        from_a_name,
+        closed_over(),
+    ],
+)
+def test_a_generator_of_its_own_is_seeded_for_each_run_and_put_back(mechanism: Callable[..., float]) -> None:
+    before = [pickle.dumps(one) for one in own_generators(mechanism)]
+    assert before
+    left, right = drawn(Single(mechanism), 0, 40)
+    assert drawn(Single(mechanism), 13, 20) == (left[13:33], right[13:33])
+    assert len(set(left + right)) == 80
+    assert [pickle.dumps(one) for one in own_generators(mechanism)] == before
+
+
+def test_a_generator_of_torch_is_seeded_as_well() -> None:
+    torch = pytest.importorskip("torch")
+    own = torch.Generator()
+
+    def of_torch(data: float, rng: np.random.Generator) -> float:
+        return data + float(torch.randn(1, generator=own))
+
+    left, right = drawn(Single(of_torch), 0, 40)
+    assert drawn(Single(of_torch), 13, 20) == (left[13:33], right[13:33])
+    assert len(set(left + right)) == 80
+
+
+def test_the_generators_of_a_process_are_put_back() -> None:
+    random.seed(5)
+    np.random.seed(5)
+    before = random.getstate(), pickle.dumps(np.random.get_state())
+    drawn(Unaided(by_numpy))
+    assert (random.getstate(), pickle.dumps(np.random.get_state())) == before
+
+
+# ---- outcomes -------------------------------------------------------------------------------------------------------
+
+
+def leaving(data: float, rng: np.random.Generator) -> float:
+    match int(rng.integers(4)):
+        case 0:
+            raise SystemExit(3)
+        case 1:
+            raise GeneratorExit
+        case 2:
+            raise ValueError("no more than 4711")
+    return data
+
+
+def test_whoever_leaves_the_program_has_an_outcome() -> None:
+    left, _ = drawn(Single(leaving), 0, 60)
+    assert {getattr(one, "name", one) for one in left} == {"SystemExit", "GeneratorExit", "ValueError", 0.0}
+    told, _ = drawn(Single(leaving), 0, 60, texts=True)
+    assert "ValueError: no more than 4711" in {getattr(one, "name", one) for one in told}
+
+
+def test_an_interrupt_is_the_users_own() -> None:
+    def interrupted(data: float, rng: np.random.Generator) -> float:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drawn(Single(interrupted))
+
+
+def hanging(data: float, rng: np.random.Generator) -> float:
+    try:
+        while rng.random() < 0.5:
+            time.sleep(0.002)
+            while data:
+                time.sleep(0.002)
+    except Exception:
+        return -1.0
+    return 1.0
+
+
+def deaf(data: float, rng: np.random.Generator) -> float:
+    try:
+        time.sleep(10)
+    except BaseException:
+        return 2.0
+    return 1.0
+
+
+def test_a_run_that_hangs_is_an_outcome() -> None:
+    left, right = drawn(Single(hanging), 0, 10, each_seconds=0.05)
+    assert {getattr(one, "name", one) for one in left} == {1.0}
+    assert {getattr(one, "name", one) for one in right} == {1.0, "TooLong: ran longer than 0.05 s"}
+    left, _ = drawn(Single(deaf), 0, 2, each_seconds=0.05)
+    assert [getattr(one, "name", one) for one in left] == ["TooLong: ran longer than 0.05 s"] * 2
+
+
+def test_the_timer_of_others_goes_on() -> None:
+    rung: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: rung.append(number))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.15)
+        drawn(Single(noisy), 0, 4, each_seconds=0.05)
+        time.sleep(0.3)
+        assert rung == [signal.SIGALRM]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_where_a_run_cannot_be_stopped_is_said_by_name() -> None:
+    with ThreadPool(1) as pool, pytest.raises(ParameterError, match="each_seconds"):
+        pool.apply(drawn, (Single(noisy),), {"each_seconds": 1.0})
+
+
+def test_a_batch_that_raises_is_refused() -> None:
+    def raising(data: float, size: int, rng: np.random.Generator) -> Any:
+        raise ValueError
+
+    with pytest.raises(ParameterError, match="a batch that raised ValueError"):
+        drawn(Batched(raising))
+
+
+# ---- the first runs -------------------------------------------------------------------------------------------------
+
+
+def test_a_few_runs_are_tried_first_and_count_for_nothing() -> None:
+    runs = runs_of(Single(noisy))
+    left, right = runs.probe()
+    assert (len(left), len(right), runs.unseeded) == (64, 64, None)
+    assert not set(left) & set(block(runs)[0])
+    unseeded = runs_of(Single(lambda data, rng: data + secrets.randbelow(2**40)))
+    unseeded.probe()
+    assert unseeded.unseeded == UNSEEDED
+
+
+def test_of_what_is_slow_one_run_is_tried() -> None:
+    def slow(data: float, rng: np.random.Generator) -> float:
+        time.sleep(0.02)
+        return data
+
+    assert runs_of(Single(slow)).probe() == ([0.0], [1.0])
+
+
+def test_an_exception_is_kept_of_the_runs_that_are_tried_first() -> None:
+    left, _ = runs_of(Single(lambda data, rng: 1 / 0)).probe()
+    assert isinstance(left[0], Raised)
+    assert isinstance(left[0].error, ZeroDivisionError)
+    (one, *_), _ = drawn(Single(lambda data, rng: 1 / 0))
+    assert one == left[0]
+    assert one.error is None
