@@ -5,7 +5,8 @@ the stated confidence, and whether the claim is refuted. It never proves that a 
 """
 
 from dpledger.audit.experiment import audit_mechanism, audit_outputs
+from dpledger.audit.replay import ReplayResult, audit_replay
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.verdict import AuditResult
 
-__all__ = ["AuditResult", "ExPostClaim", "audit_mechanism", "audit_outputs"]
+__all__ = ["AuditResult", "ExPostClaim", "ReplayResult", "audit_mechanism", "audit_outputs", "audit_replay"]
