@@ -223,7 +223,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 def _reduced(value: Any) -> dict[str, Any] | None:
     """An object of compiled code by what it would be pickled as."""
-    if type(value).__eq__ is not object.__eq__:
+    if _says_equal(value):
         return None
     reduce: Callable[[int], object] = value.__reduce_ex__
     try:
@@ -234,9 +234,14 @@ def _reduced(value: Any) -> dict[str, Any] | None:
 
 def _equal(left: object, right: object) -> bool | None:
     """Whether they say that they are equal; None where they do not say."""
-    if type(left).__eq__ is object.__eq__:
+    if not _says_equal(left):
         return None
     try:
         return bool(left == right)
     except Exception:
         return None
+
+
+def _says_equal(value: object) -> bool:
+    """Whether its type says what is equal to it."""
+    return any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
