@@ -6,7 +6,18 @@ the stated confidence, and whether the claim is refuted. It never proves that a 
 
 from dpledger.audit.experiment import audit_mechanism, audit_outputs
 from dpledger.audit.planned import Audit
+from dpledger.audit.replay import ReplayResult, audit_replay
 from dpledger.audit.strata import ExPostClaim
+from dpledger.audit.testing import assert_not_refuted
 from dpledger.audit.verdict import AuditResult
 
-__all__ = ["Audit", "AuditResult", "ExPostClaim", "audit_mechanism", "audit_outputs"]
+__all__ = [
+    "Audit",
+    "AuditResult",
+    "ExPostClaim",
+    "ReplayResult",
+    "assert_not_refuted",
+    "audit_mechanism",
+    "audit_outputs",
+    "audit_replay",
+]

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "docs/start.md",
+    "docs/audit_replay.md",
     "docs/accuracy_first.md",
     "docs/events.md",
     "docs/budgets.md",

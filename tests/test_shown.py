@@ -40,11 +40,23 @@ def shown(book: dpl.Ledger, receipt: dpl.Receipt[int]) -> dict[str, object]:
         "Verified": book.verify(),
         "Profile": dpl.compose([(noise, n) for n in range(1, 9)]),
         "AuditResult": dpl.audit_mechanism(noise, 0, 1, trials=1000, seed=1),
+        "ReplayResult": dpl.audit_replay(noise, 0, 1),
         "Report": dpl.report(book),
     }
 
 
-KINDS = ("Ledger", "Scope", "Receipt", "Entry", "ScopeAccount", "Verified", "Profile", "AuditResult", "Report")
+KINDS = (
+    "Ledger",
+    "Scope",
+    "Receipt",
+    "Entry",
+    "ScopeAccount",
+    "Verified",
+    "Profile",
+    "AuditResult",
+    "ReplayResult",
+    "Report",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,7 +92,7 @@ class Tags(HTMLParser):
         self.text.append(data)
 
 
-@pytest.mark.parametrize("kind", ["Receipt", "ScopeAccount", "Profile", "AuditResult"])
+@pytest.mark.parametrize("kind", ["Receipt", "ScopeAccount", "Profile", "AuditResult", "ReplayResult"])
 def test_a_notebook_shows_a_table_of_text(shown: dict[str, object], kind: str) -> None:
     page = Tags(shown[kind]._repr_html_())  # type: ignore[attr-defined]
     assert set(page.tags) == {"table", "caption", "tr", "th", "td"}

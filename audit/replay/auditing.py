@@ -5,15 +5,15 @@ noise is added to, and those may move by what was declared. So a fault that no s
 epsilon 12) is seen in milliseconds. Both datasets are recorded in turn.
 
 Nobody is accused on one run where luck may explain it: code with randomness of its own shows by replays on its own data
-(`_WITNESSES`), and a promise with a delta may be broken with that probability, so its fault has to come again
-(`_frequent`).
+(`_WITNESSES`), a promise with a delta may be broken with that probability, so its fault has to come again
+(`_frequent`), and noise that was drawn for a value that did not move may cover another one (`_COVERED`).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.neighbours import apart, check_pair
 from dpledger.audit.replay.calls import Finding, Raised, Run, compared, counted_choices, unpaired, used
+from dpledger.audit.replay.differences import differences
 from dpledger.audit.replay.enumerated import broken_by_coins
 from dpledger.audit.replay.result import ReplayResult
 from dpledger.audit.replay.rows import Pairing, guesses, paired
@@ -40,6 +41,12 @@ _WITNESSES = 6  # more replays of each dataset on itself before anybody is accus
 _MOST_RECORDINGS = 64  # of each dataset
 _LUCK = 1e-10  # how improbable it must be that delta alone explains what was found
 _DELTA = Fraction(1, 100)  # what a function may promise that names no claim
+_AGAIN = 4  # more recordings, where noise was drawn for values that did not move
+_LUCKY = "it did not come again as often as would exceed delta"
+_COVERED = (
+    "noise that was drawn for a value that did not move may cover it; pass what is to be covered to the door itself, "
+    "and replay can tell"
+)
 _NOTHING = "nothing was drawn through dpledger's doors of noise, so there was nothing to replay"
 _OWN = "some of its randomness does not pass dpledger's doors of noise: what depends on it was not compared"
 
@@ -65,7 +72,7 @@ def audit_replay(
     Claim: a finding is no accident: it names a law, a scale, a branch, a sensitivity or a value that depends on the
         data beyond what was declared to a door of noise (but with a probability of at most 10^-8, where the promise has
         a delta). It is about these two datasets, and no finding proves nothing.
-    Source: docs/proofs/audit.md, section 7. Assumes: `left` and `right` are neighbours.
+    Source: docs/proofs/replay.md. Assumes: `left` and `right` are neighbours; noise is drawn for what it covers.
 
     Raises ParameterError for a job that cannot be called, or that raises alike on both before it draws, and for data
     that a mechanism refuses or that are no neighbours; PolicyError inside a release for a ledger.
@@ -82,6 +89,8 @@ def audit_replay(
     started = time.perf_counter()
     is_mechanism = isinstance(job, Mechanism) and not isinstance(job, type)
     if claim is not None:
+        if not hasattr(claim, "kind") and not isinstance(claim, Mapping):
+            raise ParameterError("claim", claim, "a guarantee, like PureDP(1)")
         claim = validated(_CLAIM, claim, "claim")
     if is_mechanism:
         assert isinstance(job, Mechanism)
@@ -149,12 +158,22 @@ class _Audit:
         if not accusing:
             broken = broken_by_coins(self.job, self.data, self.claim, self.seed) if _only(ways) else None
             return (() if broken is None else (broken,)), remarks, 1
-        certain, recordings = self._sure(ways, accusing)
+        steady = self._steady(ways, accusing)
+        remarks += tuple(_softer(one, _COVERED) for one in accusing if one not in steady)
+        if not steady:
+            return (), remarks, _AGAIN + 1
+        certain, recordings = self._sure(ways, steady)
         if certain:
-            return tuple(accusing), remarks, recordings
-        luck = "; it did not come again as often as would exceed delta"
-        softer = [replace(one, accuses=False, words=one.words + luck) for one in accusing]
-        return (), (*softer, *remarks), recordings
+            return tuple(steady), remarks, recordings
+        return (), (*(_softer(one, _LUCKY) for one in steady), *remarks), recordings
+
+    def _steady(self, ways: tuple[_Way, _Way], accusing: list[Finding]) -> list[Finding]:
+        """Those that no noise covers which was drawn for a value that did not move: they come in every recording, and
+        what came back does not vary with the noise."""
+        if all(share for way in ways for share in way.shares):
+            return accusing
+        again = [self.both(number) for number in range(1, _AGAIN + 1)]
+        return [one for one in accusing if all(_comes(one, ways, others) for others in again)]
 
     def _sure(self, ways: tuple[_Way, _Way], accusing: list[Finding]) -> tuple[bool, int]:
         """Whether delta cannot explain it."""
@@ -247,6 +266,24 @@ class _Audit:
             self._pairings.append(paired(*self.data))
         (pairing,) = self._pairings
         return pairing if pairing is None or not side else pairing.swapped
+
+
+def _comes(finding: Finding, ways: tuple[_Way, _Way], others: tuple[_Way, _Way]) -> bool:
+    """Whether it is found in another recording, too, and of what came back that this does not vary."""
+    told = {(one.kind, one.call, one.public_words) for way in others for one in way.findings if one.accuses}
+    if (finding.kind, finding.call, finding.public_words) not in told:
+        return False
+    if finding.path is None:
+        return True
+    pairs = zip(ways, others, strict=True)
+    vary = {one.path for way, other in pairs for one in differences(way.first.output, other.first.output, most=10**4)}
+    return finding.path not in vary
+
+
+def _softer(finding: Finding, why: str) -> Finding:
+    return replace(
+        finding, accuses=False, words=f"{finding.words}; {why}", public_words=f"{finding.public_words}; {why}"
+    )
 
 
 def _is_coin(kind: str) -> bool:

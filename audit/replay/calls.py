@@ -77,7 +77,8 @@ class Finding:
 
     `call`: the number of the call, from 1; None: of what came back. `accuses`: whether a correct mechanism has none
     like it. `words`: for whoever made up the data; `public_words`: without any number that depends on them. `moved`,
-    `declared`: of a value, in the units of its law's scale; of an l2 norm `moved` is rounded down."""
+    `declared`: of a value, in the units of its law's scale; of an l2 norm `moved` is rounded down. `path`: of what came
+    back."""
 
     kind: Kind
     accuses: bool
@@ -86,6 +87,7 @@ class Finding:
     public_words: str
     moved: Fraction | None = None
     declared: Decimal | None = None
+    path: str | None = None
 
 
 def compared(
@@ -157,6 +159,7 @@ def _finding(
     told: str = "",
     moved: Fraction | None = None,
     declared: Decimal | None = None,
+    path: str | None = None,
 ) -> Finding:
     at = "" if number is None else f"call {number + 1}: "
     words = f"{at}{told or public}"
@@ -169,6 +172,7 @@ def _finding(
         public_words=f"{at}{public}",
         moved=moved,
         declared=declared,
+        path=path,
     )
 
 
@@ -334,7 +338,8 @@ def _of_outputs(ours: object, theirs: object, *, accuses: bool) -> list[Finding]
 
 def _of_difference(found: Difference, *, accuses: bool) -> Finding:
     why = ", though every draw is the same" if found.seen else ""
-    return _finding("returned", found.public_words + why, None, accuses=accuses and found.seen, told=found.words + why)
+    told, public = found.words + why, found.public_words + why
+    return _finding("returned", public, None, accuses=accuses and found.seen, told=told, path=found.path)
 
 
 def _of_errors(ours: object, theirs: object, *, accuses: bool) -> list[Finding]:

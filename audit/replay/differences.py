@@ -59,9 +59,9 @@ class Difference:
         return self.how != _UNSEEN
 
 
-def differences(left: object, right: object, at: str = "output") -> tuple[Difference, ...]:
-    """The first differences, at most 16; none where the two are the same to the last bit."""
-    walk = _Walk()
+def differences(left: object, right: object, at: str = "output", most: int = MOST) -> tuple[Difference, ...]:
+    """The first differences, at most so many; none where the two are the same to the last bit."""
+    walk = _Walk(most)
     walk.compare(left, right, _Place(at, at))
     return tuple(walk.found)
 
@@ -88,6 +88,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Walk:
+    most: int
     found: list[Difference] = field(default_factory=list)
     seen: set[tuple[int, int]] = field(default_factory=set)
     kept: list[object] = field(default_factory=list)  # what was made on the way: an id is nobody else's meanwhile
@@ -96,7 +97,7 @@ class _Walk:
         self.found.append(Difference(place.path, place.public, how))
 
     def compare(self, left: Any, right: Any, place: _Place) -> None:
-        if left is right or len(self.found) >= MOST or (id(left), id(right)) in self.seen:
+        if left is right or len(self.found) >= self.most or (id(left), id(right)) in self.seen:
             return
         if type(left) is not type(right):
             self.tell(place, "is of another type")
@@ -222,7 +223,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 def _reduced(value: Any) -> dict[str, Any] | None:
     """An object of compiled code by what it would be pickled as."""
-    if type(value).__eq__ is not object.__eq__:
+    if _says_equal(value):
         return None
     reduce: Callable[[int], object] = value.__reduce_ex__
     try:
@@ -233,9 +234,14 @@ def _reduced(value: Any) -> dict[str, Any] | None:
 
 def _equal(left: object, right: object) -> bool | None:
     """Whether they say that they are equal; None where they do not say."""
-    if type(left).__eq__ is object.__eq__:
+    if not _says_equal(left):
         return None
     try:
         return bool(left == right)
     except Exception:
         return None
+
+
+def _says_equal(value: object) -> bool:
+    """Whether its type says what is equal to it."""
+    return any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])

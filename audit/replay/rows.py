@@ -5,22 +5,21 @@ Coins that are tossed for each unit are held the same on both datasets: a unit t
 >>> pairing = paired([3, 1, 2], [3, 2])
 >>> pairing.only_left, pairing.only_right
 ((1,), ())
->>> paired([3, 1], [2, 3]) is None  # no rows that one unit tells apart
-True
+>>> paired([3, 1], [2, 3, 1]).only_right
+(0,)
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from dpledger.audit.replay.differences import same
 
 __all__ = ["Pairing", "copied", "guesses", "paired"]
 
@@ -30,46 +29,75 @@ _SCALARS = frozenset((bool, int, float, str, bytes, type(None)))
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """How many units each dataset has, and at which positions stand those that the other has not."""
+    """How many units each dataset has, and which are the same unit, by position on both. `only_left`, `only_right`: the
+    positions of units that the other has not, or with other data."""
 
     left: int
     right: int
+    pairs: tuple[tuple[int, int], ...]
     only_left: tuple[int, ...]
     only_right: tuple[int, ...]
 
     @property
     def swapped(self) -> Pairing:
         """The same, seen from the other side."""
-        return Pairing(self.right, self.left, self.only_right, self.only_left)
+        pairs = tuple((theirs, ours) for ours, theirs in self.pairs)
+        return Pairing(self.right, self.left, pairs, self.only_right, self.only_left)
 
     def positions(self, fell: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Where the coins fall on the right that fell at these positions on the left; those of units that are only
         there fall as well."""
-        theirs = np.setdiff1d(np.arange(self.right, dtype=np.int64), self.only_right)
-        ours = np.setdiff1d(np.arange(self.left, dtype=np.int64), self.only_left)
-        kept = theirs[np.isin(ours, fell)]
-        return np.union1d(kept, np.array(self.only_right, dtype=np.int64)).astype(np.int64)
+        fallen = set(fell.tolist())
+        kept = [theirs for ours, theirs in self.pairs if ours in fallen]
+        return np.union1d(np.array(kept, dtype=np.int64), np.array(self.only_right, dtype=np.int64))
 
     def numbers(self, drawn: npt.NDArray[Any], fresh: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A number for each unit of the right: that of the left, a fresh one of those that are only there."""
         found = fresh.copy()
-        found[np.setdiff1d(np.arange(self.right), self.only_right)] = np.delete(drawn, list(self.only_left))
+        for ours, theirs in self.pairs:
+            found[theirs] = drawn[ours]
         return found
 
 
 def paired(left: object, right: object) -> Pairing | None:
-    """How the units of two datasets are paired: by position where there are as many, else the fewer are some of the
-    others, in the same order. None where they are not, or are no rows."""
+    """How the units of two datasets are paired: rows that hold the same, those at the same position first; where there
+    are as many, a row that has no like is the same unit with other data. None of what is no rows."""
     ours, theirs = _rows(left), _rows(right)
     if ours is None or theirs is None:
         return None
+    alone_left, alone_right, pairs = _matched([*map(_key, ours)], [*map(_key, theirs)])
     if len(ours) == len(theirs):
-        changed = tuple(number for number, pair in enumerate(zip(ours, theirs, strict=True)) if not same(*pair))
-        return Pairing(len(ours), len(theirs), changed, changed)
-    if len(ours) < len(theirs):
-        other = paired(right, left)
-        return None if other is None else other.swapped
-    return _left_out(ours, theirs)
+        pairs += zip(alone_left, alone_right, strict=True)
+    return Pairing(len(ours), len(theirs), tuple(sorted(pairs)), tuple(alone_left), tuple(alone_right))
+
+
+def _matched(ours: list[bytes], theirs: list[bytes]) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    """The positions without a like on either side, and those of rows that are alike."""
+    aligned = zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ()
+    pairs = [(place, place) for place, (one, other) in enumerate(aligned) if one == other]
+    done_left, done_right = {one for one, _ in pairs}, {other for _, other in pairs}
+    free: dict[bytes, list[int]] = {}
+    for place in reversed([place for place in range(len(theirs)) if place not in done_right]):
+        free.setdefault(theirs[place], []).append(place)
+    alone: list[int] = []
+    for place in (place for place in range(len(ours)) if place not in done_left):
+        if free.get(ours[place]):
+            pairs.append((place, free[ours[place]].pop()))
+        else:
+            alone.append(place)
+    return alone, sorted(place for places in free.values() for place in places), pairs
+
+
+def _key(row: Any) -> bytes:
+    """What two rows share that hold the same."""
+    if isinstance(row, np.ndarray) and not row.dtype.hasobject:
+        return f"{row.dtype}{row.shape}".encode() + row.tobytes()
+    if isinstance(row, (list, tuple)):
+        return b"".join(len(part).to_bytes(8) + part for part in map(_key, row))
+    try:
+        return pickle.dumps(row, protocol=4)
+    except Exception:
+        return repr(row).encode()
 
 
 def guesses(left: int, right: int) -> tuple[Pairing, ...]:
@@ -78,18 +106,12 @@ def guesses(left: int, right: int) -> tuple[Pairing, ...]:
         return tuple(guess.swapped for guess in guesses(right, left))
     if left - right != 1 or left > MOST_GUESSED:
         return ()
-    return tuple(Pairing(left, right, (place,), ()) for place in reversed(range(left)))
+    places = reversed(range(left))
+    return tuple(Pairing(left, right, _without(place, left), (place,), ()) for place in places)
 
 
-def _left_out(ours: Sequence[object], theirs: Sequence[object]) -> Pairing | None:
-    extra: list[int] = []
-    met = 0
-    for number, row in enumerate(ours):
-        if met < len(theirs) and same(row, theirs[met]):
-            met += 1
-        else:
-            extra.append(number)
-    return Pairing(len(ours), len(theirs), tuple(extra), ()) if met == len(theirs) else None
+def _without(place: int, count: int) -> tuple[tuple[int, int], ...]:
+    return tuple((number, number - (number > place)) for number in range(count) if number != place)
 
 
 def _rows(data: Any) -> Sequence[object] | None:

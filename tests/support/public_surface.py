@@ -850,8 +850,21 @@ DOORS: dict[str, Door] = {
     ),
     "Audit.run": Door(
         of(planned, "run"),
-        {"jobs": 1, "progress": False, "insist": False},
+        {"jobs": 1, "progress": False},
         left={"jobs": "a number that is right starts processes"},
+    ),
+    "audit_replay": Door(
+        dpl.audit_replay,
+        {
+            "job": dpl.Laplace(sensitivity=1, epsilon=1),
+            "left": 0,
+            "right": 1,
+            "claim": dpl.PureDP(1),
+            "relation": "add_remove",
+            "unit": "record",
+            "seed": 1,
+        },
+        left={"left": DATA["data"], "right": DATA["data"]},
     ),
     "Population": Door(dpl.Population, {"name": "one", "examples": ((0, 1),), "weights": (1,)}, WEIGHED),
     "hard_populations": Door(dpl.hard_populations, {"concepts": dpl.ThresholdClass(8), "alpha": "0.1"}),
@@ -898,7 +911,9 @@ WORDS: dict[str, str] = {
 
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
-    **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
+    **dict.fromkeys(
+        ("Profile", "AuditResult", "ReplayResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"
+    ),
     "DeclaredRun": "dpledger makes it",
     "StablePlan": "dpledger makes it",
     **dict.fromkeys(("ClassifierPlan", "LabelPrivatePlan", "SoftPlan", "SubsamplePlan"), "dpledger makes it"),
