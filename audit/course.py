@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from dpledger import decimals
 from dpledger.audit.claims import Target
@@ -20,9 +19,10 @@ from dpledger.audit.evidence.edges import Claim, Edges, StrataClaim
 from dpledger.audit.evidence.reading import Plan, Reading
 from dpledger.audit.evidence.wealth import Engine, Share
 from dpledger.audit.evidence.witness import Witness, witness_of
-from dpledger.audit.features.bank import bank
+from dpledger.audit.features.bank import bank, telling_places
 from dpledger.audit.features.blind import blindness
 from dpledger.audit.features.boosted import learned
+from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes import Floats, Outcomes, joined
 from dpledger.audit.sampling.dependence import SHARE, dependence
 from dpledger.audit.strata import Stated, Stratum, strata_of
@@ -34,7 +34,11 @@ POWER = Decimal("0.9")
 ORDERED = 65_536  # runs of a side whose order is tested
 WINDOW = 4_096  # runs of a side that are kept whole
 MOST_KEPT = 2**24  # numbers of either of them: 128 MiB
+FLOATS = Fraction(1, 20)  # of the error budget, for what only the bits of floats give away
+BITS_READ = 100_000  # pairs of runs whose bits are read
 BETS = 1 - SHARE  # of the error budget; the rest is for runs that depend on each other
+FEW_NUMBERS = 4  # of an output that needs no learned score
+PATIENCE = 4_096  # pairs after which one is learned of fewer numbers, too
 
 
 class Source(Protocol):
@@ -45,24 +49,47 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Consecutive runs of one side: what the engine reads of them, and the first of them in order."""
+    """Consecutive runs of one side: what each engine reads of them, and the first of them in order."""
 
-    reading: Reading
+    readings: tuple[Reading, ...]
     ordered: tuple[Outcomes, ...]
 
     def __add__(self, other: Seen) -> Seen:
-        return Seen(self.reading + other.reading, self.ordered + other.ordered)
+        readings = tuple(one + more for one, more in zip(self.readings, other.readings, strict=True))
+        return Seen(readings, self.ordered + other.ordered)
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
     """What is read of a chunk (a class, so that it travels to other processes)."""
 
-    plan: Plan
+    plans: tuple[Plan, ...]
     is_ordered: bool
 
     def __call__(self, outcomes: Outcomes) -> Seen:
-        return Seen(self.plan.read(outcomes), (outcomes,) if self.is_ordered else ())
+        return Seen(tuple(plan.read(outcomes) for plan in self.plans), (outcomes,) if self.is_ordered else ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Bank:
+    """The scores of outcomes that an engine bets on: of real numbers, of the bits of floats, or of both."""
+
+    data: tuple[object, object] | None
+    numbers: bool
+    bits: bool
+
+    def __call__(self, left: Outcomes, right: Outcomes) -> tuple[Score, ...]:
+        found = bank(left, right, self.data)
+        return tuple(score for score in found if (self.bits if score.of_floats else self.numbers))
+
+
+def _learned(left: Outcomes, right: Outcomes) -> Score | None:
+    """A learned score, where there are several numbers to learn from, or there were many runs to find another one."""
+    numbers = len(telling_places(left, right))
+    kinds = len(left.labels) + len(right.labels)
+    if numbers > FEW_NUMBERS or (numbers + kinds > 1 and len(left) >= PATIENCE // 2):
+        return learned(left, right)
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +105,8 @@ class Limits:
 class Evidence:
     """What the runs say. `trials`: of each side. `fell_after`: the pair of runs at which the claim fell, None where it
     did not. `epsilon_lower`: at the delta of the target; 0 of an ex-post claim. `log_wealth`: the largest logarithm of
-    the wealth; `budget`: where alpha went. `blind`: why nothing could be seen, or nothing that was seen counts."""
+    the wealth; `budget`: where alpha went. `blind`: why nothing could be seen, or nothing that was seen counts.
+    `float_leak`: what the last bits of floats give away, where a float is taken for a number."""
 
     alpha: Fraction
     trials: tuple[int, int]
@@ -90,6 +118,7 @@ class Evidence:
     witness: Witness | None
     power: Power | None
     blind: str | None
+    float_leak: Witness | None
     strata: tuple[Stratum, ...] = ()
 
     @property
@@ -122,21 +151,18 @@ class Course:
         paired: bool = False,
         sizes: tuple[int, int] = (1, 1),
         width: int = 1,
+        bits: bool = False,
     ) -> None:
         self.alpha, self.sizes = alpha, sizes
         self._stated = aim if isinstance(aim, Stated) else None
         self.strata = strata_of(losses) if isinstance(aim, Stated) else ()
         point = (float(aim.point.epsilon), float(aim.point.delta)) if isinstance(aim, Target) else None
-        self.engine = Engine(
-            _claim(aim, self.strata),
-            alpha * BETS,
-            partial(bank, data=data),
-            point=point,
-            paired=paired,
-            sizes=sizes,
-            learn=learned,
-            window=min(WINDOW, max(64, MOST_KEPT // width)),
-        )
+        claim, window = _claim(aim, self.strata), min(WINDOW, max(64, MOST_KEPT // width))
+        shared: dict[str, Any] = {"paired": paired, "sizes": sizes, "window": window}
+        bets = BETS if bits else BETS - FLOATS
+        propose = _Bank(data, numbers=True, bits=bits)
+        self.engine = Engine(claim, alpha * bets, propose, point=point, learn=_learned, **shared)
+        self._of_floats = None if bits else Engine(claim, alpha * FLOATS, _Bank(data, False, True), **shared)
         self._room = min(ORDERED, MOST_KEPT // width)
         self._ordered: tuple[list[Outcomes], list[Outcomes]] = ([], [])
         self._path: list[tuple[int, float]] = []
@@ -150,14 +176,21 @@ class Course:
         """Go on until a limit is reached."""
         started, begun = time.monotonic(), self.pairs
         while (pairs := self._next(limits, time.monotonic() - started, self.pairs - begun)) > 0:
+            engines = self._engines()
             is_ordered = self.pairs < self._room
-            left, right = source(self.pairs, pairs, _Read(self.engine.plan(), is_ordered))
+            left, right = source(self.pairs, pairs, _Read(tuple(one.plan() for one in engines), is_ordered))
             for kept, seen in zip(self._ordered, (left, right), strict=True):
                 kept.extend(seen.ordered)
-            self.engine.settle(left.reading, right.reading)
+            for engine, ours, theirs in zip(engines, left.readings, right.readings, strict=True):
+                engine.settle(ours, theirs)
             self._path.append((self.pairs, self.engine.log_wealth))
             if limits.stop_at_violation and self.engine.refuted is not None:
                 return
+
+    def _engines(self) -> tuple[Engine, ...]:
+        """Those that the next block is read for."""
+        bits = self._of_floats
+        return (self.engine,) if bits is None or bits.refuted or bits.pairs >= BITS_READ else (self.engine, bits)
 
     def _next(self, limits: Limits, seconds: float, pairs: int) -> int:
         """Units of runs of the next block, 0 where there is none."""
@@ -181,12 +214,26 @@ class Course:
             epsilon_lower=decimals.ZERO if lower is None else decimals.round_down(lower),
             log_wealth=engine.best_log_wealth,
             path=tuple(self._path),
-            budget=(*engine.budget, Share("runs that depend on each other", self.alpha * SHARE)),
+            budget=self._budget(),
             witness=witness_of(engine, self._stated, self.strata),
             power=None if needed is None else Power(epsilon=decimals.round_up(needed), probability=POWER),
             blind=blind,
+            float_leak=self._float_leak(),
             strata=self.strata,
         )
+
+    def _budget(self) -> tuple[Share, ...]:
+        """Where all of alpha went."""
+        told = [*self.engine.budget, Share("runs that depend on each other", self.alpha * SHARE)]
+        if self._of_floats is not None:
+            told.append(Share("the bits of floats", self.alpha * FLOATS))
+        return tuple(told)
+
+    def _float_leak(self) -> Witness | None:
+        """What the bits of floats give away, if they refute the claim."""
+        if self._of_floats is None or self._of_floats.refuted is None:
+            return None
+        return witness_of(self._of_floats, self._stated, self.strata)
 
 
 def _claim(aim: Target | Stated, strata: tuple[Stratum, ...]) -> Claim:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,7 @@ __all__ = ["audit_mechanism", "audit_outputs"]
 
 TRIED = 64  # runs of each side after which a call that never works is told
 PROBE = 1_000  # runs of each side that show which losses an ex-post claim names, at most; they count for nothing
+FLOATS = ("numbers", "bits")
 MOST_SIZES = 8  # runs of one side to a run of the other, where both have more than that many
 
 
@@ -67,6 +68,7 @@ def audit_mechanism(
     batched: bool = False,
     each_seconds: Number | None = None,
     texts: bool = False,
+    floats: Literal["numbers", "bits"] = "numbers",
     seed: int | None = None,
     jobs: int = 1,
     progress: bool = True,
@@ -86,7 +88,9 @@ def audit_mechanism(
     `trials`: a whole number from 100 on. `seconds`: no block of runs begins that would end later; the verdict then
     depends on the machine. `stop_at_violation`: end as soon as the claim has fallen; False uses all runs, for a larger
     epsilon_lower. `each_seconds`: a run that takes longer is over, and that is its outcome. `texts`: what an exception
-    says is part of the outcome, not its type alone. `seed`: at least 0 and below 2^53; None draws one, which the result
+    says is part of the outcome, not its type alone. `floats`: "numbers" takes a float for the number that it stands
+    for, and tells apart from the verdict what only its last bits give away (`float_leak`; Mironov 2012): noise that is
+    drawn and added in floating point nearly always does. "bits" counts that as any other outcome. `seed`: at least 0 and below 2^53; None draws one, which the result
     names. `jobs`: processes, through joblib, whose `parallel_config` chooses the engine; -1 is every core.
 
     The pair is the caller's choice, and an audit is as good as its pair: one unit apart, the smallest data and the most
@@ -106,6 +110,7 @@ def audit_mechanism(
     settings = Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
     batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
     stop, texts = flag(stop_at_violation, field="stop_at_violation"), flag(texts, field="texts")
+    bits = _reads_bits(floats)
     limits = Limits(trials=settings.trials, seconds=_seconds(seconds, "seconds"), stop_at_violation=stop)
     relation, unit = Relation.read(relation), Unit.read(unit)
     subject = subject_of(mechanism, claim, relation, unit, batched=batched)
@@ -127,7 +132,7 @@ def audit_mechanism(
     with bar("auditing", 2 * settings.trials, shown=progress) as advance:
         source = _Source(runs, settings.jobs, advance)
         losses = source.losses(min(PROBE, settings.trials // 4)) if isinstance(aim, Stated) else ()
-        course = Course(aim, settings.alpha, data=(left, right), losses=losses)
+        course = Course(aim, settings.alpha, data=(left, right), losses=losses, bits=bits)
         course.run(source, limits)
     return _result(
         course.evidence(runs.starts),
@@ -151,6 +156,7 @@ def audit_outputs(
     *,
     paired: bool = False,
     stop_at_violation: bool = True,
+    floats: Literal["numbers", "bits"] = "numbers",
     confidence: Number = "0.95",
     delta: Number | None = None,
     relation: Relation | str = Relation.ADD_REMOVE,
@@ -172,6 +178,7 @@ def audit_outputs(
     'not_refuted'
     """
     settings = Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
+    bits = _reads_bits(floats)
     paired, stop = flag(paired, field="paired"), flag(stop_at_violation, field="stop_at_violation")
     for field, outputs in (("left_outputs", left_outputs), ("right_outputs", right_outputs)):
         is_list = (isinstance(outputs, np.ndarray) and outputs.ndim) or isinstance(outputs, Sequence)
@@ -196,7 +203,7 @@ def audit_outputs(
         losses = tuple(loss for side in sides for loss in _losses(side.where(slice(0, skipped))))
     unit = (1, 1) if paired else _sizes(counts[0] - skipped, counts[1] - skipped)
     collected = _Collected((sides[0].where(slice(skipped, None)), sides[1].where(slice(skipped, None))), unit)
-    course = Course(aim, settings.alpha, losses=losses, paired=paired, sizes=unit)
+    course = Course(aim, settings.alpha, losses=losses, paired=paired, sizes=unit, bits=bits)
     course.run(collected, Limits(trials=collected.units, stop_at_violation=stop))
     return _result(
         course.evidence(),
@@ -334,6 +341,12 @@ def _seconds(given: Number | None, field: str) -> float | None:
     if not 0 < seconds < Decimal("1e9"):
         raise ParameterError(field, str(seconds), "seconds: a number above 0 and below 10^9")
     return float(seconds)
+
+
+def _reads_bits(floats: object) -> bool:
+    if floats not in FLOATS:
+        raise ParameterError("floats", floats, "numbers or bits")
+    return floats == "bits"
 
 
 def _shape(data: object) -> str:

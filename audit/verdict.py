@@ -36,6 +36,10 @@ __all__ = ["SCHEMA", "AuditResult", "percent"]
 SCHEMA = "dpledger.audit.v2"
 METHOD = "wealth"
 SCHEDULE = "pairs-in-random-order"
+FLOATS_LEAK = (
+    "its floating-point numbers refute the claim by their last bits, which is not counted here (floats='bits' does): "
+    "draw the noise on a grid, as the mechanisms of dpledger do, or publish rounded numbers"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -78,6 +82,13 @@ class AuditResult:
     def blind(self) -> str | None:
         """Why nothing could have been found, or nothing that was found counts; None where runs speak."""
         return self.evidence.blind
+
+    @property
+    def float_leak(self) -> str | None:
+        """What only the last bits of floats give away, in words, where a float was taken for a number (`floats`): it
+        refutes the claim of whoever publishes all digits, and of nobody who rounds. None where nothing shows."""
+        leak = self.evidence.float_leak
+        return None if leak is None or self.blind is not None else leak.public_words
 
     @property
     def trials_left(self) -> int:
@@ -208,6 +219,8 @@ class AuditResult:
         if self.apart:
             yield f"{self.apart}: if these are rows, the claim says nothing of them; take data that {ONE_UNIT}"
         yield from self.told
+        if self.float_leak is not None:
+            yield f"{FLOATS_LEAK}: {self.float_leak}"
         runs = f"{self.trials_left:,} and {self.trials_right:,} runs, {self.seconds:.1f} s"
         if not self.evidence.strata:
             yield (
@@ -290,6 +303,7 @@ class AuditResult:
                 "method": METHOD,
                 "trials": {"left": self.trials_left, "right": self.trials_right},
                 "fell_after": evidence.fell_after,
+                "float_leak": None if evidence.float_leak is None else evidence.float_leak.words,
                 "e_value": repr(self.e_value),
                 "p_value": repr(self.p_value),
                 "seconds": f"{self.seconds:.3f}",

@@ -53,6 +53,7 @@ MOST_SCORES = 200
 MOST_PLACES = 64
 FEW = 4  # numbers of an output that are primary, each of them
 NEAR = 6  # places all of whose pairs are compared
+FINE = 40  # bits: a grid that is finer than so many below a number's size is that of doubles
 FEWEST_RUNS = 32  # of each side, from which bits are looked at
 MOST_LABELS = MOST_CATEGORIES - 2
 
@@ -240,7 +241,7 @@ def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Score]:
     """What a value as a number hides."""
     pooled = np.concatenate([left, right])
     finite = pooled[np.isfinite(pooled)]
-    yield from (Kind(place), Payload(place), Grain(place), LowBits(place))
+    yield from (Kind(place), Payload(place), Grain(place), LowBits(place, 1), LowBits(place, 3))
     if not finite.size:
         return
     values, counts = np.unique(finite, return_counts=True)
@@ -253,7 +254,8 @@ def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Score]:
         yield GrainByValue(place, tuple(edges.tolist()))
     for exponent in dict.fromkeys(_lattice(side) for side in (left, right)):
         if exponent is not None:
-            yield Residue(place, exponent)
+            size = float(np.median(np.abs(finite)))
+            yield Residue(place, exponent, exponent < np.frexp(size)[1] - FINE)
 
 
 def _lattice(numbers: Floats) -> int | None:

@@ -55,6 +55,10 @@ class Grain(Number):
 
     place: Place
 
+    @property
+    def of_floats(self) -> bool:
+        return True
+
     def of(self, outcomes: Outcomes) -> Floats:
         return _grain(self.place.of(outcomes))
 
@@ -69,6 +73,10 @@ class GrainByValue(Cells):
 
     place: Place
     edges: tuple[float, ...]
+
+    @property
+    def of_floats(self) -> bool:
+        return True
 
     @property
     def categories(self) -> int:
@@ -143,31 +151,43 @@ class Payload(Number):
 
 @dataclass(frozen=True, slots=True)
 class LowBits(Cells):
-    """The three lowest bits of the mantissa."""
+    """The lowest bits of the mantissa, one or three. The lowest alone tells little where a sum was rounded to a double,
+    and all where somebody hid something in it."""
 
     place: Place
+    count: Literal[1, 3]
+
+    @property
+    def of_floats(self) -> bool:
+        return self.count > 1
 
     @property
     def categories(self) -> int:
-        return 8
+        return int(2**self.count)
 
     def of(self, outcomes: Outcomes) -> Floats:
-        return (_words(self.place.of(outcomes)) & np.uint64(7)).astype(np.float64)
+        return (_words(self.place.of(outcomes)) & np.uint64(2**self.count - 1)).astype(np.float64)
 
     @property
     def words(self) -> str:
-        return f"three lowest bits of {self.place.words}"
+        return f"{'lowest bit' if self.count == 1 else 'three lowest bits'} of {self.place.words}"
 
     def category(self, code: int) -> str:
-        return f"{code:03b}"
+        return format(code, f"0{self.count}b")
 
 
 @dataclass(frozen=True, slots=True)
 class Residue(Cells):
-    """Of a number that is a multiple of 2^exponent: how many times modulo 8; the last cell is no multiple."""
+    """Of a number that is a multiple of 2^exponent: how many times modulo 8; the last cell is no multiple. `is_fine`: the
+    steps are those of doubles of this size, and not of a grid that somebody chose."""
 
     place: Place
     exponent: int
+    is_fine: bool
+
+    @property
+    def of_floats(self) -> bool:
+        return self.is_fine
 
     @property
     def categories(self) -> int:

@@ -34,10 +34,13 @@ class Score(Protocol):
     """A function of the outcome alone. Frozen, hashable, and can be pickled.
 
     `primary`: the value, the sum, the length. `categories`: 0 for a number; else `of` gives whole numbers below it.
-    `public_words`, `public_category`: without any value that was an output or an input."""
+    `of_floats`: it reads where doubles lie, which no real number shows. `public_words`, `public_category`: without any
+    value that was an output or an input."""
 
     @property
     def primary(self) -> bool: ...
+    @property
+    def of_floats(self) -> bool: ...
     @property
     def categories(self) -> int: ...
     def of(self, outcomes: Outcomes) -> Floats:
@@ -62,6 +65,10 @@ class Number:
 
     @property
     def primary(self) -> bool:
+        return False
+
+    @property
+    def of_floats(self) -> bool:
         return False
 
     @property

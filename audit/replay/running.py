@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpledger.audit.global_noise import seeded_globals
+from dpledger.audit.sampling.generators import seeded_globals
 from dpledger.audit.replay.calls import Raised, Run
 from dpledger.audit.replay.rows import Pairing, copied
 from dpledger.errors import ParameterError
