@@ -16,11 +16,13 @@ from fractions import Fraction
 import numpy as np
 
 from dpledger.audit.evidence.chain import Chain, grid_of
-from dpledger.audit.evidence.edges import Claim, Edges, Regions, StrataClaim, pure_or_approx
+from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_approx
 from dpledger.audit.evidence.estimates import Places
+from dpledger.audit.evidence.power import Power, least_event, least_stretch, needed
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Plan, Reading, strata_places
 from dpledger.audit.evidence.tracks import Estimate, Track, estimates
+from dpledger.audit.evidence.witness import Witness, witness_of
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes.structure import Floats, Outcomes, joined
 from dpledger.errors import ParameterError
@@ -110,7 +112,7 @@ class Engine:
 
     def _begin_chain(self, point: tuple[float, float] | None) -> None:
         self.chain: Chain | None = None
-        self._delta = 0.0
+        self._delta, self._point = 0.0, point
         if point is None:
             return
         epsilon, self._delta = point
@@ -434,6 +436,51 @@ class Engine:
             told.extend(Share(f"{track.score.public_words}: {arm.name}", self.alpha * share) for arm in track.arms)
         rest = sum(self._left_for.values(), Fraction(0))
         return (*told, Share("kept for scores born later", self.alpha * rest))
+
+    @property
+    def leader(self) -> Score | None:
+        """The score whose arms have most of the wealth; None before the first block."""
+        place = self._leading()
+        return None if place is None else self._tracks[place].score
+
+    @property
+    def witness(self) -> Witness | None:
+        """The event that shows best what the leading score saw, at the claim that is audited."""
+        place = self._leading()
+        if place is None:
+            return None
+        finite = [e for e in self.claim.epsilons if math.isfinite(e)] if isinstance(self.claim, StrataClaim) else []
+        epsilon, delta = self._point or (max(finite, default=0.0), 0.0)
+        return witness_of(self._tracks[place], epsilon, delta)
+
+    def _leading(self) -> int | None:
+        held = [float(np.logaddexp.reduce(wealth)) + math.log(share) for wealth, share in zip(self._wealth, self._shares, strict=True)]
+        if not held:
+            return None
+        if max(held) - min(held) < 1e-9 or self.refuted is None:  # nothing won: who gained most where the chain stands
+            return max(range(len(held)), key=lambda i: (float(self._gains[i].max()), held[i]))
+        return int(np.argmax(held))
+
+    def power(self) -> Power:
+        """What this number of runs would have refuted with probability 0.9, whatever event was chosen."""
+        if not self.pairs:
+            return Power(None, None, None)
+        nats = needed(float(self.alpha)) / self.pairs
+        found = estimates(self._tracks, set())
+        laws = [one for one in found if self._tracks[one[0]].arms[one[1]].law]
+        primary = [one for one in found if self._tracks[one[0]].score.primary and one not in laws] or found
+        return Power(self._stretched(laws[:1], nats), self._stretched(primary, nats), least_event(self.claim, nats))
+
+    def _stretched(self, found: Sequence[Estimate], nats: float) -> float | None:
+        """The least true epsilon over some estimates, stretched until they are refuted."""
+        epsilons = []
+        for place, _, p, q in found:
+            track = self._tracks[place]
+            strata = np.repeat(np.arange(track.strata), track.cells) if isinstance(self.claim, StrataClaim) else None
+            stretched = least_stretch(self.claim, p, q, strata, nats)
+            if stretched is not None:
+                epsilons.append(_plausible(*stretched, self._delta))
+        return min(epsilons, default=None)
 
 
 class _Block:
