@@ -235,10 +235,12 @@ class Engine:
         if self.refuted is None:
             self._bets = self._projected(found, [self.claim])[0]
         if self.chain is not None and self.chain.fallen < self.chain.grid.size:
-            plausible = max(_plausible(p, q, self._delta + 1 / max(self.pairs, 8)) for _, _, p, q in found)
-            places = self.chain.projected(plausible)
-            first = self._projected(found, [pure_or_approx(float(self.chain.grid[places[0]]), self._delta)])[0]
+            next_one = float(self.chain.grid[self.chain.fallen])
+            first = self._projected(found, [pure_or_approx(next_one, self._delta)])[0]
             self._chosen = self._followers(first)
+            best = self._best(first, 1)
+            likely = max(range(len(found)), key=lambda i: first[i].growth) if best is None else best
+            places = self.chain.projected(_plausible(*found[likely][2:], self._delta + 1 / max(self.pairs, 8)))
             chosen = [found[place] for place in self._chosen]
             rest = [pure_or_approx(float(self.chain.grid[place]), self._delta) for place in places[1:]]
             others = self._projected(chosen, rest) if rest else []
