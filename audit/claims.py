@@ -15,6 +15,7 @@ from dpledger import decimals
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.audit.evidence.edges import Edges
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DELTA_OF_CURVES", "Point", "Target", "target"]
 
 DELTA_OF_CURVES = Decimal("0.00001")  # where epsilon_lower is reported for a claim that names no delta
+MOST_TESTED = 600  # epsilons above: no number of runs refutes them
 KNOTS = 8  # as many come within 3 % of the runs that forty would need
 SMALLEST_KNOT = 5e-5  # delta at the last knot
 
@@ -46,6 +48,21 @@ class Target:
 
     point: Point
     knots: tuple[Point, ...] = ()
+
+    @property
+    def edges(self) -> Edges:
+        """Everything that is claimed, as edges of one test.
+
+        Claim: whoever satisfies all points keeps all edges. Source: docs/proofs/audit.md 4 and 7. ParameterError where
+        no point has an epsilon of at most 600: e^600 runs would be needed."""
+        points = [
+            (decimals.float_up(point.epsilon), decimals.float_up(point.delta))
+            for point in (self.point, *self.knots)
+            if point.epsilon <= MOST_TESTED
+        ]
+        if not points:
+            raise ParameterError("claim", self.point.words, f"an epsilon of at most {MOST_TESTED}")
+        return Edges.of_points(points)
 
 
 def target(claim: Guarantee, parts: Composition | None, relation: Relation, delta: Decimal | None) -> Target:

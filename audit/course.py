@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from dpledger import decimals
 from dpledger.audit.claims import Target
-from dpledger.audit.evidence.edges import Claim, Edges, StrataClaim
+from dpledger.audit.evidence.edges import Claim, StrataClaim
 from dpledger.audit.evidence.reading import Plan, Reading
 from dpledger.audit.evidence.wealth import Engine, Share
 from dpledger.audit.evidence.witness import Witness, witness_of
@@ -106,6 +106,8 @@ class Evidence:
     """What the runs say. `trials`: of each side. `fell_after`: the pair of runs at which the claim fell, None where it
     did not. `epsilon_lower`: at the delta of the target; 0 of an ex-post claim. `log_wealth`: the largest logarithm of
     the wealth; `budget`: where alpha went. `blind`: why nothing could be seen, or nothing that was seen counts.
+    `power`: what so many runs would have refuted with probability 0.9, whatever event was chosen; `rare_event`: so would
+    any fault that is an event of this probability on one side only, if a score sees it.
     `float_leak`: what the last bits of floats give away, where a float is taken for a number."""
 
     alpha: Fraction
@@ -117,6 +119,7 @@ class Evidence:
     budget: tuple[Share, ...]
     witness: Witness | None
     power: Power | None
+    rare_event: float | None
     blind: str | None
     float_leak: Witness | None
     strata: tuple[Stratum, ...] = ()
@@ -205,7 +208,8 @@ class Course:
         engine = self.engine
         left, right = (joined(side) for side in self._ordered)
         blind = dependence(left, right, self.alpha * SHARE, starts=starts) or blindness(left, right)
-        needed = engine.power(POWER) if hasattr(engine, 'power') else None
+        found = engine.power()
+        seen = [epsilon for epsilon in (found.law, found.stretched) if epsilon is not None]
         lower = engine.epsilon_lower
         return Evidence(
             alpha=self.alpha,
@@ -216,7 +220,8 @@ class Course:
             path=tuple(self._path),
             budget=self._budget(),
             witness=witness_of(engine, self._stated, self.strata),
-            power=None if needed is None else Power(epsilon=decimals.round_up(needed), probability=POWER),
+            power=Power(epsilon=decimals.round_up(min(seen)), probability=POWER) if seen else None,
+            rare_event=found.event,
             blind=blind,
             float_leak=self._float_leak(),
             strata=self.strata,
@@ -241,5 +246,4 @@ def _claim(aim: Target | Stated, strata: tuple[Stratum, ...]) -> Claim:
     if isinstance(aim, Stated):
         tops = tuple(decimals.float_up(stratum.epsilon) for stratum in strata)
         return StrataClaim((*tops, math.inf), decimals.float_up(aim.delta))
-    points = (aim.point, *aim.knots)
-    return Edges.of_points([(decimals.float_up(point.epsilon), decimals.float_up(point.delta)) for point in points])
+    return aim.edges

@@ -239,11 +239,15 @@ class AuditResult:
         return words_of(self.claim) if not self.evidence.strata else "the ex-post claim"
 
     def _power_words(self) -> str:
-        if self.power is None:
+        rare = self.evidence.rare_event
+        event = "" if rare is None else f"an event of probability {rare:.2g} on one side alone"
+        if self.blind is not None or (self.power is None and rare is None):
             return "power: none is known: it cannot be said what so many runs would have found"
+        if self.power is None:
+            return f"power: {event} would have been found with probability 0.9, if a score sees it"
         return (
-            f"power: a true epsilon of {float(self.power.epsilon):.6g} would have been refuted "
-            f"with probability {self.power.probability}"
+            f"power: a true epsilon of {float(self.power.epsilon):.6g} would have been refuted with probability "
+            f"{self.power.probability}{f', and {event}, if a score sees it' if event else ''}"
         )
 
     def body(self, path: tuple[Step, ...] = ()) -> Audited:

@@ -116,7 +116,7 @@ def _of_strata(claim: StrataClaim) -> tuple[Floats, Floats, Floats]:
     """theta = (A, B, k, h): with l = A + G h, m = B + G k and G the largest ratio, the vertices of a stratum of ratio g
     are (l - g h, m + h), (l, m), (l + k, m - g k), and cost = l + m + delta (k + h)."""
     with np.errstate(over="ignore"):
-        ratios = np.exp(np.array(claim.epsilons))
+        ratios = np.exp(np.array(claim.epsilons)) * UP
     bounded = np.isfinite(ratios)
     most = ratios[bounded].max() if bounded.any() else 1.0
     g = np.where(bounded, ratios, 1.0)

@@ -126,9 +126,9 @@ def weights(
     before = np.maximum(after - 1, 0)
     slope = s[rows, group, np.minimum(before, s.shape[2] - 1)]
     reach = a[rows, group, before] + b[rows, group, before] / slope
-    on_side, part = places % 2 == 1, p / (p + q)
+    on_side, part, other = places % 2 == 1, p / (p + q), q / (p + q)
     left = np.log(np.where(on_side, reach * part, at_a))
-    right = np.log(np.where(on_side, slope * reach * (1 - part), at_b))
+    right = np.log(np.where(on_side, slope * reach * other, at_b))
     half = np.log(theta.sum(1) / 2)[:, None]
     return left - half, right - half
 

@@ -16,8 +16,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpledger.audit.evidence.chain import Chain, grid_of
-from dpledger.audit.evidence.edges import Claim, Edges, Regions, StrataClaim, pure_or_approx
+from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_approx
 from dpledger.audit.evidence.estimates import Places
+from dpledger.audit.evidence.power import Detectable, least_event, least_stretch, needed
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Plan, Reading, strata_places
 from dpledger.audit.evidence.tracks import Estimate, Track, estimates
@@ -110,7 +111,7 @@ class Engine:
 
     def _begin_chain(self, point: tuple[float, float] | None) -> None:
         self.chain: Chain | None = None
-        self._delta = 0.0
+        self._delta, self._point = 0.0, point
         if point is None:
             return
         epsilon, self._delta = point
@@ -233,10 +234,12 @@ class Engine:
         if self.refuted is None:
             self._bets = self._projected(found, [self.claim])[0]
         if self.chain is not None and self.chain.fallen < self.chain.grid.size:
-            plausible = max(_plausible(p, q, self._delta + 1 / max(self.pairs, 8)) for _, _, p, q in found)
-            places = self.chain.projected(plausible)
-            first = self._projected(found, [pure_or_approx(float(self.chain.grid[places[0]]), self._delta)])[0]
+            next_one = float(self.chain.grid[self.chain.fallen])
+            first = self._projected(found, [pure_or_approx(next_one, self._delta)])[0]
             self._chosen = self._followers(first)
+            best = self._best(first, 1)
+            likely = max(range(len(found)), key=lambda i: first[i].growth) if best is None else best
+            places = self.chain.projected(_plausible(*found[likely][2:], self._delta + 1 / max(self.pairs, 8)))
             chosen = [found[place] for place in self._chosen]
             rest = [pure_or_approx(float(self.chain.grid[place]), self._delta) for place in places[1:]]
             others = self._projected(chosen, rest) if rest else []
@@ -414,9 +417,8 @@ class Engine:
     @property
     def leading(self) -> Track | None:
         """The score whose arm gained most lately."""
-        if not self._tracks:
-            return None
-        return self._tracks[max(range(len(self._tracks)), key=lambda place: float(self._gains[place][0].max()))]
+        place = self._leading()
+        return None if place is None else self._tracks[place]
 
     @property
     def point_delta(self) -> float:
@@ -446,6 +448,41 @@ class Engine:
             told.extend(Share(f"{track.score.public_words}: {arm.name}", self.alpha * share) for arm in track.arms)
         rest = sum(self._left_for.values(), Fraction(0))
         return (*told, Share("kept for scores born later", self.alpha * rest))
+
+    @property
+    def leader(self) -> Score | None:
+        """The score whose arms have most of the wealth; None before the first block."""
+        place = self._leading()
+        return None if place is None else self._tracks[place].score
+
+    def _leading(self) -> int | None:
+        held = [float(np.logaddexp.reduce(wealth)) + math.log(share) for wealth, share in zip(self._wealth, self._shares, strict=True)]
+        if not held:
+            return None
+        if max(held) - min(held) < 1e-9 or self.refuted is None:  # nothing won: who gained most where the chain stands
+            return max(range(len(held)), key=lambda i: (float(self._gains[i].max()), held[i]))
+        return int(np.argmax(held))
+
+    def power(self) -> Detectable:
+        """What this number of runs would have refuted with probability 0.9, whatever event was chosen."""
+        if not self.pairs:
+            return Detectable(None, None, None)
+        nats = needed(float(self.alpha)) / self.pairs
+        found = estimates(self._tracks, set())
+        laws = [one for one in found if self._tracks[one[0]].arms[one[1]].law]
+        primary = [one for one in found if self._tracks[one[0]].score.primary and one not in laws] or found
+        return Detectable(self._stretched(laws[:1], nats), self._stretched(primary, nats), least_event(self.claim, nats))
+
+    def _stretched(self, found: Sequence[Estimate], nats: float) -> float | None:
+        """The least true epsilon over some estimates, stretched until they are refuted."""
+        epsilons = []
+        for place, _, p, q in found:
+            track = self._tracks[place]
+            strata = np.repeat(np.arange(track.strata), track.cells) if isinstance(self.claim, StrataClaim) else None
+            stretched = least_stretch(self.claim, p, q, strata, nats)
+            if stretched is not None:
+                epsilons.append(_plausible(*stretched, self._delta))
+        return min(epsilons, default=None)
 
 
 class _Block:
