@@ -158,6 +158,7 @@ class Course:
     ) -> None:
         self.alpha, self.sizes = alpha, sizes
         self._stated = aim if isinstance(aim, Stated) else None
+        self._claimed = aim.point.epsilon if isinstance(aim, Target) else decimals.ZERO
         self.strata = strata_of(losses) if isinstance(aim, Stated) else ()
         point = (float(aim.point.epsilon), float(aim.point.delta)) if isinstance(aim, Target) else None
         claim, window = _claim(aim, self.strata), min(WINDOW, max(64, MOST_KEPT // width))
@@ -220,12 +221,18 @@ class Course:
             path=tuple(self._path),
             budget=self._budget(),
             witness=witness_of(engine, self._stated, self.strata),
-            power=Power(epsilon=decimals.round_up(min(seen)), probability=POWER) if seen else None,
+            power=self._power(seen),
             rare_event=found.event,
             blind=blind,
             float_leak=self._float_leak(),
             strata=self.strata,
         )
+
+    def _power(self, seen: list[float]) -> Power | None:
+        """What is seen of a curve at its delta is no less than what the claim allows there."""
+        if not seen:
+            return None
+        return Power(epsilon=max(decimals.round_up(min(seen)), self._claimed), probability=POWER)
 
     def _budget(self) -> tuple[Share, ...]:
         """Where all of alpha went."""
