@@ -36,12 +36,15 @@ __all__ = ["AccuracyPlan", "Calibrated", "Calibration", "Theory", "calibrated", 
 Calibration: TypeAlias = Literal["union", "exact", "closed", "paper"]
 Theory: TypeAlias = Literal["published", "derived", "smooth"]
 
-_NODES = (0.12523340851146892, 0.3678314989981802, 0.5873179542866175)
-_NODES += (0.7699026741943047, 0.9041172563704749, 0.9815606342467193)
-_WEIGHTS = (0.24914704581340279, 0.23349253653835481, 0.20316742672306592)
-_WEIGHTS += (0.16007832854334623, 0.10693932599531843, 0.04717533638651183)
-_POINTS = np.array([*(-node for node in reversed(_NODES)), *_NODES])  # Gauss-Legendre, on panels of at most a scale
-_SHARES = np.array([*reversed(_WEIGHTS), *_WEIGHTS])  # of noise; Abramowitz-Stegun, table 25.4
+_HALF = np.array(  # nodes and weights of Gauss-Legendre, on panels of at most a scale of noise
+    [
+        [0.12523340851146892, 0.3678314989981802, 0.5873179542866175],
+        [0.7699026741943047, 0.9041172563704749, 0.9815606342467193],
+        [0.24914704581340279, 0.23349253653835481, 0.20316742672306592],
+        [0.16007832854334623, 0.10693932599531843, 0.04717533638651183],
+    ]
+).reshape(2, 6)  # Abramowitz-Stegun, table 25.4
+_POINTS, _SHARES = np.append(-_HALF[0, ::-1], _HALF[0]), np.append(_HALF[1, ::-1], _HALF[1])
 _REACH = 60.0  # scales of noise, beyond which all mass counts as missing: e^-60 of beta
 
 

@@ -13,9 +13,8 @@ import dpledger.accounting
 import dpledger.ledger
 import dpledger.mechanisms
 
-ROOM, LEDGER, MECHANISMS = (
-    Path(room.__file__).resolve().parent for room in (dpledger.accounting, dpledger.ledger, dpledger.mechanisms)
-)
+ROOM = Path(dpledger.accounting.__file__).resolve().parent
+LEDGER, MECHANISMS = (Path(name).resolve().parent for name in (dpledger.ledger.__file__, dpledger.mechanisms.__file__))
 ARITHMETIC = {"math": {"sqrt", "fsum", "frexp", "ldexp", "floor", "ceil", "isqrt", "comb", "factorial", "gcd", "lcm"}}
 """Of `math` what is exact, or rounded correctly; beside it only what looks at a float."""
 LOOKS = {"inf", "nan", "pi", "e", "isfinite", "isinf", "isnan", "nextafter", "ulp", "copysign", "fabs", "trunc", "prod"}

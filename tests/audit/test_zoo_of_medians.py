@@ -105,7 +105,7 @@ def test_a_halved_threshold_is_the_learner_without_its_estimate(name: str) -> No
     for data in (shown.left, shown.right):
         wanted = {
             tuple(number for w, side in path for number in (w, sides[side])): chance
-            for path, chance in oracle._rounds(data, 0, 0, 2, 0, ())
+            for path, chance in oracle._rounds(data, 0, 0, 0, 2, 0, ())
         }
         assert given.law(data) == pytest.approx(wanted)
 

@@ -122,7 +122,7 @@ def _planned(seed: int) -> str:
     relation = choose.choice(list(RELATIONS.values()))
     epsilon, tenth = f"{choose.uniform(0.2, 9):.3f}", f"{choose.uniform(0.03, 0.3):.3f}"
     rows, cutoff = choose.randrange(10**5, 10**6), choose.randrange(1, 60)
-    found = [
+    found: list[Any] = [
         dpl.SparseVector(epsilon, cutoff, 1, 1, "1e-6", mode="target_charging"),
         dpl.AccuracyFirst(tenth, "ridge", rows, 8, "0.02", beta=tenth),
         dpl.AccuracyFirst(tenth, "logistic", rows, 8, "0.02", beta=tenth, radius="reference"),
