@@ -271,7 +271,8 @@ def erfc(x: Array) -> Array:
     whole = square + more
     tail *= exp(-whole)
     tail -= tail * (more - (whole - square))
-    return np.where(x < 0, 2 - tail, tail)
+    result: Array = np.where(x < 0, 2 - tail, tail)
+    return result
 
 
 # ---- made of these --------------------------------------------------------------------------------------------------
