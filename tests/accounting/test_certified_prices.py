@@ -413,5 +413,6 @@ def test_few_steps_take_no_long_contour_and_no_layers(
     tree = Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)
     found = certified_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS)
     assert sum(nodes) <= 2000
+    assert found.pure is not None
     at = compose(tree).epsilon("1e-6")
     assert Decimal(at.lower) <= found.pure <= Decimal(at.lower) * Decimal("1.000002")
