@@ -56,6 +56,7 @@ __all__ = [
 
 ONE = Decimal(1)
 NEGLIGIBLE = 1 / 64  # of tail_delta: where a profile is below, a looser bound of it changes no price that counts
+FEW_NODES = 200  # of a contour of few runs: beyond, lattices are as near as `NEGLIGIBLE` and a chord ask, and faster
 SHARE = 4  # halvings: a sixteenth of what is left
 SHARE_DIGITS = 60  # a share of delta is cut, if at all, only at the last place that a decimal may have
 
@@ -129,7 +130,7 @@ def _curves(tree: Composition, relation: Relation) -> tuple[Curves, Curves]:
 
 
 def _with_curves(cases: tuple[Ingredients, ...]) -> Curves:
-    return tuple(tuple((case, Curve(case)) for case in one) for one in _lists(cases))
+    return tuple(tuple((case, Curve(case, FEW_NODES)) for case in one) for one in _lists(cases))
 
 
 def _lists(cases: tuple[Ingredients, ...]) -> list[list[Ingredients]]:

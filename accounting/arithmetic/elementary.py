@@ -61,6 +61,7 @@ _ROOT_HALF_BITS = int(np.float64(scalars.ROOT_HALF).view(np.int64))
 
 _POWER, _POWER_LOW = np.array(scalars.POWER), np.array(scalars.POWER_LOW)
 _LOG_HIGH, _LOG_LOW = np.array(scalars.LOG_HIGH), np.array(scalars.LOG_LOW)
+_ERFCX = np.array(scalars.ERFCX)
 
 
 def _entry_by_entry(
@@ -252,12 +253,26 @@ def arctan2(y: Floats, x: Floats) -> Array:
 def erfc(x: Array) -> Array:
     """1 - erf(x)."""
     size = np.minimum(np.abs(x), scalars.FAR_ERFC)
-    high = np.rint(size * 1024) / 1024
-    far = scalars.series_erfcx(size) * exp(-(size - high) * (size + high)) * exp(-high * high)
-    far = np.where(size < scalars.FAR_ERFC, far, 0.0)
-    near = 1 - scalars.series_erf(np.where(size < scalars.NEAR_ERFC, x, 0.0))
-    result = np.where(size < scalars.NEAR_ERFC, near, np.where(x < 0, 2 - far, far))
-    return np.where(np.isnan(x), x, result)
+    rest = (size - scalars.ERFCX_CENTRE) / (size + scalars.ERFCX_CENTRE)
+    parts = rest * scalars.ERFCX_PARTS
+    np.rint(parts, out=parts)
+    rows = _ERFCX.take(parts.astype(np.intp) + scalars.ERFCX_PARTS, axis=1, mode="clip")
+    parts /= scalars.ERFCX_PARTS
+    rest -= parts
+    tail = rest * rows[-1]
+    for row in rows[-2:0:-1]:
+        tail += row
+        tail *= rest
+    tail += rows[0]
+    tail /= 1 + 2 * size
+    high = np.rint(size * 1024)
+    high /= 1024
+    square, more = high * high, (size - high) * (size + high)
+    whole = square + more
+    tail *= exp(-whole)
+    tail -= tail * (more - (whole - square))
+    result: Array = np.where(x < 0, 2 - tail, tail)
+    return result
 
 
 # ---- made of these --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
+from itertools import zip_longest
 from typing import TypeVar
 
 import numpy as np
@@ -274,57 +275,47 @@ def arctan_of_share(t: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 # ---- erfc: e^(-x^2) times a function that is nearly level -----------------------------------------------------------
 
-NEAR_ERFC, FAR_ERFC = 0.5, 27.5
-_ERF = [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(14)]
+FAR_ERFC = 27.5  # erfc is below every float from here on
 ERFCX_CENTRE = 3.0
-# of (1 + 2x) e^(x^2) erfc(x) in Chebyshev polynomials of (x - 3)/(x + 3)
-ERFCX = [
-    1.17756257419656,
-    0.005353904539615676,
-    -0.09377550342284209,
-    0.05436652555744322,
-    -0.018976596707845208,
-    0.004453426061462712,
-    -0.0006335531710553147,
-    1.7661719523171593e-05,
-    1.2841532864056671e-05,
-    -2.0072285659059913e-06,
-    -1.807522790414837e-07,
-    7.549828343825093e-08,
-    1.885668523838603e-09,
-    -2.699519049798364e-09,
-    -1.460079119939105e-11,
-    1.0361607445969489e-10,
-    1.475715976623473e-12,
-    -4.277340064396911e-12,
-    -2.07922492859799e-13,
-    1.8134502003176963e-13,
-    1.973425574544739e-14,
-    -7.287943737592673e-15,
-    -1.5169878690228116e-15,
-    2.3514112258781403e-16,
-    1.0006111691821667e-16,
-    -2.0572528169538546e-18,
-    -5.608608218863183e-18,
-    -5.546884725994431e-19,
-]
+# of (1 + 2x) e^(x^2) erfc(x) in Chebyshev polynomials of y = (x - 3)/(x + 3)
+_ERFCX = """
+    1.17756257419656 0.005353904539615676 -0.09377550342284209 0.05436652555744322
+    -0.018976596707845208 0.004453426061462712 -0.0006335531710553147 1.7661719523171593e-05
+    1.2841532864056671e-05 -2.0072285659059913e-06 -1.807522790414837e-07 7.549828343825093e-08
+    1.885668523838603e-09 -2.699519049798364e-09 -1.460079119939105e-11 1.0361607445969489e-10
+    1.475715976623473e-12 -4.277340064396911e-12 -2.07922492859799e-13 1.8134502003176963e-13
+    1.973425574544739e-14 -7.287943737592673e-15 -1.5169878690228116e-15 2.3514112258781403e-16
+    1.0006111691821667e-16 -2.0572528169538546e-18 -5.608608218863183e-18 -5.546884725994431e-19
+"""
 
 
-def series_erf(x: Numbers) -> Numbers:
-    """erf x for |x| <= 1/2."""
-    return x * _horner(x * x, _ERF)
+ERFCX_PARTS = 64
+ERFCX_DEGREE = 6  # within 2e-17 of what it is for, relative
+_ERFCX_BITS = 120
 
 
-def series_erfcx(x: Numbers) -> Numbers:
-    """e^(x^2) erfc(x) for x >= 0, by Clenshaw's recurrence."""
-    y = (x - ERFCX_CENTRE) / (x + ERFCX_CENTRE)
-    before, now, twice = y * 0.0, y * 0.0, 2 * y
-    for coefficient in reversed(ERFCX[1:]):
-        after = twice * now
-        after -= before
-        after += coefficient
-        before, now = now, after
-    return (y * now - before + ERFCX[0]) / (1 + 2 * x)
+def _around_each_part() -> list[list[float]]:
+    """The Taylor coefficients of the series in y at each j/64 from -1 to where x is `FAR_ERFC`, those of one power in a
+    row: in whole multiples of 2^-120."""
+    powers, now, before = [0], [1], [0]
+    for number, coefficient in enumerate(_ERFCX.split()):
+        scaled = math.floor(Fraction(coefficient) * (1 << _ERFCX_BITS))
+        powers = [power + scaled * of_it for power, of_it in zip_longest(powers, now, fillvalue=0)]
+        doubled = [0, *((2 if number else 1) * of_it for of_it in now)]
+        now, before = [more - less for more, less in zip_longest(doubled, before, fillvalue=0)], now
+    last = round((FAR_ERFC - ERFCX_CENTRE) / (FAR_ERFC + ERFCX_CENTRE) * ERFCX_PARTS)
+    rows: list[list[float]] = []
+    for j in range(-ERFCX_PARTS, last + 1):
+        left, row = powers[::-1], list[float]()
+        for _ in range(ERFCX_DEGREE + 1):  # division by y - j/64, again and again
+            for place in range(1, len(left)):
+                left[place] += left[place - 1] * j // ERFCX_PARTS
+            row.append(math.ldexp(float(left.pop()), -_ERFCX_BITS))
+        rows.append(row)
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+ERFCX = _around_each_part()
 
 
 def erfc(x: float) -> float:
@@ -332,11 +323,16 @@ def erfc(x: float) -> float:
     size = abs(x)
     if not size < FAR_ERFC:
         return x if x != x else 0.0 if x > 0 else 2.0
-    if size < NEAR_ERFC:
-        return 1 - series_erf(x)
+    y = (size - ERFCX_CENTRE) / (size + ERFCX_CENTRE)
+    part = round(y * ERFCX_PARTS)
+    rest = y - part / ERFCX_PARTS
+    tail = _horner(rest, [row[part + ERFCX_PARTS] for row in ERFCX]) / (1 + 2 * size)
     high = round(size * 1024) / 1024  # its square is exact
-    tail = series_erfcx(size) * exp(-(size - high) * (size + high)) * exp(-high * high)
-    return tail if x > 0 else 2 - tail
+    square, more = high * high, (size - high) * (size + high)
+    whole = square + more
+    tail *= exp(-whole)
+    tail -= tail * (more - (whole - square))
+    return 2 - tail if x < 0 else tail
 
 
 # ---- made of these and of less --------------------------------------------------------------------------------------

@@ -256,21 +256,27 @@ def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits
     the scope would choose, where no other needs less; None where no value within is admitted in any.
 
     Claim: `admits(levels, make(result.value), result.tail_delta)`. Assumes, for least alone: a greater value never
-    costs more; where a tail_delta needs no less than the next larger one, smaller ones do not either."""
-    best, is_past = None, False
+    costs more; where a tail_delta needs no less than the next larger one, or is refused, smaller ones are no better."""
+    best, is_past, refused = None, False, PARTS
     for way in sorted({sixteenth(levels), *_pieces(levels), PARTS}, reverse=True):
         if is_past and way != PARTS:
             continue
-        most = within[1] if best is None else next_below(best.value, digits)
+        most, start = (within[1], ONE) if best is None else (next_below(best.value, digits),) * 2
         if most < within[0]:
             break
-        value = _least_in(levels, make, way, (within[0], most), digits, start=ONE if best is None else most)
+        if best is not None and way != PARTS and not admits(levels, make(best.value), way):
+            is_past, refused = True, way
+            continue
+        value = _least_in(levels, make, way, (within[0], most), digits, start=start)
         is_past = best is not None and value is None
         best = best if value is None else Least(value, way)
     if best is None:
         return None
-    own = chosen_tail_delta(levels, make(best.value))  # where it needs no more, it keeps delta for others
-    return best._replace(tail_delta=own) if admits(levels, make(best.value), own) else best
+    tree = make(best.value)
+    if sixteenth(levels) <= refused and certified.wants_profile(tree, levels[0].relation):
+        return best
+    own = chosen_tail_delta(levels, tree)  # where it needs no more, it keeps delta for others
+    return best._replace(tail_delta=own) if admits(levels, tree, own) else best
 
 
 def others(levels: Levels, make: Make, best: Least, *, most: Decimal) -> dict[Decimal, Decimal | None]:

@@ -43,7 +43,7 @@ from dpledger.accounting.engine.direct import direct_deltas
 from dpledger.accounting.engine.jumps import layers
 from dpledger.accounting.engine.lattice import lattices
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
-from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
+from dpledger.accounting.engine.tilt import MOST_NODES, choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.reading import Ingredients
 from dpledger.decimals import float_down, float_up
@@ -55,8 +55,10 @@ FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then
 LAST = -720.0  # log delta of the last anchor
 NOTHING_SHOWN = scalars.log1p(-scalars.exp(FIRST[0])) + 0.01  # epsilon there: of a delta of 1 - e^epsilon, and more
 ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
+PRICED = 2e-4  # the same, where no point is asked alone
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
+HANDFUL = 16  # runs up to which no contour decays within a few hundred nodes
 MANY = 8  # points that are worth anchors: fewer are asked one by one
 STRIDE = 8  # of the points that are asked first
 MUCH_NOISE = 10.0  # a noise multiplier: the loss is all but linear in the outcome
@@ -65,28 +67,32 @@ _NEAR_ROOT = 1e-11  # of log delta
 
 
 class Curve:
-    """The profile of one list of losses, with every anchor that was made for it."""
+    """The profile of one list of losses, with every anchor that was made for it; of few runs only such as take at most
+    `nodes_of_few` nodes, and none of a handful where that is not all that any may take."""
 
-    __slots__ = ("_anchors", "_composed", "_direct", "_what")
+    __slots__ = ("_anchors", "_composed", "_direct", "_most", "_what")
 
-    def __init__(self, what: Ingredients) -> None:
+    def __init__(self, what: Ingredients, nodes_of_few: int = MOST_NODES) -> None:
         finite = _finite(what)
         self._what, self._direct = what, None if finite is None else _direct(finite)
         self._composed = finite if self._direct is None else None
+        self._most = MOST_NODES
+        if finite is not None and few(finite):
+            self._most = 0 if nodes_of_few < MOST_NODES and finite.runs <= HANDFUL else nodes_of_few
         self._anchors: dict[float, _Anchor | None] = {}
 
     @quietly
     def deltas(self, points: Points, floors: Array, *, alone: bool = True) -> tuple[Array, Array]:
         """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
         Where no method for many points is sharp, each is asked `alone`, which may take long, or is left as it is, and
-        a width of 1e-3 is enough.
+        a width of 2e-4 is enough.
 
         Claim: lower[i] <= delta <= upper[i] at epsilon number i. Source: docs/proofs/engine.md, sections 1 and 8.
         """
         epsilons, composed = points.near, self._composed
         if composed is not None and epsilons.size < MANY and joint_square(composed) is not None:
             composed = None  # a closed form, for one point
-        asked = Asked(points, floors, np.zeros(epsilons.shape), np.ones(epsilons.shape), SHARP if alone else WIDE)
+        asked = Asked(points, floors, np.zeros(epsilons.shape), np.ones(epsilons.shape), SHARP if alone else PRICED)
         if self._direct is not None:
             below, above = points.below_and_above()
             lower, upper = self._direct(above)
@@ -151,7 +157,7 @@ class Curve:
         """That for a log delta; None where its contour is too much work."""
         assert self._composed is not None
         if place not in self._anchors:
-            self._anchors[place] = _anchor(self._composed, place)
+            self._anchors[place] = _anchor(self._composed, place, self._most) if self._most else None
         return self._anchors[place]
 
     def _log_deltas(self, epsilons: Array, least: float) -> tuple[Array, Array]:
@@ -161,7 +167,7 @@ class Curve:
         anchors: list[_Anchor] = []
         near = epsilons
         for place in PLACES.tolist():
-            if place == FIRST[0] and _is_needless(self._composed):
+            if self._most and place == FIRST[0] and _is_needless(self._composed):
                 continue
             anchor = self._anchor(place)
             if anchor is None:
@@ -283,13 +289,13 @@ def _is_needless(composed: Composed) -> bool:
     return False
 
 
-def _anchor(composed: Composed, log_delta: float) -> _Anchor | None:
-    """None where the contour is too much work."""
+def _anchor(composed: Composed, log_delta: float, most: int) -> _Anchor | None:
+    """None where the contour needs more than `most` nodes, or is too much work."""
     try:
         saddle = saddle_for_delta(composed, log_delta, WIDTH)
         width = min(WIDTH, SMOOTHED / max(saddle.c * saddle.epsilon, 1e-9))
         ladder = ladder_around(composed, saddle.c)
-        contour = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=width)
+        contour = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=width, most=most)
     except WorkLimit:
         return None
     return _Anchor(log_delta, saddle.epsilon, ladder.epsilon(LAST), contour)

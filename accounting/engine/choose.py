@@ -182,7 +182,7 @@ def _methods(composed: Composed, down: float, floor: float) -> Iterator[tuple[fl
         if _smoothed(composed):
             others = (contour, lattice, jumps_epsilon)
         else:
-            sharp = (lattice, _tried, jumps_epsilon, functools.partial(lattice, width=SHARP / 2))
+            sharp = (_tried, functools.partial(lattice, width=SHARP / 2), jumps_epsilon)
     elif two_scales(composed, _logs(down, down)[0]):
         sharp = (_tried, jumps_epsilon)
         others = (_any_contour, cut_epsilon, _many_outcomes, lattice)
@@ -205,7 +205,7 @@ def _any_contour(composed: Composed, down: float, up: float) -> Interval:
 
 def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
     """By counting, where that is some work: for an epsilon on a heavy atom the contour smooths to first order only."""
-    runs = sum(count for _, count in composed.parts)
+    runs = composed.runs
     outcomes = enumerated(composed.parts, MANY_OUTCOMES, RARE * down / runs)
     return Interval(0.0, composed.largest) if outcomes is None else _counted_epsilon(outcomes, composed, down, up)
 
@@ -213,7 +213,7 @@ def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
 def few(composed: Composed) -> bool:
     """Whether runs are few and some of them sampled: a quadrature whose transform hardly decays."""
     sampled = any(isinstance(loss, SampledGaussianLoss | SampledLaplaceLoss) for loss, _ in composed.parts)
-    return sampled and sum(count for _, count in composed.parts) <= FEW
+    return sampled and composed.runs <= FEW
 
 
 def _smoothed(composed: Composed) -> bool:
@@ -239,7 +239,7 @@ def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
     Claim: holds epsilon of the composition. Source: Dwork-Roth 2014, Theorem 3.16 (upper); leaving out a release is
     post-processing (lower).
     """
-    runs = sum(count for _, count in composed.parts)
+    runs = composed.runs
     if runs == 1:
         return Interval(0.0, composed.largest)
     lowers, uppers = [], []

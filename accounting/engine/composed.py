@@ -25,6 +25,11 @@ class Composed:
 
     parts: tuple[tuple[Loss, int], ...]
 
+    @property
+    def runs(self) -> int:
+        """How many losses there are, each as often as it is run."""
+        return sum(count for _, count in self.parts)
+
     @functools.cached_property
     def log_finite(self) -> float:
         """log of the probability that every loss is finite."""

@@ -41,7 +41,9 @@ __all__ = [
     "range_for",
 ]
 
-WIDTH = 5e-4  # relative, of epsilon: aimed at
+WIDTH = 5e-4  # relative, of epsilon: aimed at, at first
+CLOSE = 1e-4  # relative, of delta: aimed at by lattices for many epsilons
+FINER = 64  # times, at most, from one spacing to the next
 LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
 SMALL = 3e-4  # an epsilon below this is wanted to an absolute width only
 PASSES = 5
@@ -95,7 +97,7 @@ def planned_epsilon(
             found = found.meet(Interval(0.0, _chernoff(composed, tilt, log_delta)))
         if found.upper <= floor:
             return found, plan
-        plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta, width)
+        plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta, max(width, WIDTH))
         for tries in range(1, PASSES + 1):
             above = _steps(plan, parts, upper_steps)
             found = found.meet(_bounds(plan, parts, above, down, up, found))
@@ -114,7 +116,7 @@ def lattice_delta(composed: Composed, epsilon: float) -> Interval:
     """
     found = Interval(0.0, 1.0 if epsilon < composed.largest else 0.0)
     with contextlib.suppress(WorkLimit):
-        for lattice in _lattices(composed, epsilon):
+        for lattice in _lattices(composed, epsilon, WIDTH):
             found = found.meet(lattice.delta(epsilon))
             if found.relative_width() <= 2 * WIDTH or found.upper <= TINY:
                 break
@@ -126,28 +128,29 @@ def lattices(composed: Composed, epsilon: float, about: float) -> Iterator[Answe
 
     Claim: as `Lattice.delta`. Source: docs/proofs/lattice.md, section 6.
     """
-    for lattice in _lattices(composed, epsilon):
+    for lattice in _lattices(composed, epsilon, CLOSE):
         yield lattice.deltas
 
 
-def _lattices(composed: Composed, epsilon: float) -> Iterator[Lattice]:
-    """Lattices for one epsilon, each finer than the last; none where a loss has no tails. Raises WorkLimit."""
+def _lattices(composed: Composed, epsilon: float, width: float) -> Iterator[Lattice]:
+    """Lattices for one epsilon, each finer than the last, for a relative `width` of delta; none where a loss has no
+    tails. Raises WorkLimit."""
     parts = profiles_of(composed)
     if parts is None or epsilon >= composed.largest:
         return
     single = max(float(law.above(np.array([epsilon]))[0]) for law, _ in parts)
     log_delta = scalars.log(max(single, TINY))  # of one run: at most that of all
-    sketch = sketched(parts, log_delta, _log_share(parts, 1.0, WIDTH))
+    sketch = sketched(parts, log_delta, _log_share(parts, 1.0, width))
     tilt, chernoff = sketch.saddle_for_epsilon(epsilon)
     log_delta = max(log_delta, min(chernoff, 0.0) - LOOSE)
     where = sketch.tilt_and_window(tilt, epsilon, log_delta)
-    plan = _plan_at(sketch, epsilon, where, WIDTH / tilt, scalars.log(WIDTH / sketch.runs))
+    plan = _plan_at(sketch, epsilon, where, width / tilt, scalars.log(width / sketch.runs))
     found = Interval(0.0, 1.0)
     for _ in range(PASSES):
         lattice = _lattice(plan, parts)
         yield lattice
         found = found.meet(lattice.delta(epsilon))
-        finer = plan.spacing * min(0.7, max(1 / 16, math.sqrt(WIDTH / min(found.relative_width(), 1.0))))
+        finer = plan.spacing * min(0.7, max(1 / 16, math.sqrt(width / min(found.relative_width(), 1.0))))
         plan = replace(plan, spacing=finer)
 
 
@@ -199,7 +202,7 @@ def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: 
 
 def _refined(last: Plan, wanted: Plan) -> Plan:
     """The wanted plan, if it is finer than the last one, but not much finer at once."""
-    return replace(wanted, spacing=max(last.spacing / 16, min(0.7 * last.spacing, 0.8 * wanted.spacing)))
+    return replace(wanted, spacing=max(last.spacing / FINER, min(0.7 * last.spacing, 0.72 * wanted.spacing)))
 
 
 def range_for(law: Profiled, runs: int, log_delta: float, c: float) -> tuple[float, float]:

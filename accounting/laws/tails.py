@@ -142,13 +142,10 @@ def _gaussian(mu: float, v: Array, side: Rounding) -> Tails:
     at = np.clip(v / mu, -_DEVIATIONS - mu, _DEVIATIONS + mu)
     sign = math.sqrt(0.5) if side == "above" else -math.sqrt(0.5)
     left, right = (at - mu / 2) * sign, (at + mu / 2) * sign
+    halves = 0.5 * elementary.erfc(np.concatenate([left, right]))
     moved = 8 * UNIT * (np.abs(at) + mu)  # of an argument: the roundings here and that of mu
     far = np.maximum(np.maximum(left, right), 0.0)  # the hazard of erfc at x is at most 2 (x + 1) for x > 0, 2 below
-    return Tails(_half_erfc(left), _half_erfc(right), 2 * ULPS * UNIT + 2.1 * moved * (far + 1))
-
-
-def _half_erfc(x: Array) -> Array:
-    return 0.5 * elementary.erfc(x)
+    return Tails(halves[: at.size], halves[at.size :], 2 * ULPS * UNIT + 2.1 * moved * (far + 1))
 
 
 def laplace_base(e0: float) -> Base:

@@ -23,10 +23,11 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.engine import truncated
+from dpledger.accounting.engine import contour, truncated
 from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, places
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
 from dpledger.accounting.pricing.costs import priced
+from dpledger.accounting.profile import compose
 from dpledger.decimals import float_down
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
@@ -392,3 +393,26 @@ def test_points_are_those_of_the_rule() -> None:
     ratios = x[2:] / x[1:-1]
     assert np.allclose(ratios, ratios[0], rtol=1e-12)
     assert places(0.0).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps"),
+    [("2", "0.01", 2), ("5", "0.01", 4), ("1", "0.2", 2), ("1", "0.01", 10), ("0.6", "0.01", 40)],
+)
+def test_few_steps_take_no_long_contour_and_no_layers(
+    noise: str, rate: str, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes: list[int] = []
+    made = contour.Contour._set_nodes
+
+    def counted(self: contour.Contour, tilted: contour.TiltedSum) -> None:
+        nodes.append(self.count)
+        made(self, tilted)
+
+    monkeypatch.setattr(contour.Contour, "_set_nodes", counted)
+    tree = Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)
+    found = certified_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS)
+    assert sum(nodes) <= 2000
+    assert found.pure is not None
+    at = compose(tree).epsilon("1e-6")
+    assert Decimal(at.lower) <= found.pure <= Decimal(at.lower) * Decimal("1.000002")

@@ -132,9 +132,9 @@ def counted_anchors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """log delta of every anchor that is made."""
     made: list[float] = []
 
-    def counted(composed: Composed, log_delta: float) -> object:
+    def counted(composed: Composed, log_delta: float, most: int) -> object:
         made.append(log_delta)
-        return original(composed, log_delta)
+        return original(composed, log_delta, most)
 
     original = anchors._anchor
     monkeypatch.setattr(anchors, "_anchor", counted)
