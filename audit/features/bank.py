@@ -219,8 +219,8 @@ def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inpu
     if len(values) < 2:
         return
     ours, theirs = table(left, values), table(right, values)
-    whole = np.isfinite(ours).all(axis=0) & np.isfinite(theirs).all(axis=0)
-    kept = tuple(place for place, is_whole in zip(values, whole, strict=True) if is_whole)
+    whole = np.asarray(np.isfinite(ours).all(axis=0) & np.isfinite(theirs).all(axis=0))
+    kept = tuple(place for place, is_whole in zip(values, whole.tolist(), strict=True) if is_whole)
     if len(kept) > 1:
         ours, theirs = ours[:, whole], theirs[:, whole]
         gap = ours.mean(axis=0) - theirs.mean(axis=0)
@@ -251,9 +251,18 @@ def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Score]:
     if values.size > MOST_CATEGORIES:
         edges = np.unique(np.sort(finite)[np.arange(1, VALUE_CELLS) * finite.size // VALUE_CELLS])
         yield GrainByValue(place, tuple(edges.tolist()))
+        yield GrainByValue(place, _powers(finite))
     for exponent in dict.fromkeys(_lattice(side) for side in (left, right)):
         if exponent is not None:
             yield Residue(place, exponent)
+
+
+def _powers(numbers: Floats) -> tuple[float, ...]:
+    """The largest powers of two among some numbers, and their negatives: between them the unit in the last place is
+    the same."""
+    top = int(np.frexp(np.abs(numbers).max())[1])
+    powers = np.ldexp(1.0, np.arange(top - 7, top))
+    return tuple(np.concatenate([-powers[::-1], powers]).tolist())
 
 
 def _lattice(numbers: Floats) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 import numpy as np
+import numpy.typing as npt
 
 from dpledger.audit.features.score import Cells, Place, codes, listed, table
 from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Outcomes
@@ -131,7 +132,7 @@ class Order(Cells):
         of_order = np.zeros(count**count, dtype=np.int64)
         of_order[np.array(self._orders) @ weights] = np.arange(self.categories)
         found = of_order[np.argsort(numbers, axis=1, kind="stable") @ weights]
-        return codes(found, ~np.isnan(numbers).any(axis=1))
+        return codes(found, _whole(numbers))
 
     @property
     def words(self) -> str:
@@ -158,7 +159,7 @@ class Extreme(Cells):
     def of(self, outcomes: Outcomes) -> Floats:
         numbers = table(outcomes, self.places)
         found = np.argmax(numbers if self.largest else -numbers, axis=1)
-        return codes(found, ~np.isnan(numbers).any(axis=1))
+        return codes(found, _whole(numbers))
 
     @property
     def words(self) -> str:
@@ -200,3 +201,8 @@ class EqualPairs(Cells):
 
     def public_category(self, code: int) -> str:
         return self.category(code)
+
+
+def _whole(numbers: Floats) -> npt.NDArray[np.bool_]:
+    """Which rows hold no NaN."""
+    return np.asarray(~np.isnan(numbers).any(axis=1), dtype=np.bool_)
