@@ -63,13 +63,11 @@ def bank(left: Outcomes, right: Outcomes, data: tuple[object, object] | Inputs |
     ours, theirs = window(left), window(right)
     inputs = data if isinstance(data, Inputs) else Inputs.of(*data) if data is not None else Inputs()
     places = telling_places(ours, theirs)
-    sides = _latest(ours, RANKED), _latest(theirs, RANKED)
     with np.errstate(all="ignore"):
         proposed = dict.fromkeys(_proposed(ours, theirs, places, inputs))
-        ranked = [(score, _rank(score, *sides)) for score in proposed]
-    kept = [(score, rank) for score, rank in ranked if rank is not None]
-    kept.sort(key=lambda pair: (not pair[0].primary, 0.0 if pair[0].primary else -pair[1]))
-    return tuple(score for score, _ in kept[:MOST_SCORES]) or (Value(Place(ROOT)),)
+        ranked = _ranked(sorted(proposed, key=_preference), ours, theirs)
+    ranked.sort(key=lambda pair: (not pair[0].primary, 0.0 if pair[0].primary else -pair[1]))
+    return tuple(score for score, _ in ranked[:MOST_SCORES]) or (Value(Place(ROOT)),)
 
 
 def window(outcomes: Outcomes) -> Outcomes:
@@ -81,13 +79,30 @@ def _latest(outcomes: Outcomes, runs: int) -> Outcomes:
     return outcomes if len(outcomes) <= runs else outcomes.where(slice(len(outcomes) - runs, None))
 
 
-def _rank(score: Score, left: Outcomes, right: Outcomes) -> float | None:
-    """How telling a score is; None where it has one value in all runs."""
-    ours, theirs = score.of(left), score.of(right)
-    pooled = np.concatenate([ours, theirs])
-    if not pooled.size or (pooled == pooled[0]).all() or np.isnan(pooled).all():
-        return None
-    return telling.of_cells(ours, theirs, score.categories) if score.categories else telling.of_numbers(ours, theirs)
+def _preference(score: Score) -> tuple[bool, bool]:
+    """Of scores that say the same, the first is kept."""
+    return not score.primary, not isinstance(score, Label)
+
+
+def _ranked(scores: Sequence[Score], left: Outcomes, right: Outcomes) -> list[tuple[Score, float]]:
+    """The scores that vary, each with how telling it is; one of those that split the runs into the same few cells."""
+    found: list[tuple[Score, float]] = []
+    seen: set[bytes] = set()
+    for score in scores:
+        ours, theirs = score.of(left), score.of(right)
+        pooled = np.concatenate([ours, theirs])
+        values, first, cells = np.unique(pooled, return_index=True, return_inverse=True)
+        if values.size < 2:
+            continue
+        if values.size <= min(MOST_CATEGORIES, pooled.size // 4):
+            split = np.argsort(np.argsort(first))[cells].tobytes()  # cells by first sight
+            if split in seen:
+                continue
+            seen.add(split)
+        ours, theirs = ours[-RANKED:], theirs[-RANKED:]
+        count = score.categories
+        found.append((score, telling.of_cells(ours, theirs, count) if count else telling.of_numbers(ours, theirs)))
+    return found
 
 
 # ---- places ---------------------------------------------------------------------------------------------------------
@@ -142,7 +157,7 @@ def _proposed(left: Outcomes, right: Outcomes, places: tuple[Place, ...], inputs
     chief = set(values if 0 < len(values) <= FEW else places if not values and len(places) <= FEW else ())
     yield from (Value(place, place in chief) for place in places)
     yield from _sums(values)
-    yield from _labels(left, right, inputs)
+    yield from _labels(left, right, inputs, chief=not values)
     yield from _compared(values, left, right)
     yield from _matches(values, inputs)
     yield from _transcripts(left, right)
@@ -166,7 +181,7 @@ def _sums(values: tuple[Place, ...]) -> Iterator[Score]:
             yield from (Total(tuple(widths)), Length(tuple(widths)))
 
 
-def _labels(left: Outcomes, right: Outcomes, inputs: Inputs) -> Iterator[Score]:
+def _labels(left: Outcomes, right: Outcomes, inputs: Inputs, *, chief: bool) -> Iterator[Score]:
     """The kind of thing at each path; the text itself, where it is seen again or is one of the data's."""
     for path in sorted({*left.labels, *right.labels}, key=lambda path: (path != ROOT, not path.startswith(ROOT), path))[
         :64
@@ -175,7 +190,7 @@ def _labels(left: Outcomes, right: Outcomes, inputs: Inputs) -> Iterator[Score]:
         seen = [label for label, count in counts.most_common(MOST_LABELS) if count > 1 or len(counts) <= MOST_LABELS]
         held = [text for text in inputs.texts if path.startswith("text of") and text not in seen]
         if len(counts) > 1 and (seen or held):
-            yield Label(path, tuple([*held, *seen][:MOST_LABELS]))
+            yield Label(path, tuple([*held, *seen][:MOST_LABELS]), chief and number < FEW)
 
 
 def _compared(values: tuple[Place, ...], left: Outcomes, right: Outcomes) -> Iterator[Score]:

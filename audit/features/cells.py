@@ -22,10 +22,16 @@ __all__ = ["Atoms", "EqualPairs", "Extreme", "Label", "Matches", "Order"]
 
 @dataclass(frozen=True, slots=True)
 class Label(Cells):
-    """Which of some labels a path has; the last cell is any other."""
+    """Which of some labels a path has; the last cell is any other. `chief`: it is one of a few, and outputs are no
+    numbers."""
 
     path: str
     known: tuple[str, ...]
+    chief: bool = False
+
+    @property
+    def primary(self) -> bool:
+        return self.chief
 
     @property
     def categories(self) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpledger.audit.features.score import Number, Place, listed, of_block, table
+from dpledger.audit.features.score import Number, Place, listed, of_block, public_path, table
 from dpledger.audit.outcomes.structure import Floats, Outcomes
 
 __all__ = ["Along", "Difference", "Distance", "Distinct", "Extent", "First", "Length", "Total", "Value"]
@@ -94,7 +94,7 @@ class Distance(Number):
 
     @property
     def public_words(self) -> str:
-        return f"distance of {listed(self.places)} from a centre"
+        return public_path(f"distance of {listed(self.places)} from a centre")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Along(Number):
 
     @property
     def public_words(self) -> str:
-        return f"{listed(self.places)} along a direction"
+        return public_path(f"{listed(self.places)} along a direction")
 
 
 @dataclass(frozen=True, slots=True)

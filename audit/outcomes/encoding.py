@@ -48,6 +48,8 @@ def encode(outputs: Outputs) -> Outcomes:
     """The outcomes of `outputs`, one run an item."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an output's own code may warn
+        if not isinstance(outputs, (np.ndarray, list, tuple)):
+            outputs = _batch(outputs)
         if not isinstance(outputs, np.ndarray):
             return _of_list(list(outputs))
         batch = np.asarray(outputs if outputs.ndim else outputs.reshape(1))
@@ -58,6 +60,14 @@ def encode(outputs: Outputs) -> Outcomes:
             plain = batch.dtype == np.float64 and batch.ndim == 1
             found.array(ROOT, batch, None, "" if plain else _type_and_shape(batch.dtype, batch.shape[1:]))
         return found.outcomes()
+
+
+def _batch(outputs: Any) -> Outputs:
+    """A column, a frame or a tensor whose items are runs."""
+    if type(outputs).__name__ == "DataFrame":
+        return list(outputs.to_dict("records"))
+    inside = described(outputs, ROOT)[1].get(ROOT)
+    return inside if isinstance(inside, np.ndarray) and inside.ndim else list(outputs)
 
 
 def _of_list(items: list[Any]) -> Outcomes:
@@ -156,6 +166,8 @@ class _Walk:
             self._dicts(path, items, rows, f"{prefix}dict of ", depth)
         elif kind is Release:
             self.column(path, [item.value for item in items], rows, prefix, depth + 1)
+        elif issubclass(kind, (np.number, np.bool_)):
+            self.array(path, np.array(items), rows, prefix + np.dtype(kind).name, depth)
         elif kind is np.ndarray or issubclass(kind, np.generic):
             arrays = [np.asarray(item) for item in items]
             names = [(array.dtype, array.shape) for array in arrays]

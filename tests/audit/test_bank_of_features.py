@@ -137,6 +137,15 @@ def test_the_bank_is_small_and_the_same_each_time_and_starts_with_what_is_primar
     assert 'sum(output["x"])' in [score.words for score in scores if score.primary]
 
 
+def test_one_of_several_scores_that_split_the_runs_alike_is_kept() -> None:
+    left, right = (
+        encode([None if coin else "a" for coin in np.random.default_rng(seed).integers(0, 2, 90)]) for seed in (1, 2)
+    )
+    assert [score.words for score in bank(left, right)] == ["kind of output"]
+    few = [encode(np.random.default_rng(seed).normal(size=(8, 3))) for seed in (1, 2)]
+    assert {f"output[{place}]" for place in range(3)} <= {score.words for score in bank(few[0], few[1])}
+
+
 @pytest.mark.parametrize("outputs", [np.zeros(8), [None] * 8, np.arange(8.0), [], [{}, 1.0, "a", None]])
 def test_there_is_a_score_for_any_runs(outputs: Any) -> None:
     found = encode(outputs)
