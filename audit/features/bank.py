@@ -183,14 +183,15 @@ def _sums(values: tuple[Place, ...]) -> Iterator[Score]:
 
 def _labels(left: Outcomes, right: Outcomes, inputs: Inputs, *, chief: bool) -> Iterator[Score]:
     """The kind of thing at each path; the text itself, where it is seen again or is one of the data's."""
-    for path in sorted({*left.labels, *right.labels}, key=lambda path: (path != ROOT, not path.startswith(ROOT), path))[
-        :64
-    ]:
+    paths = sorted({*left.labels, *right.labels}, key=lambda path: (path != ROOT, not path.startswith(ROOT), path))
+    given = 0
+    for path in paths[:MOST_PLACES]:
         counts = Counter([*left.labels_at(path).tolist(), *right.labels_at(path).tolist()])
         seen = [label for label, count in counts.most_common(MOST_LABELS) if count > 1 or len(counts) <= MOST_LABELS]
         held = [text for text in inputs.texts if path.startswith("text of") and text not in seen]
         if len(counts) > 1 and (seen or held):
-            yield Label(path, tuple([*held, *seen][:MOST_LABELS]), chief and number < FEW)
+            yield Label(path, tuple([*held, *seen][:MOST_LABELS]), chief and given < FEW)
+            given += 1
 
 
 def _compared(values: tuple[Place, ...], left: Outcomes, right: Outcomes) -> Iterator[Score]:
