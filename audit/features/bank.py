@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -28,7 +29,7 @@ from dpledger.audit.features.bits import (
     Payload,
     Residue,
 )
-from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order
+from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order, Rows
 from dpledger.audit.features.coordinates import (
     Along,
     Difference,
@@ -66,6 +67,8 @@ def bank(left: Outcomes, right: Outcomes, data: tuple[object, object] | Inputs |
     with np.errstate(all="ignore"):
         proposed = dict.fromkeys(_proposed(ours, theirs, places, inputs))
         ranked = _ranked(sorted(proposed, key=_preference), ours, theirs)
+    if not any(score.primary for score, _ in ranked):
+        ranked = _with_chiefs(ranked)
     ranked.sort(key=lambda pair: (not pair[0].primary, 0.0 if pair[0].primary else -pair[1]))
     return tuple(score for score, _ in ranked[:MOST_SCORES]) or (Value(Place(ROOT)),)
 
@@ -77,6 +80,16 @@ def window(outcomes: Outcomes) -> Outcomes:
 
 def _latest(outcomes: Outcomes, runs: int) -> Outcomes:
     return outcomes if len(outcomes) <= runs else outcomes.where(slice(len(outcomes) - runs, None))
+
+
+def _with_chiefs(ranked: list[tuple[Score, float]]) -> list[tuple[Score, float]]:
+    """The most telling values and labels are primary, where nothing else is."""
+    best = sorted(range(len(ranked)), key=lambda index: -ranked[index][1])
+    simple = [index for index in best if isinstance(ranked[index][0], (Value, Label))][:FEW]
+    return [
+        (replace(score, chief=True), rank) if index in simple and isinstance(score, (Value, Label)) else (score, rank)
+        for index, (score, rank) in enumerate(ranked)
+    ]
 
 
 def _preference(score: Score) -> tuple[bool, bool]:
@@ -203,6 +216,10 @@ def _compared(values: tuple[Place, ...], left: Outcomes, right: Outcomes) -> Ite
     yield from (Difference(one, other) for one, other in pairs)
     few = tuple(sorted(nearest[:FEW], key=values.index))
     yield from (Order(few), EqualPairs(few))
+    rows = Counter([tuple(row) for side in (left, right) for row in table(side, values).tolist()])
+    again = [row for row, count in rows.most_common(MOST_LABELS) if count > 1]
+    if again:
+        yield Rows(values, tuple(again))
     if len(values) > 2:
         yield from (Distinct(values), Extent(values), Extreme(values), Extreme(values, largest=False))
 

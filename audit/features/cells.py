@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dpledger.audit.features.score import Cells, Place, codes, listed, table
 from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Outcomes
 
-__all__ = ["Atoms", "EqualPairs", "Extreme", "Label", "Matches", "Order"]
+__all__ = ["Atoms", "EqualPairs", "Extreme", "Label", "Matches", "Order", "Rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,32 @@ class Atoms(Cells):
 
     def category(self, code: int) -> str:
         return "anything else" if code == len(self.values) else repr(self.values[code])
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Cells):
+    """Which of some rows a few numbers are, all of them; the last cell is any other."""
+
+    places: tuple[Place, ...]
+    rows: tuple[tuple[float, ...], ...]
+
+    @property
+    def categories(self) -> int:
+        return len(self.rows) + 1
+
+    def of(self, outcomes: Outcomes) -> Floats:
+        numbers = table(outcomes, self.places)
+        found = np.full(len(numbers), float(len(self.rows)))
+        for code, row in enumerate(self.rows):
+            found[(numbers == np.array(row)).all(axis=1)] = code
+        return found
+
+    @property
+    def words(self) -> str:
+        return f"row of {listed(self.places)}"
+
+    def category(self, code: int) -> str:
+        return "anything else" if code == len(self.rows) else repr(self.rows[code])
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dpledger.audit.events_of_scores import Above, AtMost, Equals, Event, InCate
 from dpledger.audit.features.bank import bank
 from dpledger.audit.features.bits import Grain, Kind, LowBits, Residue
 from dpledger.audit.features.boosted import learned
-from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order
+from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order, Rows
 from dpledger.audit.features.coordinates import Difference, Distinct, First, Total, Value
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Place, Score
@@ -97,6 +97,9 @@ FAULTS: dict[str, Draw] = {
     ],
     "key": lambda x, rng: [{"a": 1.0, **({"b": 1.0} if rng.random() < 0.1 + 0.8 * x else {})} for _ in range(RUNS)],
     "halting": transcript,
+    "value at the halt": lambda x, rng: [
+        [None] * int(rng.integers(1, 20)) + [x + rng.laplace() / 3] for _ in range(RUNS)
+    ],
     "order": lambda x, rng: np.sort(rng.random((RUNS, 3)), axis=1)[:, :: 1 if x else -1],
 }
 
@@ -210,6 +213,8 @@ NAN = float("nan")
         (Matches((X, Y), (1.0,), (2.0,), ()), (2.0, 1.0), 3.0),
         (Atoms(Place("output"), (1.0, 2.0)), 2.0, 1.0),
         (Label("output", ("None",)), None, 0.0),
+        (Rows((X, Y), ((1.0, 2.0), (0.0, 0.0))), (-0.0, 0.0), 1.0),
+        (Rows((X, Y), ((1.0, 2.0),)), (1.0, 3.0), 1.0),
         (Label("text of output", ("'a'",)), "b", 1.0),
     ],
 )

@@ -144,6 +144,7 @@ def halting(count: int) -> Iterator[float]:
         (np.timedelta64(3, "s"), "output", 3.0),
         (np.ma.array([1.0, 2.0], mask=[True, False]), "mask of output", 1.0),
         (np.array([(1, 2.5)], dtype=[("n", int), ("w", float)]), 'output["w"]', 2.5),
+        ([None, None, 2.5, True], "numbers in output", 2.5),
         (["a", None, "a"], "first None in output", 1.0),
         (["no", "no", "yes"], "first change in output", 2.0),
         ([[1.0, 2.0], [3.0, 4.0]], "output", 1.0),
@@ -183,6 +184,11 @@ def test_numbers_stand_at_their_paths(output: object, path: str, number: float) 
 )
 def test_the_kind_of_thing_is_a_label(output: object, label: str) -> None:
     assert encode([output]).labels_at("output").tolist() == [label]
+
+
+def test_a_short_transcript_is_spelled() -> None:
+    found = encode([[None, True], ["a", None], [1.5, None], [None] * 65])
+    assert found.labels["text of output"].tolist() == ["[None, True]", "['a', None]", "absent", "absent"]
 
 
 def test_what_a_things_own_code_raises_is_part_of_the_outcome() -> None:
