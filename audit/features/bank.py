@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -28,7 +29,7 @@ from dpledger.audit.features.bits import (
     Payload,
     Residue,
 )
-from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order
+from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order, Rows
 from dpledger.audit.features.coordinates import (
     Along,
     Difference,
@@ -64,13 +65,13 @@ def bank(left: Outcomes, right: Outcomes, data: tuple[object, object] | Inputs |
     ours, theirs = window(left), window(right)
     inputs = data if isinstance(data, Inputs) else Inputs.of(*data) if data is not None else Inputs()
     places = telling_places(ours, theirs)
-    sides = _latest(ours, RANKED), _latest(theirs, RANKED)
     with np.errstate(all="ignore"):
         proposed = dict.fromkeys(_proposed(ours, theirs, places, inputs))
-        ranked = [(score, _rank(score, *sides)) for score in proposed]
-    kept = [(score, rank) for score, rank in ranked if rank is not None]
-    kept.sort(key=lambda pair: (not pair[0].primary, 0.0 if pair[0].primary else -pair[1]))
-    return tuple(score for score, _ in kept[:MOST_SCORES]) or (Value(Place(ROOT)),)
+        ranked = _ranked(sorted(proposed, key=_preference), ours, theirs)
+    if not any(score.primary for score, _ in ranked):
+        ranked = _with_chiefs(ranked)
+    ranked.sort(key=lambda pair: (not pair[0].primary, 0.0 if pair[0].primary else -pair[1]))
+    return tuple(score for score, _ in ranked[:MOST_SCORES]) or (Value(Place(ROOT)),)
 
 
 def window(outcomes: Outcomes) -> Outcomes:
@@ -82,13 +83,40 @@ def _latest(outcomes: Outcomes, runs: int) -> Outcomes:
     return outcomes if len(outcomes) <= runs else outcomes.where(slice(len(outcomes) - runs, None))
 
 
-def _rank(score: Score, left: Outcomes, right: Outcomes) -> float | None:
-    """How telling a score is; None where it has one value in all runs."""
-    ours, theirs = score.of(left), score.of(right)
-    pooled = np.concatenate([ours, theirs])
-    if not pooled.size or (pooled == pooled[0]).all() or np.isnan(pooled).all():
-        return None
-    return telling.of_cells(ours, theirs, score.categories) if score.categories else telling.of_numbers(ours, theirs)
+def _with_chiefs(ranked: list[tuple[Score, float]]) -> list[tuple[Score, float]]:
+    """The most telling values and labels are primary, where nothing else is."""
+    best = sorted(range(len(ranked)), key=lambda index: -ranked[index][1])
+    simple = [index for index in best if isinstance(ranked[index][0], (Value, Label))][:FEW]
+    return [
+        (replace(score, chief=True), rank) if index in simple and isinstance(score, (Value, Label)) else (score, rank)
+        for index, (score, rank) in enumerate(ranked)
+    ]
+
+
+def _preference(score: Score) -> tuple[bool, bool]:
+    """Of scores that say the same, the first is kept."""
+    return not score.primary, not isinstance(score, Label)
+
+
+def _ranked(scores: Sequence[Score], left: Outcomes, right: Outcomes) -> list[tuple[Score, float]]:
+    """The scores that vary, each with how telling it is; one of those that split the runs into the same few cells."""
+    found: list[tuple[Score, float]] = []
+    seen: set[bytes] = set()
+    for score in scores:
+        ours, theirs = score.of(left), score.of(right)
+        pooled = np.concatenate([ours, theirs])
+        values, first, cells = np.unique(pooled, return_index=True, return_inverse=True)
+        if values.size < 2:
+            continue
+        if values.size <= min(MOST_CATEGORIES, pooled.size // 4):
+            split = np.argsort(np.argsort(first))[cells].tobytes()  # cells by first sight
+            if split in seen:
+                continue
+            seen.add(split)
+        ours, theirs = ours[-RANKED:], theirs[-RANKED:]
+        count = score.categories
+        found.append((score, telling.of_cells(ours, theirs, count) if count else telling.of_numbers(ours, theirs)))
+    return found
 
 
 # ---- places ---------------------------------------------------------------------------------------------------------
@@ -143,7 +171,7 @@ def _proposed(left: Outcomes, right: Outcomes, places: tuple[Place, ...], inputs
     chief = set(values if 0 < len(values) <= FEW else places if not values and len(places) <= FEW else ())
     yield from (Value(place, place in chief) for place in places)
     yield from _sums(values)
-    yield from _labels(left, right, inputs)
+    yield from _labels(left, right, inputs, chief=not values)
     yield from _compared(values, left, right)
     yield from _matches(values, inputs)
     yield from _transcripts(left, right)
@@ -167,16 +195,17 @@ def _sums(values: tuple[Place, ...]) -> Iterator[Score]:
             yield from (Total(tuple(widths)), Length(tuple(widths)))
 
 
-def _labels(left: Outcomes, right: Outcomes, inputs: Inputs) -> Iterator[Score]:
+def _labels(left: Outcomes, right: Outcomes, inputs: Inputs, *, chief: bool) -> Iterator[Score]:
     """The kind of thing at each path; the text itself, where it is seen again or is one of the data's."""
-    for path in sorted({*left.labels, *right.labels}, key=lambda path: (path != ROOT, not path.startswith(ROOT), path))[
-        :64
-    ]:
+    paths = sorted({*left.labels, *right.labels}, key=lambda path: (path != ROOT, not path.startswith(ROOT), path))
+    given = 0
+    for path in paths[:MOST_PLACES]:
         counts = Counter([*left.labels_at(path).tolist(), *right.labels_at(path).tolist()])
         seen = [label for label, count in counts.most_common(MOST_LABELS) if count > 1 or len(counts) <= MOST_LABELS]
         held = [text for text in inputs.texts if path.startswith("text of") and text not in seen]
         if len(counts) > 1 and (seen or held):
-            yield Label(path, tuple([*held, *seen][:MOST_LABELS]))
+            yield Label(path, tuple([*held, *seen][:MOST_LABELS]), chief and given < FEW)
+            given += 1
 
 
 def _compared(values: tuple[Place, ...], left: Outcomes, right: Outcomes) -> Iterator[Score]:
@@ -188,6 +217,10 @@ def _compared(values: tuple[Place, ...], left: Outcomes, right: Outcomes) -> Ite
     yield from (Difference(one, other) for one, other in pairs)
     few = tuple(sorted(nearest[:FEW], key=values.index))
     yield from (Order(few), EqualPairs(few))
+    rows = Counter([tuple(row) for side in (left, right) for row in table(side, values).tolist()])
+    again = [row for row, count in rows.most_common(MOST_LABELS) if count > 1]
+    if again:
+        yield Rows(values, tuple(again))
     if len(values) > 2:
         yield from (Distinct(values), Extent(values), Extreme(values), Extreme(values, largest=False))
 
@@ -220,8 +253,8 @@ def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inpu
     if len(values) < 2:
         return
     ours, theirs = table(left, values), table(right, values)
-    whole = np.isfinite(ours).all(axis=0) & np.isfinite(theirs).all(axis=0)
-    kept = tuple(place for place, is_whole in zip(values, whole, strict=True) if is_whole)
+    whole = np.asarray(np.isfinite(ours).all(axis=0) & np.isfinite(theirs).all(axis=0))
+    kept = tuple(place for place, is_whole in zip(values, whole.tolist(), strict=True) if is_whole)
     if len(kept) > 1:
         ours, theirs = ours[:, whole], theirs[:, whole]
         gap = ours.mean(axis=0) - theirs.mean(axis=0)
@@ -252,10 +285,19 @@ def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Score]:
     if values.size > MOST_CATEGORIES:
         edges = np.unique(np.sort(finite)[np.arange(1, VALUE_CELLS) * finite.size // VALUE_CELLS])
         yield GrainByValue(place, tuple(edges.tolist()))
+        yield GrainByValue(place, _powers(finite))
     for exponent in dict.fromkeys(_lattice(side) for side in (left, right)):
         if exponent is not None:
             size = float(np.median(np.abs(finite)))
             yield Residue(place, exponent, exponent < np.frexp(size)[1] - FINE)
+
+
+def _powers(numbers: Floats) -> tuple[float, ...]:
+    """The largest powers of two among some numbers, and their negatives: between them the unit in the last place is
+    the same."""
+    top = int(np.frexp(np.abs(numbers).max())[1])
+    powers = np.ldexp(1.0, np.arange(top - 7, top))
+    return tuple(np.concatenate([-powers[::-1], powers]).tolist())
 
 
 def _lattice(numbers: Floats) -> int | None:

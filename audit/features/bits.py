@@ -242,7 +242,7 @@ class Parity(Cells):
     def of(self, outcomes: Outcomes) -> Floats:
         numbers = table(outcomes, self.places)
         odd = np.bitwise_xor.reduce(bits_of(numbers, self.bit, self.thresholds), axis=1)
-        return odd.astype(np.float64)
+        return np.asarray(odd, dtype=np.float64)
 
     @property
     def words(self) -> str:
@@ -266,7 +266,7 @@ class Pattern(Cells):
 
     def of(self, outcomes: Outcomes) -> Floats:
         found = bits_of(table(outcomes, self.places), self.bit, self.thresholds)
-        return np.einsum("ij,j->i", found.astype(np.float64), 2.0 ** np.arange(len(self.places)))
+        return np.asarray(np.einsum("ij,j->i", found.astype(np.float64), 2.0 ** np.arange(len(self.places))))
 
     @property
     def words(self) -> str:

@@ -12,19 +12,26 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 import numpy as np
+import numpy.typing as npt
 
 from dpledger.audit.features.score import Cells, Place, codes, listed, table
 from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Outcomes
 
-__all__ = ["Atoms", "EqualPairs", "Extreme", "Label", "Matches", "Order"]
+__all__ = ["Atoms", "EqualPairs", "Extreme", "Label", "Matches", "Order", "Rows"]
 
 
 @dataclass(frozen=True, slots=True)
 class Label(Cells):
-    """Which of some labels a path has; the last cell is any other."""
+    """Which of some labels a path has; the last cell is any other. `chief`: it is one of a few, and outputs are no
+    numbers."""
 
     path: str
     known: tuple[str, ...]
+    chief: bool = False
+
+    @property
+    def primary(self) -> bool:
+        return self.chief
 
     @property
     def categories(self) -> int:
@@ -75,6 +82,32 @@ class Atoms(Cells):
 
     def category(self, code: int) -> str:
         return "anything else" if code == len(self.values) else repr(self.values[code])
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Cells):
+    """Which of some rows a few numbers are, all of them; the last cell is any other."""
+
+    places: tuple[Place, ...]
+    rows: tuple[tuple[float, ...], ...]
+
+    @property
+    def categories(self) -> int:
+        return len(self.rows) + 1
+
+    def of(self, outcomes: Outcomes) -> Floats:
+        numbers = table(outcomes, self.places)
+        found = np.full(len(numbers), float(len(self.rows)))
+        for code, row in enumerate(self.rows):
+            found[(numbers == np.array(row)).all(axis=1)] = code
+        return found
+
+    @property
+    def words(self) -> str:
+        return f"row of {listed(self.places)}"
+
+    def category(self, code: int) -> str:
+        return "anything else" if code == len(self.rows) else repr(self.rows[code])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +164,7 @@ class Order(Cells):
         of_order = np.zeros(count**count, dtype=np.int64)
         of_order[np.array(self._orders) @ weights] = np.arange(self.categories)
         found = of_order[np.argsort(numbers, axis=1, kind="stable") @ weights]
-        return codes(found, ~np.isnan(numbers).any(axis=1))
+        return codes(found, _whole(numbers))
 
     @property
     def words(self) -> str:
@@ -158,7 +191,7 @@ class Extreme(Cells):
     def of(self, outcomes: Outcomes) -> Floats:
         numbers = table(outcomes, self.places)
         found = np.argmax(numbers if self.largest else -numbers, axis=1)
-        return codes(found, ~np.isnan(numbers).any(axis=1))
+        return codes(found, _whole(numbers))
 
     @property
     def words(self) -> str:
@@ -200,3 +233,8 @@ class EqualPairs(Cells):
 
     def public_category(self, code: int) -> str:
         return self.category(code)
+
+
+def _whole(numbers: Floats) -> npt.NDArray[np.bool_]:
+    """Which rows hold no NaN."""
+    return np.asarray(~np.isnan(numbers).any(axis=1), dtype=np.bool_)

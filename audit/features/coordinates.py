@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpledger.audit.features.score import Number, Place, listed, of_block, table
+from dpledger.audit.features.score import Number, Place, listed, of_block, public_path, table
 from dpledger.audit.outcomes.structure import Floats, Outcomes
 
 __all__ = ["Along", "Difference", "Distance", "Distinct", "Extent", "First", "Length", "Total", "Value"]
@@ -49,7 +49,7 @@ class Total(Number):
 
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
-            return np.sum([of_block(outcomes, path).sum(axis=1) for path in self.paths], axis=0, dtype=np.float64)
+            return np.asarray(np.sum([_sum(of_block(outcomes, path)) for path in self.paths], axis=0))
 
     @property
     def words(self) -> str:
@@ -68,7 +68,7 @@ class Length(Number):
 
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
-            squares = [np.square(of_block(outcomes, path)).sum(axis=1) for path in self.paths]
+            squares = [_sum(np.square(of_block(outcomes, path))) for path in self.paths]
             return np.sqrt(np.sum(squares, axis=0, dtype=np.float64))
 
     @property
@@ -94,7 +94,7 @@ class Distance(Number):
 
     @property
     def public_words(self) -> str:
-        return f"distance of {listed(self.places)} from a centre"
+        return public_path(f"distance of {listed(self.places)} from a centre")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Along(Number):
 
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
-            return np.einsum("ij,j->i", table(outcomes, self.places), np.array(self.weights))
+            return np.asarray(np.einsum("ij,j->i", table(outcomes, self.places), np.array(self.weights)))
 
     @property
     def words(self) -> str:
@@ -114,7 +114,7 @@ class Along(Number):
 
     @property
     def public_words(self) -> str:
-        return f"{listed(self.places)} along a direction"
+        return public_path(f"{listed(self.places)} along a direction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Distinct(Number):
         numbers = np.sort(table(outcomes, self.places), axis=1)
         with np.errstate(all="ignore"):
             new = (numbers[:, 1:] != numbers[:, :-1]) & ~np.isnan(numbers[:, :-1])
-        return 1.0 + new.sum(axis=1)
+        return np.asarray(1.0 + new.sum(axis=1))
 
     @property
     def words(self) -> str:
@@ -169,19 +169,33 @@ class Distinct(Number):
 
 @dataclass(frozen=True, slots=True)
 class First(Number):
-    """Where a transcript first holds a number that is not 0, or NaN; its length where it never does."""
+    """Where a transcript first holds a number that is not 0, or NaN; infinity where it never does."""
 
     path: str
     what: Literal["not 0", "NaN"]
 
     def of(self, outcomes: Outcomes) -> Floats:
         block = of_block(outcomes, self.path)
-        hits = np.isnan(block) if self.what == "NaN" else (block != 0) & ~np.isnan(block)
-        return np.where(hits.any(axis=1), hits.argmax(axis=1), block.shape[1]).astype(np.float64)
+        if self.what == "NaN":
+            length = outcomes.column(f"len({self.path})")  # a row ends in NaN where others are longer
+            hits = np.isnan(block) & (np.arange(block.shape[1]) < length[:, None])
+        else:
+            hits = (block != 0) & ~np.isnan(block)
+        return np.where(hits.any(axis=1), hits.argmax(axis=1), np.inf)
 
     @property
     def words(self) -> str:
         return f"place of the first number in {self.path} that is {self.what}"
+
+
+def _sum(block: Floats) -> Floats:
+    """The sum of each row without its NaN: it ends in NaN where others are longer; NaN of nothing else."""
+    total: Floats = block.sum(axis=1)
+    partly = np.flatnonzero(np.isnan(total))
+    if partly.size:
+        rows = block[partly]
+        total[partly] = np.where(np.isnan(rows).all(axis=1), np.nan, np.nansum(rows, axis=1))
+    return total
 
 
 def _numbers(numbers: tuple[float, ...]) -> str:

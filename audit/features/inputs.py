@@ -38,7 +38,7 @@ class Inputs:
         if isinstance(left, Iterator) or isinstance(right, Iterator):  # reading would use them up
             return cls()
         ours, theirs = encode([left]), encode([right])
-        numbers = [_values(dict(side.numbers)) for side in (ours, theirs)]
+        mine, other = (_values(dict(side.numbers)) for side in (ours, theirs))
         texts = [
             {str(label) for path, labels in side.labels.items() if path.startswith("text of") for label in labels}
             for side in (ours, theirs)
@@ -49,9 +49,9 @@ class Inputs:
             if path in theirs.numbers and 1 < block.shape[1] == theirs.numbers[path].shape[1] <= MOST_VALUES
         ]
         return cls(
-            _some(np.setdiff1d(*numbers)),
-            _some(np.setdiff1d(*reversed(numbers))),
-            _some(np.intersect1d(*numbers)),
+            _some(np.setdiff1d(mine, other)),
+            _some(np.setdiff1d(other, mine)),
+            _some(np.intersect1d(mine, other)),
             tuple(sorted(texts[0] - texts[1])[:MOST_TEXTS] + sorted(texts[1] - texts[0])[:MOST_TEXTS]),
             tuple(pair for pair in vectors if pair[0] != pair[1])[:4],
         )

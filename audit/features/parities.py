@@ -31,7 +31,7 @@ def parities(places: tuple[Place, ...], left: Floats, right: Floats) -> Iterator
         thresholds: tuple[float, ...] = ()
         if bit == "high":
             pooled = np.sort(np.concatenate([left, right]), axis=0)  # NaN last
-            thresholds = tuple(pooled[len(pooled) // 2 - 1].tolist())
+            thresholds = tuple(np.nan_to_num(pooled[len(pooled) // 2 - 1]).tolist())
         ours, theirs = (bits_of(side, bit, thresholds) for side in (left, right))
         if not (ours.any() or theirs.any()):
             continue
@@ -69,7 +69,7 @@ def _of_few(left: np.ndarray, right: np.ndarray) -> list[tuple[int, ...]]:
     """Pairs, and triples where there are not too many numbers."""
     ours, theirs = 1.0 - 2.0 * left, 1.0 - 2.0 * right
     gaps = np.abs(ours.T.dot(ours) / len(ours) - theirs.T.dot(theirs) / len(theirs))
-    found = [(gaps[pair], pair) for pair in combinations(range(left.shape[1]), 2)]
+    found: list[tuple[float, tuple[int, ...]]] = [(gaps[pair], pair) for pair in combinations(range(left.shape[1]), 2)]
     if left.shape[1] <= MOST_IN_THREES:
         for first in range(left.shape[1] - 2):
             rest = slice(first + 1, None)

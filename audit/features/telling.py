@@ -19,7 +19,7 @@ COLUMNS = 1024  # that are looked at together, so that they stay in the cache
 
 def of_numbers(left: Floats, right: Floats) -> float:
     """Of a score that is a number: float64[runs] of each side, NaN where it is not defined."""
-    undefined = _gap(np.count_nonzero(np.isnan(left)), left.size, np.count_nonzero(np.isnan(right)), right.size)
+    undefined = _gap(int(np.isnan(left).sum()), left.size, int(np.isnan(right).sum()), right.size)
     ours, theirs = left[~np.isnan(left)], right[~np.isnan(right)]
     if not ours.size or not theirs.size:
         return undefined

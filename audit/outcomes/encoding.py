@@ -43,11 +43,16 @@ EXACT = 2**53  # whole numbers up to here are doubles
 PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.float16, np.int64, np.int32, np.bool_})
 """Types of numbers that stand in one block with others of a list."""
 
+PLAIN_BUT_BOOL = PLAIN - {bool, np.bool_}
+LONGEST_SPELLED = 64
+
 
 def encode(outputs: Outputs) -> Outcomes:
     """The outcomes of `outputs`, one run an item."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an output's own code may warn
+        if not isinstance(outputs, (np.ndarray, list, tuple)):
+            outputs = _batch(outputs)
         if not isinstance(outputs, np.ndarray):
             return _of_list(list(outputs))
         batch = np.asarray(outputs if outputs.ndim else outputs.reshape(1))
@@ -58,6 +63,14 @@ def encode(outputs: Outputs) -> Outcomes:
             plain = batch.dtype == np.float64 and batch.ndim == 1
             found.array(ROOT, batch, None, "" if plain else _type_and_shape(batch.dtype, batch.shape[1:]))
         return found.outcomes()
+
+
+def _batch(outputs: Any) -> Outputs:
+    """A column, a frame or a tensor whose items are runs."""
+    if type(outputs).__name__ == "DataFrame":
+        return list(outputs.to_dict("records"))
+    inside = described(outputs, ROOT)[1].get(ROOT)
+    return inside if isinstance(inside, np.ndarray) and inside.ndim else list(outputs)
 
 
 def _of_list(items: list[Any]) -> Outcomes:
@@ -156,6 +169,8 @@ class _Walk:
             self._dicts(path, items, rows, f"{prefix}dict of ", depth)
         elif kind is Release:
             self.column(path, [item.value for item in items], rows, prefix, depth + 1)
+        elif issubclass(kind, (np.number, np.bool_)):
+            self.array(path, np.array(items), rows, prefix + np.dtype(kind).name, depth)
         elif kind is np.ndarray or issubclass(kind, np.generic):
             arrays = [np.asarray(item) for item in items]
             names = [(array.dtype, array.shape) for array in arrays]
@@ -241,10 +256,19 @@ class _Walk:
                 self.put(f"low bits of {path}", at, np.array(low, dtype=np.float64))
 
     def _beside(self, path: str, items: list[Any], rows: Rows) -> None:
-        """Where a transcript halts: its first None, and the first item that is not like the first of all."""
+        """What a transcript is besides its items: where it halts (its first None, the first item that is not like the
+        first of all), the numbers in it wherever they stand, and all of it in words."""
         first = [next((place for place, item in enumerate(run) if item is None), -1) for run in items]
         self.put(f"first None in {path}", rows, _tall(place if place >= 0 else np.nan for place in first))
         self.put(f"first change in {path}", rows, _tall(map(_first_change, items)))
+        numbers = [[to_float(item) for item in run if type(item) in PLAIN_BUT_BOOL] for run in items]
+        for count, part, at in _grouped(list(map(len, numbers)), numbers, rows):
+            if count:
+                self.put(f"numbers in {path}", at, np.array(part, dtype=np.float64))
+        spelled = [_spelled(run) for run in items]
+        for short, part, at in _grouped([words is not None for words in spelled], spelled, rows):
+            if short:
+                self.put(f"text of {path}", at, None, _objects(part))
 
     def _dicts(self, path: str, items: list[dict[Any, Any]], rows: Rows, prefix: str, depth: int) -> None:
         self.put(f"len({path})", rows, _tall(map(len, items)))
@@ -358,6 +382,13 @@ def _flat(item: Iterable[Any]) -> Iterator[Any]:
             yield from _flat(part)
         else:
             yield part
+
+
+def _spelled(items: Sequence[object]) -> str | None:
+    """A short transcript of a few words, such as what a sparse vector answered."""
+    if len(items) <= LONGEST_SPELLED and all(item is None or type(item) in (bool, str) for item in items):
+        return shortened(f"[{', '.join(map(repr, items))}]")
+    return None
 
 
 def _first_change(items: Sequence[object]) -> float:

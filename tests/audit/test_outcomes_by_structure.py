@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -13,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
 from dpledger.accounting.composition import LaplaceLaw
+from dpledger.audit.features.bank import bank
 from dpledger.audit.features.blind import blindness
 from dpledger.audit.outcomes.encoding import encode
 from dpledger.audit.outcomes.structure import Outcomes, Raised, joined
@@ -141,6 +144,7 @@ def halting(count: int) -> Iterator[float]:
         (np.timedelta64(3, "s"), "output", 3.0),
         (np.ma.array([1.0, 2.0], mask=[True, False]), "mask of output", 1.0),
         (np.array([(1, 2.5)], dtype=[("n", int), ("w", float)]), 'output["w"]', 2.5),
+        ([None, None, 2.5, True], "numbers in output", 2.5),
         (["a", None, "a"], "first None in output", 1.0),
         (["no", "no", "yes"], "first change in output", 2.0),
         ([[1.0, 2.0], [3.0, 4.0]], "output", 1.0),
@@ -182,6 +186,11 @@ def test_the_kind_of_thing_is_a_label(output: object, label: str) -> None:
     assert encode([output]).labels_at("output").tolist() == [label]
 
 
+def test_a_short_transcript_is_spelled() -> None:
+    found = encode([[None, True], ["a", None], [1.5, None], [None] * 65])
+    assert found.labels["text of output"].tolist() == ["[None, True]", "['a', None]", "absent", "absent"]
+
+
 def test_what_a_things_own_code_raises_is_part_of_the_outcome() -> None:
     found = encode([1.5, Failing(), Unhashable(), None])
     assert found.labels["output"].tolist() == [
@@ -196,6 +205,13 @@ def test_a_thing_that_holds_itself_has_an_end() -> None:
     loop: list[Any] = []
     loop.extend([loop, loop])
     assert len(encode([loop, loop])) == 2
+
+
+def test_runs_may_be_a_column_a_frame_or_a_tensor() -> None:
+    assert encode(pd.Series([1.0, 2.0])).numbers["output"].tolist() == [[1.0], [2.0]]
+    assert encode(pd.Series(["a", "b"])).labels["text of output"].tolist() == ["'a'", "'b'"]
+    assert encode(pd.DataFrame({"w": [1.0, 2.0]})).numbers['output["w"]'].tolist() == [[1.0], [2.0]]
+    assert encode(torch.ones(2, 3)).numbers["output"].shape == (2, 3)
 
 
 def test_what_is_given_is_copied() -> None:
@@ -283,12 +299,22 @@ def test_a_batch_of_any_type_can_be_cut(batch: np.ndarray[Any, Any], cut: int) -
     assert equal(joined([encode(batch[:cut]), encode(batch[cut:])]), whole)
 
 
-@pytest.mark.parametrize("make", [lambda x: x, lambda x: {"a": x, "b": 2 * x}, lambda x: (x, x)])
+@pytest.mark.parametrize("make", [float, np.float64, lambda x: {"a": x, "b": 2 * x}, lambda x: (x, x)])
 def test_runs_of_one_kind_are_read_by_columns(make: Callable[[float], object]) -> None:
     """Not one by one: a hundred thousand in well under a second."""
-    import time
-
-    outputs = [make(float(x)) for x in range(100_000)]
+    outputs = [make(x) for x in range(100_000)]
     started = time.process_time()
     encode(outputs)
     assert time.process_time() - started < 2
+
+
+@pytest.mark.slow
+def test_twenty_thousand_numbers_a_run_take_seconds() -> None:
+    """Encoder, bank and scores of a thousand runs on each side: five seconds were allowed for one."""
+    rng = np.random.default_rng(1)
+    batches = [rng.normal(size=(1000, 20_000)) for _ in range(2)]
+    started = time.process_time()
+    left, right = map(encode, batches)
+    for score in bank(left, right):
+        score.of(left), score.of(right)
+    assert time.process_time() - started < 10

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def lower_bound(left: Outcomes, right: Outcomes, scores: tuple[Score, ...], alph
         ours, theirs = score.of(left.where(past)), score.of(right.where(past))
         for holds in events(score, ours, theirs):
             p, q = holds(ours).mean(), holds(theirs).mean()
-            gap = abs(p - q) / np.sqrt(max(min(p, q), 0.02))
+            gap = abs(p - q) / np.sqrt(max(min(p, q), 8 / half))
             if gap > best:
                 best, event = gap, (score, holds, p > q)
     if event is None:
@@ -107,11 +108,12 @@ def events(score: Score, left: Floats, right: Floats) -> list[Callable[[Floats],
     pooled = np.concatenate([left, right])
     if score.categories:
         cells = np.unique(pooled[~np.isnan(pooled)])
-        return [*found, *((lambda numbers, cell=cell: numbers == cell) for cell in cells)]
-    edges = np.unique(np.sort(pooled[~np.isnan(pooled)])[:: max(1, pooled.size // 40)])
-    found += [(lambda numbers, edge=edge: numbers > edge) for edge in edges]
-    found += [(lambda numbers, edge=edge: numbers <= edge) for edge in edges]
-    return found + [(lambda numbers, edge=edge: numbers == edge) for edge in edges]
+        return [*found, *(partial(np.equal, cell) for cell in cells)]
+    ascending = np.sort(pooled[~np.isnan(pooled)])
+    tails = np.array([2**k for k in range(3, max(4, ascending.size.bit_length() - 4))])
+    places = np.concatenate([np.arange(0, ascending.size, max(1, ascending.size // 40)), tails, ascending.size - tails])
+    edges = np.unique(ascending[places[(places >= 0) & (places < ascending.size)]])
+    return found + [partial(compare, edge) for edge in edges for compare in (np.less, np.greater_equal, np.equal)]
 
 
 def found_by_bank(left: Outcomes, right: Outcomes, data: tuple[object, object] | None = None) -> float:
