@@ -65,5 +65,3 @@ def _margins(x: Counts, y: Counts, runs: tuple[int, int], epsilon: float, delta:
         spread = np.sqrt((one + 1 / n) / n + ratio**2 * (other + 1 / m) / m)
         found.append((one - ratio * other - delta) / spread)
     return np.maximum(*found)
-
-
