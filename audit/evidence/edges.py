@@ -122,9 +122,9 @@ def _of_strata(claim: StrataClaim) -> tuple[Floats, Floats, Floats]:
     g = np.where(bounded, ratios, 1.0)
     one, room = np.ones_like(g), np.where(bounded, 1.0, 0.0)  # no room to move where nothing is claimed
     zero = np.zeros_like(g)
-    l, m = np.stack([one, zero, zero, most * one], -1), np.stack([zero, one, most * one, zero], -1)
+    low, m = np.stack([one, zero, zero, most * one], -1), np.stack([zero, one, most * one, zero], -1)
     h, k = np.stack([zero, zero, zero, room], -1), np.stack([zero, zero, room, zero], -1)
-    a = np.stack([l - g[:, None] * h, l, l + k], 1)
+    a = np.stack([low - g[:, None] * h, low, low + k], 1)
     b = np.stack([m + h, m, m - g[:, None] * k], 1)
     costs = np.array([1.0, 1.0, most + claim.delta, most + claim.delta]) * UP
     return a / costs, b / costs, np.stack([1 / g, g], -1)

@@ -15,7 +15,24 @@ from scipy.special import expit, ndtri
 
 from dpledger.audit.outcomes.structure import Floats
 
-__all__ = ["Arm", "Cut", "Lattice", "arms_of", "fitted", "lattice_of", "merged", "pooled"]
+__all__ = [
+    "LAW",
+    "Arm",
+    "Counts",
+    "Cut",
+    "Grid",
+    "Lattice",
+    "Places",
+    "arms_of",
+    "binned",
+    "by_line",
+    "categories",
+    "cut_of",
+    "fitted",
+    "lattice_of",
+    "merged",
+    "pooled",
+]
 
 Counts = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int64]

@@ -41,11 +41,11 @@ def needed(alpha: float, price: float = PRICE) -> float:
     return (0.91 + math.sqrt(0.82 + price - math.log(alpha))) ** 2
 
 
-def least_stretch(claim: Claim, p: Floats, q: Floats, strata: np.ndarray | None, nats: float) -> tuple[Floats, Floats] | None:
+def least_stretch(
+    claim: Claim, p: Floats, q: Floats, strata: np.ndarray | None, nats: float
+) -> tuple[Floats, Floats] | None:
     """The estimate p, q with its log ratios stretched by the least factor at which a pair gains `nats`; None if none."""
     ps, qs = by_line(STRETCHES[:, None] * np.log(p / q), np.tile(p + q, (STRETCHES.size, 1)))
-    tiny = 1e-300
-    ps, qs = np.maximum(ps, tiny), np.maximum(qs, tiny)
     tiled = None if strata is None else np.tile(strata, (STRETCHES.size, 1))
     grown = project(_repeated(claim, STRETCHES.size), ps, qs, runs=10_000, strata=tiled).growth
     enough = np.flatnonzero(grown >= nats)
@@ -64,7 +64,7 @@ def least_event(claim: Claim, nats: float) -> float | None:
 
 def _loosest(claim: Claim) -> int:
     """The stratum of the largest finite epsilon."""
-    finite = [place for place, epsilon in enumerate(getattr(claim, "epsilons")) if math.isfinite(epsilon)]
+    finite = [place for place, epsilon in enumerate(claim.epsilons) if math.isfinite(epsilon)]
     return finite[-1] if finite else 0
 
 

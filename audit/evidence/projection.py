@@ -26,7 +26,8 @@ ROUNDING = 1e-14  # of F
 LEAST = 1e-14  # of a coordinate, of total 2
 MOST_STEPS = 40
 SHRINK = 0.003  # no coordinate falls below this part of itself in one step
-TINY = 1e-300
+LEAST_WEIGHT = 1e-100  # of a vertex, in place of 0
+LEAST_MASS = 1e-80  # of a cell
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +62,9 @@ class _Problem:
         return (self.ratio[..., None] > mine).sum(-1)
 
     def vertices(self, theta: Floats) -> tuple[Floats, Floats]:
-        return tuple(np.maximum(np.einsum("csvd,cd->csv", part, theta), TINY) for part in (self.regions.a, self.regions.b))  # type: ignore[return-value]
+        """Both weights of each vertex: float64[problems, strata, vertices]."""
+        a, b = (np.einsum("csvd,cd->csv", part, theta) for part in (self.regions.a, self.regions.b))
+        return np.maximum(a, LEAST_WEIGHT), np.maximum(b, LEAST_WEIGHT)
 
     def slopes_of(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """F, its gradient, and minus its second derivatives, at theta."""
@@ -77,7 +80,7 @@ class _Problem:
         )
         on_sides = p[..., 1::2] + q[..., 1::2]
         mass = np.concatenate([part.reshape(count, -1) for part in (p[..., ::2], q[..., ::2], on_sides)], 1)
-        value = np.maximum((self.rows @ theta[..., None])[..., 0], TINY)
+        value = np.maximum((self.rows @ theta[..., None])[..., 0], LEAST_WEIGHT)
         fixed = (spread[..., 1::2] + q[..., 1::2] * np.log(self.regions.slopes)).sum((1, 2))
         held = mass / value
         goal = (mass * np.log(value)).sum(1) + fixed - theta.sum(1)
@@ -91,7 +94,12 @@ class _Problem:
 
 
 def project(
-    regions: Regions, p: Floats, q: Floats, *, runs: int, strata: npt.NDArray[np.int64] | None = None,
+    regions: Regions,
+    p: Floats,
+    q: Floats,
+    *,
+    runs: int,
+    strata: npt.NDArray[np.int64] | None = None,
     shares: tuple[float, float] = (1.0, 1.0),
 ) -> Bets:
     """Bets that are nearly the best by the estimates p, q > 0: float64[problems, cells], each summing to 1.
@@ -101,7 +109,7 @@ def project(
     Claim: for every pair that keeps the claim, n independent runs left and m right in the proportion of the shares have
         the mean of exp(sum of left + sum of right) <= 1. Source: docs/proofs/audit.md 7.
     """
-    problem = _Problem(regions, np.maximum(p * shares[0], TINY), np.maximum(q * shares[1], TINY), strata)
+    problem = _Problem(regions, np.maximum(p * shares[0], LEAST_MASS), np.maximum(q * shares[1], LEAST_MASS), strata)
     theta = _solved(problem, max(0.02 / runs, 1e-10))
     left, right = weights(regions, theta, problem.p, problem.q, strata)
     left, right = left - np.log(shares[0]), right - np.log(shares[1])
@@ -174,5 +182,5 @@ def _step(theta: Floats, gradient: Floats, curvature: Floats, level: npt.NDArray
     system = system + extra[:, :, None] * np.eye(theta.shape[1])
     factor = np.maximum(1 + np.linalg.solve(system, pull[..., None])[..., 0], SHRINK)
     gone = level == len(DAMPING)
-    moved: Floats = np.maximum(theta * np.where(gone[:, None], 1 + gradient, factor), LEAST)
-    return moved
+    moved: Floats = theta * np.where(gone[:, None], 1 + gradient, factor)
+    return np.maximum(moved * (2 / moved.sum(1))[:, None], LEAST)  # at this cost F is largest along a ray

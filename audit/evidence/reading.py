@@ -12,7 +12,6 @@ from dpledger.audit.evidence.estimates import Counts, Grid, Places
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes.structure import Floats, Outcomes
 
-
 __all__ = ["Plan", "Reading", "strata_places"]
 
 

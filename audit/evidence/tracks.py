@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpledger.audit.evidence.estimates import (
+    LAW,
     Arm,
     Counts,
     Cut,
@@ -24,7 +25,6 @@ from dpledger.audit.evidence.estimates import (
 )
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes.structure import Floats
-
 
 __all__ = ["Estimate", "Track", "estimates"]
 
@@ -54,14 +54,28 @@ class Track:
     live: bool = True
 
     @classmethod
-    def born(cls, score: Score, numbers: tuple[Floats, Floats], where: tuple[Places, Places] | None, strata: int, *,
-             law: bool = False) -> Track:  # fmt: skip
-        """A track of a score with its past runs."""
-        numeric, primary = score.categories == 0 and strata == 1, score.primary
-        arms = (Arm("as declared", law=True),) if law else arms_of(numeric=numeric, primary=primary)
-        track = cls(score, arms, strata, numbers, where, fine=primary or law)
+    def of(cls, score: Score, strata: int, *, law: bool = False) -> Track:
+        """A track without runs. `law`: its numbers are log ratios that are believed."""
+        numeric = score.categories == 0 and strata == 1
+        arms = (LAW,) if law else arms_of(numeric=numeric, primary=score.primary)
+        track = cls(score, arms, strata, fine=(score.primary or law) and strata == 1)
         if score.categories:
             track.grid = categories(score.categories)
+        return track
+
+    @classmethod
+    def born(
+        cls,
+        score: Score,
+        numbers: tuple[Floats, Floats],
+        where: tuple[Places, Places] | None,
+        strata: int,
+        *,
+        law: bool = False,
+    ) -> Track:
+        """A track of a score with the numbers of past runs of both sides and, with several strata, where they lie."""
+        track = cls.of(score, strata, law=law)
+        track.past, track.where = numbers, where
         track.recut()
         return track
 
@@ -78,9 +92,8 @@ class Track:
         self.cut_at = now
         if self.past:
             both = np.concatenate(self.past)
-            fine = self.fine and self.strata == 1
             if not self.score.categories:
-                self.grid = lattice_of(both) if now >= SETTLED else cut_of(both, fine=fine)
+                self.grid = lattice_of(both) if now >= SETTLED else cut_of(both, fine=self.fine)
             self.counts = np.stack([self._counted(*side) for side in zip(self.past, self._strata(), strict=True)])
             if now >= SETTLED or self.score.categories:
                 self.past = self.where = None

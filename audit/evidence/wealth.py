@@ -9,9 +9,10 @@ docs/proofs/audit.md 7 and 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +22,13 @@ from dpledger.audit.evidence.estimates import Places
 from dpledger.audit.evidence.power import Detectable, least_event, least_stretch, needed
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Plan, Reading, strata_places
+from dpledger.audit.evidence.state import array_of, packed, packed_track, track_of
 from dpledger.audit.evidence.tracks import Estimate, Track, estimates
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes.structure import Floats, Outcomes, joined
 from dpledger.errors import ParameterError
 
-
-__all__ = ["Engine", "Share"]
+__all__ = ["Engine", "Share", "hedged"]
 
 FIRST_BLOCK = 8  # pairs before the first bet
 SLOW, FAST, MANY = Fraction(115, 100), Fraction(14, 10), 4_000  # a block ends at so many times its first pair
@@ -38,6 +39,7 @@ DISCOUNT = 0.9  # of past gains, a block, when a leader is chosen
 PROMISING = 8  # scores beside the primary ones that speak with all of their arms
 FOLLOWED = 16  # arms whose wealth is followed pair by pair; the others count as nothing until a block ends
 LIVELY = 16  # scores beside the primary ones that are counted in blocks that are looked at when they end
+KINDS: tuple[bool | str, ...] = ("law", True, False)  # of scores: declared laws, primary ones, all others
 LEADER, PRIMARY = Fraction(1, 4), Fraction(1, 2)
 BATCHES = {True: Fraction(7, 8), False: Fraction(1, 2)}  # of what is left for scores born later, to each batch
 WIDE = 24  # cells: problems with more are solved apart
@@ -100,7 +102,11 @@ class Engine:
         self._wealth: list[Floats] = []
         self._shares: list[Fraction] = []  # of one arm of each track
         self._gains: list[np.ndarray] = []  # float64[2, arms]: at the claim, at the frontier of the chain
-        self._left_for = {"law": PRIMARY / 2 if law else Fraction(0), True: PRIMARY, False: 1 - PRIMARY - LEADER}
+        self._left_for: dict[bool | str, Fraction] = {
+            "law": PRIMARY / 2 if law else Fraction(0),
+            True: PRIMARY,
+            False: 1 - PRIMARY - LEADER,
+        }
         self._left_for[True] -= self._left_for["law"]
         self._leader = 0.0
         self._kept: tuple[Outcomes, Outcomes] | None = None
@@ -199,7 +205,9 @@ class Engine:
         self._enter([score for score in found if score.primary], self._kept)
         self._enter([score for score in found if not score.primary], self._kept)
         if self.learn is not None:
-            halves = [(side.where(slice(0, len(side) // 2)), side.where(slice(len(side) // 2, None))) for side in self._kept]
+            halves = [
+                (side.where(slice(0, len(side) // 2)), side.where(slice(len(side) // 2, None))) for side in self._kept
+            ]
             learned = self.learn(halves[0][0], halves[1][0])
             if learned is not None and learned not in known:
                 self._enter([learned], (halves[0][1], halves[1][1]))
@@ -370,7 +378,9 @@ class Engine:
         idle = [math.log(sum(self._left_for.values(), Fraction(0)))] if sum(self._left_for.values()) else []
         moving = {(self._bets[i].track, self._bets[i].arm) for i in betting}
         for track, wealth in enumerate(self._wealth):
-            idle.extend(math.log(self._shares[track]) + w for arm, w in enumerate(wealth.tolist()) if (track, arm) not in moving)
+            idle.extend(
+                math.log(self._shares[track]) + w for arm, w in enumerate(wealth.tolist()) if (track, arm) not in moving
+            )
         if leader is None:
             idle.append(math.log(LEADER) + self._leader)
         total = np.full(block.pairs, np.logaddexp.reduce(idle) if idle else -np.inf)
@@ -411,6 +421,57 @@ class Engine:
         for row, i in enumerate(self._chosen):
             result[self._process_of[i]] = gained[row]
         return result
+
+    # ---- what is kept ----------------------------------------------------------------------------------------------
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """The scores of all tracks, in the order of `state`."""
+        return tuple(track.score for track in self._tracks)
+
+    @property
+    def kept(self) -> tuple[Outcomes, Outcomes] | None:
+        """The window of outcomes that scores are next proposed on."""
+        return self._kept
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Everything but the scores and the window, as plain data; taken between blocks."""
+        chain = self.chain
+        return {
+            "pairs": self.pairs,
+            "refuted": self.refuted,
+            "log_wealth": self.log_wealth,
+            "best_log_wealth": self.best_log_wealth,
+            "leader": self._leader,
+            "born_at": self._born_at,
+            "left_for": [str(self._left_for[kind]) for kind in KINDS],
+            "shares": [str(share) for share in self._shares],
+            "wealth": [packed(wealth) for wealth in self._wealth],
+            "gains": [packed(gains) for gains in self._gains],
+            "tracks": [packed_track(track, place) for place, track in enumerate(self._tracks)],
+            "chain": None
+            if chain is None
+            else {"fallen": chain.fallen, **{k: packed(v) for k, v in chain.held.items()}},
+        }
+
+    def resume(
+        self, state: Mapping[str, Any], scores: tuple[Score, ...], kept: tuple[Outcomes, Outcomes] | None
+    ) -> None:
+        """Go on from the state of an audit of the same claim, alpha and settings. `kept`: its window; without it no
+        scores are born until there is a new one."""
+        self.pairs, self.refuted = int(state["pairs"]), state["refuted"]
+        self.log_wealth, self.best_log_wealth = float(state["log_wealth"]), float(state["best_log_wealth"])
+        self._leader, self._born_at = float(state["leader"]), int(state["born_at"])
+        self._left_for = {kind: Fraction(left) for kind, left in zip(KINDS, state["left_for"], strict=True)}
+        self._shares = [Fraction(share) for share in state["shares"]]
+        self._wealth = [array_of(wealth) for wealth in state["wealth"]]
+        self._gains = [array_of(gains) for gains in state["gains"]]
+        self._tracks = [track_of(track, scores) for track in state["tracks"]]
+        if self.chain is not None:
+            held = {name: array_of(state["chain"][name]) for name in self.chain.held}
+            self.chain.hold(int(state["chain"]["fallen"]), held)
+        self._kept, self._plan = kept, None
 
     # ---- what is told -----------------------------------------------------------------------------------------------
 
@@ -456,7 +517,10 @@ class Engine:
         return None if place is None else self._tracks[place].score
 
     def _leading(self) -> int | None:
-        held = [float(np.logaddexp.reduce(wealth)) + math.log(share) for wealth, share in zip(self._wealth, self._shares, strict=True)]
+        held = [
+            float(np.logaddexp.reduce(wealth)) + math.log(share)
+            for wealth, share in zip(self._wealth, self._shares, strict=True)
+        ]
         if not held:
             return None
         if max(held) - min(held) < 1e-9 or self.refuted is None:  # nothing won: who gained most where the chain stands
@@ -523,26 +587,25 @@ class _Block:
             size = bet.left.size
             joint = np.bincount(x * size + y, minlength=size * size).reshape(size, size)
             seen = np.nonzero(joint)
-            return float(joint[seen] @ _hedged(bet)[seen]) - ROUNDING * self.pairs
+            return float(joint[seen] @ hedged(bet.left, bet.right)[seen]) - ROUNDING * self.pairs
         left, right = self.counts(bet.track, until)
         return float(left @ bet.left + right @ bet.right) - ROUNDING * self.pairs
 
     def path(self, bet: _Bet) -> Floats:
         """The logarithm of what a bet has come to after each pair."""
         x, y = self.places(bet.track)
-        each = _hedged(bet)[x, y] if self.paired else bet.left[x] + bet.right[y]
+        each = hedged(bet.left, bet.right)[x, y] if self.paired else bet.left[x] + bet.right[y]
         total: Floats = np.cumsum(each - ROUNDING)
         return total
 
 
-def _hedged(bet: _Bet) -> Floats:
-    """log(1 + lambda (S - 1)) with S = (a + b)/cost of every pair of cells: of mean at most 1 however the two runs of a
-    pair depend on each other."""
-    a, b = np.exp(bet.left), np.exp(bet.right)
+def hedged(left: Floats, right: Floats) -> Floats:
+    """log(1 + lambda (S - 1)) of every pair of cells, where S is half the sum of two weights: of mean at most 1 however
+    the two runs of a pair depend on each other. `left`, `right`: logarithms of the weights."""
+    a, b = np.exp(left), np.exp(right)
     least = float(a.min() + b.min()) / 2
     part = min(2.0, 0.95 / (1 - least)) if least < 1 else 2.0
-    hedged: Floats = np.log1p(part * ((a[:, None] + b) / 2 - 1))
-    return hedged
+    return np.log1p(part * ((a[:, None] + b) / 2 - 1))
 
 
 def _plausible(p: Floats, q: Floats, delta: float) -> float:

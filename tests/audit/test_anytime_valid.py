@@ -1,0 +1,303 @@
+"""The engine never alarms too often, however often it looks; twins of it that skip a safeguard do; and what it finds, it
+finds in as many runs as the specification allows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from audit_oracles import at_most_so_often
+from dpledger.audit.evidence.chain import Chain, grid_of
+from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_approx
+from dpledger.audit.evidence.projection import project
+from dpledger.audit.evidence.reading import Reading
+from dpledger.audit.evidence.wealth import Engine, hedged
+from dpledger.audit.features.coordinates import Value
+from dpledger.audit.features.score import Place, Score
+from dpledger.audit.outcomes.structure import Outcomes
+from edges_oracle import Drawn, gaussian_profile
+
+Rng = np.random.Generator
+Side = Callable[[Rng, int], Drawn]
+SIGNIFICANCE = 1e-7  # of each simulation here
+ALPHA = Fraction(1, 20)
+OUTPUT = Value(Place("output", 0, 1))
+
+
+def proposed(*_: Outcomes) -> tuple[Score, ...]:
+    return (OUTPUT,)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two samplers and what is claimed of them."""
+
+    left: Side
+    right: Side
+    claim: Claim
+    point: tuple[float, float] | None = None
+
+
+def laplace(centre: float, scale: float) -> Side:
+    return lambda rng, size: Drawn(centre + rng.laplace(0, scale, size))
+
+
+def gaussian(centre: float, sigma: float) -> Side:
+    return lambda rng, size: Drawn(centre + rng.normal(0, sigma, size))
+
+
+def response(bit: int, keep: float, told: float = 0.0) -> Side:
+    """A bit, kept or flipped; with probability `told` it is published beside (as 2 or 3)."""
+
+    def draw(rng: Rng, size: int) -> Drawn:
+        answers = np.where(rng.random(size) < keep, bit, 1 - bit)
+        return Drawn(np.where(rng.random(size) < told, 2 + bit, answers).astype(float))
+
+    return draw
+
+
+def coins(bit: int, epsilons: tuple[float, ...], claimed: tuple[float, ...]) -> Side:
+    """One of several responses, published with what it is said to have lost."""
+
+    def draw(rng: Rng, size: int) -> Drawn:
+        which = rng.integers(0, len(epsilons), size)
+        kept = rng.random(size) < 1 / (1 + np.exp(-np.array(epsilons)))[which]
+        return Drawn(np.where(kept, bit, 1 - bit) + 2.0 * which, np.array(claimed)[which])
+
+    return draw
+
+
+KEEP = math.e / (1 + math.e)
+TOLD = 0.05
+TRUE = (0.25, 1.0)
+STRATA = StrataClaim((*TRUE, math.inf), 0.0)
+CORRECT = {
+    "laplace": Case(laplace(1, 1), laplace(0, 1), pure_or_approx(1, 0), (1.0, 0.0)),
+    "response": Case(response(1, KEEP), response(0, KEEP), pure_or_approx(1, 0), (1.0, 0.0)),
+    "response with delta": Case(
+        response(1, KEEP, TOLD), response(0, KEEP, TOLD), pure_or_approx(1, TOLD), (1.0, TOLD)
+    ),
+    "gaussian against its curve": Case(gaussian(1, 1), gaussian(0, 1), gaussian_profile(1.0)),
+    "strata": Case(coins(1, TRUE, TRUE), coins(0, TRUE, TRUE), STRATA),
+}  # fmt: skip
+
+
+def audited(case: Case, seed: int, pairs: int, *, stop: bool = True, **changes: object) -> Engine:
+    """An audit of up to so many pairs."""
+    rng = np.random.default_rng(seed)
+    engine = Engine(case.claim, ALPHA, proposed, point=case.point, **changes)  # type: ignore[arg-type]
+    while engine.pairs < pairs and not (stop and engine.refuted):
+        plan = engine.plan()
+        size = min(plan.runs[0], pairs - engine.pairs)
+        engine.settle(plan.read(case.left(rng, size).outcomes), plan.read(case.right(rng, size).outcomes))
+    return engine
+
+
+# ---- never too often ------------------------------------------------------------------------------------------------
+
+
+def alarms(case: Case, audits: int, pairs: int) -> tuple[int, int]:
+    """Of so many audits those that refute, and those whose lower bound exceeds the claim."""
+    found = [audited(case, 1_000 + seed, pairs) for seed in range(audits)]
+    high = [one.epsilon_lower for one in found if one.epsilon_lower is not None and case.point is not None]
+    refuted = sum(one.refuted is not None for one in found)
+    return refuted, sum(case.point is not None and bound >= case.point[0] for bound in high)
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_a_hundred_audits_of_what_is_correct_do_not_alarm_too_often(name: str) -> None:
+    refuted, high = alarms(CORRECT[name], 100, 40)
+    assert at_most_so_often(refuted, 100, 0.05) > SIGNIFICANCE
+    assert at_most_so_often(high, 100, 0.05) > SIGNIFICANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORRECT)
+def test_ten_thousand_audits_alarm_at_most_as_often_as_allowed(name: str) -> None:
+    """Of Laplace and randomised response at least 1 % alarm: an error budget that is not used is power lost."""
+    refuted, high = alarms(CORRECT[name], 2_000, 1_000)
+    assert at_most_so_often(refuted, 2_000, 0.05) > SIGNIFICANCE
+    assert at_most_so_often(high, 2_000, 0.05) > SIGNIFICANCE
+    if name in ("laplace", "response"):
+        assert refuted >= 20
+
+
+# ---- twins that must alarm ------------------------------------------------------------------------------------------
+
+
+def test_shared_seeds_have_too_large_a_mean_unless_the_runs_are_said_to_be_paired() -> None:
+    """A correct randomised response whose two sides see the same coin: both keep their bit, or neither does."""
+    p, q = np.array([[0.15, 0.85]]), np.array([[0.85, 0.15]])
+    bets = project(Regions.of([pure_or_approx(1, 0)]), p, q, runs=1_000)
+    both, neither = (1, 0), (0, 1)
+    plain = bets.left[0][:, None] + bets.right[0]
+    means = [KEEP * math.exp(one[both]) + (1 - KEEP) * math.exp(one[neither]) for one in (plain, hedged(bets.left[0], bets.right[0]))]
+    assert means[0] > 1.15
+    assert means[1] <= 1 + 1e-9
+
+
+def test_two_to_one_with_the_plain_product_has_too_large_a_mean() -> None:
+    """Weights for one run a side, multiplied over two runs left and one right, by pairs that keep the claim."""
+    p, q = np.array([[0.85, 0.15]]), np.array([[0.25, 0.75]])
+    regions = Regions.of([pure_or_approx(1, 0)])
+    truths = [
+        (np.array([x, 1 - x]), np.array([y, 1 - y])) for x in np.linspace(0, 1, 201) for y in np.linspace(0, 1, 201)
+    ]
+    kept = [(x, y) for x, y in truths if (x <= math.e * y + 1e-9).all() and (y <= math.e * x + 1e-9).all()]
+
+    def largest(shares: tuple[float, float]) -> float:
+        bets = project(regions, p, q, runs=1_000, shares=shares)
+        a, b = np.exp(bets.left[0]), np.exp(bets.right[0])
+        return max(float((x @ a) ** 2 * (y @ b)) for x, y in kept)
+
+    assert largest((4 / 3, 2 / 3)) <= 1 + 1e-6
+    assert largest((1.0, 1.0)) > 1.1
+
+
+def test_peeking_at_a_fixed_test_alarms_too_often() -> None:
+    """The same estimates without bets fixed beforehand: a z test at every pair."""
+    rng, alarmed = np.random.default_rng(5), 0
+    for _ in range(200):
+        x, y = rng.random(1_000) < KEEP, rng.random(1_000) < 1 - KEEP
+        n = np.arange(1, 1_001)
+        share_x, share_y = np.cumsum(x) / n, np.cumsum(y) / n
+        spread = np.sqrt((share_x * (1 - share_x) + math.e**2 * share_y * (1 - share_y)) / n) + 1e-9
+        alarmed += bool(((share_x - math.e * share_y) / spread > 1.645)[8:].any())
+    assert at_most_so_often(alarmed, 200, 0.05) < 1e-6
+
+
+def test_the_last_refuted_claim_in_place_of_the_chain_exceeds_the_truth_too_often() -> None:
+    """Wealths of true claims that are independent: each may reach 20, one of a hundred nearly always does."""
+    rng = np.random.default_rng(2)
+    last = through = 0
+    for _ in range(40):
+        chain = Chain(grid_of(None), None, np.zeros(1))
+        truth, steps = 500, np.log(1 + 0.5 * rng.choice([-1.0, 1.0], (100, 400)))
+        places = list(range(truth, truth + 400, 4))
+        reached = np.zeros(100, dtype=bool)
+        chain.wealth[0, :truth] = 10.0
+        chain.grow([truth - 1], np.array([[0.0]]))
+        chain.look(0.0, math.log(20))
+        for step in steps.T:
+            chain.grow(places, step[None])
+            chain.look(0.0, math.log(20))
+            reached |= np.cumsum(steps, 1).max(1) >= math.log(20)
+        through += chain.fallen > truth
+        last += bool(reached.any())
+    assert at_most_so_often(last, 40, 0.05) < 1e-6
+    assert at_most_so_often(through, 40, 0.05) > 1e-6
+
+
+# ---- what is found --------------------------------------------------------------------------------------------------
+
+
+def test_half_the_noise_is_found_with_a_hundred_runs() -> None:
+    case = Case(laplace(1, 0.5), laplace(0, 0.5), pure_or_approx(1, 0), (1.0, 0.0))
+    stops = [audited(case, seed, 2_000).refuted or 2_000 for seed in range(40)]
+    assert np.mean(stops) <= 100
+    assert np.quantile(stops, 0.95) <= 200
+
+
+def test_a_broken_stratum_and_a_broken_curve_are_found() -> None:
+    small = (0.25, 0.4)
+    strata = Case(coins(1, TRUE, small), coins(0, TRUE, small), StrataClaim((*small, math.inf), 0.0))
+    curve = Case(gaussian(2, 1), gaussian(0, 1), gaussian_profile(1.0))
+    assert audited(strata, 1, 3_000).refuted
+    assert audited(curve, 1, 1_000).refuted
+
+
+def test_two_runs_to_one_and_paired_runs_find_it_too() -> None:
+    rng = np.random.default_rng(3)
+    engine = Engine(pure_or_approx(1, 0), ALPHA, proposed, point=(1.0, 0.0), sizes=(2, 1))
+    while engine.refuted is None and engine.pairs < 1_000:
+        plan = engine.plan()
+        sides = (laplace(1, 0.5)(rng, plan.runs[0]), laplace(0, 0.5)(rng, plan.runs[1]))
+        engine.settle(*(plan.read(side.outcomes) for side in sides))
+    assert engine.refuted
+    case = Case(laplace(1, 0.5), laplace(0, 0.5), pure_or_approx(1, 0), (1.0, 0.0))
+    assert audited(case, 1, 2_000, paired=True).refuted
+
+
+def test_the_bound_comes_close_to_the_truth() -> None:
+    bound = audited(CORRECT["laplace"], 7, 200_000, stop=False).epsilon_lower
+    assert bound is not None
+    assert 0.93 <= bound <= 1
+
+
+def test_a_declared_law_is_followed_from_the_first_bet() -> None:
+    @dataclass(frozen=True)
+    class LogRatio(Value):
+        def of(self, outcomes: Outcomes) -> np.ndarray:
+            x = outcomes.numbers["output"][:, 0]
+            return 2 * (np.abs(x) - np.abs(x - 1))
+
+    case = Case(laplace(1, 0.5), laplace(0, 0.5), pure_or_approx(1, 0), (1.0, 0.0))
+    law = (LogRatio(Place("output", 0, 1)),)
+    stops = [audited(case, seed, 2_000, law=law).refuted or 2_000 for seed in range(30)]
+    assert np.mean(stops) <= 90
+
+
+# ---- what is kept ---------------------------------------------------------------------------------------------------
+
+
+def test_chunks_of_any_size_come_to_the_same() -> None:
+    case, engines = CORRECT["laplace"], []
+    for chunks in (1, 3):
+        rng = np.random.default_rng(1)
+        engine = Engine(case.claim, ALPHA, proposed, point=case.point)
+        while engine.pairs < 500:
+            plan = engine.plan()
+            sides = [side(rng, plan.runs[0]).outcomes for side in (case.left, case.right)]
+            cut = [np.array_split(np.arange(plan.runs[0]), chunks) for _ in sides]
+            read: list[Reading] = []
+            for side, parts in zip(sides, cut, strict=True):
+                pieces = [plan.read(side.where(slice(part[0], part[-1] + 1))) for part in parts if part.size]
+                total = pieces[0]
+                for piece in pieces[1:]:
+                    total = total + piece
+                read.append(total)
+            engine.settle(*read)
+        engines.append((engine.log_wealth, engine.epsilon_lower, engine.budget))
+    assert engines[0] == engines[1]
+
+
+def test_the_error_budget_adds_up() -> None:
+    engine = audited(CORRECT["laplace"], 1, 100)
+    assert sum(share.alpha for share in engine.budget) == ALPHA
+    assert len({share.words for share in engine.budget}) == len(engine.budget)
+
+
+def test_an_audit_goes_on_from_its_state() -> None:
+    case = CORRECT["laplace"]
+    whole, rng = Engine(case.claim, ALPHA, proposed, point=case.point), np.random.default_rng(1)
+    for _ in range(20):
+        plan = whole.plan()
+        whole.settle(*(plan.read(side(rng, plan.runs[0]).outcomes) for side in (case.left, case.right)))
+    again = Engine(case.claim, ALPHA, proposed, point=case.point)
+    again.resume(json.loads(json.dumps(whole.state)), whole.scores, whole.kept)
+    for engine in (whole, again):
+        later = np.random.default_rng(2)
+        for _ in range(8):
+            plan = engine.plan()
+            engine.settle(*(plan.read(side(later, plan.runs[0]).outcomes) for side in (case.left, case.right)))
+    assert again.log_wealth == whole.log_wealth
+    assert again.epsilon_lower == whole.epsilon_lower
+    assert again.state == whole.state
+
+
+def test_power_is_what_is_found() -> None:
+    """With as many runs as refute epsilon 1 at half the noise nine times in ten, the power says about 2."""
+    case = Case(laplace(1, 0.5), laplace(0, 0.5), pure_or_approx(1, 0), (1.0, 0.0))
+    power = audited(case, 1, 180, stop=False).power()
+    assert power.stretched is not None
+    assert 1.2 <= power.stretched <= 3.5
+    assert power.law is None
+    event = audited(CORRECT["response"], 1, 10_000).power().event
+    assert event is not None
+    assert 1e-3 <= event <= 1e-2
