@@ -58,7 +58,8 @@ T = TypeVar("T", bound=Joined)
 class Plan:
     """All that a worker needs to draw any run. `encode`: outputs of consecutive runs to their outcomes. `width`: about
     how many numbers an output is. `each_seconds`: after which a run is over; `texts`: whether what an exception says is
-    part of the outcome. `fresh_data`, `seeded_globals`: the care that past blocks have shown to be needed. `keeps_errors`: for runs that are tried first, exceptions beside their names."""
+    part of the outcome. `fresh_data`, `seeded_globals`: the care that past blocks have shown to be needed.
+    `keeps_errors`: of runs that are tried first, exceptions beside their names."""
 
     sampler: Sampler
     left: object
@@ -213,9 +214,10 @@ def joined(pieces: Iterable[T | None]) -> T | None:
 
 
 class Runs:
-    """The runs of one audit, in the process that asks for them. `altered`: what its author is told of a mechanism that
-    wrote into its data; `alone`: why all runs are in this process although workers were asked for; `unseeded`: that
-    equal seeds give other outputs, after a `probe`; each None where there is nothing to say. `starts`: for `dependence`, of each side the runs with which a worker began.
+    """The runs of one audit, in the process that asks for them. What its author is told, each None where there is
+    nothing to say: `altered`, that the mechanism wrote into its data; `alone`, why all runs are in this process
+    although workers were asked for; `unseeded`, after a `probe`, that equal seeds give other outputs. `starts`: for
+    `dependence`, of each side the runs with which a worker, or a batch, began.
 
     Runs are of copies of the data: the caller's own are never given away, unless they cannot be copied."""
 
@@ -268,11 +270,7 @@ class Runs:
         if workers == 1 or len(pieces) == 1:
             results: Iterable[Drawn[T]] = map(work, pieces)
         else:
-            from joblib import Parallel, delayed  # here: 0.2 s that most audits do not need
-
-            # data that a worker could not write to would be other data than those of one process
-            parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
-            results = parallel(delayed(work)(piece) for piece in pieces)
+            results = _in_workers(work, pieces, jobs)
         drawn = []
         for piece, one in zip(pieces, results, strict=True):
             advance(self._runs_in(piece))
@@ -347,6 +345,18 @@ class Runs:
         if any(one.drew_globals for one in drawn) and not plan.seeded_globals:
             self.plan = replace(self.plan, seeded_globals=True)
         return self.plan is not plan
+
+
+def _in_workers(work: _Work[T], pieces: Sequence[Piece], jobs: int) -> Iterable[Drawn[T]]:
+    from joblib import Parallel, delayed  # here: 0.2 s that most audits do not need
+
+    # max_nbytes: data that a worker could not write to would be other data than those of one process
+    try:
+        parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
+    except ValueError:  # an engine that gives all results at once
+        parallel = Parallel(n_jobs=jobs, max_nbytes=None)
+    results: Iterable[Drawn[T]] = parallel(delayed(work)(piece) for piece in pieces)
+    return results
 
 
 def _own(data: object) -> object:

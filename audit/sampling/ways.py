@@ -120,8 +120,8 @@ def outcome(
     run: Callable[[], object], *, each_seconds: float | None = None, texts: bool = False, keeps: bool = False
 ) -> object:
     """What a run gave, or what it raised: everything but the user's own interrupt, so SystemExit as well. The text of
-    an exception may hold data, so it is an outcome only where that is asked for (`texts`). `keeps`: the exception itself, which is no
-    part of the outcome."""
+    an exception may hold data, so it is an outcome only where that is asked for (`texts`). `keeps`: the exception
+    itself, which is no part of the outcome."""
     try:
         return run() if each_seconds is None else within(each_seconds, run)
     except KeyboardInterrupt:

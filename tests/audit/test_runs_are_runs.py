@@ -274,9 +274,12 @@ def from_a_name(data: float, rng: np.random.Generator) -> float:
     return data + RNG.laplace()
 
 
+OTHER = np.random.RandomState(4)
+
+
 def closed_over() -> Callable[..., float]:
     own = np.random.Generator(np.random.Philox(1))
-    return lambda data, rng, other=np.random.RandomState(4): data + own.laplace() + other.laplace()
+    return lambda data, rng, other=OTHER: data + own.laplace() + other.laplace()
 
 
 @pytest.mark.parametrize(
