@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -157,7 +157,11 @@ class _Audit:
         remarks = () if own else tuple(one for one in found if not one.accuses)
         if not accusing:
             broken = broken_by_coins(self.job, self.data, self.claim, self.seed) if _only(ways) else None
-            return (() if broken is None else (broken,)), remarks, 1
+            if broken is None or any(
+                self._wild(side, way.first, self._witnesses(side)) is not None for side, way in enumerate(ways)
+            ):
+                return (), remarks, 1
+            return (broken,), remarks, 1
         steady = self._steady(ways, accusing)
         remarks += tuple(_softer(one, _COVERED) for one in accusing if one not in steady)
         if not steady:
@@ -195,15 +199,16 @@ class _Audit:
         wild = self._wild(side, first, [(*seed, 1)])
         findings, shares = self._found(side, first, (*seed, 2), wild)
         if any(one.accuses for one in findings) and wild is None and not number:
-            wild = self._wild(side, first, [(*seed, 3, witness) for witness in range(_WITNESSES)])
-            other = replayed(self.job, self.data[1 - side], (*seed, 2), first, self._pairing_if_given(side, first))
-            again = [(*seed, 4, witness) for witness in range(_WITNESSES)]
-            theirs = self._wild(1 - side, other, again)
-            wild = min((one for one in (wild, theirs) if one is not None), default=None)
+            other = self._replayed(side, (*seed, 2), first, self._pairing_of_coins(side, first))
+            looks = (self._wild(side, first, self._witnesses(side)), self._wild(1 - side, other, self._witnesses(side)))
+            wild = min((look for look in looks if look is not None), default=None)
             findings, shares = self._found(side, first, (*seed, 2), wild) if wild is not None else (findings, shares)
         return _Way(first, findings, shares, wild)
 
-    def _wild(self, side: int, first: Run, seeds: list[tuple[int, ...]]) -> int | None:
+    def _witnesses(self, side: int) -> list[tuple[int, ...]]:
+        return [(self.seed, 0, side, 3, witness) for witness in range(_WITNESSES)]
+
+    def _wild(self, side: int, first: Run, seeds: Sequence[tuple[int, ...]]) -> int | None:
         """The first call that differs where the same data are replayed."""
         places: list[int] = []
         for seed in seeds:
@@ -216,7 +221,7 @@ class _Audit:
     def _found(
         self, side: int, first: Run, seed: tuple[int, ...], wild: int | None
     ) -> tuple[tuple[Finding, ...], tuple[Fraction, ...]]:
-        pairing = self._pairing_if_given(side, first)
+        pairing = self._pairing_of_coins(side, first)
         second = self._replayed(side, seed, first, pairing)
         found = compared(first, second, self.claim, pairing=pairing, wild=wild)
         shares = tuple(used(first, second, pairing))
@@ -254,7 +259,7 @@ class _Audit:
     ) -> Run:
         return replayed(self.job, self.data[1 - side], seed, first, pairing, places)
 
-    def _pairing_if_given(self, side: int, first: Run) -> Pairing | None:
+    def _pairing_of_coins(self, side: int, first: Run) -> Pairing | None:
         return (
             self._pairing(side)
             if any(len(draw.shape) == 1 and _is_coin(draw.law.kind) for draw in first.draws)
