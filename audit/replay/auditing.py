@@ -172,12 +172,13 @@ class _Audit:
         return (), (*(_softer(one, _LUCKY) for one in steady), *remarks), recordings
 
     def _steady(self, ways: tuple[_Way, _Way], accusing: list[Finding]) -> list[Finding]:
-        """Those that no noise covers which was drawn for a value that did not move: they come in every recording, and
-        what came back does not vary with the noise."""
+        """Those that no noise covers which was drawn for a value that did not move: they come in every recording that
+        goes so far, and what came back does not vary with the noise."""
         if all(share for way in ways for share in way.shares):
             return accusing
         again = [self.both(number) for number in range(1, _AGAIN + 1)]
-        return [one for one in accusing if all(_comes(one, ways, others) for others in again)]
+        told = {one: {_comes(one, ways, others) for others in again} for one in accusing}
+        return [one for one in accusing if True in told[one] and False not in told[one]]
 
     def _sure(self, ways: tuple[_Way, _Way], accusing: list[Finding]) -> tuple[bool, int]:
         """Whether delta cannot explain it."""
@@ -273,10 +274,13 @@ class _Audit:
         return pairing if pairing is None or not side else pairing.swapped
 
 
-def _comes(finding: Finding, ways: tuple[_Way, _Way], others: tuple[_Way, _Way]) -> bool:
-    """Whether it is found in another recording, too, and of what came back that this does not vary."""
-    told = {(one.kind, one.call, one.public_words) for way in others for one in way.findings if one.accuses}
-    if (finding.kind, finding.call, finding.public_words) not in told:
+def _comes(finding: Finding, ways: tuple[_Way, _Way], others: tuple[_Way, _Way]) -> bool | None:
+    """Whether it is found in another recording, too, and of what came back that this does not vary; None where that
+    recording ends before."""
+    made = -1 if finding.call is None else finding.call - (finding.kind == "flow")
+    if all(len(way.first.draws) < made for way in others):
+        return None
+    if not any(one.kind == finding.kind and one.accuses for way in others for one in way.findings):
         return False
     if finding.path is None:
         return True
