@@ -115,7 +115,7 @@ def audit_replay(
         findings=findings,
         remarks=remarks,
         used=max(shares, default=None),
-        blind=_blind(ways),
+        blind=_blind(ways, remarks),
         seed=seed,
         seconds=time.perf_counter() - started,
     )
@@ -327,12 +327,17 @@ def _frequent(hits: int, runs: int, chance: float) -> bool:
     return tail <= _LUCK
 
 
-def _blind(ways: tuple[_Way, _Way]) -> str | None:
+def _blind(ways: tuple[_Way, _Way], remarks: tuple[Finding, ...]) -> str | None:
     outputs = [way.first.output for way in ways]
     if not (ways[0].first.draws or ways[1].first.draws):
         return _NOTHING
     if any(way.wild is not None for way in ways):
         return _OWN
+    parted = [one.call for one in remarks if one.kind in ("law", "flow") and one.call is not None]
+    if parted:
+        return (
+            f"the two runs part at call {min(parted)}, as coins or other noise may have it: the rest was not compared"
+        )
     if all(isinstance(output, Raised) for output in outputs):
         return "it raised on both datasets, so nothing came back"
     return None
