@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -115,7 +115,7 @@ def audit_replay(
         findings=findings,
         remarks=remarks,
         used=max(shares, default=None),
-        blind=_blind(ways),
+        blind=_blind(ways, remarks),
         seed=seed,
         seconds=time.perf_counter() - started,
     )
@@ -157,7 +157,11 @@ class _Audit:
         remarks = () if own else tuple(one for one in found if not one.accuses)
         if not accusing:
             broken = broken_by_coins(self.job, self.data, self.claim, self.seed) if _only(ways) else None
-            return (() if broken is None else (broken,)), remarks, 1
+            if broken is None or any(
+                self._wild(side, way.first, self._witnesses(side)) is not None for side, way in enumerate(ways)
+            ):
+                return (), remarks, 1
+            return (broken,), remarks, 1
         steady = self._steady(ways, accusing)
         remarks += tuple(_softer(one, _COVERED) for one in accusing if one not in steady)
         if not steady:
@@ -168,12 +172,13 @@ class _Audit:
         return (), (*(_softer(one, _LUCKY) for one in steady), *remarks), recordings
 
     def _steady(self, ways: tuple[_Way, _Way], accusing: list[Finding]) -> list[Finding]:
-        """Those that no noise covers which was drawn for a value that did not move: they come in every recording, and
-        what came back does not vary with the noise."""
+        """Those that no noise covers which was drawn for a value that did not move: they come in every recording that
+        goes so far, and what came back does not vary with the noise."""
         if all(share for way in ways for share in way.shares):
             return accusing
         again = [self.both(number) for number in range(1, _AGAIN + 1)]
-        return [one for one in accusing if all(_comes(one, ways, others) for others in again)]
+        told = {one: {_comes(one, ways, others) for others in again} for one in accusing}
+        return [one for one in accusing if True in told[one] and False not in told[one]]
 
     def _sure(self, ways: tuple[_Way, _Way], accusing: list[Finding]) -> tuple[bool, int]:
         """Whether delta cannot explain it."""
@@ -195,15 +200,16 @@ class _Audit:
         wild = self._wild(side, first, [(*seed, 1)])
         findings, shares = self._found(side, first, (*seed, 2), wild)
         if any(one.accuses for one in findings) and wild is None and not number:
-            wild = self._wild(side, first, [(*seed, 3, witness) for witness in range(_WITNESSES)])
-            other = replayed(self.job, self.data[1 - side], (*seed, 2), first, self._pairing_if_given(side, first))
-            again = [(*seed, 4, witness) for witness in range(_WITNESSES)]
-            theirs = self._wild(1 - side, other, again)
-            wild = min((one for one in (wild, theirs) if one is not None), default=None)
+            other = self._replayed(side, (*seed, 2), first, self._pairing_of_coins(side, first))
+            looks = (self._wild(side, first, self._witnesses(side)), self._wild(1 - side, other, self._witnesses(side)))
+            wild = min((look for look in looks if look is not None), default=None)
             findings, shares = self._found(side, first, (*seed, 2), wild) if wild is not None else (findings, shares)
         return _Way(first, findings, shares, wild)
 
-    def _wild(self, side: int, first: Run, seeds: list[tuple[int, ...]]) -> int | None:
+    def _witnesses(self, side: int) -> list[tuple[int, ...]]:
+        return [(self.seed, 0, side, 3, witness) for witness in range(_WITNESSES)]
+
+    def _wild(self, side: int, first: Run, seeds: Sequence[tuple[int, ...]]) -> int | None:
         """The first call that differs where the same data are replayed."""
         places: list[int] = []
         for seed in seeds:
@@ -216,7 +222,7 @@ class _Audit:
     def _found(
         self, side: int, first: Run, seed: tuple[int, ...], wild: int | None
     ) -> tuple[tuple[Finding, ...], tuple[Fraction, ...]]:
-        pairing = self._pairing_if_given(side, first)
+        pairing = self._pairing_of_coins(side, first)
         second = self._replayed(side, seed, first, pairing)
         found = compared(first, second, self.claim, pairing=pairing, wild=wild)
         shares = tuple(used(first, second, pairing))
@@ -254,7 +260,7 @@ class _Audit:
     ) -> Run:
         return replayed(self.job, self.data[1 - side], seed, first, pairing, places)
 
-    def _pairing_if_given(self, side: int, first: Run) -> Pairing | None:
+    def _pairing_of_coins(self, side: int, first: Run) -> Pairing | None:
         return (
             self._pairing(side)
             if any(len(draw.shape) == 1 and _is_coin(draw.law.kind) for draw in first.draws)
@@ -268,10 +274,13 @@ class _Audit:
         return pairing if pairing is None or not side else pairing.swapped
 
 
-def _comes(finding: Finding, ways: tuple[_Way, _Way], others: tuple[_Way, _Way]) -> bool:
-    """Whether it is found in another recording, too, and of what came back that this does not vary."""
-    told = {(one.kind, one.call, one.public_words) for way in others for one in way.findings if one.accuses}
-    if (finding.kind, finding.call, finding.public_words) not in told:
+def _comes(finding: Finding, ways: tuple[_Way, _Way], others: tuple[_Way, _Way]) -> bool | None:
+    """Whether it is found in another recording, too, and of what came back that this does not vary; None where that
+    recording ends before."""
+    made = -1 if finding.call is None else finding.call - (finding.kind == "flow")
+    if all(len(way.first.draws) < made for way in others):
+        return None
+    if not any(one.kind == finding.kind and one.accuses for way in others for one in way.findings):
         return False
     if finding.path is None:
         return True
@@ -318,12 +327,17 @@ def _frequent(hits: int, runs: int, chance: float) -> bool:
     return tail <= _LUCK
 
 
-def _blind(ways: tuple[_Way, _Way]) -> str | None:
+def _blind(ways: tuple[_Way, _Way], remarks: tuple[Finding, ...]) -> str | None:
     outputs = [way.first.output for way in ways]
     if not (ways[0].first.draws or ways[1].first.draws):
         return _NOTHING
     if any(way.wild is not None for way in ways):
         return _OWN
+    parted = [one.call for one in remarks if one.kind in ("law", "flow") and one.call is not None]
+    if parted:
+        return (
+            f"the two runs part at call {min(parted)}, as coins or other noise may have it: the rest was not compared"
+        )
     if all(isinstance(output, Raised) for output in outputs):
         return "it raised on both datasets, so nothing came back"
     return None

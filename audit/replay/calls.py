@@ -244,7 +244,8 @@ def _of_answers(
 
 
 def _answers(law: RandomizedResponse, value: Any) -> npt.NDArray[Any]:
-    return np.clip(np.atleast_1d(np.asarray(value)).astype(object), 0, law.k - 1)
+    found: npt.NDArray[Any] = np.clip(np.atleast_1d(np.asarray(value)).astype(object), 0, law.k - 1)
+    return found
 
 
 # ---- how far a value moved ------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from dpledger.audit.replay.calls import Finding, Raised
 from dpledger.audit.replay.differences import same
 from dpledger.audit.replay.running import Job, answered
 from dpledger.mechanisms.noise import Bernoulli, Draw, ExpMinus, Uniform
+from dpledger.mechanisms.noise.laws import rational
 from dpledger.mechanisms.noise.tape import Returned
 
 __all__ = ["broken_by_coins"]
@@ -116,10 +117,7 @@ def _follow(
         branches = None if strange or len(ways) >= _MOST_LEAVES else _branches(call)
         if branches is None:
             strange = True
-            if len(ways) >= 4 * _MOST_LEAVES:
-                raise _TooMany
-            ways.append([])
-            return call.output
+            raise _TooMany
         ways.append(branches)
         output, chance = branches[path[number] if number < len(path) else 0]
         mass *= chance
@@ -155,6 +153,6 @@ def _branches(call: Draw) -> list[tuple[Returned, Fraction]] | None:
 
 def _probability(value: object) -> Fraction:
     if isinstance(value, ExpMinus):
-        return Fraction(math.exp(-float(Fraction(value.exponent))))
+        return Fraction(math.exp(-float(rational(value.exponent, field="exponent"))))
     assert isinstance(value, Fraction)
     return value

@@ -84,8 +84,8 @@ class ReplayResult:
     def _head(self) -> str:
         match self.verdict:
             case "violation":
-                many = len(self.findings)
-                return f"violation: {many} {'finding' if many == 1 else 'findings'} that a correct mechanism has not"
+                many = "1 finding" if len(self.findings) == 1 else f"{len(self.findings)} findings"
+                return f"violation, {many}: what was declared is not so on this pair"
             case "blind":
                 return f"blind, which is no pass: {self.blind}"
             case _:

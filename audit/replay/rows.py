@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.mechanisms.units import ByUnit
+
 __all__ = ["Pairing", "copied", "guesses", "paired"]
 
 MOST_GUESSED = 64  # places at which a row may have been left out
@@ -115,7 +117,17 @@ def _without(place: int, count: int) -> tuple[tuple[int, int], ...]:
 
 
 def _rows(data: Any) -> Sequence[object] | None:
-    """One item a unit, of what is a column or columns of the same length."""
+    """One item a unit, of what is a column or columns of the same length, or rows with ids."""
+    if isinstance(data, ByUnit):
+        rows = _rows(data.rows)
+        return (
+            None
+            if rows is None
+            else [
+                (word, [rows[place] for place in group.tolist()])
+                for word, group in zip(data.words, data.groups, strict=True)
+            ]
+        )
     if isinstance(data, tuple) or (dataclasses.is_dataclass(data) and not isinstance(data, type)):
         parts = data if isinstance(data, tuple) else [getattr(data, one.name) for one in dataclasses.fields(data)]
         columns = [column for column in map(_column, parts) if column is not None]

@@ -47,7 +47,7 @@ def same(x: Any, y: Any) -> Any:
     return list(y)
 
 
-def unrecorded_words(k: int, size: int, *, entropy: Entropy) -> Any:
+def unrecorded_words(k: int, size: int, *, entropy: Entropy, given: bool) -> Any:
     return entropy.words(size) % np.uint64(k)
 
 

@@ -100,7 +100,7 @@ def mean_label(rows: Any, labels: Any) -> Any:
 
 def ensemble(chunker: str, learner: Any = first_label, classes: int | None = 2) -> Any:
     def ready(data: Any, entropy: Entropy) -> Any:
-        dealt = {"unsafe_entropy": entropy} if chunker == "random" else {}
+        dealt: dict[str, Any] = {"unsafe_entropy": entropy} if chunker == "random" else {}
         return dpl.Ensemble.fit(learner, data, 41, chunker, classes=classes, progress=False, **dealt)
 
     return ready
@@ -182,7 +182,7 @@ def refinements() -> Iterator[Case]:
     yield Case(dpl.GradualMean(epsilon=2, lower=0, upper=10), ROWS.tolist(), ROWS[:-1].tolist(), ask=levels)
     boundary = dpl.MixtureBoundary(1, "1e-6")
     yield Case(dpl.GradualGaussian(mu=2, sensitivity=1, boundary=boundary), 33.5, 34.5, ask=levels)
-    search = {"accepts": 5, "check_epsilon": 1, "sensitivity": 1, "error_sensitivity": 1}
+    search: dict[str, Any] = {"accepts": 5, "check_epsilon": 1, "sensitivity": 1, "error_sensitivity": 1}
     yield Case(dpl.Doubling(first="0.1", rounds=3, **search), judged(33.5), judged(34.5))
     yield Case(dpl.NoiseReduction(least="0.1", most=2, levels=4, **search), judged(33.5), judged(34.5))
     for family in ("ridge", "logistic"):
