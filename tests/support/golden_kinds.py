@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
 
@@ -308,7 +309,7 @@ def _note(book: Ledger) -> None:
             verdict="violation",
             trials_left=16_384,
             trials_right=16_384,
-            e_value="20.5",
+            e_value=Decimal("20.5"),
             strata_together=True,
             arms=12,
             code="ab" * 32,
