@@ -12,21 +12,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dpledger.audit.zoo.answers.selection import SELECTED
 from dpledger.audit.zoo.claimed import CLAIMED
 from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.audit.zoo.exhibit import Exhibit
-from dpledger.audit.zoo.labelled import LABELLED
-from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
-from dpledger.audit.zoo.learning_clipped import CLIPPED
-from dpledger.audit.zoo.learning_median import MEDIANS
-from dpledger.audit.zoo.learning_parity import PARITIES
-from dpledger.audit.zoo.learning_queries import QUERIED
-from dpledger.audit.zoo.learning_surrogates import SURROGATES
-from dpledger.audit.zoo.learning_tables import BOOSTED
-from dpledger.audit.zoo.learning_users import LEARNED_FROM_USERS
-from dpledger.audit.zoo.selection import SELECTED
-from dpledger.audit.zoo.stability import CHARGED, STABLE
-from dpledger.audit.zoo.voted import VOTED
+from dpledger.audit.zoo.learning.classes import LEARNED_CLASSES
+from dpledger.audit.zoo.learning.clipped import CLIPPED
+from dpledger.audit.zoo.learning.medians import MEDIANS
+from dpledger.audit.zoo.learning.parities import PARITIES
+from dpledger.audit.zoo.learning.queries import QUERIED
+from dpledger.audit.zoo.learning.surrogates import SURROGATES
+from dpledger.audit.zoo.learning.tables import BOOSTED
+from dpledger.audit.zoo.learning.users import LEARNED_FROM_USERS
+from dpledger.audit.zoo.stability.labelled import LABELLED
+from dpledger.audit.zoo.stability.stable import CHARGED, STABLE
+from dpledger.audit.zoo.stability.voted import VOTED
 from dpledger.errors import ParameterError
 
 __all__ = ["ZOO", "Exhibit", "exhibit"]

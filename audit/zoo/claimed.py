@@ -8,7 +8,7 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.audit.zoo import chains, coins, specimens, thresholds
+from dpledger.audit.zoo.answers import chains, coins, specimens, thresholds
 from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.decimals import multiply
 

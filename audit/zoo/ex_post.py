@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.audit.strata import ExPostClaim
-from dpledger.audit.zoo.accurate import DoubledAnswers, EveryLevelShown, FirstAccurate
-from dpledger.audit.zoo.coins import PublishedCoin, RevealingDraws
+from dpledger.audit.zoo.answers.accurate import DoubledAnswers, EveryLevelShown, FirstAccurate
+from dpledger.audit.zoo.answers.coins import PublishedCoin, RevealingDraws
+from dpledger.audit.zoo.answers.thresholds import PublishedComparison, SparseVectorRun
 from dpledger.audit.zoo.exhibit import Exhibit
-from dpledger.audit.zoo.thresholds import PublishedComparison, SparseVectorRun
 
 __all__ = ["EX_POST", "ByFirst"]
 

@@ -37,7 +37,7 @@ from dpledger.ledger.entries.members import (
     UnitNote,
     Words,
 )
-from dpledger.number_fields import Exact, OpenProbability
+from dpledger.number_fields import Exact, OpenProbability, OptionalPositive
 from dpledger.relations import Relation
 from dpledger.schema import given, record, tag
 
@@ -284,8 +284,13 @@ class Audited:
     seed: Index | None = given(default=None)
     path: tuple[Step, ...] = given(default=())
     charge: Token | None = given(default=None)
+<<<<<<< HEAD
     e_value: Exact | None = given(default=None)
     together: Literal[True] | None = given(default=None)
+=======
+    e_value: OptionalPositive = given(default=None)
+    strata_together: Literal[True] | None = given(default=None)
+>>>>>>> w22-L
     blind: Words | None = given(default=None)
     apart: Words | None = given(default=None)
     intended: Index | None = given(default=None)

@@ -63,7 +63,7 @@ def note_of(what: Note | Noted) -> Note:
 
 def intention_of(audit: object) -> Intended:
     """What is intended, said before it is run. ParameterError for what is no audit that can be run."""
-    note = note_of(audit) if isinstance(audit, (Note, Noted)) else audit  # type: ignore[arg-type]
+    note = note_of(audit) if isinstance(audit, (Note, Noted)) else audit
     if not isinstance(note, Intended):
         raise ParameterError("audit", type(audit).__name__, "an audit before it is run (dpl.Audit), or Intended")
     return note

@@ -18,10 +18,10 @@ from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.claims import Point
 from dpledger.audit.sampling import Batched, Runs, expected_seconds
 from dpledger.audit.zoo import ZOO, exhibit
+from dpledger.audit.zoo.answers.selection import SELECTED
+from dpledger.audit.zoo.answers.specimens import AddedGaussian, AddedLaplace
 from dpledger.audit.zoo.claimed import CLAIMED
-from dpledger.audit.zoo.selection import SELECTED
-from dpledger.audit.zoo.specimens import AddedGaussian, AddedLaplace
-from dpledger.audit.zoo.voted import VOTED
+from dpledger.audit.zoo.stability.voted import VOTED
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.gaussian import Gaussian

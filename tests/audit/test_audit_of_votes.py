@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import dpledger as dpl
-from dpledger.audit.zoo.aggregates import far_flip
+from dpledger.audit.zoo.stability.aggregates import far_flip
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.stability.ensembles import asking
 from dpledger.mechanisms.stability.ensembles.votes import Winners, winners

@@ -24,7 +24,7 @@ from dpledger.audit.events import InStratum
 from dpledger.audit.evidence.joint import bet_on, settle
 from dpledger.audit.outcomes import Raised
 from dpledger.audit.strata import MOST_STRATA, ExPostClaim, Stated, Stratum, strata_of
-from dpledger.audit.zoo.coins import RevealingDraws
+from dpledger.audit.zoo.answers.coins import RevealingDraws
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from strata_oracle import ByFirst, PublishedCoin, largest_mean

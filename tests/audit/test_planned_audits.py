@@ -26,7 +26,8 @@ def noisy(data: list[int], rng: np.random.Generator) -> float:
 
 
 def an_audit(**changes: Any) -> Audit:
-    return Audit(**{"mechanism": COUNT, "left": [1], "right": [1, 2], "trials": 2000, "seed": 1} | changes)
+    given: dict[str, Any] = {"mechanism": COUNT, "left": [1], "right": [1, 2], "trials": 2000, "seed": 1}
+    return Audit(**given | changes)
 
 
 def test_what_is_intended_is_what_will_be_run_and_no_data() -> None:
@@ -88,7 +89,8 @@ def test_a_recorded_audit_runs_again_from_its_entry_and_says_the_same(changes: d
 
 def test_a_realised_loss_runs_again_with_its_claim() -> None:
     shown = exhibit("published_coin_billed_too_low")
-    given = {"mechanism": shown.mechanism, "left": shown.left, "right": shown.right, "batched": True}
+    assert isinstance(shown.claim, dpl.ExPostClaim)
+    given: dict[str, Any] = {"mechanism": shown.mechanism, "left": shown.left, "right": shown.right, "batched": True}
     audit = Audit(**given, claim=shown.claim, trials=50_000, seed=1)
     assert audit.body().claim is None
     entry = audit.run(progress=False).body()
@@ -98,7 +100,7 @@ def test_a_realised_loss_runs_again_with_its_claim() -> None:
 
 def test_what_differs_is_named_with_both_values_the_verdict_first() -> None:
     entry = an_audit().run(progress=False).body()
-    other = replace(entry, verdict="violation", epsilon_lower="0.75", e_value="40")
+    other = replace(entry, verdict="violation", epsilon_lower="0.75", e_value=Decimal(40))
     assert differences(entry, other) == (
         "verdict was not_refuted, is violation",
         f"epsilon_lower was {entry.epsilon_lower}, is 0.75",

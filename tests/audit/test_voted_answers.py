@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import brentq
 
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.aggregates import BASE, UNSTABLE
+from dpledger.audit.zoo.stability.aggregates import BASE, UNSTABLE
 from sparse_vector_oracle import Law, Noise, hockey_stick
 
 FINITE = (

@@ -9,7 +9,7 @@ import pytest
 
 from dpledger.audit import audit_mechanism
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning_tables import BOOSTED
+from dpledger.audit.zoo.learning.tables import BOOSTED
 from dpledger.mechanisms.learning.booster import STEPS, PrivateStumpBooster
 from dpledger.mechanisms.learning.tables.binning import Binning
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning_clipped import CLIPPED, preferring
+from dpledger.audit.zoo.learning.clipped import CLIPPED, preferring
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM, clipped_pairwise_scores

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.labelled import LABELLED, CountedOnce, SoftTests
+from dpledger.audit.zoo.stability.labelled import LABELLED, CountedOnce, SoftTests
 from exhibits import judged
 from soft_oracle import SoftLaw
 from sparse_vector_oracle import Law, Noise

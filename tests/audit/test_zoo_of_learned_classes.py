@@ -12,7 +12,7 @@ import pytest
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_outputs
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from dpledger.audit.zoo.learning.classes import LEARNED_CLASSES
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.samples import LabeledSample

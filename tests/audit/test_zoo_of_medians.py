@@ -18,7 +18,7 @@ from scipy.stats import laplace
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_outputs
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning_median import MEDIANS, HalvedThreshold, MedianOfUsers
+from dpledger.audit.zoo.learning.medians import MEDIANS, HalvedThreshold, MedianOfUsers
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.users.median import UserLevelMedian

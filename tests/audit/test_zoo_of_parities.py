@@ -15,7 +15,7 @@ import parity_oracle as oracle
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning_parity import PARITIES, LearnedParity, LeastParity, ParityUntilSuccess
+from dpledger.audit.zoo.learning.parities import PARITIES, LearnedParity, LeastParity, ParityUntilSuccess
 from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.relations import Relation

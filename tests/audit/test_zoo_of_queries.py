@@ -12,7 +12,7 @@ import pytest
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism, audit_outputs
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning_queries import (
+from dpledger.audit.zoo.learning.queries import (
     QUERIED,
     BlocksInRuns,
     BlocksInTurn,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from choice_oracle import probabilities
-from dpledger.audit.zoo.selection import SELECTED, NoisyBest, OneOfMany, WeightedChoice, WeightedOccurring
+from dpledger.audit.zoo.answers.selection import SELECTED, NoisyBest, OneOfMany, WeightedChoice, WeightedOccurring
 from dpledger.mechanisms.noise import ExponentialWeights, PermuteAndFlip
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.charged import ChargedTests, NoisyRelease, ReleasedValues
 from dpledger.audit.zoo.specimen import Numbers
-from dpledger.audit.zoo.stability import CHARGED, STABLE
+from dpledger.audit.zoo.stability.charged import ChargedTests, NoisyRelease, ReleasedValues
+from dpledger.audit.zoo.stability.stable import CHARGED, STABLE
 from exhibits import judged
 from sparse_vector_oracle import Law, Noise, charges_within
 

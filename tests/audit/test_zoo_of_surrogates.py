@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning_surrogates import SURROGATES
+from dpledger.audit.zoo.learning.surrogates import SURROGATES
 from dpledger.mechanisms.learning.represented.scores import surrogate_scores
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning_users import (
+from dpledger.audit.zoo.learning.users import (
     LEARNED_FROM_USERS,
     LeastErrorOfUsers,
     ThresholdsByExamples,

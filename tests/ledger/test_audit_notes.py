@@ -212,11 +212,12 @@ def test_an_audit_of_other_scopes_is_not_the_one_that_was_intended() -> None:
 
 def test_an_audit_that_stops_early_or_was_blind_or_is_of_realised_losses_is_the_one_that_was_intended() -> None:
     scope = a_scope()
-    for said, found in (
+    told: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
         ({}, {"trials_left": 900, "trials_right": 800}),
         ({}, {"blind": BLIND, "epsilon_lower": "0"}),
         ({"claim": None}, {"claim": PureDP(2)}),  # which stratum falls is not known before
-    ):
+    )
+    for said, found in told:
         entry = scope.intend(replace(INTENDED, **said))
         scope.record(replace(AUDIT, **found), intended=entry.index)
     scope._ledger.verify()

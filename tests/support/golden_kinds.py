@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
 
@@ -308,8 +309,13 @@ def _note(book: Ledger) -> None:
             verdict="violation",
             trials_left=16_384,
             trials_right=16_384,
+<<<<<<< HEAD
             e_value="20.5",
             together=True,
+=======
+            e_value=Decimal("20.5"),
+            strata_together=True,
+>>>>>>> w22-L
             arms=12,
             code="ab" * 32,
             pair="cd" * 32,

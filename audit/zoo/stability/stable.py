@@ -9,8 +9,15 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.audit.zoo.charged import ChargedTests, NoisyRelease, ProposedNoise, Redraw, ReleasedValues, RemovalsOnly
 from dpledger.audit.zoo.exhibit import Exhibit
+from dpledger.audit.zoo.stability.charged import (
+    ChargedTests,
+    NoisyRelease,
+    ProposedNoise,
+    Redraw,
+    ReleasedValues,
+    RemovalsOnly,
+)
 
 __all__ = ["CHARGED", "STABLE"]
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.audit.zoo import aggregates
 from dpledger.audit.zoo.exhibit import Exhibit
+from dpledger.audit.zoo.stability import aggregates
 
 __all__ = ["VOTED"]
 

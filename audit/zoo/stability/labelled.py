@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.audit.zoo import aggregates
 from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
+from dpledger.audit.zoo.stability import aggregates
 
 __all__ = [
     "LABELLED",

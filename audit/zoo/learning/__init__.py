@@ -1,0 +1,1 @@
+"""Learners and what they are made of, one family a module."""
