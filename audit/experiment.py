@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
@@ -29,6 +29,7 @@ from dpledger.audit.claims import Point, Target
 from dpledger.audit.course import Course, Evidence, Limits, Seen
 from dpledger.audit.neighbours import apart, check_pair
 from dpledger.audit.outcomes import RAISES, ROOT, Floats, Outcomes, encode
+from dpledger.audit.replay import ReplayResult, audit_replay
 from dpledger.audit.sampling import PROBED, Runs, released, shares_memory
 from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, subject_of
@@ -79,6 +80,7 @@ def audit_mechanism(
     rng) -> array or list of `size` outputs; `rng` is a numpy Generator. An output may be anything: a number, an array,
     a dict, text, a frame, None, or an exception. A function that takes the data alone, f(data) -> output, draws its
     noise itself; the generators that it shares with the process, or keeps, are seeded for each run.
+    A mechanism's own claim is first tried by `audit_replay`, in which nothing is left to chance.
     ParameterError where the first runs of both sides all raise alike: then nothing ran.
 
     `claim`: a guarantee; None takes a mechanism's own, with the privacy curve of its parts; an `ExPostClaim` is tested
@@ -119,6 +121,9 @@ def audit_mechanism(
         check_pair(mechanism, left, right, relation, unit)
     aim = subject.aim(relation, settings.delta)
     started = time.perf_counter()
+    replay = _replayed(mechanism, left, right, relation, unit) if subject.own else None
+    if replay is not None and replay.verdict == "violation" and stop:
+        limits = replace(limits, trials=FEWEST_TRIALS)
     runner, unlike = released(subject.runner, left, right, settings.seed)
     runs = Runs(
         runner,
@@ -146,7 +151,16 @@ def audit_mechanism(
         told=tuple(words for words in (unlike, runs.altered, runs.alone) if words),
         seconds=time.perf_counter() - started,
         seed=settings.seed,
+        replay=replay,
     )
+
+
+def _replayed(mechanism: object, left: object, right: object, relation: Relation, unit: Unit) -> ReplayResult | None:
+    """What a replay says of a mechanism, before anything is drawn; None where it cannot be run."""
+    try:
+        return audit_replay(mechanism, left, right, relation=relation, unit=unit)
+    except ParameterError:  # it raises alike on both datasets: the runs will show it
+        return None
 
 
 def audit_outputs(
@@ -233,6 +247,7 @@ def _result(
     told: tuple[str, ...],
     seconds: float,
     seed: int | None,
+    replay: ReplayResult | None = None,
 ) -> AuditResult:
     if isinstance(claim, ExPostClaim) or isinstance(aim, Stated):
         assert isinstance(aim, Stated)
@@ -252,6 +267,7 @@ def _result(
         told=told,
         seconds=seconds,
         seed=seed,
+        replay=replay,
     )
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,7 @@ from dpledger.audit.course import Evidence
 from dpledger.audit.events import Event, InStratum
 from dpledger.audit.evidence.witness import Witness
 from dpledger.audit.neighbours import ONE_UNIT
+from dpledger.audit.replay.result import ReplayResult
 from dpledger.audit.strata import Stratum
 from dpledger.decimals import RoundsDown
 from dpledger.ledger.entries.bodies import Audited
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA", "AuditResult", "percent"]
 
 SCHEMA = "dpledger.audit.v2"
-METHOD = "wealth"
+METHOD, REPLAY = "wealth", "replay"
+BELOW = Fraction(999_999, 1_000_000)
 SCHEDULE = "pairs-in-random-order"
 FLOATS_LEAK = (
     "its floating-point numbers refute the claim by their last bits, which is not counted here (floats='bits' does): "
@@ -50,7 +53,8 @@ class AuditResult:
     `evidence`: what the runs said: the wealth of the bets, where the error budget went, the event that tells the two
     datasets apart. `blind`: why this audit could have found nothing, or why nothing that it found counts; then the
     verdict says nothing of the code that was meant. `apart`: why the two datasets are no neighbours, if they are rows.
-    `told`: what the author of the mechanism should know. `seed`: None where the runs were collected by somebody else.
+    `told`: what the author of the mechanism should know. `replay`: of a mechanism's own claim, what `audit_replay` found before
+    anything was drawn. `seed`: None where the runs were collected by somebody else.
 
     Of an ex-post claim `claim` is the largest loss that it claims; `strata` are those of the claimed losses, and they
     are tested together.
@@ -72,16 +76,21 @@ class AuditResult:
     seed: int | None
     apart: str | None = None
     told: tuple[str, ...] = ()
+    replay: ReplayResult | None = None
 
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]:
-        """`violation` if the claim fell; else `not_refuted`. Never "proved"."""
-        return "violation" if self.evidence.is_refuted else "not_refuted"
+        """`violation` if the claim fell, to the runs or to the replay before them; else `not_refuted`. Never "proved"."""
+        return "violation" if self.evidence.is_refuted or self._fell_to_replay else "not_refuted"
+
+    @property
+    def _fell_to_replay(self) -> bool:
+        return self.replay is not None and self.replay.verdict == "violation"
 
     @property
     def blind(self) -> str | None:
-        """Why nothing could have been found, or nothing that was found counts; None where runs speak."""
-        return self.evidence.blind
+        """Why nothing could have been found, or nothing that was found counts; None where runs or replay speak."""
+        return None if self._fell_to_replay else self.evidence.blind
 
     @property
     def float_leak(self) -> str | None:
@@ -111,12 +120,14 @@ class AuditResult:
         or both are 0. 0 of an ex-post claim, and of an audit that is blind.
 
         Claim: at least `confidence` that the true epsilon at `delta` is no smaller. Where the claim is a curve that did
-            not fall the bound is no larger than the claim. Source: docs/proofs/audit.md 8.
+            not fall the bound stays below it. Source: docs/proofs/audit.md 8.
         """
-        if self.blind is not None:
+        if self.evidence.blind is not None:
             return RoundsDown(decimals.ZERO)
         found, claimed = self.evidence.epsilon_lower, self.target.point.epsilon
-        return RoundsDown(found if self.verdict == "violation" else min(found, claimed))
+        if not self.evidence.is_refuted and found >= claimed:
+            return RoundsDown(decimals.round_down(Fraction(claimed) * BELOW))
+        return RoundsDown(found)
 
     @property
     def delta(self) -> Decimal:
@@ -137,7 +148,7 @@ class AuditResult:
     @property
     def power(self) -> Power | None:
         """The least true epsilon that so many runs would have refuted with probability 0.9; None where none is known."""
-        return None if self.blind is not None else self.evidence.power
+        return None if self.evidence.blind is not None else self.evidence.power
 
     @property
     def witness(self) -> Witness | None:
@@ -157,7 +168,7 @@ class AuditResult:
     @property
     def refuted(self) -> Point | None:
         """The point of the claim that fell; None where the claim is kept, or is a curve or strata that fell as a whole."""
-        fell = self.verdict == "violation" and self.epsilon_lower >= self.target.point.epsilon
+        fell = self.evidence.is_refuted and self.epsilon_lower >= self.target.point.epsilon
         return self.target.point if fell and not self.evidence.strata else None
 
     @property
@@ -210,6 +221,8 @@ class AuditResult:
                 return f"blind, so nothing follows: {claimed}"
             return f"not refuted: {claimed} (this is no proof of privacy)"
         part = ", by its privacy curve as a whole" if self.fell_as_a_whole and not self.evidence.strata else ""
+        if self._fell_to_replay:
+            part = ", by replay"
         return f"violation: {self._claimed_words()} is refuted{part}"
 
     def _lines(self, *, public: bool) -> Iterator[str]:
@@ -219,6 +232,9 @@ class AuditResult:
         if self.apart:
             yield f"{self.apart}: if these are rows, the claim says nothing of them; take data that {ONE_UNIT}"
         yield from self.told
+        if self.replay is not None and self._fell_to_replay:
+            findings = self.replay.public_words[1:] if public else [one.words for one in self.replay.findings]
+            yield from (f"replay: {words}" for words in findings)
         if self.float_leak is not None:
             yield f"{FLOATS_LEAK}: {self.float_leak}"
         runs = f"{self.trials_left:,} and {self.trials_right:,} runs, {self.seconds:.1f} s"
@@ -263,8 +279,8 @@ class AuditResult:
             confidence=self.confidence,
             trials_left=self.trials_left,
             trials_right=self.trials_right,
-            event="none" if self.witness is None else self.witness.public_words,
-            method=METHOD,
+            event=self._public_event(),
+            method=REPLAY if self._fell_to_replay else METHOD,
             refuted=self._fallen(),
             power=self.power,
             seed=self.seed,
@@ -276,6 +292,11 @@ class AuditResult:
             schedule=None if self.seed is None else SCHEDULE,
             arms=len(self.evidence.budget),
         )
+
+    def _public_event(self) -> str:
+        if self.replay is not None and self._fell_to_replay:
+            return self.replay.findings[0].public_words
+        return "none" if self.witness is None else self.witness.public_words
 
     def _fallen(self) -> RefutedPoint | None:
         point = self.refuted
@@ -303,6 +324,7 @@ class AuditResult:
                 "pair": self.pair,
                 "apart": self.apart,
                 "told": self.told,
+                "replay": None if self.replay is None else self.replay.verdict,
                 "event": None if self.witness is None else self.witness.words,
                 "method": METHOD,
                 "trials": {"left": self.trials_left, "right": self.trials_right},

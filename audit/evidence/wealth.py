@@ -156,7 +156,7 @@ class Engine:
                 grids=tuple(None if track.past is not None else track.grid for track in live),
                 strata=self.claim.epsilons if isinstance(self.claim, StrataClaim) else None,
                 counted=self.pairs >= COUNTED and not self.paired,
-                keep=min(size, room),
+                keep=min(size, room) * max(self.sizes),
             )
         return self._plan
 

@@ -284,13 +284,8 @@ class Audited:
     seed: Index | None = given(default=None)
     path: tuple[Step, ...] = given(default=())
     charge: Token | None = given(default=None)
-<<<<<<< HEAD
-    e_value: Exact | None = given(default=None)
-    together: Literal[True] | None = given(default=None)
-=======
     e_value: OptionalPositive = given(default=None)
-    strata_together: Literal[True] | None = given(default=None)
->>>>>>> w22-L
+    together: Literal[True] | None = given(default=None)
     blind: Words | None = given(default=None)
     apart: Words | None = given(default=None)
     intended: Index | None = given(default=None)

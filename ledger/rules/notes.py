@@ -34,10 +34,10 @@ __all__ = [
     "require_open",
 ]
 
-COUNTED = "threshold"  # the method of audits that bound probabilities by counts of one event
-SLACK = (
-    1 + 1e-9
-)  # relative: what a double may be off in the few operations of `_most_shown`, and an e-value's last digit
+WEALTH = "wealth"  # the method of audits that bet: what they refute is false, so the truth is above a bound that they reach
+REPLAY = "replay"  # the method that leaves nothing to chance: a violation by it needs no e-value
+COUNTED = ("threshold", WEALTH)  # methods whose bounds are those of runs, which can show so much and no more
+SLACK = 1 + 1e-9  # relative: what a double may be off in the few operations of `_most_shown`, and an e-value's digits
 
 
 @runtime_checkable
@@ -164,28 +164,29 @@ def _check_relation(state: State, body: Intended | Audited, names: tuple[str, ..
 
 
 def _check_numbers(body: Audited) -> None:
-    """The verdict is `violation` exactly if the bound is above what the claim allows at its delta, another point of the
-    claim fell, or its strata fell together; no bound is above what so many runs can show; an e-value is that of the
-    verdict."""
+    """The verdict is `violation` exactly if the bound passes what the claim allows at its delta, another point of the
+    claim fell, or the claim fell as a whole; no bound is above what so many runs can show; a violation by bets has the
+    e-value for it."""
     if body.blind is not None:
         _check_blind(body)
     fallen = body.refuted
     points = [(body.delta, body.epsilon_lower)]
     if fallen is not None:
-        if fallen.epsilon_lower <= fallen.epsilon:
+        if not _passes(body, fallen.epsilon_lower, fallen.epsilon):
             expected = f"a bound above the epsilon that fell, {fallen.epsilon}"
             raise ParameterError("refuted", str(fallen.epsilon_lower), expected)
         points.append((fallen.delta, fallen.epsilon_lower))
     for delta, bound in points:
         if delta >= 1:
             raise ParameterError("delta", str(delta), "a number in [0, 1)")
-        if body.method == COUNTED and bound > _most_shown(body, delta):
+        if body.method in COUNTED and bound > _most_shown(body, delta):
             most = f"what {body.trials_left} and {body.trials_right} runs can show at confidence {body.confidence}"
             raise ParameterError("epsilon_lower", str(bound), f"at most {most}")
-    contradicts = body.epsilon_lower > epsilon_of(body.claim, body.delta)
+    contradicts = _passes(body, body.epsilon_lower, epsilon_of(body.claim, body.delta))
     together = body.together is not None
-    if together and (contradicts or fallen is not None or body.e_value is None):
-        raise ParameterError("together", True, "an e-value, and no single stratum that fell")
+    needs_value = body.e_value is None and body.method != REPLAY
+    if together and (contradicts or fallen is not None or needs_value):
+        raise ParameterError("together", True, "an e-value, and no single point that fell")
     if (body.verdict == "violation") != (contradicts or fallen is not None or together):
         says = "above" if contradicts else "not above"
         expected = f"the verdict of its numbers: the bound is {says} what the claim allows at delta {body.delta}"
@@ -205,16 +206,19 @@ def _check_blind(body: Audited) -> None:
             raise ParameterError(name, "a value", "none of an audit that was blind")
 
 
+def _passes(body: Audited, bound: Decimal, allowed: Decimal) -> bool:
+    """Whether a bound refutes what is allowed: of an audit that bets the truth is above its bound."""
+    return bound > allowed or (body.method == WEALTH and bound == allowed)
+
+
 def _check_e_value(e_value: Decimal, body: Audited) -> None:
-    """An e-value of at least 1 / (1 - confidence) is a violation, and a violation has one.
+    """A violation has an e-value of at least 1 / (1 - confidence). (The converse does not hold: an audit that bets
+    refutes every smaller epsilon first.)
 
     Source: Ville 1939: of a true claim it is ever so large with probability at most 1 - confidence."""
-    share = Fraction(e_value) * (1 - Fraction(body.confidence))  # of the least that refutes
-    if (body.verdict == "violation" and share * Fraction(SLACK) < 1) or (
-        body.verdict == "not_refuted" and share >= Fraction(SLACK)
-    ):
-        expected = f"that of the verdict {body.verdict}: at least 1 / (1 - {body.confidence}) exactly where it refutes"
-        raise ParameterError("e_value", str(e_value), expected)
+    by_bets = body.verdict == "violation" and body.method != REPLAY
+    if by_bets and Fraction(e_value) * (1 - Fraction(body.confidence)) * Fraction(SLACK) < 1:
+        raise ParameterError("e_value", str(e_value), f"at least 1 / (1 - {body.confidence}), as the verdict is violation")
 
 
 def _most_shown(body: Audited, delta: Decimal) -> Decimal:

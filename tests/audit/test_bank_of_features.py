@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
-from dpledger.audit.events_of_scores import Above, AtMost, Equals, Event, InCategory, Outside, Undefined, Within
+from dpledger.audit.events import Above, AtMost, Equals, Event, InCategory, Outside, Undefined, Within
 from dpledger.audit.features.bank import bank
 from dpledger.audit.features.bits import Grain, Kind, LowBits, Residue
 from dpledger.audit.features.boosted import learned

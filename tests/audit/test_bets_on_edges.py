@@ -92,7 +92,7 @@ def test_the_limits_of_the_specification(claim: Edges, left: object, right: obje
     assert math.log(20) / growth == pytest.approx(pairs, rel=0.02)
 
 
-def test_strata_together_are_one_test() -> None:
+def test_together_are_one_test() -> None:
     """Ten strata that each break their claim by as much add up."""
     claim = StrataClaim((*np.linspace(0.1, 1.0, 10), math.inf), 0.0)
     each = np.repeat(1 / 10, 10)

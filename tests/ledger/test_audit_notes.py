@@ -65,11 +65,11 @@ def a_scope() -> Scope:
         ({"claim": GDP("0.1"), "delta": "0.00001"}, "verdict"),  # allows about 0.45 there
         ({"relation": Relation.REPLACE_ONE}, "relation of scope s"),
         ({"charge": "ab" * 16}, "no charge"),
-        ({"e_value": "20.1"}, "e_value"),  # 1 / 0.05 is 20
+        ({"method": "wealth", "epsilon_lower": "1"}, "verdict"),  # on the claim is refuted by a bet
         ({"verdict": "violation", "epsilon_lower": "1.1", "e_value": "19.9"}, "e_value"),
         ({"verdict": "violation"} | TOGETHER | {"e_value": "19.9"}, "e_value"),
         ({"verdict": "violation", "together": True}, "an e-value"),
-        ({"verdict": "violation", "epsilon_lower": "1.1"} | TOGETHER, "no single stratum that fell"),
+        ({"verdict": "violation", "epsilon_lower": "1.1"} | TOGETHER, "no single point that fell"),
         ({"verdict": "violation", "refuted": RefutedPoint("0.1", "0.2", "0.3")} | TOGETHER, "no single stratum"),
         (TOGETHER, "verdict"),
         ({"blind": BLIND}, "epsilon_lower"),
@@ -97,6 +97,8 @@ def test_an_audit_that_contradicts_something_is_not_written(changes: dict[str, A
         {"method": "by_hand", "verdict": "violation", "epsilon_lower": "50"},  # no counts: its author's word
         {"epsilon_lower": "0", "trials_left": 0, "trials_right": 0},
         {"e_value": "19.9"},
+        {"e_value": "20.1"},  # every smaller epsilon must fall first
+        {"method": "wealth", "verdict": "violation", "epsilon_lower": "1", "e_value": "20"},
         {"verdict": "violation", "epsilon_lower": "1.1", "e_value": "20"},
         {"verdict": "violation", "confidence": "0.97", "epsilon_lower": "1.1", "e_value": "33.333333333333"},
         {"verdict": "violation"} | TOGETHER,

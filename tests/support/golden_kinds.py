@@ -309,13 +309,8 @@ def _note(book: Ledger) -> None:
             verdict="violation",
             trials_left=16_384,
             trials_right=16_384,
-<<<<<<< HEAD
-            e_value="20.5",
-            together=True,
-=======
             e_value=Decimal("20.5"),
-            strata_together=True,
->>>>>>> w22-L
+            together=True,
             arms=12,
             code="ab" * 32,
             pair="cd" * 32,
