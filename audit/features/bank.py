@@ -1,4 +1,4 @@
-"""The bank: which scores past runs suggest, one maker a kind of fault (spec/audit.md 1).
+"""The bank: which scores past runs suggest, one maker a kind of fault.
 
 Nothing rests on the choice: a score is fixed before the runs that it bets on. Scores that gave one value in all past
 runs are left out, so a bank of few runs is small, and it may be asked again as runs grow.

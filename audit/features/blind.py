@@ -2,31 +2,54 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
 
 from dpledger.audit.features.bank import telling_places
-from dpledger.audit.outcomes.structure import Outcomes
+from dpledger.audit.features.score import Place
+from dpledger.audit.outcomes.structure import ABSENT, Labels, Outcomes
 
 __all__ = ["blindness"]
+
+_OF_TEXT = re.compile(r"(?:numbers in |len\()(.+?)\)?")
 
 
 def blindness(left: Outcomes, right: Outcomes) -> str | None:
     """Why nothing can be seen in these runs; None where something can.
 
-    All runs are alike; or no number varies and more than half of the runs carry a label that no other run has."""
+    All runs are alike; or more than half of them carry a label that no other run has, and no number varies but digits
+    and lengths of texts that are themselves of no form that is seen again, such as a digest."""
     runs = len(left) + len(right)
     if not runs:
         return "there are no runs"
-    if telling_places(left, right):
+    places = telling_places(left, right)
+    if any(_is_read(place, left, right) for place in places):
         return None
     paths = sorted({*left.labels, *right.labels})
-    together = {path: np.concatenate([left.labels_at(path), right.labels_at(path)]) for path in paths}
-    if all((labels == labels[0]).all() for labels in together.values()):
+    together = {path: _together(path, left, right) for path in paths}
+    if not places and all((labels == labels[0]).all() for labels in together.values()):
         return "all runs of both sides gave the same output"
-    for labels in together.values():
-        counts = Counter(labels.tolist())
-        if sum(count for count in counts.values() if count == 1) > runs / 2:
-            return "more than half of the runs gave an output that no other run gave, and no number in it varies"
+    if any(_are_single(labels) for labels in together.values()):
+        return "more than half of the runs gave an output that no other run gave, and no number in it can be read"
     return None
+
+
+def _is_read(place: Place, left: Outcomes, right: Outcomes) -> bool:
+    """It is no digit or length of a text without a form that is seen again."""
+    of_text = _OF_TEXT.fullmatch(place.path)
+    if of_text is None:
+        return True
+    texts, forms = (_together(f"{what} of {of_text[1]}", left, right) for what in ("text", "form"))
+    return not _are_single(np.where(forms == ABSENT, texts, forms))
+
+
+def _together(path: str, left: Outcomes, right: Outcomes) -> Labels:
+    return np.concatenate([left.labels_at(path), right.labels_at(path)])
+
+
+def _are_single(labels: Labels) -> bool:
+    """More than half of the runs carry a label that no other run has."""
+    counts = Counter(labels.tolist())
+    return sum(count for count in counts.values() if count == 1) > len(labels) / 2

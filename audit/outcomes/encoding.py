@@ -30,7 +30,7 @@ from dpledger.mechanisms.protocol import Release
 __all__ = ["Outputs", "encode"]
 
 T = TypeVar("T")
-Outputs: TypeAlias = "Sequence[object] | npt.NDArray[np.generic]"
+Outputs: TypeAlias = Iterable[object]
 Rows: TypeAlias = "npt.NDArray[np.intp] | None"  # the runs of a column; None: all
 
 DEEPEST = 12  # levels of parts within parts
@@ -48,7 +48,7 @@ LONGEST_SPELLED = 64
 
 
 def encode(outputs: Outputs) -> Outcomes:
-    """The outcomes of `outputs`, one run an item."""
+    """The outcomes of `outputs`, one run an item: those of each run alone, in any chunks, for up to 512 paths."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an output's own code may warn
         if not isinstance(outputs, (np.ndarray, list, tuple)):
@@ -266,9 +266,9 @@ class _Walk:
             if count:
                 self.put(f"numbers in {path}", at, np.array(part, dtype=np.float64))
         spelled = [_spelled(run) for run in items]
-        for short, part, at in _grouped([words is not None for words in spelled], spelled, rows):
+        for short, texts, at in _grouped([words is not None for words in spelled], spelled, rows):
             if short:
-                self.put(f"text of {path}", at, None, _objects(part))
+                self.put(f"text of {path}", at, None, _objects(map(str, texts)))
 
     def _dicts(self, path: str, items: list[dict[Any, Any]], rows: Rows, prefix: str, depth: int) -> None:
         self.put(f"len({path})", rows, _tall(map(len, items)))

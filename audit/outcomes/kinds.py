@@ -234,6 +234,8 @@ def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:
 
 def _of_numpy(item: Any, path: str, name: str) -> tuple[str, Parts]:
     """A subclass of numpy's array, or what can be made one."""
+    if item is np.ma.masked:
+        return "masked", {}
     if isinstance(item, np.ma.MaskedArray):
         return name, {path: np.asarray(item.filled()), f"mask of {path}": np.ma.getmaskarray(item)}
     return name, {path: np.asarray(item)}

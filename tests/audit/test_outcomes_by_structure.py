@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import pickle
 import time
@@ -66,6 +67,10 @@ def test_a_dict_without_noise_is_told_apart_and_a_digest_is_blind() -> None:
     said = blindness(*texts)
     assert said is not None
     assert "no other run" in said
+    digests = [encode([hashlib.sha256(f"{side}{run}".encode()).hexdigest() for run in range(200)]) for side in "xy"]
+    assert blindness(digests[0], digests[1]) == said
+    told_in_words = [encode([f"{side} and {run}" for run in range(200)]) for side in "xy"]
+    assert blindness(told_in_words[0], told_in_words[1]) is None
     assert blindness(encode([]), encode([])) == "there are no runs"
 
 
