@@ -56,6 +56,7 @@ Query_contra = TypeVar("Query_contra", contravariant=True)
 Answer_co = TypeVar("Answer_co", covariant=True)
 Value = TypeVar("Value")
 Value_co = TypeVar("Value_co", covariant=True)
+Value_contra = TypeVar("Value_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,10 +185,10 @@ class AnswersMany(Protocol[Query_contra, Answer_co]):
 
 
 @runtime_checkable
-class SamplesOtherwise(Protocol[Value]):
+class SamplesOtherwise(Protocol[Value_contra]):
     """A mechanism whose `sample` writes its values otherwise than `release` does, and can say how."""
 
-    def sampled_of(self, value: Value) -> object:
+    def sampled_of(self, value: Value_contra) -> object:
         """What `sample` gives where `release` gives this value."""
         ...
 

@@ -14,7 +14,7 @@ discrete, constant, with atoms. So all tests here are of the order, given what w
 Looks are at the first 16, 32, ... 65,536 runs, whenever an audit stops; every test at every look has its share.
 
 Claim: for independent runs of any two laws the answer is None with probability at least 1 - alpha, at any time.
-Source: docs/proofs/audit.md, "Runs in order" (exchangeability, Ville's inequality, a union bound).
+Source: docs/proofs/audit.md 7.
 """
 
 from __future__ import annotations

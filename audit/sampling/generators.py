@@ -118,7 +118,7 @@ def _is_generator(one: object) -> bool:
 
 def _shared() -> list[object]:
     torch = sys.modules.get("torch")
-    return [mtrand._rand, random._inst, *([] if torch is None else [torch.default_generator])]  # type: ignore[attr-defined]
+    return [mtrand._rand, random._inst, *([] if torch is None else [torch.default_generator])]
 
 
 def _is_library(module: object) -> bool:
@@ -200,8 +200,8 @@ def _seed(one: Any, sequence: np.random.SeedSequence) -> None:
         case np.random.BitGenerator():
             one.state = type(one)(sequence).state
         case np.random.RandomState():
-            bits = type(one._bit_generator)  # type: ignore[attr-defined]
-            one.set_state(np.random.RandomState(bits(sequence)).get_state(legacy=False))
+            kind: Any = type(one._bit_generator)
+            one.set_state(np.random.RandomState(kind(sequence)).get_state(legacy=False))
         case random.Random():
             one.seed(int.from_bytes(sequence.generate_state(8).tobytes(), "little"))
         case _:

@@ -110,9 +110,10 @@ class Drawn(Generic[T]):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Work(Generic[T]):
-    """The work of one piece (a class, so that it travels to other processes)."""
+    """The work of one piece (a class, so that it travels to other processes; one that can be hashed, whatever the data
+    are, as some engines ask for)."""
 
     plan: Plan
     read: Callable[[Any], T]

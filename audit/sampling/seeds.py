@@ -74,7 +74,7 @@ class _RunSeed(np.random.SeedSequence):
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> npt.NDArray[Any]:
         return self._sequence().generate_state(n_words, dtype)
 
-    def spawn(self, n_children: int) -> list[np.random.SeedSequence]:
+    def spawn(self, n_children: int) -> list[Any]:
         return self._sequence().spawn(n_children)
 
     entropy = property(lambda self: self._sequence().entropy)
@@ -85,7 +85,7 @@ class _RunSeed(np.random.SeedSequence):
     def __repr__(self) -> str:
         return repr(self._sequence())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Any:
         return self._sequence().__reduce__()
 
 

@@ -193,7 +193,7 @@ class ScoredChoice(Vouched, ABC):
 
     def sampled_of(self, value: Chosen) -> int:
         """The place of a candidate, as `sample` gives it."""
-        return self.candidates.index(value) if isinstance(self.candidates, tuple) else value
+        return self.candidates.index(str(value)) if isinstance(self.candidates, tuple) else int(value)
 
     def loss(self, beta: Number) -> float:
         """How far below the best score that of the chosen one is at most, with a probability of at least 1 - beta:
