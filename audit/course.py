@@ -23,12 +23,12 @@ from dpledger.audit.features.bank import bank, telling_places
 from dpledger.audit.features.blind import blindness
 from dpledger.audit.features.boosted import learned
 from dpledger.audit.features.score import Score
-from dpledger.audit.outcomes import Floats, Outcomes, joined
+from dpledger.audit.outcomes import ROOT, Floats, Outcomes, joined
 from dpledger.audit.sampling.dependence import SHARE, dependence
 from dpledger.audit.strata import Stated, Stratum, strata_of
 from dpledger.ledger.entries.members import Power
 
-__all__ = ["Course", "Evidence", "Limits", "Source"]
+__all__ = ["Course", "Evidence", "Limits", "Source", "width_of"]
 
 POWER = Decimal("0.9")
 ORDERED = 65_536  # runs of a side whose order is tested
@@ -153,7 +153,6 @@ class Course:
         losses: tuple[Floats, ...] = (),
         paired: bool = False,
         sizes: tuple[int, int] = (1, 1),
-        width: int = 1,
         bits: bool = False,
     ) -> None:
         self.alpha, self.sizes = alpha, sizes
@@ -161,13 +160,13 @@ class Course:
         self._claimed = aim.point.epsilon if isinstance(aim, Target) else decimals.ZERO
         self.strata = strata_of(losses) if isinstance(aim, Stated) else ()
         point = (float(aim.point.epsilon), float(aim.point.delta)) if isinstance(aim, Target) else None
-        claim, window = _claim(aim, self.strata), min(WINDOW, max(64, MOST_KEPT // width))
-        shared: dict[str, Any] = {"paired": paired, "sizes": sizes, "window": window}
+        claim = _claim(aim, self.strata)
+        shared: dict[str, Any] = {"paired": paired, "sizes": sizes, "window": WINDOW}
         bets = BETS if bits else BETS - FLOATS
         propose = _Bank(data, numbers=True, bits=bits)
         self.engine = Engine(claim, alpha * bets, propose, point=point, learn=_learned, **shared)
         self._of_floats = None if bits else Engine(claim, alpha * FLOATS, _Bank(data, False, True), **shared)
-        self._room = min(ORDERED, MOST_KEPT // width)
+        self._room = ORDERED
         self._ordered: tuple[list[Outcomes], list[Outcomes]] = ([], [])
         self._path: list[tuple[int, float]] = []
 
@@ -185,11 +184,19 @@ class Course:
             left, right = source(self.pairs, pairs, _Read(tuple(one.plan() for one in engines), is_ordered))
             for kept, seen in zip(self._ordered, (left, right), strict=True):
                 kept.extend(seen.ordered)
+            if not self.pairs:
+                self._fit(width_of(*left.ordered, *right.ordered))
             for engine, ours, theirs in zip(engines, left.readings, right.readings, strict=True):
                 engine.settle(ours, theirs)
             self._path.append((self.pairs, self.engine.log_wealth))
             if limits.stop_at_violation and self.engine.refuted is not None:
                 return
+
+    def _fit(self, width: int) -> None:
+        """Keep fewer outcomes where they are wide."""
+        self._room = min(ORDERED, MOST_KEPT // width)
+        for engine in self._engines():
+            engine.window = min(WINDOW, max(64, MOST_KEPT // width))
 
     def _engines(self) -> tuple[Engine, ...]:
         """Those that the next block is read for."""
@@ -246,6 +253,13 @@ class Course:
         if self._of_floats is None or self._of_floats.refuted is None:
             return None
         return witness_of(self._of_floats, self._stated, self.strata)
+
+
+def width_of(*seen: Outcomes) -> int:
+    """How many numbers an output is, at most."""
+    return max(
+        1, *(sum(table.shape[1] for path, table in one.numbers.items() if path.startswith(ROOT)) for one in seen)
+    )
 
 
 def _claim(aim: Target | Stated, strata: tuple[Stratum, ...]) -> Claim:

@@ -26,9 +26,9 @@ import numpy.typing as npt
 from dpledger import decimals
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.audit.claims import Point, Target
-from dpledger.audit.course import Course, Evidence, Limits, Seen
+from dpledger.audit.course import Course, Evidence, Limits, Seen, width_of
 from dpledger.audit.neighbours import apart, check_pair
-from dpledger.audit.outcomes import RAISES, ROOT, Floats, Outcomes, encode
+from dpledger.audit.outcomes import Floats, Outcomes, Raised, encode
 from dpledger.audit.replay import ReplayResult, audit_replay
 from dpledger.audit.sampling import PROBED, Runs, released, shares_memory
 from dpledger.audit.strata import ExPostClaim, Stated
@@ -44,7 +44,8 @@ from dpledger.schema import flag, one_text
 
 __all__ = ["audit_mechanism", "audit_outputs"]
 
-TRIED = 64  # runs of each side after which a call that never works is told
+MOST_WIDTH = 100_000  # numbers of an output
+TRIED = 64  # runs of each side that show that a call never works
 PROBE = 1_000  # runs of each side that show which losses an ex-post claim names, at most; they count for nothing
 FLOATS = ("numbers", "bits")
 MOST_SIZES = 8  # runs of one side to a run of the other, where both have more than that many
@@ -134,6 +135,7 @@ def audit_mechanism(
         each_seconds=_seconds(each_seconds, "each_seconds"),
         texts=texts,
     )
+    _try_first(runs)
     with bar("auditing", 2 * settings.trials, shown=progress) as advance:
         source = _Source(runs, settings.jobs, advance)
         losses = source.losses(min(PROBE, settings.trials // 4)) if isinstance(aim, Stated) else ()
@@ -148,7 +150,7 @@ def audit_mechanism(
         relation=relation,
         pair=f"{_shape(left)} and {_shape(right)}",
         apart=apart(left, right, relation, unit),
-        told=tuple(words for words in (unlike, runs.altered, runs.alone) if words),
+        told=tuple(words for words in (unlike, runs.unseeded, runs.altered, runs.alone) if words),
         seconds=time.perf_counter() - started,
         seed=settings.seed,
         replay=replay,
@@ -202,7 +204,9 @@ def audit_outputs(
             raise ParameterError(field, f"{len(outputs)} runs", f"at least {FEWEST_TRIALS}")
     counts = len(left_outputs), len(right_outputs)
     if paired and counts[0] != counts[1]:
-        raise ParameterError("right_outputs", f"{counts[1]} runs", f"as many as on the left, {counts[0]}: they are pairs")
+        raise ParameterError(
+            "right_outputs", f"{counts[1]} runs", f"as many as on the left, {counts[0]}: they are pairs"
+        )
     if shares_memory(left_outputs, right_outputs):
         raise ParameterError("left_outputs, right_outputs", "outputs that share memory", "two lists of separate runs")
     relation, started = Relation.read(relation), time.perf_counter()
@@ -281,36 +285,41 @@ class _Source:
     runs: Runs
     jobs: int
     advance: Advance
-    first: tuple[Outcomes, ...] = ()
-    works: bool = False
 
     def __call__(self, first: int, pairs: int, read: Callable[[Outcomes], Seen]) -> tuple[Seen, Seen]:
-        left, right = self.runs.block(first, pairs, read, jobs=self.jobs, advance=self.advance)
-        if not self.works:
-            self._check_works((*left.ordered, *right.ordered))
-        return left, right
+        return self.runs.block(first, pairs, read, jobs=self.jobs, advance=self.advance)
 
     def losses(self, pairs: int) -> tuple[Floats, ...]:
         """The losses that an ex-post claim names on runs of both sides that count for nothing."""
         left, right = self.runs.block(PROBED, pairs, _losses, jobs=1, advance=lambda _: None)
         return (*left, *right)
 
-    def _check_works(self, new: tuple[Outcomes, ...]) -> None:
-        """ParameterError, from what it raised, where the first runs of both sides all raise alike: then what was
-        audited would be the mistake in the call."""
-        self.first += new
-        if sum(map(len, self.first)) < 2 * TRIED:
-            return
-        labels = {label for outcomes in self.first for label in outcomes.labels_at(ROOT).tolist()}
-        (label, *others), self.works, self.first = labels, True, ()
-        if others or not label.startswith(RAISES):
-            return
+
+def _try_first(runs: Runs) -> None:
+    """Run it a few times, for nothing. ParameterError, from what it raised, where all of many runs raise alike: then
+    what was audited would be the mistake in the call; and where an output is so many numbers that no search among them
+    would end."""
+    left, right = runs.probe()
+    shown = [*left, *right]
+    first = shown[0]
+    if len(left) >= TRIED and isinstance(first, Raised) and all(output == first for output in shown):
         given = (
-            f"{label.removeprefix(RAISES)} from all of the first {2 * TRIED} runs, on both sides: its cause is shown "
-            "with this error"
+            f"{first.name} from all of the first {len(shown)} runs, on both sides: its cause is shown with this error"
         )
-        called = self.runs.plan.sampler.call
-        raise ParameterError("mechanism", given, f"one that can be called as {called}") from self.runs.raised()
+        called = f"one that can be called as {runs.plan.sampler.call}"
+        raise ParameterError("mechanism", given, called) from first.error
+    runs.plan = replace(runs.plan, width=_checked_width(width_of(encode(shown))))
+
+
+def _checked_width(width: int) -> int:
+    """ParameterError where an output is so many numbers that no search among them would end."""
+    if width > MOST_WIDTH:
+        wanted = (
+            f"outputs of at most {MOST_WIDTH:,} numbers: return what tells the two datasets apart, some entries or sums "
+            "of them (it keeps every claim that they keep)"
+        )
+        raise ParameterError("mechanism", f"{width:,} numbers", wanted)
+    return width
 
 
 def _losses(outcomes: Outcomes) -> tuple[Floats, ...]:

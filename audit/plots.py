@@ -100,9 +100,13 @@ def _wealth(axes: Axes, result: AuditResult) -> None:
     logs = [0.0, *(log for _, log in evidence.path)]
     line = math.log(1 / evidence.alpha)
     axes.plot(runs, np.array(logs) / LN10, color="black", lw=1.3, marker=".", ms=3, label="wealth of the bets")
-    axes.axhline(line / LN10, color="tab:blue", ls="--", lw=1.4, label=f"1/alpha = {math.exp(line):.4g}: the claim falls")
+    axes.axhline(
+        line / LN10, color="tab:blue", ls="--", lw=1.4, label=f"1/alpha = {math.exp(line):.4g}: the claim falls"
+    )
     if evidence.fell_after is not None:
-        axes.axvline(evidence.fell_after, color="0.5", ls=":", lw=1.2, label=f"fell after {evidence.fell_after:,} pairs")
+        axes.axvline(
+            evidence.fell_after, color="0.5", ls=":", lw=1.2, label=f"fell after {evidence.fell_after:,} pairs"
+        )
     axes.set(xscale="log", xlabel="runs of each side", ylabel="wealth, as a power of ten")
     axes.set_title(f"e-value {result.e_value:.4g}", fontsize=10)
     axes.grid(which="major", color="0.9", lw=0.6)

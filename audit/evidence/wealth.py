@@ -535,7 +535,9 @@ class Engine:
         found = estimates(self._tracks, set())
         laws = [one for one in found if self._tracks[one[0]].arms[one[1]].law]
         primary = [one for one in found if self._tracks[one[0]].score.primary and one not in laws] or found
-        return Detectable(self._stretched(laws[:1], nats), self._stretched(primary, nats), least_event(self.claim, nats))
+        return Detectable(
+            self._stretched(laws[:1], nats), self._stretched(primary, nats), least_event(self.claim, nats)
+        )
 
     def _stretched(self, found: Sequence[Estimate], nats: float) -> float | None:
         """The least true epsilon over some estimates, stretched until they are refuted."""

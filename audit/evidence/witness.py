@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpledger.audit.evidence.estimates import LATTICE, Counts, Cut
 from dpledger.audit.events import Above, AtMost, Equals, Event, InCategory, InStratum, Outside, Undefined, Within
+from dpledger.audit.evidence.estimates import LATTICE, Counts, Cut
 from dpledger.audit.outcomes import Floats
 from dpledger.audit.strata import Stated, Stratum
 

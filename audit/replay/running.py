@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpledger.audit.sampling.generators import seeded_globals
 from dpledger.audit.replay.calls import Raised, Run
 from dpledger.audit.replay.rows import Pairing, copied
+from dpledger.audit.sampling.generators import seeded_globals
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Bernoulli, Draw, Uniform, answering, recording, scripted

@@ -5,4 +5,15 @@ from dpledger.audit.sampling.released import released
 from dpledger.audit.sampling.runs import PROBED, Runs
 from dpledger.audit.sampling.ways import Batched, Releases, Sampler, Samples, Single, Unaided
 
-__all__ = ["PROBED", "Batched", "Releases", "Runs", "Sampler", "Samples", "Single", "Unaided", "released", "shares_memory"]
+__all__ = [
+    "PROBED",
+    "Batched",
+    "Releases",
+    "Runs",
+    "Sampler",
+    "Samples",
+    "Single",
+    "Unaided",
+    "released",
+    "shares_memory",
+]

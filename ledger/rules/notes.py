@@ -34,7 +34,9 @@ __all__ = [
     "require_open",
 ]
 
-WEALTH = "wealth"  # the method of audits that bet: what they refute is false, so the truth is above a bound that they reach
+WEALTH = (
+    "wealth"  # the method of audits that bet: what they refute is false, so the truth is above a bound that they reach
+)
 REPLAY = "replay"  # the method that leaves nothing to chance: a violation by it needs no e-value
 COUNTED = ("threshold", WEALTH)  # methods whose bounds are those of runs, which can show so much and no more
 SLACK = 1 + 1e-9  # relative: what a double may be off in the few operations of `_most_shown`, and an e-value's digits
@@ -218,7 +220,9 @@ def _check_e_value(e_value: Decimal, body: Audited) -> None:
     Source: Ville 1939: of a true claim it is ever so large with probability at most 1 - confidence."""
     by_bets = body.verdict == "violation" and body.method != REPLAY
     if by_bets and Fraction(e_value) * (1 - Fraction(body.confidence)) * Fraction(SLACK) < 1:
-        raise ParameterError("e_value", str(e_value), f"at least 1 / (1 - {body.confidence}), as the verdict is violation")
+        raise ParameterError(
+            "e_value", str(e_value), f"at least 1 / (1 - {body.confidence}), as the verdict is violation"
+        )
 
 
 def _most_shown(body: Audited, delta: Decimal) -> Decimal:

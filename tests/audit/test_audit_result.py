@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dpledger.audit.evidence.bands import CellCounts, band
+from dpledger.audit.evidence.thresholds import Direction
 from hypothesis import given, strategies as st
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.claims import Point
-from dpledger.audit.evidence.bands import CellCounts, band
-from dpledger.audit.evidence.thresholds import Direction
 from dpledger.audit.plots import best_of, claimed_ceiling
 from dpledger.audit.zoo import ZOO
 from dpledger.errors import ParameterError

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from dpledger.audit.evidence.joint import bet_on, settle
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
@@ -21,7 +22,6 @@ from dpledger.accounting.composition import LaplaceLaw
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.events import InStratum
-from dpledger.audit.evidence.joint import bet_on, settle
 from dpledger.audit.outcomes import Raised
 from dpledger.audit.strata import MOST_STRATA, ExPostClaim, Stated, Stratum, strata_of
 from dpledger.audit.zoo.answers.coins import RevealingDraws

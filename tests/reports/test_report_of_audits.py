@@ -120,9 +120,7 @@ def test_rows_that_are_no_pair_and_strata_that_fell_together_are_told_beside_the
     distant = "no neighbours under add_remove: 0 rows in left alone, 3 in right alone, 1 a unit"
     record = one_scope("0.5")
     record.add(replace(audit("laplace", PureDP("0.5"), "0.9", "violation"), apart=distant))
-    together = replace(
-        audit("laplace", PureDP("0.5"), "0.4", "violation"), together=True, e_value=Decimal("25.5")
-    )
+    together = replace(audit("laplace", PureDP("0.5"), "0.4", "violation"), together=True, e_value=Decimal("25.5"))
     record.add(replace(together, schedule="blocks_1", arms=12, code="ab" * 32))
     model = build(record.verified())
     lines = answer_of(model).lines
