@@ -80,7 +80,7 @@ def engine(name: str) -> Iterator[None]:
                 import ray
                 from ray.util.joblib import register_ray
 
-                ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+                ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
                 stack.callback(ray.shutdown)
                 register_ray()
         stack.enter_context(joblib.parallel_config(backend=name))
