@@ -188,10 +188,11 @@ class _Kept(Generic[T]):
             return _Uncopyable(output)
 
     def add(self, output: object) -> None:
-        is_copy = not isinstance(output, _Uncopyable)
-        self.outputs.append(output if is_copy else output.output)
-        if not is_copy:
+        if isinstance(output, _Uncopyable):
+            self.outputs.append(output.output)
             self._flush()
+        else:
+            self.outputs.append(output)
 
     def _flush(self) -> None:
         self.found.append(self.read(self.encode(self.outputs)))

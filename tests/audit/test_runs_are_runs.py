@@ -104,7 +104,7 @@ def test_a_generator_looks_like_any_other() -> None:
 
 def spawning(data: float, rng: np.random.Generator) -> float:
     child, other = rng.spawn(2)
-    state = rng.bit_generator.seed_seq.generate_state(1)[0]  # type: ignore[attr-defined]
+    state = rng.bit_generator.seed_seq.generate_state(1)[0]
     return data + child.laplace() + other.laplace() + float(state)
 
 
