@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -224,9 +225,13 @@ class Runs:
     Runs are of copies of the data: the caller's own are never given away, unless they cannot be copied."""
 
     def __init__(self, sampler: Sampler, left: object, right: object, **settings: Any) -> None:
-        """`settings`: `seed`, `encode`, and what else a `Plan` has."""
+        """`settings`: `seed`, `encode`, and what else a `Plan` has. ParameterError for `each_seconds` that are no time,
+        or of batches, which have no single run that could be stopped."""
         self._originals = (left, right)
         self.plan = Plan(sampler=sampler, left=_own(left), right=_own(right), **settings)
+        seconds = self.plan.each_seconds
+        if seconds is not None and (self._are_batches or not 0 < seconds < math.inf):
+            raise ParameterError("each_seconds", seconds, "a time above 0, of single runs: f(data, rng) or f(data)")
         self.altered: str | None = None
         self.alone: str | None = None
         self.unseeded: str | None = None

@@ -393,6 +393,14 @@ def test_where_a_run_cannot_be_stopped_is_said_by_name() -> None:
         pool.apply(drawn, (Single(noisy),), {"each_seconds": 1.0})
 
 
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_time_is_above_nothing_and_of_single_runs(seconds: float) -> None:
+    with pytest.raises(ParameterError, match="each_seconds"):
+        runs_of(Single(noisy), each_seconds=seconds)
+    with pytest.raises(ParameterError, match="each_seconds"):
+        runs_of(Batched(many), each_seconds=1.0)
+
+
 def test_a_batch_that_raises_is_refused() -> None:
     def raising(data: float, size: int, rng: np.random.Generator) -> Any:
         raise ValueError
