@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -188,10 +189,11 @@ class _Kept(Generic[T]):
             return _Uncopyable(output)
 
     def add(self, output: object) -> None:
-        is_copy = not isinstance(output, _Uncopyable)
-        self.outputs.append(output if is_copy else output.output)
-        if not is_copy:
+        if isinstance(output, _Uncopyable):
+            self.outputs.append(output.output)
             self._flush()
+        else:
+            self.outputs.append(output)
 
     def _flush(self) -> None:
         self.found.append(self.read(self.encode(self.outputs)))
@@ -223,9 +225,13 @@ class Runs:
     Runs are of copies of the data: the caller's own are never given away, unless they cannot be copied."""
 
     def __init__(self, sampler: Sampler, left: object, right: object, **settings: Any) -> None:
-        """`settings`: `seed`, `encode`, and what else a `Plan` has."""
+        """`settings`: `seed`, `encode`, and what else a `Plan` has. ParameterError for `each_seconds` that are no time,
+        or of batches, which have no single run that could be stopped."""
         self._originals = (left, right)
         self.plan = Plan(sampler=sampler, left=_own(left), right=_own(right), **settings)
+        seconds = self.plan.each_seconds
+        if seconds is not None and (self._are_batches or not 0 < seconds < math.inf):
+            raise ParameterError("each_seconds", seconds, "a time above 0, of single runs: f(data, rng) or f(data)")
         self.altered: str | None = None
         self.alone: str | None = None
         self.unseeded: str | None = None

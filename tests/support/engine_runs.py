@@ -5,7 +5,6 @@ It is run as a program, so what the engines start and warn of stays out of the t
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -69,20 +68,11 @@ def digests(jobs: int) -> str:
 def engine(name: str) -> Iterator[None]:
     """The engine, for a while."""
     with contextlib.ExitStack() as stack:
-        match name:
-            case "dask":
-                from distributed import Client
+        if name == "dask":
+            from distributed import Client
 
-                options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-                stack.enter_context(Client(**options))
-            case "ray":
-                os.environ.update(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0")
-                import ray
-                from ray.util.joblib import register_ray
-
-                ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-                stack.callback(ray.shutdown)
-                register_ray()
+            options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+            stack.enter_context(Client(**options))
         stack.enter_context(joblib.parallel_config(backend=name))
         yield
 
