@@ -32,6 +32,7 @@ _EXPONENT = np.uint64(0x7FF0000000000000)
 _QUIET = np.uint64(0x7FF8000000000000)
 _KINDS = ("a negative number", "-0.0", "0.0", "a positive number", "-inf", "inf", "NaN", "NaN with a sign or payload")
 VALUE_CELLS = 16
+FINE = -24  # the exponent of a grid below which it is that of doubles, not of what is counted or rounded
 
 
 def _words(numbers: Floats) -> Words:
@@ -55,6 +56,10 @@ class Grain(Number):
 
     place: Place
 
+    @property
+    def of_bits(self) -> bool:
+        return True
+
     def of(self, outcomes: Outcomes) -> Floats:
         return _grain(self.place.of(outcomes))
 
@@ -69,6 +74,10 @@ class GrainByValue(Cells):
 
     place: Place
     edges: tuple[float, ...]
+
+    @property
+    def of_bits(self) -> bool:
+        return True
 
     @property
     def categories(self) -> int:
@@ -148,6 +157,10 @@ class LowBits(Cells):
     place: Place
 
     @property
+    def of_bits(self) -> bool:
+        return True
+
+    @property
     def categories(self) -> int:
         return 8
 
@@ -168,6 +181,10 @@ class Residue(Cells):
 
     place: Place
     exponent: int
+
+    @property
+    def of_bits(self) -> bool:
+        return self.exponent < FINE
 
     @property
     def categories(self) -> int:
@@ -216,6 +233,10 @@ class Parity(Cells):
     thresholds: tuple[float, ...] = ()
 
     @property
+    def of_bits(self) -> bool:
+        return self.bit == "last"
+
+    @property
     def categories(self) -> int:
         return 2
 
@@ -239,6 +260,10 @@ class Pattern(Cells):
     places: tuple[Place, ...]
     bit: Bit
     thresholds: tuple[float, ...] = ()
+
+    @property
+    def of_bits(self) -> bool:
+        return self.bit == "last"
 
     @property
     def categories(self) -> int:

@@ -69,6 +69,12 @@ class Number:
         return 0
 
     @property
+    def of_bits(self) -> bool:
+        """It reads how a number is written as a double, which real numbers do not have: what a mechanism that adds
+        noise in floating point gives away though its mathematics is right."""
+        return False
+
+    @property
     def words(self) -> str:
         raise NotImplementedError
 
