@@ -60,6 +60,9 @@ class Number:
 
     __slots__ = ()
 
+    def of(self, outcomes: Outcomes) -> Floats:
+        raise NotImplementedError
+
     @property
     def primary(self) -> bool:
         return False
