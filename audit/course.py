@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from dpledger import decimals
 from dpledger.audit.claims import Target
@@ -22,6 +22,7 @@ from dpledger.audit.evidence.witness import Witness, witness_of
 from dpledger.audit.features.bank import bank, telling_places
 from dpledger.audit.features.blind import blindness
 from dpledger.audit.features.boosted import learned
+from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes import ROOT, Floats, Outcomes, joined
 from dpledger.audit.sampling.dependence import SHARE, dependence
@@ -74,13 +75,12 @@ class _Read:
 class _Bank:
     """The scores of outcomes that an engine bets on: of real numbers, of the bits of floats, or of both."""
 
-    data: tuple[object, object] | None
-    numbers: bool
-    bits: bool
+    data: Inputs
+    reads: Literal["numbers", "bits", "both"]
 
     def __call__(self, left: Outcomes, right: Outcomes) -> tuple[Score, ...]:
-        found = bank(left, right, self.data)
-        return tuple(score for score in found if (self.bits if score.of_floats else self.numbers))
+        found = bank(left, right, self.data, bits=self.reads != "numbers")
+        return tuple(score for score in found if score.of_bits) if self.reads == "bits" else found
 
 
 def _learned(left: Outcomes, right: Outcomes) -> Score | None:
@@ -163,9 +163,10 @@ class Course:
         claim = _claim(aim, self.strata)
         shared: dict[str, Any] = {"paired": paired, "sizes": sizes, "window": WINDOW}
         bets = BETS if bits else BETS - FLOATS
-        propose = _Bank(data, numbers=True, bits=bits)
+        inputs = Inputs() if data is None else Inputs.of(*data)
+        propose = _Bank(inputs, "both" if bits else "numbers")
         self.engine = Engine(claim, alpha * bets, propose, point=point, learn=_learned, **shared)
-        self._of_floats = None if bits else Engine(claim, alpha * FLOATS, _Bank(data, False, True), **shared)
+        self._of_floats = None if bits else Engine(claim, alpha * FLOATS, _Bank(inputs, "bits"), **shared)
         self._room = ORDERED
         self._ordered: tuple[list[Outcomes], list[Outcomes]] = ([], [])
         self._path: list[tuple[int, float]] = []

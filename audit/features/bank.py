@@ -43,7 +43,7 @@ from dpledger.audit.features.coordinates import (
 )
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.parities import parities
-from dpledger.audit.features.score import MOST_CATEGORIES, Place, Score, table
+from dpledger.audit.features.score import MOST_CATEGORIES, Number, Place, Score, table
 from dpledger.audit.outcomes.structure import ROOT, Floats, Outcomes
 
 __all__ = ["WINDOW", "bank", "telling_places", "window"]
@@ -54,19 +54,23 @@ MOST_SCORES = 200
 MOST_PLACES = 64
 FEW = 4  # numbers of an output that are primary, each of them
 NEAR = 6  # places all of whose pairs are compared
-FINE = 40  # bits: a grid that is finer than so many below a number's size is that of doubles
 FEWEST_RUNS = 32  # of each side, from which bits are looked at
 MOST_LABELS = MOST_CATEGORIES - 2
 
 
-def bank(left: Outcomes, right: Outcomes, data: tuple[object, object] | Inputs | None = None) -> tuple[Score, ...]:
+def bank(
+    left: Outcomes, right: Outcomes, data: tuple[object, object] | Inputs | None = None, *, bits: bool = True
+) -> tuple[Score, ...]:
     """The scores that two windows of past runs suggest: at most 200, primary ones first, then by how well they tell
-    the windows apart. `data`: the two datasets, or what was found in them. Deterministic; at least one score."""
+    the windows apart. `data`: the two datasets, or what was found in them. `bits`: also scores of how doubles are
+    written (`of_bits`); without them noise that is added in floating point counts as what it is in real numbers.
+    Deterministic; at least one score."""
     ours, theirs = window(left), window(right)
     inputs = data if isinstance(data, Inputs) else Inputs.of(*data) if data is not None else Inputs()
     places = telling_places(ours, theirs)
     with np.errstate(all="ignore"):
-        proposed = dict.fromkeys(_proposed(ours, theirs, places, inputs))
+        every = dict.fromkeys(_proposed(ours, theirs, places, inputs))
+        proposed: list[Score] = [score for score in every if bits or not score.of_bits]
         ranked = _ranked(sorted(proposed, key=_preference), ours, theirs)
     if not any(score.primary for score, _ in ranked):
         ranked = _with_chiefs(ranked)
@@ -166,7 +170,7 @@ def _varies(blocks: Sequence[Floats]) -> npt.NDArray[np.bool_]:
 # ---- what is proposed -----------------------------------------------------------------------------------------------
 
 
-def _proposed(left: Outcomes, right: Outcomes, places: tuple[Place, ...], inputs: Inputs) -> Iterator[Score]:
+def _proposed(left: Outcomes, right: Outcomes, places: tuple[Place, ...], inputs: Inputs) -> Iterator[Number]:
     values = tuple(place for place in places if is_value(place.path))
     chief = set(values if 0 < len(values) <= FEW else places if not values and len(places) <= FEW else ())
     yield from (Value(place, place in chief) for place in places)
@@ -184,7 +188,7 @@ def _proposed(left: Outcomes, right: Outcomes, places: tuple[Place, ...], inputs
             yield from parities(values, table(left, values), table(right, values))
 
 
-def _sums(values: tuple[Place, ...]) -> Iterator[Score]:
+def _sums(values: tuple[Place, ...]) -> Iterator[Number]:
     """Sum and length of the widest block, and of all numbers together where they stand at few paths."""
     widths = Counter(place.path for place in values)
     if len(values) > 1:
@@ -195,7 +199,7 @@ def _sums(values: tuple[Place, ...]) -> Iterator[Score]:
             yield from (Total(tuple(widths)), Length(tuple(widths)))
 
 
-def _labels(left: Outcomes, right: Outcomes, inputs: Inputs, *, chief: bool) -> Iterator[Score]:
+def _labels(left: Outcomes, right: Outcomes, inputs: Inputs, *, chief: bool) -> Iterator[Number]:
     """The kind of thing at each path; the text itself, where it is seen again or is one of the data's."""
     paths = sorted({*left.labels, *right.labels}, key=lambda path: (path != ROOT, not path.startswith(ROOT), path))
     given = 0
@@ -208,7 +212,7 @@ def _labels(left: Outcomes, right: Outcomes, inputs: Inputs, *, chief: bool) -> 
             given += 1
 
 
-def _compared(values: tuple[Place, ...], left: Outcomes, right: Outcomes) -> Iterator[Score]:
+def _compared(values: tuple[Place, ...], left: Outcomes, right: Outcomes) -> Iterator[Number]:
     """Order, differences and equality of numbers."""
     if len(values) < 2:
         return
@@ -233,7 +237,7 @@ def _nearest(places: tuple[Place, ...], left: Outcomes, right: Outcomes) -> list
     return [places[index] for index in np.argsort(-np.array(ranks), kind="stable")]
 
 
-def _matches(values: tuple[Place, ...], inputs: Inputs) -> Iterator[Score]:
+def _matches(values: tuple[Place, ...], inputs: Inputs) -> Iterator[Number]:
     """Equality with what is in the data."""
     if inputs.left or inputs.right:
         yield from (Matches((place,), inputs.left, inputs.right, inputs.both) for place in values[:FEW])
@@ -241,14 +245,14 @@ def _matches(values: tuple[Place, ...], inputs: Inputs) -> Iterator[Score]:
             yield Matches(values, inputs.left, inputs.right, inputs.both)
 
 
-def _transcripts(left: Outcomes, right: Outcomes) -> Iterator[Score]:
+def _transcripts(left: Outcomes, right: Outcomes) -> Iterator[Number]:
     """Where a list of numbers first holds one that is not 0, or NaN."""
     for path in sorted({*left.numbers, *right.numbers}):
         if any(side.numbers[path].shape[1] > 1 for side in (left, right) if path in side.numbers):
             yield from (First(path, "not 0"), First(path, "NaN"))
 
 
-def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inputs: Inputs) -> Iterator[Score]:
+def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inputs: Inputs) -> Iterator[Number]:
     """Many small differences together: along the data's own, or along that of the means so far."""
     if len(values) < 2:
         return
@@ -270,7 +274,7 @@ def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inpu
             yield Along(same, tuple(mine[place.index] - other[place.index] for place in same))
 
 
-def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Score]:
+def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Number]:
     """What a value as a number hides."""
     pooled = np.concatenate([left, right])
     finite = pooled[np.isfinite(pooled)]
@@ -288,8 +292,7 @@ def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Score]:
         yield GrainByValue(place, _powers(finite))
     for exponent in dict.fromkeys(_lattice(side) for side in (left, right)):
         if exponent is not None:
-            size = float(np.median(np.abs(finite)))
-            yield Residue(place, exponent, exponent < np.frexp(size)[1] - FINE)
+            yield Residue(place, exponent)
 
 
 def _powers(numbers: Floats) -> tuple[float, ...]:

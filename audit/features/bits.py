@@ -32,6 +32,7 @@ _EXPONENT = np.uint64(0x7FF0000000000000)
 _QUIET = np.uint64(0x7FF8000000000000)
 _KINDS = ("a negative number", "-0.0", "0.0", "a positive number", "-inf", "inf", "NaN", "NaN with a sign or payload")
 VALUE_CELLS = 16
+FINE = -24  # the exponent of a grid below which it is that of doubles, not of what is counted or rounded
 
 
 def _words(numbers: Floats) -> Words:
@@ -56,7 +57,7 @@ class Grain(Number):
     place: Place
 
     @property
-    def of_floats(self) -> bool:
+    def of_bits(self) -> bool:
         return True
 
     def of(self, outcomes: Outcomes) -> Floats:
@@ -75,7 +76,7 @@ class GrainByValue(Cells):
     edges: tuple[float, ...]
 
     @property
-    def of_floats(self) -> bool:
+    def of_bits(self) -> bool:
         return True
 
     @property
@@ -158,7 +159,7 @@ class LowBits(Cells):
     count: Literal[1, 3]
 
     @property
-    def of_floats(self) -> bool:
+    def of_bits(self) -> bool:
         return self.count > 1
 
     @property
@@ -178,16 +179,14 @@ class LowBits(Cells):
 
 @dataclass(frozen=True, slots=True)
 class Residue(Cells):
-    """Of a number that is a multiple of 2^exponent: how many times modulo 8; the last cell is no multiple. `is_fine`: the
-    steps are those of doubles of this size, and not of a grid that somebody chose."""
+    """Of a number that is a multiple of 2^exponent: how many times modulo 8; the last cell is no multiple."""
 
     place: Place
     exponent: int
-    is_fine: bool
 
     @property
-    def of_floats(self) -> bool:
-        return self.is_fine
+    def of_bits(self) -> bool:
+        return self.exponent < FINE
 
     @property
     def categories(self) -> int:
@@ -236,6 +235,10 @@ class Parity(Cells):
     thresholds: tuple[float, ...] = ()
 
     @property
+    def of_bits(self) -> bool:
+        return self.bit == "last"
+
+    @property
     def categories(self) -> int:
         return 2
 
@@ -259,6 +262,10 @@ class Pattern(Cells):
     places: tuple[Place, ...]
     bit: Bit
     thresholds: tuple[float, ...] = ()
+
+    @property
+    def of_bits(self) -> bool:
+        return self.bit == "last"
 
     @property
     def categories(self) -> int:

@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 
 from dpledger.audit.features.bits import Bit, Parity, Pattern, bits_of
-from dpledger.audit.features.score import Place, Score
+from dpledger.audit.features.score import Number, Place
 from dpledger.audit.outcomes.structure import Floats
 
 __all__ = ["parities"]
@@ -25,7 +25,7 @@ MOST_PATTERN = 6
 PROPOSED = 2  # of each kind of bit
 
 
-def parities(places: tuple[Place, ...], left: Floats, right: Floats) -> Iterator[Score]:
+def parities(places: tuple[Place, ...], left: Floats, right: Floats) -> Iterator[Number]:
     """The parities that differ most, and the patterns of few numbers. `left`, `right`: float64[runs, places]."""
     for bit in get_args(Bit):
         thresholds: tuple[float, ...] = ()

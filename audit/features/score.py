@@ -34,13 +34,13 @@ class Score(Protocol):
     """A function of the outcome alone. Frozen, hashable, and can be pickled.
 
     `primary`: the value, the sum, the length. `categories`: 0 for a number; else `of` gives whole numbers below it.
-    `of_floats`: it reads where doubles lie, which no real number shows. `public_words`, `public_category`: without any
+    `of_bits`: it reads how doubles are written, which no real number shows. `public_words`, `public_category`: without any
     value that was an output or an input."""
 
     @property
     def primary(self) -> bool: ...
     @property
-    def of_floats(self) -> bool: ...
+    def of_bits(self) -> bool: ...
     @property
     def categories(self) -> int: ...
     def of(self, outcomes: Outcomes) -> Floats:
@@ -63,17 +63,22 @@ class Number:
 
     __slots__ = ()
 
+    def of(self, outcomes: Outcomes) -> Floats:
+        raise NotImplementedError
+
     @property
     def primary(self) -> bool:
         return False
 
     @property
-    def of_floats(self) -> bool:
-        return False
-
-    @property
     def categories(self) -> int:
         return 0
+
+    @property
+    def of_bits(self) -> bool:
+        """It reads how a number is written as a double, which real numbers do not have: what a mechanism that adds
+        noise in floating point gives away though its mathematics is right."""
+        return False
 
     @property
     def words(self) -> str:

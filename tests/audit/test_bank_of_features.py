@@ -126,6 +126,16 @@ def test_the_bits_of_naive_laplace_are_seen_where_its_values_are_alike() -> None
     assert found_by_bank(left, right) > 1
 
 
+def test_without_bits_noise_in_floating_point_is_that_of_real_numbers() -> None:
+    left, right = (encode(naive(x, np.random.default_rng(7 + int(x)))) for x in (0.0, 1.0))
+    assert found_by_bank(left, right) > 1  # the claim
+    scores = bank(left, right, bits=False)
+    assert [score.words for score in scores if score.primary] == ["output"]
+    assert lower_bound(left, right, scores) < 1
+    coins = [encode(np.random.default_rng(seed).integers(0, 20, 500)) for seed in (1, 2)]
+    assert "output modulo 8" in [score.words for score in bank(coins[0], coins[1], bits=False)]
+
+
 def test_the_bank_is_small_and_the_same_each_time_and_starts_with_what_is_primary() -> None:
     rng = np.random.default_rng(3)
     left, right = (
@@ -195,7 +205,7 @@ NAN = float("nan")
         (Grain(Place("output")), 0.75, -2.0),
         (Grain(Place("output")), 5e-324, -1074.0),
         (Grain(Place("output")), 12.0, 2.0),
-        (LowBits(Place("output")), np.nextafter(1.0, 2), 1.0),
+        (LowBits(Place("output"), 3), np.nextafter(1.0, 2), 1.0),
         (Residue(Place("output"), -1), 2.5, 5.0),
         (Residue(Place("output"), 0), 2.5, 8.0),
         (Kind(Place("output")), -0.0, 1.0),
