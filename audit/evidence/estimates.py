@@ -262,7 +262,7 @@ def binned(arm: Arm, left: Counts, right: Counts) -> tuple[Floats, Floats]:
     ratio = (x + arm.prior * both) / (n + arm.prior) / ((y + arm.prior * both) / (m + arm.prior))
     if arm.striking:
         own = (left + 0.5) * m / ((right + 0.5) * n)
-        ratio = np.where(_striking(left, right, ratio * n / m), own, ratio)
+        ratio = np.where(_striking(left, right, ratio * n / m), own, 1.0)
     p, q = mass * ratio / (1 + ratio), mass / (1 + ratio)
     return p / p.sum(), q / q.sum()
 
