@@ -93,8 +93,8 @@ def audit_mechanism(
     epsilon_lower. `each_seconds`: a run that takes longer is over, and that is its outcome. `texts`: what an exception
     says is part of the outcome, not its type alone. `floats`: "numbers" takes a float for the number that it stands
     for, and tells apart from the verdict what only its last bits give away (`float_leak`; Mironov 2012): noise that is
-    drawn and added in floating point nearly always does. "bits" counts that as any other outcome. `seed`: at least 0 and below 2^53; None draws one, which the result
-    names. `jobs`: processes, through joblib, whose `parallel_config` chooses the engine; -1 is every core.
+    drawn and added in floating point nearly always does. "bits" counts that as any other outcome. `seed`: at least 0
+    and below 2^53; None draws one, which the result names. `jobs`: processes, through joblib, whose `parallel_config` chooses the engine; -1 is every core.
 
     The pair is the caller's choice, and an audit is as good as its pair: one unit apart, the smallest data and the most
     extreme rows first. A mechanism's own claim is about neighbours only: data that are none are refused. Of any other
@@ -315,8 +315,8 @@ def _checked_width(width: int) -> int:
     """ParameterError where an output is so many numbers that no search among them would end."""
     if width > MOST_WIDTH:
         wanted = (
-            f"outputs of at most {MOST_WIDTH:,} numbers: return what tells the two datasets apart, some entries or sums "
-            "of them (it keeps every claim that they keep)"
+            f"outputs of at most {MOST_WIDTH:,} numbers: return what tells the two datasets apart, some entries or "
+            "sums of them (it keeps every claim that they keep)"
         )
         raise ParameterError("mechanism", f"{width:,} numbers", wanted)
     return width

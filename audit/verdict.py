@@ -47,14 +47,14 @@ FLOATS_LEAK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AuditResult:
-    """The result of one audit. `epsilon_lower` at `delta` and the verdict hold with `confidence`, however the audit came
-    to its end.
+    """The result of one audit. `epsilon_lower` at `delta` and the verdict hold with `confidence`, however the audit
+    came to its end.
 
     `evidence`: what the runs said: the wealth of the bets, where the error budget went, the event that tells the two
     datasets apart. `blind`: why this audit could have found nothing, or why nothing that it found counts; then the
     verdict says nothing of the code that was meant. `apart`: why the two datasets are no neighbours, if they are rows.
-    `told`: what the author of the mechanism should know. `replay`: of a mechanism's own claim, what `audit_replay` found before
-    anything was drawn. `seed`: None where the runs were collected by somebody else.
+    `told`: what the author of the mechanism should know. `replay`: of a mechanism's own claim, what `audit_replay`
+    found before anything was drawn. `seed`: None where the runs were collected by somebody else.
 
     Of an ex-post claim `claim` is the largest loss that it claims; `strata` are those of the claimed losses, and they
     are tested together.
@@ -80,7 +80,7 @@ class AuditResult:
 
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]:
-        """`violation` if the claim fell, to the runs or to the replay before them; else `not_refuted`. Never "proved"."""
+        """`violation` if the claim fell, to the runs or to the replay before them; else `not_refuted`."""
         return "violation" if self.evidence.is_refuted or self._fell_to_replay else "not_refuted"
 
     @property
@@ -147,7 +147,7 @@ class AuditResult:
 
     @property
     def power(self) -> Power | None:
-        """The least true epsilon that so many runs would have refuted with probability 0.9; None where none is known."""
+        """The least true epsilon that so many runs would have refuted with probability 0.9; None: none is known."""
         return None if self.evidence.blind is not None else self.evidence.power
 
     @property
@@ -167,7 +167,7 @@ class AuditResult:
 
     @property
     def refuted(self) -> Point | None:
-        """The point of the claim that fell; None where the claim is kept, or is a curve or strata that fell as a whole."""
+        """The point of the claim that fell; None where none did, or a curve or strata fell as a whole."""
         fell = self.evidence.is_refuted and self.epsilon_lower >= self.target.point.epsilon
         return self.target.point if fell and not self.evidence.strata else None
 

@@ -1,8 +1,9 @@
 """What an audit would have seen: alternatives that its number of runs refutes with probability 0.9.
 
-The logarithm of an e-value that grows by D a pair has a variance of about 2 D a pair, so with L = log(1/alpha) + R nats to
-gain, R the price of learning, n pairs refute with probability 0.9 where n D >= (0.91 + sqrt(0.82 + L))^2. Nothing here
-depends on the event that an audit chose, and nothing is a bound: it is what is to be expected, measured by the benchmark.
+The logarithm of an e-value that grows by D a pair has a variance of about 2 D a pair, so with L = log(1/alpha) + R nats
+to gain, R the price of learning, n pairs refute with probability 0.9 where n D >= (0.91 + sqrt(0.82 + L))^2. Nothing
+here depends on the event that an audit chose, and nothing is a bound: it is what is to be expected, measured by the
+benchmark.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ IMPOSSIBLE = 1e-12  # probability of an event on its other side
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """Refuted with probability 0.9 at this number of runs: `stretched`, a mechanism with this true epsilon (at the delta
-    of the point) whose outputs differ in the way that was estimated; `law`, one of the declared law with less noise;
-    `event`, any fault that is an event of this probability on one side only, if a score sees it. None: none would be."""
+    """Refuted with probability 0.9 at this number of runs: `stretched`, a mechanism with this true epsilon (at the
+    delta of the point) whose outputs differ in the way that was estimated; `law`, one of the declared law with less
+    noise; `event`, any fault that is an event of this probability on one side only, if a score sees it. None: none is.
+    """
 
     law: float | None
     stretched: float | None
@@ -44,7 +46,7 @@ def needed(alpha: float, price: float = PRICE) -> float:
 def least_stretch(
     claim: Claim, p: Floats, q: Floats, strata: np.ndarray | None, nats: float
 ) -> tuple[Floats, Floats] | None:
-    """The estimate p, q with its log ratios stretched by the least factor at which a pair gains `nats`; None if none."""
+    """The estimate p, q, its log ratios stretched by the least factor at which a pair gains `nats`; None if none."""
     ps, qs = by_line(STRETCHES[:, None] * np.log(p / q), np.tile(p + q, (STRETCHES.size, 1)))
     tiled = None if strata is None else np.tile(strata, (STRETCHES.size, 1))
     grown = project(_repeated(claim, STRETCHES.size), ps, qs, runs=10_000, strata=tiled).growth

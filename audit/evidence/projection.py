@@ -32,8 +32,8 @@ LEAST_MASS = 1e-80  # of a cell
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bets:
-    """Logarithms of the weights of each cell, float64[problems, cells], divided by half the cost: exp(left + right) of a
-    pair of runs is an e-value. `growth`: what the estimate expects of a pair, float64[problems]."""
+    """Logarithms of the weights of each cell, float64[problems, cells], divided by half the cost: exp(left + right) of
+    a pair of runs is an e-value. `growth`: what the estimate expects of a pair, float64[problems]."""
 
     left: Floats
     right: Floats
@@ -104,8 +104,8 @@ def project(
 ) -> Bets:
     """Bets that are nearly the best by the estimates p, q > 0: float64[problems, cells], each summing to 1.
 
-    `runs`: a pair may grow by 0.02/runs less than it could. `strata`: of each cell, int64[problems, cells]. `shares`: runs of a block on the
-    left and right, divided by half their sum.
+    `runs`: a pair may grow by 0.02/runs less than it could. `strata`: of each cell, int64[problems, cells]. `shares`:
+    runs of a block on the left and right, divided by half their sum.
     Claim: for every pair that keeps the claim, n independent runs left and m right in the proportion of the shares have
         the mean of exp(sum of left + sum of right) <= 1. Source: docs/proofs/audit.md 7.
     """

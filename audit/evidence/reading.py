@@ -23,7 +23,7 @@ def strata_places(tops: Sequence[float], losses: Floats) -> Places:
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
     """Consecutive runs of one side, for each score of a plan: its numbers where it has no cells yet, the cells of runs
-    where every pair is looked at, counts else. `strata`: of the runs, where losses are claimed and runs are not counted.
+    where every pair is looked at, counts else. `strata`: of the runs, where losses are claimed and runs not counted.
     `kept`: the first `room` outcomes, in pieces."""
 
     runs: int
@@ -50,8 +50,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What the next block reads: of each score the cell in its grid (its number where that is None), one of each stratum
-    where losses are claimed. `runs`: of the two sides. `counted`: no run by itself matters. `keep`: how many outcomes
+    """What the next block reads: of each score the cell in its grid (its number where that is None), one of each
+    stratum where losses are claimed. `runs`: of the two sides. `counted`: no run by itself matters. `keep`: how many outcomes
     of either side are kept whole."""
 
     runs: tuple[int, int]

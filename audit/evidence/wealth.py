@@ -313,7 +313,6 @@ class Engine:
         kinds: dict[str, list[int]] = {}
         for i, bet in enumerate(bets):
             kinds.setdefault(self._tracks[bet.track].arms[bet.arm].name, []).append(i)
-        chosen: list[int] = []
         self._process_of: dict[int, list[int]] = {}
         for process, name in enumerate(self._kinds):
             mine = kinds.get(name, [])

@@ -38,8 +38,8 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """An event, how often it happened on either side, and the cells of its score, those first whose outcomes are likeliest
-    on the side on which the event is: (runs there, runs on the other side)."""
+    """An event, how often it happened on either side, and the cells of its score, those first whose outcomes are
+    likeliest on the side on which the event is: (runs there, runs on the other side)."""
 
     event: Event
     direction: Direction

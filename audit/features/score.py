@@ -34,8 +34,8 @@ class Score(Protocol):
     """A function of the outcome alone. Frozen, hashable, and can be pickled.
 
     `primary`: the value, the sum, the length. `categories`: 0 for a number; else `of` gives whole numbers below it.
-    `of_bits`: it reads how doubles are written, which no real number shows. `public_words`, `public_category`: without any
-    value that was an output or an input."""
+    `of_bits`: it reads how doubles are written, which no real number shows. `public_words`, `public_category`: without
+    any value that was an output or an input."""
 
     @property
     def primary(self) -> bool: ...

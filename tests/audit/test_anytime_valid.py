@@ -137,7 +137,10 @@ def test_shared_seeds_have_too_large_a_mean_unless_the_runs_are_said_to_be_paire
     bets = project(Regions.of([pure_or_approx(1, 0)]), p, q, runs=1_000)
     both, neither = (1, 0), (0, 1)
     plain = bets.left[0][:, None] + bets.right[0]
-    means = [KEEP * math.exp(one[both]) + (1 - KEEP) * math.exp(one[neither]) for one in (plain, hedged(bets.left[0], bets.right[0]))]
+    means = [
+        KEEP * math.exp(one[both]) + (1 - KEEP) * math.exp(one[neither])
+        for one in (plain, hedged(bets.left[0], bets.right[0]))
+    ]
     assert means[0] > 1.05
     assert means[1] <= 1 + 1e-9
 
