@@ -211,8 +211,8 @@ def merged(grid: Grid, counts: Counts, *, fine: bool) -> Places:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A way to estimate. `cells`: merge to as many (0: keep); `prior`: runs by which an estimate is pulled to the pooled
-    masses; `basis`: of a logistic regression of the side instead, with its `ridge`; `striking`: only cells whose counts
+    """A way to estimate. `cells`: merge to as many (0: keep); `prior`: runs by which an estimate is pulled to the
+    pooled masses; `basis`: of a logistic regression of the side instead, with its `ridge`; `striking`: only cells whose counts
     differ strikingly are told apart; `law`: the score is a log ratio that is believed."""
 
     name: str

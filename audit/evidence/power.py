@@ -1,8 +1,8 @@
 """What an audit would have seen: alternatives that its number of runs refutes with probability 0.9.
 
-The logarithm of an e-value that grows by D a pair has a variance of about 2 D a pair, so with L = log(1/alpha) + R nats to
-gain, R the price of learning, n pairs refute with probability 0.9 where n D >= (0.91 + sqrt(0.82 + L))^2. Nothing here
-depends on the event that an audit chose, and nothing is a bound: it is what is to be expected, measured by the benchmark.
+The logarithm of an e-value that grows by D a pair has a variance of about 2 D a pair, so with L = log(1/alpha) + R nats
+to gain, R the price of learning, n pairs refute with probability 0.9 where n D >= (0.91 + sqrt(0.82 + L))^2. Nothing here
+depends on the event that an audit chose, and nothing is a bound: it is what is to be expected, as the benchmark measures.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ IMPOSSIBLE = 1e-12  # probability of an event on its other side
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Refuted with probability 0.9 at this number of runs: `stretched`, a mechanism with this true epsilon (at the delta
-    of the point) whose outputs differ in the way that was estimated; `law`, one of the declared law with less noise;
-    `event`, any fault that is an event of this probability on one side only, if a score sees it. None: none would be."""
+    """Refuted with probability 0.9 at this number of runs: `stretched`, a mechanism with this true epsilon (at the
+    delta of the point) whose outputs differ in the way that was estimated; `law`, one of the declared law with less noise;
+    `event`, any fault that is an event of this probability on one side, if a score sees it. None: none would be."""
 
     law: float | None
     stretched: float | None

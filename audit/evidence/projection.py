@@ -32,8 +32,8 @@ LEAST_MASS = 1e-80  # of a cell
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bets:
-    """Logarithms of the weights of each cell, float64[problems, cells], divided by half the cost: exp(left + right) of a
-    pair of runs is an e-value. `growth`: what the estimate expects of a pair, float64[problems]."""
+    """Logarithms of the weights of each cell, float64[problems, cells], divided by half the cost: exp(left + right) of
+    a pair of runs is an e-value. `growth`: what the estimate expects of a pair, float64[problems]."""
 
     left: Floats
     right: Floats

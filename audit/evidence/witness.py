@@ -1,4 +1,4 @@
-"""The event that shows best what a score saw, for words and pictures: chosen on the runs that it counts, so no claim."""
+"""The event that shows best what a score saw, for words and pictures: chosen on the runs it counts, so no claim."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Witness", "witness_of"]
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """Runs whose `score` is in (low, high], or is NaN (`undefined`), or is the `category`; with claimed losses, those in
-    `stratum` alone. `left`, `right`: how many of how many runs."""
+    """Runs whose `score` is in (low, high], or is NaN (`undefined`), or is the `category`; with claimed losses, those
+    in `stratum` alone. `left`, `right`: how many of how many runs."""
 
     score: Score
     low: float
