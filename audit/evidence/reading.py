@@ -53,9 +53,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What the next block reads: of each score the cell in its grid (its number where that is None), one of each stratum
-    where losses are claimed. `runs`: of the two sides. `counted`: no run by itself matters. `keep`: how many outcomes
-    of either side are kept whole."""
+    """What the next block reads: of each score the cell in its grid (its number where that is None), one of each
+    stratum where losses are claimed. `runs`: of the two sides. `counted`: no run by itself matters. `keep`: how
+    many outcomes of either side are kept whole."""
 
     runs: tuple[int, int]
     scores: tuple[Score, ...]
@@ -77,7 +77,7 @@ class Plan:
                 read.append(np.array(numbers, dtype=np.float64))
                 continue
             places, size = grid.of(numbers), grid.size
-            if self.strata is not None:
+            if self.strata is not None and strata is not None:
                 places, size = places + size * strata, size * len(self.strata)
             read.append(_counts(places, size) if self.counted else places.astype(np.int32))
         kept = (outcomes.where(slice(0, self.keep)),) if self.keep else ()

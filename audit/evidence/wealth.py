@@ -215,13 +215,14 @@ class Engine:
         kind = "law" if law else scores[0].primary
         share = self._left_for[kind] if law else self._left_for[kind] * BATCHES[scores[0].primary]
         self._left_for[kind] -= share
+        left, right = runs
         where, strata = None, 1
         if isinstance(self.claim, StrataClaim):
-            strata = len(self.claim.epsilons)
-            losses = [side.losses for side in runs]
-            where = tuple(strata_places(self.claim.epsilons, side) for side in losses)
+            assert left.losses is not None and right.losses is not None, "outcomes of an ex-post claim"  # noqa: PT018
+            tops = self.claim.epsilons
+            where, strata = (strata_places(tops, left.losses), strata_places(tops, right.losses)), len(tops)
         for score in scores:
-            numbers = tuple(np.array(score.of(side), dtype=np.float64) for side in runs)
+            numbers = (np.array(score.of(left), dtype=np.float64), np.array(score.of(right), dtype=np.float64))
             track = Track.born(score, numbers, where, strata, law=law)
             self._tracks.append(track)
             self._shares.append(share / len(scores) / len(track.arms))
