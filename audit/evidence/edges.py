@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpledger.audit.outcomes.structure import Floats
 from dpledger.errors import ParameterError
@@ -89,8 +90,8 @@ class Regions:
         kept = slice(2 if all(_pure(claim) for claim in claims) else 0, None)
         return cls(a[..., kept], b[..., kept], slopes)
 
-    def __getitem__(self, chosen: object) -> Regions:
-        return Regions(self.a[chosen], self.b[chosen], self.slopes[chosen])  # type: ignore[index]
+    def __getitem__(self, chosen: npt.NDArray[np.int64]) -> Regions:
+        return Regions(self.a[chosen], self.b[chosen], self.slopes[chosen])
 
 
 def _of_edges(claim: Edges) -> tuple[Floats, Floats, Floats]:

@@ -6,6 +6,7 @@ cut from the numbers themselves; later all runs are counted on one fixed lattice
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -212,8 +213,8 @@ def merged(grid: Grid, counts: Counts, *, fine: bool) -> Places:
 @dataclass(frozen=True, slots=True)
 class Arm:
     """A way to estimate. `cells`: merge to as many (0: keep); `prior`: runs by which an estimate is pulled to the
-    pooled masses; `basis`: of a logistic regression of the side instead, with its `ridge`; `striking`: only cells whose counts
-    differ strikingly are told apart; `law`: the score is a log ratio that is believed."""
+    pooled masses; `basis`: of a logistic regression of the side instead, with its `ridge`; `striking`: only cells whose
+    counts differ strikingly are told apart; `law`: the score is a log ratio that is believed."""
 
     name: str
     cells: int = 0
@@ -248,13 +249,15 @@ def arms_of(*, numeric: bool, primary: bool) -> tuple[Arm, ...]:
 
 def pooled(left: Counts, right: Counts) -> Floats:
     """Masses of cells over both sides, none 0."""
-    return (left + right + 0.5) / (left.sum(-1, keepdims=True) + right.sum(-1, keepdims=True) + 0.5 * left.shape[-1])
+    runs = left.sum(-1, keepdims=True) + right.sum(-1, keepdims=True)
+    masses: Floats = (left + right + 0.5) / (runs + 0.5 * left.shape[-1])
+    return masses
 
 
 def binned(arm: Arm, left: Counts, right: Counts) -> tuple[Floats, Floats]:
     """Estimates by counts, in groups of cells in the order of the cells."""
-    mass, n, m = pooled(left, right), left.sum(), right.sum()
-    x, y, both = left, right, mass
+    mass, n, m = pooled(left, right), int(left.sum()), int(right.sum())
+    x, y, both = left.astype(np.float64), right.astype(np.float64), mass
     if arm.cells and arm.cells < mass.size - 1:
         group = np.minimum(((np.cumsum(mass) - mass / 2) * arm.cells).astype(np.int64), arm.cells - 1)
         group[-1] = arm.cells  # NaN
@@ -262,18 +265,18 @@ def binned(arm: Arm, left: Counts, right: Counts) -> tuple[Floats, Floats]:
     ratio = (x + arm.prior * both) / (n + arm.prior) / ((y + arm.prior * both) / (m + arm.prior))
     if arm.striking:
         own = (left + 0.5) * m / ((right + 0.5) * n)
-        ratio = np.where(_striking(left, right, ratio * n / m), own, 1.0)
+        ratio = np.where(_striking(left * 1.0, right * 1.0, ratio * n / m), own, 1.0)
     p, q = mass * ratio / (1 + ratio), mass / (1 + ratio)
     return p / p.sum(), q / q.sum()
 
 
-def _striking(x: Counts, y: Counts, odds: Floats) -> npt.NDArray[np.bool_]:
+def _striking(x: Floats, y: Floats, odds: Floats) -> npt.NDArray[np.bool_]:
     """Cells whose counts are told better by a ratio of their own than by the odds of their group, by more than the
     number of cells allows."""
     expected = (x + y) * odds / (1 + odds)
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.nan_to_num(x * np.log(x / expected)) + np.nan_to_num(y * np.log(y / (x + y - expected)))
-    told: npt.NDArray[np.bool_] = gain > np.log(max(np.count_nonzero(x + y), 2)) + 0.5
+    told: npt.NDArray[np.bool_] = gain > math.log(max(int(np.count_nonzero(x + y)), 2)) + 0.5
     return told
 
 

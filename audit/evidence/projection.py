@@ -59,7 +59,8 @@ class _Problem:
         breaks = np.stack([s * a[..., :-1] / b[..., :-1], s * a[..., 1:] / b[..., 1:]], -1)
         breaks = breaks.reshape(*breaks.shape[:2], -1)
         mine = breaks if self.strata is None else breaks[np.arange(len(breaks))[:, None], self.strata]
-        return (self.ratio[..., None] > mine).sum(-1)
+        places: npt.NDArray[np.int64] = (self.ratio[..., None] > mine).sum(-1)
+        return places
 
     def vertices(self, theta: Floats) -> tuple[Floats, Floats]:
         """Both weights of each vertex: float64[problems, strata, vertices]."""
@@ -104,8 +105,8 @@ def project(
 ) -> Bets:
     """Bets that are nearly the best by the estimates p, q > 0: float64[problems, cells], each summing to 1.
 
-    `runs`: a pair may grow by 0.02/runs less than it could. `strata`: of each cell, int64[problems, cells]. `shares`:
-    runs of a block on the left and right, divided by half their sum.
+    `runs`: a pair may grow by 0.02/runs less than it could. `strata`: of each cell, int64[problems, cells].
+    `shares`: runs of a block on the left and right, divided by half their sum.
     Claim: for every pair that keeps the claim, n independent runs left and m right in the proportion of the shares have
         the mean of exp(sum of left + sum of right) <= 1. Source: docs/proofs/audit.md 7.
     """
@@ -183,4 +184,5 @@ def _step(theta: Floats, gradient: Floats, curvature: Floats, level: npt.NDArray
     factor = np.maximum(1 + np.linalg.solve(system, pull[..., None])[..., 0], SHRINK)
     gone = level == len(DAMPING)
     moved: Floats = theta * np.where(gone[:, None], 1 + gradient, factor)
-    return np.maximum(moved * (2 / moved.sum(1))[:, None], LEAST)  # at this cost F is largest along a ray
+    scaled: Floats = np.maximum(moved * (2 / moved.sum(1))[:, None], LEAST)  # F is largest along a ray at this cost
+    return scaled

@@ -1,4 +1,4 @@
-"""The next block: what is computed of each run, fixed on past runs alone, and what a side's runs came to."""
+"""A block: what is computed of each run, fixed on past runs alone, what a side's runs were, and what bets came to."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.audit.evidence.estimates import Counts, Grid, Places
+from dpledger.audit.evidence.tracks import Track
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes.structure import Floats, Outcomes
 
-__all__ = ["Plan", "Reading", "strata_places"]
+__all__ = ["Bet", "Block", "Plan", "Reading", "hedged", "strata_places"]
+
+ROUNDING = 2e-12  # a pair, taken off the logarithm of a wealth
 
 
 def strata_places(tops: Sequence[float], losses: Floats) -> Places:
@@ -51,8 +54,8 @@ class Reading:
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """What the next block reads: of each score the cell in its grid (its number where that is None), one of each
-    stratum where losses are claimed. `runs`: of the two sides. `counted`: no run by itself matters. `keep`: how many outcomes
-    of either side are kept whole."""
+    stratum where losses are claimed. `runs`: of the two sides. `counted`: no run by itself matters. `keep`: how
+    many outcomes of either side are kept whole."""
 
     runs: tuple[int, int]
     scores: tuple[Score, ...]
@@ -74,7 +77,7 @@ class Plan:
                 read.append(np.array(numbers, dtype=np.float64))
                 continue
             places, size = grid.of(numbers), grid.size
-            if self.strata is not None:
+            if self.strata is not None and strata is not None:
                 places, size = places + size * strata, size * len(self.strata)
             read.append(_counts(places, size) if self.counted else places.astype(np.int32))
         kept = (outcomes.where(slice(0, self.keep)),) if self.keep else ()
@@ -83,3 +86,80 @@ class Plan:
 
 def _counts(places: Places, size: int) -> Counts:
     return np.bincount(places, minlength=size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bet:
+    """A bet of one arm on merged cells: logarithms of weights, and the growth that its estimate expects."""
+
+    track: int
+    arm: int
+    left: Floats
+    right: Floats
+    growth: float
+
+
+class Block:
+    """Runs of a block in merged cells of each track, and what bets on them come to."""
+
+    def __init__(
+        self,
+        tracks: list[Track],
+        paired: bool,
+        read: dict[int, tuple[np.ndarray, np.ndarray]],
+        pairs: int,
+        left: Reading,
+        right: Reading,
+    ) -> None:
+        self.read, self.pairs, self.paired = read, pairs, paired
+        self._tracks, self._counted = tracks, left.counted
+        self._where = (left.strata, right.strata)
+        self._places: dict[int, tuple[Places, Places]] = {}
+        self._counts: dict[tuple[int, int | None], tuple[np.ndarray, np.ndarray]] = {}
+
+    def places(self, track: int) -> tuple[Places, Places]:
+        if track not in self._places:
+            one = self._tracks[track]
+            sides = zip(self.read[track], self._where, strict=True)
+            self._places[track] = tuple(one.places(side, where) for side, where in sides)  # type: ignore[assignment]
+        return self._places[track]
+
+    def counts(self, track: int, until: int | None) -> tuple[np.ndarray, np.ndarray]:
+        key = (track, until)
+        if key not in self._counts:
+            one = self._tracks[track]
+            if self._counted:
+                self._counts[key] = tuple(one.merged(side) for side in self.read[track])  # type: ignore[assignment]
+            else:
+                size = one.cells * one.strata
+                self._counts[key] = tuple(np.bincount(side[:until], minlength=size) for side in self.places(track))  # type: ignore[assignment]
+        return self._counts[key]
+
+    def gain(self, bet: Bet, until: int | None = None) -> float:
+        """The logarithm of what a bet came to, over the first `until` pairs."""
+        if not bet.growth > 0:
+            return 0.0
+        if self.paired:
+            x, y = (side[:until] for side in self.places(bet.track))
+            size = bet.left.size
+            joint = np.bincount(x * size + y, minlength=size * size).reshape(size, size)
+            seen = np.nonzero(joint)
+            return float(joint[seen] @ hedged(bet.left, bet.right)[seen]) - ROUNDING * self.pairs
+        left, right = self.counts(bet.track, until)
+        return float(left @ bet.left + right @ bet.right) - ROUNDING * self.pairs
+
+    def path(self, bet: Bet) -> Floats:
+        """The logarithm of what a bet has come to after each pair."""
+        x, y = self.places(bet.track)
+        each = hedged(bet.left, bet.right)[x, y] if self.paired else bet.left[x] + bet.right[y]
+        total: Floats = np.cumsum(each - ROUNDING)
+        return total
+
+
+def hedged(left: Floats, right: Floats) -> Floats:
+    """log(1 + lambda (S - 1)) of every pair of cells, where S is half the sum of two weights: of mean at most 1 however
+    the two runs of a pair depend on each other. `left`, `right`: logarithms of the weights."""
+    a, b = np.exp(left), np.exp(right)
+    least = float(a.min() + b.min()) / 2
+    part = min(2.0, 0.95 / (1 - least)) if least < 1 else 2.0
+    return np.log1p(part * ((a[:, None] + b) / 2 - 1))

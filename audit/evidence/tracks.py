@@ -112,10 +112,10 @@ class Track:
 
     def places(self, read: np.ndarray, where: Places | None) -> Places:
         """Merged cells of runs that were read."""
-        if self.past is None:
-            return self.cell[read]
-        places = self.grid.of(read)
-        return self.cell[places if where is None else places + self.grid.size * where]
+        places = read if self.past is None else self.grid.of(read)
+        where = None if self.past is None else where  # else it is in the cell already
+        cells: Places = self.cell[places if where is None else places + self.grid.size * where]
+        return cells
 
     def merged(self, counts: Counts) -> Counts:
         """Counts in the merged cells."""

@@ -18,26 +18,25 @@ import numpy as np
 
 from dpledger.audit.evidence.chain import Chain, grid_of
 from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_approx
-from dpledger.audit.evidence.estimates import Places
 from dpledger.audit.evidence.power import Detectable, least_event, least_stretch, needed
 from dpledger.audit.evidence.projection import project
-from dpledger.audit.evidence.reading import Plan, Reading, strata_places
+from dpledger.audit.evidence.reading import Bet, Block, Plan, Reading, strata_places
 from dpledger.audit.evidence.state import array_of, packed, packed_track, track_of
 from dpledger.audit.evidence.tracks import Estimate, Track, estimates
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes.structure import Floats, Outcomes, joined
 from dpledger.errors import ParameterError
 
-__all__ = ["Engine", "Share", "hedged"]
+__all__ = ["Engine", "Share"]
 
 FIRST_BLOCK = 8  # pairs before the first bet
 SLOW, FAST, MANY = Fraction(115, 100), Fraction(14, 10), 4_000  # a block ends at so many times its first pair
 COUNTED = 100_000  # pairs from which blocks are looked at when they end
 WINDOW = 4_096  # outcomes of either side that are kept whole for new scores
-ROUNDING = 2e-12  # a pair, taken off the logarithm of a wealth
 DISCOUNT = 0.9  # of past gains, a block, when a leader is chosen
 PROMISING = 8  # scores beside the primary ones that speak with all of their arms
 FOLLOWED = 16  # arms whose wealth is followed pair by pair; the others count as nothing until a block ends
+LED = 4  # arms over which the leader spreads a block at most
 LIVELY = 16  # scores beside the primary ones that are counted in blocks that are looked at when they end
 KINDS: tuple[bool | str, ...] = ("law", True, False)  # of scores: declared laws, primary ones, all others
 LEADER, PRIMARY = Fraction(1, 4), Fraction(1, 2)
@@ -51,17 +50,6 @@ class Share:
 
     words: str
     alpha: Fraction
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Bet:
-    """A bet of one arm on merged cells: logarithms of weights, and the growth that its estimate expects."""
-
-    track: int
-    arm: int
-    left: Floats
-    right: Floats
-    growth: float
 
 
 class Engine:
@@ -112,7 +100,7 @@ class Engine:
         self._kept: tuple[Outcomes, Outcomes] | None = None
         self._born_at = 0
         self._plan: Plan | None = None
-        self._bets: list[_Bet] = []
+        self._bets: list[Bet] = []
         self._begin_chain(point)
 
     def _begin_chain(self, point: tuple[float, float] | None) -> None:
@@ -128,7 +116,7 @@ class Engine:
         grid = grid_of(epsilon if same else None)
         self.chain = Chain(grid, int(np.searchsorted(grid, epsilon)) if same else None, np.array(shares))
         self._chosen: list[int] = []
-        self._chain_bets: list[tuple[int, list[_Bet]]] = []
+        self._chain_bets: list[tuple[int, list[Bet]]] = []
 
     # ---- blocks -----------------------------------------------------------------------------------------------------
 
@@ -170,7 +158,14 @@ class Engine:
         if (left.runs, right.runs) != (pairs * n, pairs * m) or not pairs:
             raise ParameterError("runs", (left.runs, right.runs), f"a multiple of the sizes {self.sizes}")
         live = [place for place, track in enumerate(self._tracks) if track.live]
-        block = _Block(self, dict(zip(live, zip(left.read, right.read, strict=True), strict=True)), pairs, left, right)
+        block = Block(
+            self._tracks,
+            self.paired,
+            dict(zip(live, zip(left.read, right.read, strict=True), strict=True)),
+            pairs,
+            left,
+            right,
+        )
         if self._bets or self._chain_bets:
             self._look(block)
         where = None if left.strata is None or right.strata is None else (left.strata, right.strata)
@@ -219,13 +214,14 @@ class Engine:
         kind = "law" if law else scores[0].primary
         share = self._left_for[kind] if law else self._left_for[kind] * BATCHES[scores[0].primary]
         self._left_for[kind] -= share
+        left, right = runs
         where, strata = None, 1
         if isinstance(self.claim, StrataClaim):
-            strata = len(self.claim.epsilons)
-            losses = [side.losses for side in runs]
-            where = tuple(strata_places(self.claim.epsilons, side) for side in losses)
+            assert left.losses is not None and right.losses is not None, "outcomes of an ex-post claim"  # noqa: PT018
+            tops = self.claim.epsilons
+            where, strata = (strata_places(tops, left.losses), strata_places(tops, right.losses)), len(tops)
         for score in scores:
-            numbers = tuple(np.array(score.of(side), dtype=np.float64) for side in runs)
+            numbers = (np.array(score.of(left), dtype=np.float64), np.array(score.of(right), dtype=np.float64))
             track = Track.born(score, numbers, where, strata, law=law)
             self._tracks.append(track)
             self._shares.append(share / len(scores) / len(track.arms))
@@ -262,9 +258,9 @@ class Engine:
                 self._tracks[place].live = False
         return {place for place in others[:PROMISING] if best[place] > 0}
 
-    def _projected(self, found: Sequence[Estimate], claims: Sequence[Claim]) -> list[list[_Bet]]:
+    def _projected(self, found: Sequence[Estimate], claims: Sequence[Claim]) -> list[list[Bet]]:
         """For each claim a bet of each estimate."""
-        bets: list[list[_Bet | None]] = [[None] * len(found) for _ in claims]
+        bets: list[list[Bet | None]] = [[None] * len(found) for _ in claims]
         total = sum(self.sizes) / 2
         shares = (self.sizes[0] / total, self.sizes[1] / total)
         for group in ([i for i, one in enumerate(found) if (one[2].size > WIDE) is wide] for wide in (False, True)):
@@ -292,23 +288,31 @@ class Engine:
                 bets[row // len(group)][i] = self._bet(found[i], made.left[row, :cells], made.right[row, :cells])
         return bets  # type: ignore[return-value]
 
-    def _bet(self, estimate: Estimate, left: Floats, right: Floats) -> _Bet:
+    def _bet(self, estimate: Estimate, left: Floats, right: Floats) -> Bet:
         """A bet with what it would have gained on the past that it was made from; of none if that is nothing."""
         place, arm, p, q = estimate
         track = self._tracks[place]
         x, y = (track.merged(side) for side in track.counts)
         n, m = (side / sum(self.sizes) * 2 for side in self.sizes)
         past = float(n * (x @ left) / max(x.sum(), 1) + m * (y @ right) / max(y.sum(), 1))
-        return _Bet(place, arm, left, right, min(past, float(n * (p @ left) + m * (q @ right))))
+        return Bet(place, arm, left, right, min(past, float(n * (p @ left) + m * (q @ right))))
 
-    def _best(self, bets: Sequence[_Bet], row: int) -> int | None:
+    def _best(self, bets: Sequence[Bet], row: int) -> int | None:
         """Which bet the leader takes: the one whose arm gained most, of those that expect to grow."""
         alive = [i for i, bet in enumerate(bets) if bet.growth > 0 and self._gains[bet.track][row, bet.arm] >= 0]
         if not alive:
             return None
         return max(alive, key=lambda i: (self._gains[bets[i].track][row, bets[i].arm], -i))
 
-    def _followers(self, bets: list[_Bet]) -> list[int]:
+    def _led(self) -> dict[int, float]:
+        """Over which bets the leader spreads a block: logarithms of the parts, as past gains have it."""
+        alive = [i for i, bet in enumerate(self._bets) if bet.growth > 0]
+        gains = {i: float(self._gains[self._bets[i].track][0, self._bets[i].arm]) for i in alive}
+        best = sorted(alive, key=lambda i: (-gains[i], i))[:LED]
+        total = float(np.logaddexp.reduce([gains[i] for i in best])) if best else 0.0
+        return {i: gains[i] - total for i in best}
+
+    def _followers(self, bets: list[Bet]) -> list[int]:
         """Of each kind of arm the bet of the score that gained most at the frontier, and the leader's."""
         kinds: dict[str, list[int]] = {}
         for i, bet in enumerate(bets):
@@ -327,8 +331,8 @@ class Engine:
 
     # ---- looks ------------------------------------------------------------------------------------------------------
 
-    def _look(self, block: _Block) -> None:
-        leader = self._best(self._bets, 0) if self._bets else None
+    def _look(self, block: Block) -> None:
+        leader = self._led()
         path = None
         if self._bets and not self.plan().counted and self.sizes == (1, 1):
             path = self._path(block, leader)
@@ -341,8 +345,8 @@ class Engine:
         for bet, gain in zip(self._bets, gains, strict=True):
             self._wealth[bet.track][bet.arm] += gain
             self._gains[bet.track][0, bet.arm] += gain
-        if leader is not None:
-            self._leader += gains[leader]
+        if leader:
+            self._leader += float(np.logaddexp.reduce([part + gains[i] for i, part in leader.items()]))
         if self._bets:
             self.log_wealth = self._mixed()
             self.best_log_wealth = max(self.best_log_wealth, self.log_wealth)
@@ -366,7 +370,7 @@ class Engine:
             parts.extend((math.log(share) + wealth).tolist())
         return float(np.logaddexp.reduce(parts))
 
-    def _path(self, block: _Block, leader: int | None) -> Floats:
+    def _path(self, block: Block, leader: dict[int, float]) -> Floats:
         """A lower bound of the logarithm of the wealth after each pair of a block: of the arms that bet, the largest
         are followed, others count as nothing."""
         betting = [i for i, bet in enumerate(self._bets) if bet.growth > 0]
@@ -380,16 +384,16 @@ class Engine:
             idle.extend(
                 math.log(self._shares[track]) + w for arm, w in enumerate(wealth.tolist()) if (track, arm) not in moving
             )
-        if leader is None:
+        if not leader:
             idle.append(math.log(LEADER) + self._leader)
         total = np.full(block.pairs, np.logaddexp.reduce(idle) if idle else -np.inf)
         for i in followed:
             total = np.logaddexp(total, weight[i] + block.path(self._bets[i]))
-        if leader is not None:
-            total = np.logaddexp(total, math.log(LEADER) + self._leader + block.path(self._bets[leader]))
+        for i, part in leader.items():
+            total = np.logaddexp(total, math.log(LEADER) + self._leader + part + block.path(self._bets[i]))
         return total
 
-    def _look_at_each(self, block: _Block, path: Floats) -> None:
+    def _look_at_each(self, block: Block, path: Floats) -> None:
         self.best_log_wealth = max(self.best_log_wealth, float(path.max()))
         above = np.flatnonzero(path >= self.level)
         if self.refuted is not None or not above.size:
@@ -405,7 +409,7 @@ class Engine:
                 self.refuted = self.pairs + int(pair) + 1
                 return
 
-    def _chain_gains(self, block: _Block, until: int | None = None) -> tuple[list[float], Floats]:
+    def _chain_gains(self, block: Block, until: int | None = None) -> tuple[list[float], Floats]:
         """What the bets at the frontier came to, and the chosen ones at each projected claim."""
         if not self._chain_bets:
             return [], np.zeros((0, 0))
@@ -475,17 +479,6 @@ class Engine:
     # ---- what is told -----------------------------------------------------------------------------------------------
 
     @property
-    def leading(self) -> Track | None:
-        """The score whose arm gained most lately."""
-        place = self._leading()
-        return None if place is None else self._tracks[place]
-
-    @property
-    def point_delta(self) -> float:
-        """The delta at which events are compared."""
-        return self.claim.delta if isinstance(self.claim, StrataClaim) else self._delta
-
-    @property
     def epsilon_lower(self) -> float | None:
         """The largest epsilon, at the delta of the point, that the chain refuted; None where there is no point."""
         return None if self.chain is None else self.chain.epsilon_lower
@@ -510,10 +503,15 @@ class Engine:
         return (*told, Share("kept for scores born later", self.alpha * rest))
 
     @property
-    def leader(self) -> Score | None:
-        """The score whose arms have most of the wealth; None before the first block."""
+    def leading(self) -> Track | None:
+        """The score whose arms have most of the wealth, with its counts."""
         place = self._leading()
-        return None if place is None else self._tracks[place].score
+        return None if place is None else self._tracks[place]
+
+    @property
+    def point_delta(self) -> float:
+        """The delta at which events are compared."""
+        return self.claim.delta if isinstance(self.claim, StrataClaim) else self._delta
 
     def _leading(self) -> int | None:
         held = [
@@ -548,65 +546,6 @@ class Engine:
             if stretched is not None:
                 epsilons.append(_plausible(*stretched, self._delta))
         return min(epsilons, default=None)
-
-
-class _Block:
-    """Runs of a block in merged cells of each track, and what bets on them come to."""
-
-    def __init__(self, engine: Engine, read: dict[int, tuple[np.ndarray, np.ndarray]], pairs: int, left: Reading,
-                 right: Reading) -> None:  # fmt: skip
-        self.read, self.pairs, self.paired = read, pairs, engine.paired
-        self._tracks, self._counted = engine._tracks, left.counted
-        self._where = (left.strata, right.strata)
-        self._places: dict[int, tuple[Places, Places]] = {}
-        self._counts: dict[tuple[int, int | None], tuple[np.ndarray, np.ndarray]] = {}
-
-    def places(self, track: int) -> tuple[Places, Places]:
-        if track not in self._places:
-            one = self._tracks[track]
-            sides = zip(self.read[track], self._where, strict=True)
-            self._places[track] = tuple(one.places(side, where) for side, where in sides)  # type: ignore[assignment]
-        return self._places[track]
-
-    def counts(self, track: int, until: int | None) -> tuple[np.ndarray, np.ndarray]:
-        key = (track, until)
-        if key not in self._counts:
-            one = self._tracks[track]
-            if self._counted:
-                self._counts[key] = tuple(one.merged(side) for side in self.read[track])  # type: ignore[assignment]
-            else:
-                size = one.cells * one.strata
-                self._counts[key] = tuple(np.bincount(side[:until], minlength=size) for side in self.places(track))  # type: ignore[assignment]
-        return self._counts[key]
-
-    def gain(self, bet: _Bet, until: int | None = None) -> float:
-        """The logarithm of what a bet came to, over the first `until` pairs."""
-        if not bet.growth > 0:
-            return 0.0
-        if self.paired:
-            x, y = (side[:until] for side in self.places(bet.track))
-            size = bet.left.size
-            joint = np.bincount(x * size + y, minlength=size * size).reshape(size, size)
-            seen = np.nonzero(joint)
-            return float(joint[seen] @ hedged(bet.left, bet.right)[seen]) - ROUNDING * self.pairs
-        left, right = self.counts(bet.track, until)
-        return float(left @ bet.left + right @ bet.right) - ROUNDING * self.pairs
-
-    def path(self, bet: _Bet) -> Floats:
-        """The logarithm of what a bet has come to after each pair."""
-        x, y = self.places(bet.track)
-        each = hedged(bet.left, bet.right)[x, y] if self.paired else bet.left[x] + bet.right[y]
-        total: Floats = np.cumsum(each - ROUNDING)
-        return total
-
-
-def hedged(left: Floats, right: Floats) -> Floats:
-    """log(1 + lambda (S - 1)) of every pair of cells, where S is half the sum of two weights: of mean at most 1 however
-    the two runs of a pair depend on each other. `left`, `right`: logarithms of the weights."""
-    a, b = np.exp(left), np.exp(right)
-    least = float(a.min() + b.min()) / 2
-    part = min(2.0, 0.95 / (1 - least)) if least < 1 else 2.0
-    return np.log1p(part * ((a[:, None] + b) / 2 - 1))
 
 
 def _plausible(p: Floats, q: Floats, delta: float) -> float:

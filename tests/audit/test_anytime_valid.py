@@ -1,5 +1,5 @@
-"""The engine never alarms too often, however often it looks; twins of it that skip a safeguard do; and what it finds, it
-finds in as many runs as the specification allows."""
+"""The engine never alarms too often, however often it looks; twins of it that skip a safeguard do; and what it finds,
+it finds in as many runs as the specification allows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from audit_oracles import at_most_so_often
 from dpledger.audit.evidence.chain import Chain, grid_of
 from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_approx
 from dpledger.audit.evidence.projection import project
-from dpledger.audit.evidence.reading import Reading
-from dpledger.audit.evidence.wealth import Engine, hedged
+from dpledger.audit.evidence.reading import Reading, hedged
+from dpledger.audit.evidence.wealth import Engine
 from dpledger.audit.features.coordinates import Value
 from dpledger.audit.features.score import Place, Score
 from dpledger.audit.outcomes.structure import Outcomes
@@ -137,10 +137,8 @@ def test_shared_seeds_have_too_large_a_mean_unless_the_runs_are_said_to_be_paire
     bets = project(Regions.of([pure_or_approx(1, 0)]), p, q, runs=1_000)
     both, neither = (1, 0), (0, 1)
     plain = bets.left[0][:, None] + bets.right[0]
-    means = [
-        KEEP * math.exp(one[both]) + (1 - KEEP) * math.exp(one[neither])
-        for one in (plain, hedged(bets.left[0], bets.right[0]))
-    ]
+    safe = hedged(bets.left[0], bets.right[0])
+    means = [KEEP * math.exp(one[both]) + (1 - KEEP) * math.exp(one[neither]) for one in (plain, safe)]
     assert means[0] > 1.05
     assert means[1] <= 1 + 1e-9
 
