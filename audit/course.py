@@ -106,8 +106,8 @@ class Evidence:
     """What the runs say. `trials`: of each side. `fell_after`: the pair of runs at which the claim fell, None where it
     did not. `epsilon_lower`: at the delta of the target; 0 of an ex-post claim. `log_wealth`: the largest logarithm of
     the wealth; `budget`: where alpha went. `blind`: why nothing could be seen, or nothing that was seen counts.
-    `power`: what so many runs would have refuted with probability 0.9, whatever event was chosen; `rare_event`: any fault
-    that is an event of this probability on one side only would have been refuted as often, if a score sees it.
+    `power`: what so many runs would have refuted with probability 0.9, whatever event was chosen; `rare_event`: any
+    fault that is an event of this probability on one side only would have been refuted as often, if a score sees it.
     `float_leak`: what the last bits of floats give away, where a float is taken for a number."""
 
     alpha: Fraction

@@ -94,7 +94,8 @@ def audit_mechanism(
     says is part of the outcome, not its type alone. `floats`: "numbers" takes a float for the number that it stands
     for, and tells apart from the verdict what only its last bits give away (`float_leak`; Mironov 2012): noise that is
     drawn and added in floating point nearly always does. "bits" counts that as any other outcome. `seed`: at least 0
-    and below 2^53; None draws one, which the result names. `jobs`: processes, through joblib, whose `parallel_config` chooses the engine; -1 is every core.
+    and below 2^53; None draws one, which the result names. `jobs`: processes, through joblib, whose `parallel_config`
+    chooses the engine; -1 is every core.
 
     The pair is the caller's choice, and an audit is as good as its pair: one unit apart, the smallest data and the most
     extreme rows first. A mechanism's own claim is about neighbours only: data that are none are refused. Of any other

@@ -8,6 +8,7 @@ here depends on the event that an audit chose, and nothing is a bound: it is wha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +21,9 @@ from dpledger.audit.outcomes.structure import Floats
 __all__ = ["PRICE", "Detectable", "least_event", "least_stretch", "needed"]
 
 PRICE = 4.0  # nats: what learning costs where outputs are numbers
-STRETCHES = np.geomspace(0.05, 40.0, 60)  # of log ratios
-EVENTS = np.geomspace(1e-7, 0.5, 80)  # probabilities
+STRETCHES = (0.05, 40.0)  # of log ratios
+EVENTS = (1e-9, 0.5)  # probabilities
+ROUNDS, STEPS = 3, 16  # of a search
 IMPOSSIBLE = 1e-12  # probability of an event on its other side
 
 
@@ -29,7 +31,7 @@ IMPOSSIBLE = 1e-12  # probability of an event on its other side
 class Detectable:
     """Refuted with probability 0.9 at this number of runs: `stretched`, a mechanism with this true epsilon (at the
     delta of the point) whose outputs differ in the way that was estimated; `law`, one of the declared law with less
-    noise; `event`, any fault that is an event of this probability on one side, if a score sees it. None: none would be."""
+    noise; `event`, any fault that is an event of this probability on one side, if a score sees it. None: none is."""
 
     law: float | None
     stretched: float | None
@@ -45,28 +47,51 @@ def least_stretch(
     claim: Claim, p: Floats, q: Floats, strata: np.ndarray | None, nats: float
 ) -> tuple[Floats, Floats] | None:
     """p and q with their log ratios stretched by the least factor at which a pair gains `nats`; None if none."""
-    ps, qs = by_line(STRETCHES[:, None] * np.log(p / q), np.tile(p + q, (STRETCHES.size, 1)))
-    tiled = None if strata is None else np.tile(strata, (STRETCHES.size, 1))
-    grown = project(_repeated(claim, STRETCHES.size), ps, qs, runs=10_000, strata=tiled).growth
-    enough = np.flatnonzero(grown >= nats)
-    return (ps[enough[0]], qs[enough[0]]) if enough.size else None
+
+    def stretched(factors: Floats) -> tuple[Floats, Floats]:
+        return by_line(factors[:, None] * np.log(p / q), np.tile(p + q, (factors.size, 1)))
+
+    def grown(factors: Floats) -> Floats:
+        tiled = None if strata is None else np.tile(strata, (factors.size, 1))
+        return _growth(claim, *stretched(factors), tiled, nats)
+
+    factor = _least(STRETCHES, grown, nats)
+    if factor is None:
+        return None
+    (left,), (right,) = stretched(np.array([factor]))
+    return left, right
 
 
 def least_event(claim: Claim, nats: float) -> float | None:
     """The least probability at which an event on one side only gains `nats` a pair; None if none does."""
-    p = np.stack([EVENTS, 1 - EVENTS], 1)
-    q = np.tile([IMPOSSIBLE, 1 - IMPOSSIBLE], (EVENTS.size, 1))
-    strata = np.full(p.shape, _loosest(claim)) if isinstance(claim, StrataClaim) else None
-    grown = project(_repeated(claim, EVENTS.size), p, q, runs=10_000, strata=strata).growth
-    enough = np.flatnonzero(grown >= nats)
-    return float(EVENTS[enough[0]]) if enough.size else None
+
+    def grown(chances: Floats) -> Floats:
+        p = np.stack([chances, 1 - chances], 1)
+        q = np.tile([IMPOSSIBLE, 1 - IMPOSSIBLE], (chances.size, 1))
+        strata = np.full(p.shape, _loosest(claim)) if isinstance(claim, StrataClaim) else None
+        return _growth(claim, p, q, strata, nats)
+
+    return _least(EVENTS, grown, nats)
+
+
+def _least(within: tuple[float, float], grown: Callable[[Floats], Floats], nats: float) -> float | None:
+    """About the least number between two at which a growth that rises reaches `nats`; None if none does."""
+    low, high = within
+    for _ in range(ROUNDS):
+        tried = np.geomspace(low, high, STEPS)
+        enough = np.flatnonzero(grown(tried) >= nats)
+        if not enough.size:
+            return None
+        low, high = float(tried[max(enough[0] - 1, 0)]), float(tried[enough[0]])
+    return high
+
+
+def _growth(claim: Claim, p: Floats, q: Floats, strata: np.ndarray | None, nats: float) -> Floats:
+    regions = Regions.of([claim])[np.zeros(len(p), dtype=np.int64)]
+    return project(regions, p, q, runs=math.ceil(10 / nats), strata=strata).growth
 
 
 def _loosest(claim: StrataClaim) -> int:
     """The stratum of the largest finite epsilon."""
     finite = [place for place, epsilon in enumerate(claim.epsilons) if math.isfinite(epsilon)]
     return finite[-1] if finite else 0
-
-
-def _repeated(claim: Claim, count: int) -> Regions:
-    return Regions.of([claim])[np.zeros(count, dtype=np.int64)]
