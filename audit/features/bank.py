@@ -278,7 +278,7 @@ def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Number]:
     """What a value as a number hides."""
     pooled = np.concatenate([left, right])
     finite = pooled[np.isfinite(pooled)]
-    yield from (Kind(place), Payload(place), Grain(place), LowBits(place, 1), LowBits(place, 3))
+    yield from (Kind(place), Payload(place), Grain(place), LowBits(place))
     if not finite.size:
         return
     values, counts = np.unique(finite, return_counts=True)

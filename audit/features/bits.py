@@ -152,29 +152,27 @@ class Payload(Number):
 
 @dataclass(frozen=True, slots=True)
 class LowBits(Cells):
-    """The lowest bits of the mantissa, one or three. The lowest alone tells little where a sum was rounded to a double,
-    and all where somebody hid something in it."""
+    """The three lowest bits of the mantissa."""
 
     place: Place
-    count: Literal[1, 3]
 
     @property
     def of_bits(self) -> bool:
-        return self.count > 1
+        return True
 
     @property
     def categories(self) -> int:
-        return int(2**self.count)
+        return 8
 
     def of(self, outcomes: Outcomes) -> Floats:
-        return (_words(self.place.of(outcomes)) & np.uint64(2**self.count - 1)).astype(np.float64)
+        return (_words(self.place.of(outcomes)) & np.uint64(7)).astype(np.float64)
 
     @property
     def words(self) -> str:
-        return f"{'lowest bit' if self.count == 1 else 'three lowest bits'} of {self.place.words}"
+        return f"three lowest bits of {self.place.words}"
 
     def category(self, code: int) -> str:
-        return format(code, f"0{self.count}b")
+        return f"{code:03b}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ NAN = float("nan")
         (Grain(Place("output")), 0.75, -2.0),
         (Grain(Place("output")), 5e-324, -1074.0),
         (Grain(Place("output")), 12.0, 2.0),
-        (LowBits(Place("output"), 3), np.nextafter(1.0, 2), 1.0),
+        (LowBits(Place("output")), np.nextafter(1.0, 2), 1.0),
         (Residue(Place("output"), -1), 2.5, 5.0),
         (Residue(Place("output"), 0), 2.5, 8.0),
         (Kind(Place("output")), -0.0, 1.0),
