@@ -182,7 +182,7 @@ def _methods(composed: Composed, down: float, floor: float) -> Iterator[tuple[fl
         if _smoothed(composed):
             others = (contour, lattice, jumps_epsilon)
         else:
-            sharp = (_tried, functools.partial(lattice, width=SHARP / 2), jumps_epsilon)
+            sharp = (_tried, functools.partial(lattice, width=SHARP / 2), jumps_epsilon, lattice)
     elif two_scales(composed, _logs(down, down)[0]):
         sharp = (_tried, jumps_epsilon)
         others = (_any_contour, cut_epsilon, _many_outcomes, lattice)

@@ -43,6 +43,7 @@ __all__ = [
 
 WIDTH = 5e-4  # relative, of epsilon: aimed at, at first
 CLOSE = 1e-4  # relative, of delta: aimed at by lattices for many epsilons
+CAREFUL = 0.52  # of that, once a try was too wide
 FINER = 64  # times, at most, from one spacing to the next
 LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
 SMALL = 3e-4  # an epsilon below this is wanted to an absolute width only
@@ -194,15 +195,14 @@ def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: 
     """For a width of `width` times epsilon, or a little more than epsilon where that is small. Each try that was too
     wide leaves less of the losses out: at a steep tilt what is moved to the lower end counts for more than its
     share."""
-    where = sketch.tilt_and_window(tilt, epsilon, log_delta)
-    return _plan_at(
-        sketch, epsilon, where, width * max(epsilon, SMALL), scalars.log(width / sketch.runs) - tries * LESS
-    )
+    where, wanted = sketch.tilt_and_window(tilt, epsilon, log_delta), width * max(epsilon, SMALL)
+    log_share = scalars.log(width / sketch.runs) - tries * LESS
+    return _plan_at(sketch, epsilon, where, wanted * CAREFUL if tries else wanted, log_share)
 
 
 def _refined(last: Plan, wanted: Plan) -> Plan:
     """The wanted plan, if it is finer than the last one, but not much finer at once."""
-    return replace(wanted, spacing=max(last.spacing / FINER, min(0.7 * last.spacing, 0.72 * wanted.spacing)))
+    return replace(wanted, spacing=max(last.spacing / FINER, min(0.7 * last.spacing, wanted.spacing)))
 
 
 def range_for(law: Profiled, runs: int, log_delta: float, c: float) -> tuple[float, float]:
