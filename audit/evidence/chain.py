@@ -98,10 +98,13 @@ class Chain:
         self.fallen, self.wealth, self._own, self._down = fallen, held["wealth"], held["own"], held["down"]
 
     def falls_with(self, claimed_wealth: float, gained: Floats, projected: list[int], level: float) -> bool:
-        """Whether the audited claim would be passed at a pair inside a block: `gained` is what each process and
-        projected claim has come to since the block began."""
+        """Whether the audited claim is passed at a pair inside a block; what fell then has fallen.
+        `gained` is what each process and projected claim has come to since the block began."""
         trial = Chain(self.grid, self.claimed, self.shares)
         trial.hold(self.fallen, {name: array.copy() for name, array in self.held.items()})
         trial.grow(projected, gained)
         trial.look(claimed_wealth, level)
-        return self.claimed is not None and trial.fallen > self.claimed
+        if self.claimed is None or trial.fallen <= self.claimed:
+            return False
+        self.fallen, self._down = trial.fallen, trial._down
+        return True

@@ -261,11 +261,11 @@ def binned(arm: Arm, left: Counts, right: Counts) -> tuple[Floats, Floats]:
     if arm.cells and arm.cells < mass.size - 1:
         group = np.minimum(((np.cumsum(mass) - mass / 2) * arm.cells).astype(np.int64), arm.cells - 1)
         group[-1] = arm.cells  # NaN
-        x, y, both = (np.bincount(group, part)[group] for part in (left, right, mass))
+        x, y, both = (np.bincount(group, part)[group].astype(np.float64) for part in (left, right, mass))
     ratio = (x + arm.prior * both) / (n + arm.prior) / ((y + arm.prior * both) / (m + arm.prior))
     if arm.striking:
         own = (left + 0.5) * m / ((right + 0.5) * n)
-        ratio = np.where(_striking(left * 1.0, right * 1.0, ratio * n / m), own, 1.0)
+        ratio = np.where(_striking(left.astype(np.float64), right.astype(np.float64), ratio * n / m), own, 1.0)
     p, q = mass * ratio / (1 + ratio), mass / (1 + ratio)
     return p / p.sum(), q / q.sum()
 

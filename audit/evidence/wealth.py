@@ -405,7 +405,6 @@ class Engine:
         for pair in above[:: max(1, above.size // 64)]:
             _, gained = self._chain_gains(block, int(pair) + 1)
             if self.chain.falls_with(float(path[pair]), self._of_processes(gained), places, self.level):
-                self.chain.look(float(path[pair]), self.level)
                 self.refuted = self.pairs + int(pair) + 1
                 return
 

@@ -4,6 +4,7 @@ parameters that are found grow as fast as the information limit allows."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,10 +69,11 @@ def test_a_claim_that_is_too_small_is_seen_by_the_oracle() -> None:
     assert largest_mean_by_edges(np.exp(bets.left[0]), np.exp(bets.right[0]), slopes, costs) > 2.01
 
 
-def cells(left: object, right: object, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def cells(left: Any, right: Any, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Masses of the cells between edges: float64[1, cells] each, none 0."""
-    sides = (np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]])) for law in (left, right))  # type: ignore[attr-defined]
-    return tuple(np.maximum(side, 1e-25)[None] for side in sides)  # type: ignore[return-value]
+    sides = (np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]])) for law in (left, right))
+    p, q = (np.maximum(side, 1e-25)[None] for side in sides)
+    return p, q
 
 
 MU = 0.26805  # of the Gaussian with (1, 1e-5), to five digits

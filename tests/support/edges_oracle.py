@@ -41,7 +41,7 @@ def largest_mean_by_edges(a: Floats, b: Floats, slopes: Sequence[float], costs: 
     goal = -np.concatenate([a, b, np.zeros(edges * size)])
     found = linprog(goal, np.array(rows), bounds, masses, np.ones(2))
     assert found.success, found.message
-    return -float(found.fun)
+    return -float(found.fun or 0.0)
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
