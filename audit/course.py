@@ -258,9 +258,8 @@ class Course:
 
 def width_of(*seen: Outcomes) -> int:
     """How many numbers an output is, at most."""
-    return max(
-        1, *(sum(table.shape[1] for path, table in one.numbers.items() if path.startswith(ROOT)) for one in seen)
-    )
+    widths = [sum(int(table.shape[1]) for path, table in one.numbers.items() if path.startswith(ROOT)) for one in seen]
+    return max(1, *widths)
 
 
 def _claim(aim: Target | Stated, strata: tuple[Stratum, ...]) -> Claim:

@@ -161,7 +161,7 @@ def _events(
             yield ranked(Outside(score, low, high), totals[0] - a, totals[1] - b, HANDICAP)
 
 
-def _numeric(track: Track, x: Counts, y: Counts) -> tuple[Floats, Floats, Floats, list[tuple[float, int, int]]]:
+def _numeric(track: Track, x: Counts, y: Counts) -> tuple[Floats, Counts, Counts, list[tuple[float, int, int]]]:
     """Edges in rising order with the counts of runs at or below each, and single values with theirs."""
     grid = track.grid
     upper = np.array([grid.upper(cell) for cell in range(grid.size - 1)])

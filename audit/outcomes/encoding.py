@@ -30,7 +30,7 @@ from dpledger.mechanisms.protocol import Release
 __all__ = ["Outputs", "encode"]
 
 T = TypeVar("T")
-Outputs: TypeAlias = Iterable[object]
+Outputs: TypeAlias = "Sequence[object] | npt.NDArray[Any]"
 Rows: TypeAlias = "npt.NDArray[np.intp] | None"  # the runs of a column; None: all
 
 DEEPEST = 12  # levels of parts within parts
@@ -47,7 +47,7 @@ PLAIN_BUT_BOOL = PLAIN - {bool, np.bool_}
 LONGEST_SPELLED = 64
 
 
-def encode(outputs: Outputs) -> Outcomes:
+def encode(outputs: Outputs | Iterable[object]) -> Outcomes:
     """The outcomes of `outputs`, one run an item: those of each run alone, in any chunks, for up to 512 paths."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an output's own code may warn

@@ -32,7 +32,8 @@ def released(sampler: Sampler, left: object, right: object, seed: int) -> tuple[
     for data in (left, right):
         unlike = agrees(sampler.mechanism, data, seed=seed)
         if unlike is not None:
-            return Releases(sampler.mechanism), f"{unlike}: release was audited, one run a call"
+            mechanism: Any = sampler.mechanism
+            return Releases(mechanism), f"{unlike}: release was audited, one run a call"
     return sampler, None
 
 

@@ -129,5 +129,12 @@ def outcome(
     except TooLong:
         return Raised(f"TooLong: ran longer than {each_seconds:g} s")
     except BaseException as error:
-        name = f"{type(error).__name__}: {error}" if texts else type(error).__name__
-        return Raised(name, error if keeps and isinstance(error, Exception) else None)
+        kept = error if keeps and isinstance(error, Exception) else None
+        return Raised(type(error).__name__, _text_of(error) if texts else None, kept)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # the exception's own code
+        return "unprintable"

@@ -27,7 +27,7 @@ Rng = np.random.Generator
 Side = Callable[[Rng, int], Drawn]
 SIGNIFICANCE = 1e-7  # of each simulation here
 ALPHA = Fraction(1, 20)
-OUTPUT = Value(Place("output", 0, 1))
+OUTPUT = Value(Place("output"))
 
 
 def proposed(*_: Outcomes) -> tuple[Score, ...]:
@@ -239,7 +239,7 @@ def test_a_declared_law_is_followed_from_the_first_bet() -> None:
             return 2 * (np.abs(x) - np.abs(x - 1))
 
     case = Case(laplace(1, 0.5), laplace(0, 0.5), pure_or_approx(1, 0), (1.0, 0.0))
-    law = (LogRatio(Place("output", 0, 1)),)
+    law = (LogRatio(Place("output")),)
     stops = [audited(case, seed, 2_000, law=law).refuted or 2_000 for seed in range(30)]
     assert np.mean(stops) <= 90
 
