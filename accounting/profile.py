@@ -108,8 +108,8 @@ class Profile:
         the losses; 1e-3 for many runs of one bounded range, more for mixes of them (docs/proofs/bounded_ranges.md).
         `epsilons`, `delta` and `deltas` aim at the same: a width w of epsilon is one of c epsilon w of delta, where
         delta falls like e^{-c epsilon}. A part more never lowers epsilon. It may lower an end, by no more than the
-        bounds are apart: each mix of bounded ranges has lattices of its own. Measured, relative, on 80 to 200 mixes: the
-        lower end by 3e-4 at a delta of 1e-2, 8e-4 at 1e-6, 9e-3 at 1e-12, the upper by 2e-4.
+        bounds are apart: each mix of bounded ranges has lattices of its own. Measured, relative, on 80 to 200 mixes:
+        the lower end by 3e-4 at a delta of 1e-2, 8e-4 at 1e-6, 9e-3 at 1e-12, the upper by 2e-4.
         Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
         """
         exact = _exact(delta, "delta", Decimal(1))
