@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from dpledger.audit.evidence.bets import bets_on, plausible
 from dpledger.audit.evidence.chain import Chain, grid_of
-from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_approx
+from dpledger.audit.evidence.edges import Claim, StrataClaim, pure_or_approx
 from dpledger.audit.evidence.power import Detectable, least_event, least_stretch, needed
-from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Bet, Block, Plan, Reading, strata_places
 from dpledger.audit.evidence.state import array_of, packed, packed_track, track_of
 from dpledger.audit.evidence.tracks import Estimate, Track, estimates
@@ -41,7 +41,6 @@ LIVELY = 16  # scores beside the primary ones that are counted in blocks that ar
 KINDS: tuple[bool | str, ...] = ("law", True, False)  # of scores: declared laws, primary ones, all others
 LEADER, PRIMARY = Fraction(1, 4), Fraction(1, 2)
 BATCHES = {True: Fraction(7, 8), False: Fraction(1, 2)}  # of what is left for scores born later, to each batch
-WIDE = 24  # cells: problems with more are solved apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +242,7 @@ class Engine:
             self._chosen = self._followers(first)
             best = self._best(first, 1)
             likely = max(range(len(found)), key=lambda i: first[i].growth) if best is None else best
-            places = self.chain.projected(_plausible(*found[likely][2:], self._delta + 1 / max(self.pairs, 8)))
+            places = self.chain.projected(plausible(*found[likely][2:], self._delta + 1 / max(self.pairs, 8)))
             chosen = [found[place] for place in self._chosen]
             rest = [pure_or_approx(float(self.chain.grid[place]), self._delta) for place in places[1:]]
             others = self._projected(chosen, rest) if rest else []
@@ -260,42 +259,7 @@ class Engine:
 
     def _projected(self, found: Sequence[Estimate], claims: Sequence[Claim]) -> list[list[Bet]]:
         """For each claim a bet of each estimate."""
-        bets: list[list[Bet | None]] = [[None] * len(found) for _ in claims]
-        total = sum(self.sizes) / 2
-        shares = (self.sizes[0] / total, self.sizes[1] / total)
-        for group in ([i for i, one in enumerate(found) if (one[2].size > WIDE) is wide] for wide in (False, True)):
-            if not group:
-                continue
-            size = max(found[i][2].size for i in group)
-            p, q = np.full((2, len(group), size), 1e-300)
-            strata = None
-            if isinstance(claims[0], StrataClaim):
-                strata = np.zeros((len(group), size), dtype=np.int64)
-            for row, i in enumerate(group):
-                track, cells = self._tracks[found[i][0]], found[i][2].size
-                p[row, :cells], q[row, :cells] = found[i][2:]
-                if strata is not None:
-                    strata[row, :cells] = np.repeat(np.arange(track.strata), track.cells)
-            regions = Regions.of(claims)[np.repeat(np.arange(len(claims)), len(group))]
-            many = len(claims)
-            made = project(
-                regions, np.tile(p, (many, 1)), np.tile(q, (many, 1)), runs=max(self.pairs, 1), shares=shares,
-                strata=None if strata is None else np.tile(strata, (many, 1)),
-            )  # fmt: skip
-            for row in range(many * len(group)):
-                i = group[row % len(group)]
-                cells = found[i][2].size
-                bets[row // len(group)][i] = self._bet(found[i], made.left[row, :cells], made.right[row, :cells])
-        return bets  # type: ignore[return-value]
-
-    def _bet(self, estimate: Estimate, left: Floats, right: Floats) -> Bet:
-        """A bet with what it would have gained on the past that it was made from; of none if that is nothing."""
-        place, arm, p, q = estimate
-        track = self._tracks[place]
-        x, y = (track.merged(side) for side in track.counts)
-        n, m = (side / sum(self.sizes) * 2 for side in self.sizes)
-        past = float(n * (x @ left) / max(x.sum(), 1) + m * (y @ right) / max(y.sum(), 1))
-        return Bet(place, arm, left, right, min(past, float(n * (p @ left) + m * (q @ right))))
+        return bets_on(found, claims, self._tracks, sizes=self.sizes, pairs=self.pairs)
 
     def _best(self, bets: Sequence[Bet], row: int) -> int | None:
         """Which bet the leader takes: the one whose arm gained most, of those that expect to grow."""
@@ -543,18 +507,5 @@ class Engine:
             strata = np.repeat(np.arange(track.strata), track.cells) if isinstance(self.claim, StrataClaim) else None
             stretched = least_stretch(self.claim, p, q, strata, nats)
             if stretched is not None:
-                epsilons.append(_plausible(*stretched, self._delta))
+                epsilons.append(plausible(*stretched, self._delta))
         return min(epsilons, default=None)
-
-
-def _plausible(p: Floats, q: Floats, delta: float) -> float:
-    """The epsilon at which an estimate keeps (epsilon, delta)."""
-    low, high = 0.0, 25.0
-    for _ in range(24):
-        middle = (low + high) / 2
-        ratio = math.exp(middle)
-        if max(np.maximum(p - ratio * q, 0).sum(), np.maximum(q - ratio * p, 0).sum()) > delta:
-            low = middle
-        else:
-            high = middle
-    return high
