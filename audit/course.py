@@ -108,7 +108,8 @@ class Evidence:
     the wealth; `budget`: where alpha went. `blind`: why nothing could be seen, or nothing that was seen counts.
     `power`: what so many runs would have refuted with probability 0.9, whatever event was chosen; `rare_event`: any
     fault that is an event of this probability on one side only would have been refuted as often, if a score sees it.
-    `float_leak`: what the last bits of floats give away, where a float is taken for a number."""
+    `float_leak`: what the last bits of floats give away, where a float is taken for a number. `in_strata`: of an ex-post
+    claim, how many runs left and right fell into each of its strata."""
 
     alpha: Fraction
     trials: tuple[int, int]
@@ -123,6 +124,7 @@ class Evidence:
     blind: str | None
     float_leak: Witness | None
     strata: tuple[Stratum, ...] = ()
+    in_strata: tuple[tuple[int, int], ...] = ()
 
     @property
     def is_refuted(self) -> bool:
@@ -234,7 +236,15 @@ class Course:
             blind=blind,
             float_leak=self._float_leak(),
             strata=self.strata,
+            in_strata=self._in_strata(),
         )
+
+    def _in_strata(self) -> tuple[tuple[int, int], ...]:
+        track = self.engine.leading
+        if track is None or not self.strata:
+            return ()
+        left, right = track.counts.reshape(2, track.strata, -1).sum(2).tolist()
+        return tuple(zip(left, right, strict=True))[: len(self.strata)]
 
     def _power(self, seen: list[float]) -> Power | None:
         """What is seen of a curve at its delta is no less than what the claim allows there."""

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.strata import ExPostClaim
-from dpledger.audit.subjects import Settings, subject_of
-from dpledger.audit.verdict import AuditResult
+from dpledger.audit.subjects import FEWEST_TRIALS, Settings, subject_of
+from dpledger.audit.verdict import SCHEDULE, AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Audited, Intended
@@ -61,6 +61,10 @@ class Audit:
     relation: Relation | str = Relation.ADD_REMOVE
     unit: Unit | str = "record"
     batched: bool = False
+    stop_at_violation: bool = True
+    each_seconds: Number | None = None
+    texts: bool = False
+    floats: Literal["numbers", "bits"] = "numbers"
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -68,8 +72,8 @@ class Audit:
             object.__setattr__(self, "seed", secrets.randbits(53))
         self.body()
 
-    def run(self, *, jobs: int = 1, progress: bool = True) -> AuditResult:
-        """The result. Raises as `audit_mechanism` does."""
+    def run(self, *, seconds: Number | None = None, jobs: int = 1, progress: bool = True) -> AuditResult:
+        """The result. Raises as `audit_mechanism` does. With `seconds` it depends on the machine."""
         return audit_mechanism(
             self.mechanism,
             self.left,
@@ -81,7 +85,12 @@ class Audit:
             relation=self.relation,
             unit=self.unit,
             batched=self.batched,
+            stop_at_violation=self.stop_at_violation,
+            each_seconds=self.each_seconds,
+            texts=self.texts,
+            floats=self.floats,
             seed=self.seed,
+            seconds=seconds,
             jobs=jobs,
             progress=progress,
         )
@@ -101,6 +110,7 @@ class Audit:
             trials=settings.trials,
             confidence=settings.confidence,
             seed=settings.seed,
+            schedule=SCHEDULE,
         )
 
     @classmethod
@@ -116,9 +126,9 @@ class Audit:
         batched: bool = False,
     ) -> Audit:
         """The audit of an entry, to be run again. `mechanism`, `left`, `right`, `batched`: what it was given, which no
-        entry holds; `loss`: the ex-post claim, if it was one, of which an entry names one stratum; `unit`: that of its
-        scope. ParameterError for an entry without a seed, and for one whose two sides have not as many runs: outputs
-        that somebody collected."""
+        entry holds; `loss`: the ex-post claim, if it was one, of which an entry names the largest loss; `unit`: that of
+        its scope. Everything else is as by default. ParameterError for an entry without a seed, and for one whose two
+        sides have not as many runs: outputs that somebody collected."""
         if not isinstance(entry, Audited):
             raise ParameterError("entry", type(entry).__name__, "what an entry `audited` holds: entry.body")
         if entry.seed is None or entry.trials_left != entry.trials_right:
@@ -129,7 +139,7 @@ class Audit:
             left,
             right,
             loss if loss is not None else None if own == entry.claim else entry.claim,
-            trials=entry.trials_left,
+            trials=max(entry.trials_left, FEWEST_TRIALS),
             confidence=entry.confidence,
             delta=None if loss is not None else entry.delta,
             relation=entry.relation,

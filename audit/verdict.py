@@ -33,7 +33,7 @@ from dpledger.schema import plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SCHEMA", "AuditResult", "percent"]
+__all__ = ["SCHEDULE", "SCHEMA", "AuditResult", "percent"]
 
 SCHEMA = "dpledger.audit.v2"
 METHOD, REPLAY = "wealth", "replay"
@@ -247,6 +247,8 @@ class AuditResult:
             f"e-value {self.e_value:.4g} of the {float(1 / self.evidence.alpha):.4g} that refute "
             f"(confidence {percent(self.confidence)}, {runs})"
         )
+        for stratum, (left, right) in zip(self.evidence.strata, self.evidence.in_strata, strict=False):
+            yield f"  {stratum.words}: {left:,} and {right:,} runs"
         if self.witness is not None:
             yield f"event: {self.witness.public_words if public else self.witness.words}"
         yield self._power_words()
@@ -339,7 +341,10 @@ class AuditResult:
                     {"of": share.words, "share_of_error": decimals.round_up(share.alpha)} for share in evidence.budget
                 ],
                 "wealth": [{"runs": runs, "log": repr(wealth)} for runs, wealth in evidence.path],
-                "strata": [stratum.words for stratum in evidence.strata],
+                "strata": [
+                    {"stratum": stratum.words, "left": left, "right": right}
+                    for stratum, (left, right) in zip(evidence.strata, evidence.in_strata, strict=False)
+                ],
             }
         )
         return document

@@ -736,7 +736,7 @@ def test_a_realised_loss_is_audited_stratum_by_stratum(run: Run, tmp_path: Path,
     words = ("--left", "0", "--right", "1", "--trials", "6000", "--seed", "3", "--plot", "a.svg")
     done = run("audit", "my_losing_release:release", "--loss", f"my_losing_release:{loss}", *words)
     assert done.exit_code == code, done.stderr
-    assert "claimed loss 0: epsilon at least" in done.stdout
+    assert "claimed loss 0: " in done.stdout
     assert (tmp_path / "a.svg").read_text().startswith("<?xml")
 
 

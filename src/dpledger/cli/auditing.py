@@ -63,8 +63,8 @@ def audit(
     loss: Annotated[
         str | None,
         typer.Option(
-            help="An ex-post claim, tested stratum by stratum: module:name of a function of an output that says what "
-            "it lost at most, or 'recorded', for what the record of each run says."
+            help="An ex-post claim, tested over all of its strata: module:name of a function of an output that says "
+            "what it lost at most, or 'recorded', for what the record of each run says."
         ),
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Runs on each side (default: 200,000).")] = None,
@@ -72,8 +72,23 @@ def audit(
         str | None, typer.Option(help="Of the verdict and of the lower bound (default: 0.95).")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="To repeat a run (default: a fresh one, which is printed).")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the trade-off plot here (.png, .svg or .pdf).")] = None,
-    insist: Annotated[bool, typer.Option("--insist", help="Run it even if it takes over three hours.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after so many; the verdict then depends on the machine.")
+    ] = None,
+    all_runs: Annotated[
+        bool, typer.Option("--all-runs", help="Go on after the claim has fallen, for a larger lower bound.")
+    ] = False,
+    floats: Annotated[
+        str, typer.Option(help="What a float is: numbers, or bits, where its last digits count as well.")
+    ] = "numbers",
+    each_seconds: Annotated[
+        float | None, typer.Option(help="A run that takes longer is over, and that is its outcome.")
+    ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="What an exception says is part of the outcome, not its type alone.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 is every core.")] = 1,
+    plot: Annotated[Path | None, typer.Option(help="Write the picture of the audit here (.png, .svg or .pdf).")] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(help="Record the result in this ledger, for its reports; the signing key lies beside it."),
@@ -97,11 +112,11 @@ def audit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
-    the same output, or --again did not come to what was recorded; a pass proves nothing.
+    """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted; 2 if the audit was blind, or
+    --again did not come to what was recorded; a pass proves nothing.
 
-    The pair is your choice, and the audit is as good as the pair: one row apart, the smallest data and the most extreme
-    row first; try several. Of rows further apart a claim says nothing: what is found there refutes none."""
+    It ends as soon as the claim has fallen. The pair is your choice, and the audit is as good as the pair: one row
+    apart, the smallest data and the most extreme row first; try several. A claim covers neighbours only."""
     with speaking(as_json) as voice, _current_folder_first(), _causes_shown():
         from dpledger.audit.plots import check_destination
 
@@ -109,17 +124,19 @@ def audit(
             check_destination(plot)
         record = _Record(ledger, scope)
         chosen = {"trials": trials, "confidence": confidence, "seed": seed}
+        ways = {"stop_at_violation": not all_runs, "floats": floats, "each_seconds": each_seconds, "texts": texts}
         if again is None:
             rules = record.rules() | _relation(relation, scope)
             claim, subject, earlier = _claim(epsilon, delta, loss), _subject(target, left, right), None
-            asked = _asked(subject, claim, rules | {name: value for name, value in chosen.items() if value is not None})
+            named = {name: value for name, value in chosen.items() if value is not None}
+            asked = _asked(subject, claim, rules | named | ways)
         else:
             beside = {"epsilon": epsilon, "relation": relation, "scope": scope, "intend": intend, "made-up": made_up}
             _require_alone(chosen | beside | ({} if loss is not None else {"delta": delta != "0"}))
             earlier = record.earlier(again)
             asked = record.repeated(earlier, _subject(target, left, right), _claim(None, delta, loss))
         said = record.intend(asked) if intend else None
-        result = asked.run(insist=insist)
+        result = asked.run(seconds=seconds, jobs=jobs)
         voice.say(str(result))
         if plot is not None:
             result.plot(plot)
@@ -127,22 +144,18 @@ def audit(
         noted: dict[str, Any] = {}
         if earlier is not None:
             noted = _compared(asked, result, earlier) | {"again": again}
-        elif not result.constant:
+        else:
             noted = record.note(asked, result, said, made_up=made_up)
         if as_json:
             print(json.dumps(json.loads(result.to_json()) | noted, indent=2, ensure_ascii=False))
         elif earlier is not None:
             for line in _as_told(noted):
                 voice.say(line)
-        elif result.constant:
-            raise ParameterError(
-                "target", "one and the same output from every run", "a function that returns its answer"
-            )
         elif "entry" in noted:
             voice.say(f"recorded in {ledger}: entry {noted['entry']}")
         elif noted:
             print(f"dpledger: not recorded: {noted['not_recorded']}", file=sys.stderr)
-    if result.constant or noted.get("differences"):
+    if result.blind is not None or noted.get("differences"):
         raise typer.Exit(UNUSABLE)
     if result.verdict == "violation":
         raise typer.Exit(REFUTED)
