@@ -108,8 +108,8 @@ class Evidence:
     the wealth; `budget`: where alpha went. `blind`: why nothing could be seen, or nothing that was seen counts.
     `power`: what so many runs would have refuted with probability 0.9, whatever event was chosen; `rare_event`: any
     fault that is an event of this probability on one side only would have been refuted as often, if a score sees it.
-    `float_leak`: what the last bits of floats give away, where a float is taken for a number. `in_strata`: of an ex-post
-    claim, how many runs left and right fell into each of its strata."""
+    `float_leak`: what the last bits of floats give away, where a float is taken for a number. `in_strata`: how many
+    runs left and right fell into each stratum of an ex-post claim."""
 
     alpha: Fraction
     trials: tuple[int, int]

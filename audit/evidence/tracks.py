@@ -84,18 +84,20 @@ class Track:
         """Of one side, those that it has counted."""
         return int(self.counts[0].sum())
 
-    def recut(self) -> None:
-        """Cut cells anew, where the runs have grown enough; count on a lattice from then on, where they are many."""
+    def recut(self, *, counted: bool = False) -> None:
+        """Cut cells anew, where the runs have grown enough; count on a lattice from then on, where they are many, or
+        where the next block will be `counted`."""
         now = len(self.past[0]) if self.past else self.runs
-        if now < RECUT * self.cut_at:
+        if now < RECUT * self.cut_at and not (counted and self.past):
             return
+        settles = now >= SETTLED or counted
         self.cut_at = now
         if self.past:
             both = np.concatenate(self.past)
             if not self.score.categories:
-                self.grid = lattice_of(both) if now >= SETTLED else cut_of(both, fine=self.fine)
+                self.grid = lattice_of(both) if settles else cut_of(both, fine=self.fine)
             self.counts = np.stack([self._counted(*side) for side in zip(self.past, self._strata(), strict=True)])
-            if now >= SETTLED or self.score.categories:
+            if settles or self.score.categories:
                 self.past = self.where = None
         one = merged(self.grid, self.counts.reshape(2, self.strata, -1).sum((0, 1)), fine=self.fine)
         self.cells = int(one.max()) + 1

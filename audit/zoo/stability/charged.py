@@ -75,7 +75,7 @@ class ReleasedValues(_Charged):
         released = np.zeros(size)
         for asked, passed in self._tests(distances, size, rng):
             released += asked if self.filled else passed
-        return value * released
+        return value * released + 0.0  # never -0.0, which would show the sign of the value
 
 
 @dataclass(frozen=True)
