@@ -58,7 +58,7 @@ class Track:
         """A track without runs. `law`: its numbers are log ratios that are believed."""
         numeric = score.categories == 0 and strata == 1
         arms = (LAW,) if law else arms_of(numeric=numeric, primary=score.primary)
-        track = cls(score, arms, strata, fine=(score.primary or law) and strata == 1)
+        track = cls(score, arms, strata, fine=score.primary or law)
         if score.categories:
             track.grid = categories(score.categories)
         return track

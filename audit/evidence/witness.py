@@ -91,6 +91,30 @@ class _Found(NamedTuple):
     right: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """How well an event with some counts tells the sides apart, at a delta. `claimed`: of a stratum, what it claims."""
+
+    trials: tuple[int, ...]
+    direction: Direction
+    delta: float
+    claimed: float | None
+
+    def of(self, left: float, right: float) -> float:
+        """About the epsilon that the event shows, less luck; below every one of those, or where a loss is claimed, by
+        how many standard deviations it breaks what is claimed."""
+        (hits, n), (rare, m) = (left, self.trials[0]), (right, self.trials[1])
+        if self.direction is Direction.RIGHT:
+            (hits, n), (rare, m) = (rare, m), (hits, n)
+        low, high = _wilson(hits, n, -Z) - self.delta, _wilson(rare, m, Z)
+        if self.claimed is None and low > high:
+            return math.log(low / high)
+        growth = math.exp(min(self.claimed or 0.0, 300.0))
+        p, q = (hits + 0.5) / (n + 1), (rare + 0.5) / (m + 1)
+        spread = math.sqrt(p * (1 - p) / n + growth * q * (growth * (1 - q) / m))
+        return -1e3 + (p - growth * q - self.delta) / spread
+
+
 def witness_of(engine: Engine, stated: Stated | None = None, strata: tuple[Stratum, ...] = ()) -> Witness | None:
     """The witness of what an engine has seen so far; None before it has scores."""
     track = engine.leading
@@ -102,13 +126,13 @@ def witness_of(engine: Engine, stated: Stated | None = None, strata: tuple[Strat
     for place in range(track.strata):
         x, y = by_stratum[:, place]
         for direction in Direction:
-            best = max(_events(track, x, y, trials, direction, engine.point_delta), key=lambda one: one.rank)
-            if stated is not None and place < len(strata):
-                inside = InStratum(stated, strata[place], best.event)
-                claimed = float(strata[place].epsilon)
-                best = _Found(best.rank - claimed, inside, best.left, best.right)
-            elif stated is not None:
+            if stated is not None and place >= len(strata):
                 continue
+            claimed = None if stated is None else float(strata[place].epsilon)
+            ranking = _Ranking(trials, direction, engine.point_delta, claimed)
+            best = max(_events(track, x, y, ranking), key=lambda one: one.rank)
+            if stated is not None:
+                best = best._replace(event=InStratum(stated, strata[place], best.event))
             found.append((best, direction))
     if not found:
         return None
@@ -127,14 +151,12 @@ def witness_of(engine: Engine, stated: Stated | None = None, strata: tuple[Strat
     )
 
 
-def _events(
-    track: Track, x: Counts, y: Counts, trials: tuple[int, ...], direction: Direction, delta: float
-) -> Iterator[_Found]:
+def _events(track: Track, x: Counts, y: Counts, ranking: _Ranking) -> Iterator[_Found]:
     """Events of a score, with their counts and how well they tell the sides apart."""
+    direction = ranking.direction
 
     def ranked(event: Event, left: float, right: float, handicap: float = 0.0) -> _Found:
-        rank = _rank(left, right, trials, direction, delta) - handicap
-        return _Found(rank, event, int(left), int(right))
+        return _Found(ranking.of(left, right) - handicap, event, int(left), int(right))
 
     score, nan = track.score, (int(x[-1]), int(y[-1]))
     yield ranked(Undefined(score), *nan)
@@ -178,19 +200,6 @@ def _numeric(track: Track, x: Counts, y: Counts) -> tuple[Floats, Counts, Counts
         kept[-1] = True
     atoms = [(float(upper[cell]), int(x[cell]), int(y[cell])) for cell in np.flatnonzero(single).tolist()]
     return upper[order][kept], left[kept], right[kept], atoms
-
-
-def _rank(left: float, right: float, trials: tuple[int, ...], direction: Direction, delta: float) -> float:
-    """About the epsilon that the event shows at the delta, less luck; below every one of those where it shows none,
-    by how many standard deviations it breaks the delta."""
-    (hits, n), (rare, m) = (left, trials[0]), (right, trials[1])
-    if direction is Direction.RIGHT:
-        (hits, n), (rare, m) = (rare, m), (hits, n)
-    low, high = _wilson(hits, n, -Z) - delta, _wilson(rare, m, Z)
-    if low > high:
-        return math.log(low / high)
-    p, q = (hits + 0.5) / (n + 1), (rare + 0.5) / (m + 1)
-    return -1e3 + (p - q - delta) / math.sqrt(p * (1 - p) / n + q * (1 - q) / m)
 
 
 def _wilson(hits: float, runs: int, z: float) -> float:

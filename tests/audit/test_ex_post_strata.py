@@ -128,7 +128,7 @@ def test_many_claimed_losses_are_read_in_ranges_each_at_its_largest(factor: floa
     assert result.verdict == verdict
     assert len(result.evidence.strata) == MOST_STRATA
     assert result.event is not None
-    assert "and at most" in result.event.words
+    assert "at most" in result.event.words
 
 
 # ---- all strata together --------------------------------------------------------------------------------------------
