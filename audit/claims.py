@@ -53,7 +53,7 @@ class Target:
     def edges(self) -> Edges:
         """Everything that is claimed, as edges of one test.
 
-        Claim: whoever satisfies all points keeps all edges. Source: docs/proofs/audit.md 4 and 7. ParameterError where
+        Claim: whoever satisfies all points keeps all edges. Source: docs/proofs/audit.md 3 and 5. ParameterError where
         no point has an epsilon of at most 600: e^600 runs would be needed."""
         points = [
             (decimals.float_up(point.epsilon), decimals.float_up(point.delta))
@@ -69,7 +69,7 @@ def target(claim: Guarantee, parts: Composition | None, relation: Relation, delt
     """The points at which `claim`, and where given the curve of the mechanism's own `parts`, is tested.
 
     `delta`: where epsilon_lower is reported (None: the claim's own, or 10^-5 where it names none).
-    Claim: whoever satisfies the claim and has the parts satisfies every point. Source: docs/proofs/audit.md 4.
+    Claim: whoever satisfies the claim and has the parts satisfies every point. Source: docs/proofs/audit.md 3.
     """
     curve = _curve(parts if parts is not None else claim, relation)
     match claim:

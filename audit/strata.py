@@ -194,7 +194,7 @@ def strata_of(losses: Sequence[Floats]) -> tuple[Stratum, ...]:
     """Strata of the claimed losses that were seen: one a value, or ranges of values where there are many.
 
     Claim: in each stratum every event A has P(A) <= e^epsilon Q(A) + delta, if the ex-post claim holds. Source:
-    docs/proofs/audit.md 6. CannotCertify where no finite loss is claimed: then nothing is."""
+    docs/proofs/audit.md 4. CannotCertify where no finite loss is claimed: then nothing is."""
     pooled = np.concatenate(list(losses))
     values = np.unique(pooled[np.isfinite(pooled)])
     if not values.size:

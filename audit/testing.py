@@ -97,12 +97,14 @@ def _pairs(pairs: object) -> list[tuple[object, object]]:
 
 
 def _judged(result: AuditResult, place: int, factor: Decimal) -> AuditResult:
-    """The result, where it refutes nothing and could have. What is raised names no output: `error.result` does."""
+    """The result, where it refutes nothing and could have. What is raised names no output: `error.found` does."""
     where = f"pair {place} ({result.pair}), seed {result.seed}"
     if result.verdict == "violation":
-        raise ClaimRefuted(f"{where}: {result.public_summary}\n{result.again}", result=result)
+        raise ClaimRefuted(f"{where}: {result.public_summary}\n{result.again}", found=result.to_json())
     if result.blind is not None:
-        raise AuditTooWeak(f"{where}: the audit saw nothing, so it says nothing: {result.blind}", result=result)
+        raise AuditTooWeak(
+            f"{where}: the audit saw nothing, so it says nothing: {result.blind}", found=result.to_json()
+        )
     wanted = decimals.multiply(factor, result.target.point.epsilon)
     if result.power is None or result.power.epsilon > wanted:
         seen = "no epsilon" if result.power is None else f"an epsilon of {float(result.power.epsilon):.4g}"
@@ -110,5 +112,5 @@ def _judged(result: AuditResult, place: int, factor: Decimal) -> AuditResult:
             f"{where}: {result.trials:,} runs a side would have refuted {seen} with probability 0.9, and must_detect "
             f"asks for {float(wanted):.4g}, {factor} times the claim: more trials, or a larger must_detect"
         )
-        raise AuditTooWeak(weak, result=result)
+        raise AuditTooWeak(weak, found=result.to_json())
     return result

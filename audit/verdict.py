@@ -120,7 +120,7 @@ class AuditResult:
         or both are 0. 0 of an ex-post claim, and of an audit that is blind.
 
         Claim: at least `confidence` that the true epsilon at `delta` is no smaller. Where the claim is a curve that did
-            not fall the bound stays below it. Source: docs/proofs/audit.md 8.
+            not fall the bound stays below it. Source: docs/proofs/audit.md 6.
         """
         if self.evidence.blind is not None:
             return RoundsDown(decimals.ZERO)

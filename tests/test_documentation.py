@@ -31,6 +31,7 @@ PAGES = (
     "docs/private_learning.md",
     "docs/stable_values.md",
     "docs/runs_elsewhere.md",
+    "docs/auditing.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 FIRST = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(), re.DOTALL)

@@ -76,7 +76,7 @@ class Chain:
         fell than before.
 
         Claim: at all times together, the chance that any claim up to the first true one of the grid is refuted is at
-            most alpha. Source: docs/proofs/audit.md 8."""
+            most alpha. Source: docs/proofs/audit.md 6."""
         tested = self._own.copy()
         if self.claimed is not None:
             below = slice(self.fallen, self.claimed)

@@ -6,7 +6,7 @@ way the weights (a, b) of a cell that may be bet are a polygon whose vertices ar
 
     E_P a + E_Q b <= cost . theta        for every theta and every pair (P, Q) that keeps the claim.
 
-Statement and proof: docs/proofs/audit.md 7.
+Statement and proof: docs/proofs/audit.md 5.
 
 >>> pure_or_approx(1.0, 0.0).slopes
 (0.36787944117144233, 2.718281828459045)
@@ -46,7 +46,7 @@ class Edges:
         """Edges of statements (epsilon, delta): P(S) <= e^epsilon Q(S) + delta both ways; of several at one slope the
         one with the least cost is kept.
 
-        Claim: who keeps every statement keeps every edge. Source: docs/proofs/audit.md 7."""
+        Claim: who keeps every statement keeps every edge. Source: docs/proofs/audit.md 5."""
         found: dict[float, float] = {}
         for epsilon, delta in points:
             ratio = math.exp(epsilon)

@@ -108,7 +108,7 @@ def project(
     `runs`: a pair may grow by 0.02/runs less than it could. `strata`: of each cell, int64[problems, cells].
     `shares`: runs of a block on the left and right, divided by half their sum.
     Claim: for every pair that keeps the claim, n independent runs left and m right in the proportion of the shares have
-        the mean of exp(sum of left + sum of right) <= 1. Source: docs/proofs/audit.md 7.
+        the mean of exp(sum of left + sum of right) <= 1. Source: docs/proofs/audit.md 5.
     """
     problem = _Problem(regions, np.maximum(p * shares[0], LEAST_MASS), np.maximum(q * shares[1], LEAST_MASS), strata)
     theta = _solved(problem, max(0.02 / runs, 1e-10))

@@ -3,7 +3,7 @@
 Every arm (a score and a way to estimate) has a wealth of its own that begins at its reserved weight; the leader bets
 each block with the arm that gained most so far. Their sum is an e-value at every pair: the claim is refuted when it
 reaches 1/alpha, whenever that is, and the chance of that is at most alpha if the claim holds. Statement and proof:
-docs/proofs/audit.md 7 and 8.
+docs/proofs/audit.md 5 and 6.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Engine:
     def settle(self, left: Reading, right: Reading) -> None:
         """Add the block that was planned, or its first runs: wealth, every look, and what the next bets rest on.
 
-        Claim: if the claim holds, the chance that it is ever refuted is at most alpha. Source: docs/proofs/audit.md 8.
+        Claim: if the claim holds, the chance that it is ever refuted is at most alpha. Source: docs/proofs/audit.md 6.
         Assumes: the runs are independent of each other, but for the two of a pair where they are `paired`."""
         plan, (n, m) = self.plan(), self.sizes
         pairs = left.runs // n

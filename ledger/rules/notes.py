@@ -228,9 +228,10 @@ def _check_e_value(e_value: Decimal, body: Audited) -> None:
 def _most_shown(body: Audited, delta: Decimal) -> Decimal:
     """What the bound is if an event happened in every run on one side and in none on the other.
 
-    Claim: no bound ln((p - delta)/q) is larger whose p is at most 1, and whose q is an upper confidence limit from n
-    runs, n at most the larger number of runs: at confidence c such a limit is at least 1 - (1 - c)^(1/n), its value
-    for no hit. Source: Clopper-Pearson 1934; docs/proofs/audit.md 3."""
+    Claim: no test at confidence c refutes an epsilon that is larger, from n runs a side, n the larger number of runs:
+    a pair that keeps it may have an event of probability 1 on one side and (1 - delta) e^-epsilon on the other, which
+    n runs tell from one that never happens there with probability at most 1 - c if (1 - that)^n is at least 1 - c.
+    Source: Clopper-Pearson 1934 (the limit for no hit); docs/proofs/audit.md 1."""
     runs = max(body.trials_left, body.trials_right)
     if not runs:
         return Decimal(0)

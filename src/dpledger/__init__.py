@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from dpledger.errors import (
         AuditTooWeak as AuditTooWeak,
         BudgetRefused as BudgetRefused,
+        ClaimRefuted as ClaimRefuted,
         DpledgerError as DpledgerError,
         ParameterError as ParameterError,
         VerificationError as VerificationError,
@@ -450,6 +451,7 @@ _HOME = {
     "dpledger.errors": (
         "AuditTooWeak",
         "BudgetRefused",
+        "ClaimRefuted",
         "DpledgerError",
         "ParameterError",
         "VerificationError",

@@ -260,20 +260,34 @@ class ForeignLedger(EvidenceError):
 
 
 class ClaimRefuted(EvidenceError, AssertionError):
-    """`assert_not_refuted` found that a claim is false. `result`: the audit's, with its event in full."""
+    """`assert_not_refuted` found that a claim is false. `found`: the audit's result as JSON, with its event in full.
 
-    def __init__(self, message: str, *, result: object = None) -> None:
+    >>> try:
+    ...     dpl.assert_not_refuted(lambda data, rng: data, [(0, 1)], dpl.PureDP(1), trials=1000)
+    ... except dpl.ClaimRefuted as error:
+    ...     print(type(error).__name__)
+    ClaimRefuted
+    """
+
+    def __init__(self, message: str, *, found: str) -> None:
         super().__init__(message)
-        self.result = result
+        self.found = found
 
 
 class AuditTooWeak(EvidenceError, AssertionError):
-    """`assert_not_refuted` refuted nothing, and could not have: a test that can find nothing does not pass. `result`:
-    the audit's."""
+    """`assert_not_refuted` refuted nothing, and could not have: a test that can find nothing does not pass. `found`:
+    the audit's result as JSON.
 
-    def __init__(self, message: str, *, result: object = None) -> None:
+    >>> try:
+    ...     dpl.assert_not_refuted(lambda data, rng: None, [(0, 1)], dpl.PureDP(1), trials=1000)
+    ... except dpl.AuditTooWeak as error:
+    ...     print(type(error).__name__)
+    AuditTooWeak
+    """
+
+    def __init__(self, message: str, *, found: str) -> None:
         super().__init__(message)
-        self.result = result
+        self.found = found
 
 
 class EngineError(DpledgerError):

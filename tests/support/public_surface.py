@@ -129,8 +129,7 @@ def appended() -> dpl.Accountant:
 
 
 def audited() -> dpl.AuditResult:
-    numbers = np.arange(200.0)
-    return dpl.audit_outputs(numbers, numbers, dpl.PureDP(1))
+    return dpl.audit_outputs(np.arange(200.0), np.arange(200.0), dpl.PureDP(1))
 
 
 def planned() -> dpl.Audit:
@@ -809,10 +808,14 @@ DOORS: dict[str, Door] = {
             "relation": "add_remove",
             "unit": "record",
             "batched": False,
+            "seconds": None,
+            "stop_at_violation": True,
+            "each_seconds": None,
+            "texts": False,
+            "floats": "numbers",
             "seed": 1,
             "jobs": 1,
             "progress": False,
-            "insist": False,
         },
         names={"batched": "batched|mechanism"},
         left={"left": DATA["data"], "right": DATA["data"], "jobs": "a number that is right starts processes"},
@@ -830,6 +833,10 @@ DOORS: dict[str, Door] = {
             "relation": "add_remove",
             "unit": "record",
             "batched": False,
+            "stop_at_violation": True,
+            "each_seconds": None,
+            "texts": False,
+            "floats": "numbers",
             "seed": 1,
         },
         left={"left": DATA["data"], "right": DATA["data"]},
@@ -850,7 +857,7 @@ DOORS: dict[str, Door] = {
     ),
     "Audit.run": Door(
         of(planned, "run"),
-        {"jobs": 1, "progress": False},
+        {"seconds": None, "jobs": 1, "progress": False},
         left={"jobs": "a number that is right starts processes"},
     ),
     "audit_replay": Door(
@@ -890,11 +897,33 @@ DOORS: dict[str, Door] = {
             "left_outputs": list(range(100)),
             "right_outputs": list(range(100)),
             "claim": dpl.PureDP(1),
+            "paired": False,
+            "stop_at_violation": True,
+            "floats": "numbers",
             "confidence": "0.95",
             "delta": None,
             "relation": "add_remove",
             "name": "mine",
         },
+    ),
+    "assert_not_refuted": Door(
+        dpl.assert_not_refuted,
+        {
+            "mechanism": dpl.Laplace(sensitivity=1, epsilon=1),
+            "pairs": [(0, 1)],
+            "claim": None,
+            "alpha": "0.001",
+            "must_detect": 20,
+            "trials": 400,
+            "seconds": None,
+            "seed": 0,
+            "relation": "add_remove",
+            "unit": "record",
+            "batched": False,
+            "jobs": 1,
+        },
+        names={"alpha": "alpha|confidence", "batched": "batched|mechanism"},
+        left={"jobs": "a number that is right starts processes"},
     ),
     "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
     "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
