@@ -16,14 +16,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from dpledger import decimals
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.audit.claims import Point, Target
 from dpledger.audit.course import Course, Evidence, Limits, Seen, width_of
@@ -32,7 +30,7 @@ from dpledger.audit.outcomes import Floats, Outcomes, Raised, encode
 from dpledger.audit.replay import ReplayResult, audit_replay
 from dpledger.audit.sampling import PROBED, Runs, released, shares_memory
 from dpledger.audit.strata import ExPostClaim, Stated
-from dpledger.audit.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, subject_of
+from dpledger.audit.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, seconds_of, subject_of
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -115,7 +113,7 @@ def audit_mechanism(
     batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
     stop, texts = flag(stop_at_violation, field="stop_at_violation"), flag(texts, field="texts")
     bits = _reads_bits(floats)
-    limits = Limits(trials=settings.trials, seconds=_seconds(seconds, "seconds"), stop_at_violation=stop)
+    limits = Limits(trials=settings.trials, seconds=seconds_of(seconds, "seconds"), stop_at_violation=stop)
     relation, unit = Relation.read(relation), Unit.read(unit)
     subject = subject_of(mechanism, claim, relation, unit, batched=batched)
     subject.inspect(left, right)
@@ -133,7 +131,7 @@ def audit_mechanism(
         right,
         seed=settings.seed,
         encode=aim.outcomes if isinstance(aim, Stated) else encode,
-        each_seconds=_seconds(each_seconds, "each_seconds"),
+        each_seconds=seconds_of(each_seconds, "each_seconds"),
         texts=texts,
     )
     _try_first(runs)
@@ -359,18 +357,8 @@ def _sizes(left: int, right: int) -> tuple[int, int]:
 # ---- what was asked -------------------------------------------------------------------------------------------------
 
 
-def _seconds(given: Number | None, field: str) -> float | None:
-    """A time that was given, in seconds."""
-    if given is None:
-        return None
-    seconds = decimals.read(given, field=field)
-    if not 0 < seconds < Decimal("1e9"):
-        raise ParameterError(field, str(seconds), "seconds: a number above 0 and below 10^9")
-    return float(seconds)
-
-
 def _reads_bits(floats: object) -> bool:
-    if floats not in FLOATS:
+    if not isinstance(floats, str) or floats not in FLOATS:
         raise ParameterError("floats", floats, "numbers or bits")
     return floats == "bits"
 

@@ -26,7 +26,7 @@ from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, validated
 
-__all__ = ["FEWEST_TRIALS", "Settings", "Subject", "aim_at", "claim_of", "named", "subject_of"]
+__all__ = ["FEWEST_TRIALS", "Settings", "Subject", "aim_at", "claim_of", "named", "seconds_of", "subject_of"]
 
 _CLAIM: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
 FEWEST_TRIALS = 100
@@ -170,3 +170,13 @@ def named(kind: str, parameters: Mapping[str, Plain]) -> MechanismNote:
     """What the ledger calls it: `kind` as a name in the ledger's alphabet."""
     cleaned = re.sub(r"[^A-Za-z0-9._:/@-]+", "_", kind).lstrip("._:/@-")
     return MechanismNote(kind=cleaned[:128] or "unnamed", parameters=parameters, library=LIBRARY)
+
+
+def seconds_of(given: Number | None, field: str) -> float | None:
+    """A time that was given, in seconds."""
+    if given is None:
+        return None
+    seconds = decimals.read(given, field=field)
+    if not 0 < seconds < Decimal("1e9"):
+        raise ParameterError(field, str(seconds), "seconds: a number above 0 and below 10^9")
+    return float(seconds)

@@ -15,6 +15,7 @@ from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.strata import ExPostClaim
+from dpledger.audit.subjects import seconds_of
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import AuditTooWeak, ClaimRefuted, ParameterError
@@ -32,7 +33,7 @@ def assert_not_refuted(
     alpha: Number = "0.000001",
     must_detect: Number = 2,
     trials: int = 100_000,
-    seconds: float | None = None,
+    seconds: Number | None = None,
     seed: int = 0,
     relation: Relation | str = Relation.ADD_REMOVE,
     unit: Unit | str = "record",
@@ -62,6 +63,7 @@ def assert_not_refuted(
         raise ParameterError("alpha", str(level), "a number in (0, 1)")
     if not 1 <= factor < Decimal("Infinity"):
         raise ParameterError("must_detect", str(factor), "at least 1: by how much the truth may pass the claim unseen")
+    time = seconds_of(seconds, "seconds")
     confidence = decimals.round_up(1 - Fraction(level) / len(tried), digits=30)
     return tuple(
         _judged(
@@ -71,7 +73,7 @@ def assert_not_refuted(
                 right,
                 claim,
                 trials=trials,
-                seconds=None if seconds is None else seconds / len(tried),
+                seconds=None if time is None else time / len(tried),
                 confidence=confidence,
                 seed=seed,
                 relation=relation,

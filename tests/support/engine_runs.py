@@ -72,7 +72,7 @@ def engine(name: str) -> Iterator[None]:
             from distributed import Client
 
             options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-            stack.enter_context(Client(**options))
+            stack.enter_context(Client(**options))  # type: ignore[no-untyped-call]
         stack.enter_context(joblib.parallel_config(backend=name))
         yield
 
