@@ -60,7 +60,7 @@ def test_the_learners_themselves_are_not_refuted_and_lose_nearly_what_they_claim
         learner = RepeatedParity(dimension=1, epsilon=1, stop_probability="0.01")
     left, right = (LabeledSample([1] * 8, [0] * 7 + [label]) for label in (0, 1))
     own, half = (
-        audit_mechanism(learner, left, right, claim, trials=60_000, relation=Relation.REPLACE_ONE, seed=12)
+        audit_mechanism(learner, left, right, claim, trials=20_000, relation=Relation.REPLACE_ONE, seed=12)
         for claim in (None, PureDP("0.5"))
     )
     assert own.verdict == "not_refuted"
