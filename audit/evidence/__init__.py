@@ -1,1 +1,1 @@
-"""From counts to bounds: exact one-sided limits of a binomial share, thresholds, and bands for a whole curve."""
+"""From runs to evidence: bets on what a claim allows, the wealth that they come to, exact limits of counts."""
