@@ -1,0 +1,143 @@
+"""What an audit must find, and whom it must leave alone, through its own door and with default arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpledger.accounting.guarantees import PureDP
+from dpledger.audit import audit_mechanism, audit_outputs
+from told_outputs import TOLD
+
+Rng = np.random.Generator
+CLAIM = PureDP(1)
+UNREADABLE = {"function"}  # what it holds cannot be seen
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_half_the_noise_is_found_in_every_type_of_output(name: str) -> None:
+    def told(data: float, rng: Rng) -> Any:
+        output = TOLD[name](float(data + rng.laplace(scale=0.5)))
+        if name == "exception":
+            raise ValueError(output.text)
+        return output
+
+    result = audit_mechanism(told, 0.0, 1.0, CLAIM, trials=1_000, seed=1, texts=name == "exception", progress=False)
+    if name in UNREADABLE:
+        assert result.blind is not None
+    else:
+        assert result.verdict == "violation"
+
+
+def test_a_number_without_noise_in_a_dict_is_found() -> None:
+    def told(data: list[float], rng: Rng) -> dict[str, float]:
+        return {"rows": len(data) + rng.laplace(), "mean": float(np.mean(data))}
+
+    assert audit_mechanism(told, [0.0, 1.0], [0.5, 1.0], CLAIM, trials=1_000, seed=1).verdict == "violation"
+
+
+# ---- correct mechanisms that an auditor may accuse by its own doing --------------------------------------------------
+
+
+class Buffered:
+    """Answers in a buffer that it uses again."""
+
+    def __init__(self) -> None:
+        self.buffer = np.zeros(2)
+
+    def __call__(self, data: float, rng: Rng) -> Any:
+        self.buffer[:] = data + rng.laplace(), 0.0
+        return self.buffer
+
+
+class InPlace:
+    """Adds its noise to the data that it was given."""
+
+    def __call__(self, data: Any, rng: Rng) -> float:
+        data += rng.laplace()
+        return float(data[0])
+
+
+class Quota:
+    """Answers so many calls, and then no more."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, data: float, rng: Rng) -> float:
+        self.calls += 1
+        if self.calls > 3_000:
+            raise RuntimeError("quota")
+        return data + rng.laplace()
+
+
+class Drifts:
+    """Its answers drift with the number of calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, data: float, rng: Rng) -> float:
+        self.calls += 1
+        return data + rng.laplace() + self.calls / 1_000
+
+
+class WarmsUp(Drifts):
+    """Its first answers are of another scale."""
+
+    def __call__(self, data: float, rng: Rng) -> float:
+        self.calls += 1
+        return data + rng.laplace(scale=30 if self.calls < 500 else 1)
+
+
+class Own:
+    """Draws from a generator of its own."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(1)
+
+    def __call__(self, data: float) -> float:
+        return data + self.rng.laplace()
+
+
+@pytest.mark.parametrize("make", [Buffered, InPlace, Quota, Drifts, WarmsUp, Own])
+def test_what_is_correct_is_never_accused(make: Callable[[], Any]) -> None:
+    data = (np.zeros(1), np.ones(1)) if make is InPlace else (0.0, 1.0)
+    for seed in range(4):
+        result = audit_mechanism(make(), *data, CLAIM, trials=3_000, confidence="0.9999", seed=seed, progress=False)
+        assert result.verdict == "not_refuted"
+
+
+def test_outputs_that_are_listed_twice_are_told() -> None:
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        left, right = (np.repeat(shift + rng.laplace(size=2_000), 2) for shift in (0, 1))
+        result = audit_outputs(left, right, CLAIM, confidence="0.9999")
+        assert result.verdict == "not_refuted"
+        assert result.blind is not None
+
+
+def test_raw_data_in_an_array_that_is_used_again_are_found() -> None:
+    buffer = np.zeros(2**16)
+
+    def raw(data: float, size: int, rng: Rng) -> Any:
+        buffer[:size] = data
+        return buffer[:size]
+
+    assert audit_mechanism(raw, 0.0, 1.0, CLAIM, trials=1_000, batched=True, seed=1).verdict == "violation"
+
+
+def test_the_last_bits_of_floats_are_told_and_counted_where_that_is_asked() -> None:
+    def naive(data: float, size: int, rng: Rng) -> Any:
+        return data + rng.laplace(size=size)
+
+    told, counted = (
+        audit_mechanism(naive, 0.0, 1.0, CLAIM, trials=20_000, batched=True, seed=1, floats=floats)
+        for floats in ("numbers", "bits")
+    )
+    assert (told.verdict, counted.verdict) == ("not_refuted", "violation")
+    assert told.float_leak is not None
+    assert "floats='bits'" in str(told)
