@@ -70,7 +70,7 @@ def a_scope() -> Scope:
         ({"verdict": "violation"} | TOGETHER | {"e_value": "19.9"}, "e_value"),
         ({"verdict": "violation", "together": True}, "an e-value"),
         ({"verdict": "violation", "epsilon_lower": "1.1"} | TOGETHER, "no single point that fell"),
-        ({"verdict": "violation", "refuted": RefutedPoint("0.1", "0.2", "0.3")} | TOGETHER, "no single stratum"),
+        ({"verdict": "violation", "refuted": RefutedPoint("0.1", "0.2", "0.3")} | TOGETHER, "no single point"),
         (TOGETHER, "verdict"),
         ({"blind": BLIND}, "epsilon_lower"),
         ({"blind": BLIND, "epsilon_lower": "1.1", "verdict": "violation"}, "not_refuted of an audit that was blind"),

@@ -949,6 +949,8 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(("MeanSquare", "StabilityEstimate"), "dpledger makes it"),
     **dict.fromkeys(("stability.MeanSquare", "stability.FirstMoment"), "dpledger makes it"),
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
+    **dict.fromkeys(("ClaimRefuted", "AuditTooWeak"), "dpledger raises it"),
+    **dict.fromkeys(("Audit.changes", "Audit.entry"), "between audits and the ledger"),
     **dict.fromkeys(
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
     ),
@@ -1023,7 +1025,7 @@ DOORS |= {
     "ex_post.concurrent": Door(dpl.ex_post.concurrent, {"promises": [_LOST, _LOST]}),
 }
 
-_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "begun", "level_of"}
+_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "begun", "level_of", "sampled_of"}
 
 
 def named(name: str) -> Any:
