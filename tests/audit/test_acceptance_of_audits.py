@@ -105,9 +105,12 @@ class Own:
 
 @pytest.mark.parametrize("make", [Buffered, InPlace, Quota, Drifts, WarmsUp, Own])
 def test_what_is_correct_is_never_accused(make: Callable[[], Any]) -> None:
-    data = (np.zeros(1), np.ones(1)) if make is InPlace else (0.0, 1.0)
+    left: Any
+    left, right = (np.zeros(1), np.ones(1)) if make is InPlace else (0.0, 1.0)
     for seed in range(4):
-        result = audit_mechanism(make(), *data, CLAIM, trials=3_000, confidence="0.9999", seed=seed, progress=False)
+        result = audit_mechanism(
+            make(), left, right, CLAIM, trials=3_000, confidence="0.9999", seed=seed, progress=False
+        )
         assert result.verdict == "not_refuted"
 
 
