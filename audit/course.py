@@ -13,6 +13,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
 from dpledger import decimals
 from dpledger.audit.claims import Target
 from dpledger.audit.evidence.edges import Claim, StrataClaim
@@ -68,6 +70,10 @@ class _Read:
     is_ordered: bool
 
     def __call__(self, outcomes: Outcomes) -> Seen:
+        with np.errstate(all="ignore"):  # what numpy is told to raise is for the caller's own code
+            return self._seen(outcomes)
+
+    def _seen(self, outcomes: Outcomes) -> Seen:
         return Seen(tuple(plan.read(outcomes) for plan in self.plans), (outcomes,) if self.is_ordered else ())
 
 
@@ -183,17 +189,23 @@ class Course:
         started, begun = time.monotonic(), self.pairs
         while (pairs := self._next(limits, time.monotonic() - started, self.pairs - begun)) > 0:
             engines = self._engines()
-            is_ordered = self.pairs < self._room
-            left, right = source(self.pairs, pairs, _Read(tuple(one.plan() for one in engines), is_ordered))
-            for kept, seen in zip(self._ordered, (left, right), strict=True):
-                kept.extend(seen.ordered)
-            if not self.pairs:
-                self._fit(width_of(*left.ordered, *right.ordered))
-            for engine, ours, theirs in zip(engines, left.readings, right.readings, strict=True):
-                engine.settle(ours, theirs)
-            self._path.append((self.pairs, self.engine.log_wealth))
+            with np.errstate(all="ignore"):
+                read = _Read(tuple(one.plan() for one in engines), self.pairs < self._room)
+            left, right = source(self.pairs, pairs, read)
+            with np.errstate(all="ignore"):
+                self._settle(engines, left, right)
             if limits.stop_at_violation and self.engine.refuted is not None:
                 return
+
+    def _settle(self, engines: tuple[Engine, ...], left: Seen, right: Seen) -> None:
+        """Add a block."""
+        for kept, seen in zip(self._ordered, (left, right), strict=True):
+            kept.extend(seen.ordered)
+        if not self.pairs:
+            self._fit(width_of(*left.ordered, *right.ordered))
+        for engine, ours, theirs in zip(engines, left.readings, right.readings, strict=True):
+            engine.settle(ours, theirs)
+        self._path.append((self.pairs, self.engine.log_wealth))
 
     def _fit(self, width: int) -> None:
         """Keep fewer outcomes where they are wide."""
@@ -216,9 +228,17 @@ class Course:
 
     def evidence(self, starts: tuple[list[int], list[int]] = ([], [])) -> Evidence:
         """What the runs so far say. `starts`: of each side the runs with which a worker began."""
-        engine = self.engine
+        with np.errstate(all="ignore"):
+            return self._evidence(starts)
+
+    def _blind(self, starts: tuple[list[int], list[int]]) -> str | None:
+        """Why what was found does not count; or, where nothing was, why nothing could have been."""
         left, right = (joined(side) for side in self._ordered)
-        blind = dependence(left, right, self.alpha * SHARE, starts=starts) or blindness(left, right)
+        dependent = dependence(left, right, self.alpha * SHARE, starts=starts)
+        return dependent or (blindness(left, right) if self.engine.refuted is None else None)
+
+    def _evidence(self, starts: tuple[list[int], list[int]]) -> Evidence:
+        engine = self.engine
         found = engine.power()
         seen = [epsilon for epsilon in (found.law, found.stretched) if epsilon is not None]
         lower = engine.epsilon_lower
@@ -233,7 +253,7 @@ class Course:
             witness=witness_of(engine, self._stated, self.strata),
             power=self._power(seen),
             rare_event=found.event,
-            blind=blind,
+            blind=self._blind(starts),
             float_leak=self._float_leak(),
             strata=self.strata,
             in_strata=self._in_strata(),
