@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpledger.audit.features.score import Number, Place, listed, of_block, public_path, table
+from dpledger.audit.features.score import Number, Place, listed, of_block, public_path, row_sums, table
 from dpledger.audit.outcomes.structure import Floats, Outcomes
 
 __all__ = ["Along", "Difference", "Distance", "Distinct", "Extent", "First", "Length", "Total", "Value"]
@@ -37,19 +37,24 @@ class Value(Number):
         return self.place.words
 
 
-@dataclass(frozen=True, slots=True)
-class Total(Number):
-    """The sum of all numbers at some paths."""
+class _OfPaths(Number):
+    """What is computed from all numbers at some paths."""
 
-    paths: tuple[str, ...]
+    __slots__ = ()
 
     @property
     def primary(self) -> bool:
         return True
 
+
+@dataclass(frozen=True, slots=True)
+class Total(_OfPaths):
+    """The sum of all numbers at some paths."""
+
+    paths: tuple[str, ...]
+
     def of(self, outcomes: Outcomes) -> Floats:
-        with np.errstate(all="ignore"):
-            return np.asarray(np.sum([_sum(of_block(outcomes, path)) for path in self.paths], axis=0))
+        return _sum_of(outcomes, self.paths)
 
     @property
     def words(self) -> str:
@@ -57,19 +62,13 @@ class Total(Number):
 
 
 @dataclass(frozen=True, slots=True)
-class Length(Number):
+class Length(_OfPaths):
     """The euclidean length of all numbers at some paths."""
 
     paths: tuple[str, ...]
 
-    @property
-    def primary(self) -> bool:
-        return True
-
     def of(self, outcomes: Outcomes) -> Floats:
-        with np.errstate(all="ignore"):
-            squares = [_sum(np.square(of_block(outcomes, path))) for path in self.paths]
-            return np.sqrt(np.sum(squares, axis=0, dtype=np.float64))
+        return np.sqrt(_sum_of(outcomes, self.paths, squared=True))
 
     @property
     def words(self) -> str:
@@ -85,8 +84,7 @@ class Distance(Number):
 
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
-            distance: Floats = np.sqrt(np.square(table(outcomes, self.places) - np.array(self.centre)).sum(axis=1))
-            return distance
+            return np.sqrt(row_sums(np.square(table(outcomes, self.places) - np.array(self.centre))))
 
     @property
     def words(self) -> str:
@@ -106,7 +104,7 @@ class Along(Number):
 
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
-            return np.asarray(np.einsum("ij,j->i", table(outcomes, self.places), np.array(self.weights)))
+            return row_sums(table(outcomes, self.places) * np.array(self.weights))
 
     @property
     def words(self) -> str:
@@ -188,14 +186,19 @@ class First(Number):
         return f"place of the first number in {self.path} that is {self.what}"
 
 
-def _sum(block: Floats) -> Floats:
-    """The sum of each row without its NaN: it ends in NaN where others are longer; NaN of nothing else."""
-    total: Floats = block.sum(axis=1)
-    partly = np.flatnonzero(np.isnan(total))
-    if partly.size:
-        rows = block[partly]
-        total[partly] = np.where(np.isnan(rows).all(axis=1), np.nan, np.nansum(rows, axis=1))
-    return total
+def _sum_of(outcomes: Outcomes, paths: tuple[str, ...], *, squared: bool = False) -> Floats:
+    """The sum of all numbers at some paths (or of their squares) of each run, without NaN: a row ends in it where
+    others are longer. NaN where there is nothing at one of the paths."""
+    with np.errstate(all="ignore"):
+        blocks = [of_block(outcomes, path) for path in paths]
+        whole = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+        total = row_sums(np.square(whole) if squared else whole)
+        partly = np.flatnonzero(np.isnan(total))
+        if partly.size:
+            rows = np.nan_to_num(whole[partly], nan=0.0, posinf=np.inf, neginf=-np.inf)
+            is_empty = np.any([np.isnan(block[partly]).all(axis=1) for block in blocks], axis=0)
+            total[partly] = np.where(is_empty, np.nan, row_sums(np.square(rows) if squared else rows))
+        return total
 
 
 def _numbers(numbers: tuple[float, ...]) -> str:

@@ -193,6 +193,27 @@ def test_every_score_is_total_and_travels(batch: Floats, others: list[Any]) -> N
                 assert all(score.category(int(code)) and score.public_category(int(code)) for code in codes[:5])
 
 
+@pytest.mark.parametrize("width", [1, 5, 8, 37, 300])
+@pytest.mark.parametrize("form", [np.ndarray, list, dict])
+def test_a_run_scores_the_same_bit_for_bit_in_any_chunk_and_layout(width: int, form: type) -> None:
+    rng = np.random.default_rng(width)
+    sides = [rng.normal(size=(200, width)) * rng.lognormal(0, 5, size=(200, width)) for _ in "ab"]
+    forms: dict[type, Callable[[Floats], Any]] = {
+        np.ndarray: np.asfortranarray,
+        list: lambda rows: [row[: 1 + run % width].tolist() for run, row in enumerate(rows)],
+        dict: lambda rows: [{"a": row[::2], "b": row[1::2].tolist()} for row in rows],
+    }
+    left, right = (encode(forms[form](side)) for side in sides)
+    chunks = [slice(0, 1), slice(1, 4), slice(4, 200)]
+    pieces = [encode(forms[form](sides[0])[some]) for some in chunks]
+    trees = learned(left, right)
+    scores = [*bank(left, right, (np.zeros(width), np.ones(width))), *([trees] if trees else [])]
+    for score in scores:
+        whole = score.of(left)
+        assert whole.tobytes() == np.concatenate([score.of(piece) for piece in pieces]).tobytes(), score.words
+        assert whole[::-1].tobytes() == score.of(left.where(np.arange(200)[::-1])).tobytes(), score.words
+
+
 # ---- single scores --------------------------------------------------------------------------------------------------
 
 X, Y, Z = (Place("output", index, False) for index in range(3))
