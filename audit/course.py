@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +16,7 @@ import numpy as np
 
 from dpledger import decimals
 from dpledger.audit.claims import Target
+from dpledger.audit.evidence.births import WINDOW
 from dpledger.audit.evidence.edges import Claim, StrataClaim
 from dpledger.audit.evidence.reading import Plan, Reading
 from dpledger.audit.evidence.wealth import Engine, Share
@@ -31,11 +31,10 @@ from dpledger.audit.sampling.dependence import SHARE, dependence
 from dpledger.audit.strata import Stated, Stratum, strata_of
 from dpledger.ledger.entries.members import Power
 
-__all__ = ["Course", "Evidence", "Limits", "Source", "width_of"]
+__all__ = ["Course", "Evidence", "Limits", "Read", "Seen", "Source", "width_of"]
 
 POWER = Decimal("0.9")
 ORDERED = 65_536  # runs of a side whose order is tested
-WINDOW = 4_096  # runs of a side that are kept whole
 MOST_KEPT = 2**24  # numbers of either of them: 128 MiB
 FLOATS = Fraction(1, 20)  # of the error budget, for what only the bits of floats give away
 BITS_READ = 100_000  # pairs of runs whose bits are read
@@ -45,9 +44,10 @@ PATIENCE = 4_096  # pairs after which one is learned of fewer numbers, too
 
 
 class Source(Protocol):
-    """Where runs come from: the outcomes of `pairs` units of runs from unit `first` on, as `read` sees them."""
+    """Where runs come from: the outcomes of `pairs` units of runs from unit `first` on, or of the first of them, as
+    `read` sees them."""
 
-    def __call__(self, first: int, pairs: int, read: Callable[[Outcomes], Seen]) -> tuple[Seen, Seen]: ...
+    def __call__(self, first: int, pairs: int, read: Read) -> tuple[Seen, Seen]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,9 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """What is read of a chunk (a class, so that it travels to other processes)."""
+class Read:
+    """What is read of consecutive runs of one side (a class, so that it travels to other processes): a plan of each
+    engine, and whether their order is kept."""
 
     plans: tuple[Plan, ...]
     is_ordered: bool
@@ -111,18 +112,19 @@ class Limits:
 class Evidence:
     """What the runs say. `trials`: of each side. `fell_after`: the pair of runs at which the claim fell, None where it
     did not. `epsilon_lower`: at the delta of the target; 0 of an ex-post claim. `log_wealth`: the largest logarithm of
-    the wealth; `budget`: where alpha went. `blind`: why nothing could be seen, or nothing that was seen counts.
-    `power`: what so many runs would have refuted with probability 0.9, whatever event was chosen; `rare_event`: any
-    fault that is an event of this probability on one side only would have been refuted as often, if a score sees it.
-    `float_leak`: what the last bits of floats give away, where a float is taken for a number. `in_strata`: how many
-    runs left and right fell into each stratum of an ex-post claim."""
+    the wealth of the bets, which begins at what they may use of the error budget; `path`: runs, that wealth, and the
+    largest so far, after each block; `budget`: where alpha went. `blind`: why nothing could be seen, or nothing that
+    was seen counts. `power`: what so many runs would have refuted with probability 0.9, whatever event was chosen;
+    `rare_event`: any fault that is an event of this probability on one side only would have been refuted as often, if a
+    score sees it. `float_leak`: what the last bits of floats give away, where a float is taken for a number.
+    `in_strata`: how many runs left and right fell into each stratum of an ex-post claim."""
 
     alpha: Fraction
     trials: tuple[int, int]
     fell_after: int | None
     epsilon_lower: Decimal
     log_wealth: float
-    path: tuple[tuple[int, float], ...]
+    path: tuple[tuple[int, float, float], ...]
     budget: tuple[Share, ...]
     witness: Witness | None
     power: Power | None
@@ -169,15 +171,16 @@ class Course:
         self.strata = strata_of(losses) if isinstance(aim, Stated) else ()
         point = (float(aim.point.epsilon), float(aim.point.delta)) if isinstance(aim, Target) else None
         claim = _claim(aim, self.strata)
-        shared: dict[str, Any] = {"paired": paired, "sizes": sizes, "window": WINDOW}
+        shared: dict[str, Any] = {"paired": paired, "sizes": sizes}
         bets = BETS if bits else BETS - FLOATS
+        self._begins_at = math.log(bets)
         inputs = Inputs() if data is None else Inputs.of(*data)
         propose = _Bank(inputs, "both" if bits else "numbers")
         self.engine = Engine(claim, alpha * bets, propose, point=point, learn=_learned, **shared)
         self._of_floats = None if bits else Engine(claim, alpha * FLOATS, _Bank(inputs, "bits"), **shared)
         self._room = ORDERED
         self._ordered: tuple[list[Outcomes], list[Outcomes]] = ([], [])
-        self._path: list[tuple[int, float]] = []
+        self._path: list[tuple[int, float, float]] = []
 
     @property
     def pairs(self) -> int:
@@ -190,12 +193,10 @@ class Course:
         while (pairs := self._next(limits, time.monotonic() - started, self.pairs - begun)) > 0:
             engines = self._engines()
             with np.errstate(all="ignore"):
-                read = _Read(tuple(one.plan() for one in engines), self.pairs < self._room)
+                read = Read(tuple(one.plan() for one in engines), self.pairs < self._room)
             left, right = source(self.pairs, pairs, read)
             with np.errstate(all="ignore"):
                 self._settle(engines, left, right)
-            if limits.stop_at_violation and self.engine.refuted is not None:
-                return
 
     def _settle(self, engines: tuple[Engine, ...], left: Seen, right: Seen) -> None:
         """Add a block."""
@@ -205,13 +206,14 @@ class Course:
             self._fit(width_of(*left.ordered, *right.ordered))
         for engine, ours, theirs in zip(engines, left.readings, right.readings, strict=True):
             engine.settle(ours, theirs)
-        self._path.append((self.pairs, self.engine.log_wealth))
+        now, largest = self.engine.log_wealth, self.engine.best_log_wealth
+        self._path.append((self.pairs, self._begins_at + now, self._begins_at + largest))
 
     def _fit(self, width: int) -> None:
         """Keep fewer outcomes where they are wide."""
         self._room = min(ORDERED, MOST_KEPT // width)
         for engine in self._engines():
-            engine.window = min(WINDOW, max(64, MOST_KEPT // width))
+            engine.births.window = min(WINDOW, max(64, MOST_KEPT // width))
 
     def _engines(self) -> tuple[Engine, ...]:
         """Those that the next block is read for."""
@@ -220,6 +222,8 @@ class Course:
 
     def _next(self, limits: Limits, seconds: float, pairs: int) -> int:
         """Units of runs of the next block, 0 where there is none."""
+        if limits.stop_at_violation and self.engine.refuted is not None:
+            return 0
         wanted = min(self.engine.next_pairs, limits.trials - self.pairs)
         if limits.seconds is None or not pairs:
             return wanted
@@ -240,18 +244,17 @@ class Course:
     def _evidence(self, starts: tuple[list[int], list[int]]) -> Evidence:
         engine = self.engine
         found = engine.power()
-        seen = [epsilon for epsilon in (found.law, found.stretched) if epsilon is not None]
         lower = engine.epsilon_lower
         return Evidence(
             alpha=self.alpha,
             trials=(self.pairs * self.sizes[0], self.pairs * self.sizes[1]),
             fell_after=engine.refuted,
             epsilon_lower=decimals.ZERO if lower is None else decimals.round_down(lower),
-            log_wealth=engine.best_log_wealth,
+            log_wealth=self._begins_at + engine.best_log_wealth,
             path=tuple(self._path),
             budget=self._budget(),
             witness=witness_of(engine, self._stated, self.strata),
-            power=self._power(seen),
+            power=self._power(found.stretched),
             rare_event=found.event,
             blind=self._blind(starts),
             float_leak=self._float_leak(),
@@ -266,11 +269,11 @@ class Course:
         left, right = track.counts.reshape(2, track.strata, -1).sum(2).tolist()
         return tuple(zip(left, right, strict=True))[: len(self.strata)]
 
-    def _power(self, seen: list[float]) -> Power | None:
+    def _power(self, seen: float | None) -> Power | None:
         """What is seen of a curve at its delta is no less than what the claim allows there."""
-        if not seen:
+        if seen is None:
             return None
-        return Power(epsilon=max(decimals.round_up(min(seen)), self._claimed), probability=POWER)
+        return Power(epsilon=max(decimals.round_up(seen), self._claimed), probability=POWER)
 
     def _budget(self) -> tuple[Share, ...]:
         """Where all of alpha went."""

@@ -72,11 +72,11 @@ class Above(_Event):
 
     @property
     def words(self) -> str:
-        return f"{self.score.words} > {self.threshold!r}"
+        return f"{self.score.words} > {_short(self.threshold)}"
 
     @property
     def public_words(self) -> str:
-        return f"{self.score.public_words} > {self.threshold!r}"
+        return f"{self.score.public_words} > {_short(self.threshold)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,11 @@ class AtMost(_Event):
 
     @property
     def words(self) -> str:
-        return f"{self.score.words} <= {self.threshold!r}"
+        return f"{self.score.words} <= {_short(self.threshold)}"
 
     @property
     def public_words(self) -> str:
-        return f"{self.score.public_words} <= {self.threshold!r}"
+        return f"{self.score.public_words} <= {_short(self.threshold)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,11 @@ class Within(_Event):
 
     @property
     def words(self) -> str:
-        return f"{self.low!r} < {self.score.words} <= {self.high!r}"
+        return f"{_short(self.low)} < {self.score.words} <= {_short(self.high)}"
 
     @property
     def public_words(self) -> str:
-        return f"{self.low!r} < {self.score.public_words} <= {self.high!r}"
+        return f"{_short(self.low)} < {self.score.public_words} <= {_short(self.high)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +133,11 @@ class Outside(_Event):
 
     @property
     def words(self) -> str:
-        return f"{self.score.words} <= {self.low!r} or > {self.high!r}"
+        return f"{self.score.words} <= {_short(self.low)} or > {_short(self.high)}"
 
     @property
     def public_words(self) -> str:
-        return f"{self.score.public_words} <= {self.low!r} or > {self.high!r}"
+        return f"{self.score.public_words} <= {_short(self.low)} or > {_short(self.high)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +228,8 @@ class InStratum(_Event):
 
 Event: TypeAlias = Above | AtMost | Within | Outside | Equals | InCategory | Undefined | InStratum
 """The closed union of events."""
+
+
+def _short(threshold: float) -> str:
+    """A threshold in words: the digits that a reader needs, and fewer than an output that it may be."""
+    return f"{threshold:.6g}"

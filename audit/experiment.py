@@ -13,9 +13,11 @@ or when its runs are used up. Same seed and trials, same verdict and bounds, wha
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -24,11 +26,14 @@ import numpy.typing as npt
 
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.audit.claims import Point, Target
-from dpledger.audit.course import Course, Evidence, Limits, Seen, width_of
+from dpledger.audit.course import Course, Evidence, Limits
+from dpledger.audit.journal import Journal
 from dpledger.audit.neighbours import apart, check_pair
-from dpledger.audit.outcomes import Floats, Outcomes, Raised, encode
+from dpledger.audit.outcomes import Floats, encode
+from dpledger.audit.recorded import require_same_outputs
 from dpledger.audit.replay import ReplayResult, audit_replay
-from dpledger.audit.sampling import PROBED, Runs, released, shares_memory
+from dpledger.audit.sampling import Runs, digest, released, shares_memory
+from dpledger.audit.sources import PROBE, Collected, Drawn, losses_of, run_course, try_first
 from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, seconds_of, subject_of
 from dpledger.audit.verdict import AuditResult
@@ -36,15 +41,12 @@ from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import MechanismNote
 from dpledger.mechanisms.protocol import Mechanism
-from dpledger.progress import Advance, bar
+from dpledger.progress import bar
 from dpledger.relations import Relation, Unit
 from dpledger.schema import flag, one_text
 
 __all__ = ["audit_mechanism", "audit_outputs"]
 
-MOST_WIDTH = 100_000  # numbers of an output
-TRIED = 64  # runs of each side that show that a call never works
-PROBE = 1_000  # runs of each side that show which losses an ex-post claim names, at most; they count for nothing
 FLOATS = ("numbers", "bits")
 MOST_SIZES = 8  # runs of one side to a run of the other, where both have more than that many
 
@@ -72,6 +74,7 @@ def audit_mechanism(
     seed: int | None = None,
     jobs: int = 1,
     progress: bool = True,
+    resume: str | os.PathLike[str] | None = None,
 ) -> AuditResult:
     """Run `mechanism` on each of two neighbouring datasets, at most `trials` times each, and test its claim.
 
@@ -93,7 +96,9 @@ def audit_mechanism(
     for, and tells apart from the verdict what only its last bits give away (`float_leak`; Mironov 2012): noise that is
     drawn and added in floating point nearly always does. "bits" counts that as any other outcome. `seed`: at least 0
     and below 2^53; None draws one, which the result names. `jobs`: processes, through joblib, whose `parallel_config`
-    chooses the engine; -1 is every core.
+    chooses the engine; -1 is every core. `resume`: a file that keeps each block of runs as it is drawn: the same call
+    goes on where a killed one was, with its seed where none is given, and then gives the result of one that was not
+    killed; more `trials` go on where it ended. It holds outputs, so it is for its owner alone (mode 600).
 
     The pair is the caller's choice, and an audit is as good as its pair: one unit apart, the smallest data and the most
     extreme rows first. A mechanism's own claim is about neighbours only: data that are none are refused. Of any other
@@ -112,7 +117,7 @@ def audit_mechanism(
     settings = Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
     batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
     stop, texts = flag(stop_at_violation, field="stop_at_violation"), flag(texts, field="texts")
-    bits = _reads_bits(floats)
+    bits, each = _reads_bits(floats), seconds_of(each_seconds, "each_seconds")
     limits = Limits(trials=settings.trials, seconds=seconds_of(seconds, "seconds"), stop_at_violation=stop)
     relation, unit = Relation.read(relation), Unit.read(unit)
     subject = subject_of(mechanism, claim, relation, unit, batched=batched)
@@ -121,25 +126,25 @@ def audit_mechanism(
         check_pair(mechanism, left, right, relation, unit)
     aim = subject.aim(relation, settings.delta)
     started = time.perf_counter()
-    replay = _replayed(mechanism, left, right, relation, unit) if subject.own else None
-    if replay is not None and replay.verdict == "violation" and stop:
-        limits = replace(limits, trials=FEWEST_TRIALS)
-    runner, unlike = released(subject.runner, left, right, settings.seed)
-    runs = Runs(
-        runner,
-        left,
-        right,
-        seed=settings.seed,
-        encode=aim.outcomes if isinstance(aim, Stated) else encode,
-        each_seconds=seconds_of(each_seconds, "each_seconds"),
-        texts=texts,
-    )
-    _try_first(runs)
-    with bar("auditing", 2 * settings.trials, shown=progress) as advance:
-        source = _Source(runs, settings.jobs, advance)
-        losses = source.losses(min(PROBE, settings.trials // 4)) if isinstance(aim, Stated) else ()
-        course = Course(aim, settings.alpha, data=(left, right), losses=losses, bits=bits)
-        course.run(source, limits)
+    with ExitStack() as opened:
+        journal = None
+        if resume is not None:
+            of = subject.identity(mechanism, confidence=settings.confidence, delta=settings.delta, relation=relation,
+                                  unit=unit, batched=batched, each_seconds=each, texts=texts, floats=floats,
+                                  left=digest(left).hex(), right=digest(right).hex())  # fmt: skip
+            journal = opened.enter_context(Journal.open(resume, of=of, seed=seed, drawn=settings.seed))
+            settings = replace(settings, seed=journal.seed)
+        replay = _replayed(mechanism, left, right, relation, unit) if subject.own else None
+        if replay is not None and replay.verdict == "violation" and stop:
+            limits = replace(limits, trials=FEWEST_TRIALS)
+        runner, unlike = released(subject.runner, left, right, settings.seed)
+        read = aim.outcomes if isinstance(aim, Stated) else encode
+        runs = Runs(runner, left, right, seed=settings.seed, encode=read, each_seconds=each, texts=texts)
+        shown = try_first(runs)
+        if journal is not None:
+            require_same_outputs(journal, shown)
+        advance = opened.enter_context(bar("auditing", 2 * settings.trials, shown=progress))
+        course = run_course(aim, settings.alpha, Drawn(runs, settings.jobs, advance), limits, journal, bits=bits)
     return _result(
         course.evidence(runs.starts),
         settings,
@@ -217,9 +222,9 @@ def audit_outputs(
     skipped, losses = 0, tuple[Floats, ...]()
     if isinstance(aim, Stated):
         skipped = min(PROBE, min(counts) // 4)
-        losses = tuple(loss for side in sides for loss in _losses(side.where(slice(0, skipped))))
+        losses = tuple(loss for side in sides for loss in losses_of(side.where(slice(0, skipped))))
     unit = (1, 1) if paired else _sizes(counts[0] - skipped, counts[1] - skipped)
-    collected = _Collected((sides[0].where(slice(skipped, None)), sides[1].where(slice(skipped, None))), unit)
+    collected = Collected((sides[0].where(slice(skipped, None)), sides[1].where(slice(skipped, None))), unit)
     course = Course(aim, settings.alpha, losses=losses, paired=paired, sizes=unit, bits=bits)
     course.run(collected, Limits(trials=collected.units, stop_at_violation=stop))
     return _result(
@@ -274,75 +279,7 @@ def _result(
     )
 
 
-# ---- where runs come from -------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Source:
-    """Runs that are drawn now."""
-
-    runs: Runs
-    jobs: int
-    advance: Advance
-
-    def __call__(self, first: int, pairs: int, read: Callable[[Outcomes], Seen]) -> tuple[Seen, Seen]:
-        return self.runs.block(first, pairs, read, jobs=self.jobs, advance=self.advance)
-
-    def losses(self, pairs: int) -> tuple[Floats, ...]:
-        """The losses that an ex-post claim names on runs of both sides that count for nothing."""
-        left, right = self.runs.block(PROBED, pairs, _losses, jobs=1, advance=lambda _: None)
-        return (*left, *right)
-
-
-def _try_first(runs: Runs) -> None:
-    """Run it a few times, for nothing. ParameterError, from what it raised, where all of many runs raise alike: then
-    what was audited would be the mistake in the call; and where an output is so many numbers that no search among them
-    would end."""
-    left, right = runs.probe()
-    shown = [*left, *right]
-    first = shown[0]
-    if len(left) >= TRIED and isinstance(first, Raised) and all(output == first for output in shown):
-        given = (
-            f"{first.name} from all of the first {len(shown)} runs, on both sides: its cause is shown with this error"
-        )
-        called = f"one that can be called as {runs.plan.sampler.call}"
-        raise ParameterError("mechanism", given, called) from first.error
-    runs.plan = replace(runs.plan, width=_checked_width(width_of(encode(shown))))
-
-
-def _checked_width(width: int) -> int:
-    """ParameterError where an output is so many numbers that no search among them would end."""
-    if width > MOST_WIDTH:
-        wanted = (
-            f"outputs of at most {MOST_WIDTH:,} numbers: return what tells the two datasets apart, some entries or "
-            "sums of them (it keeps every claim that they keep)"
-        )
-        raise ParameterError("mechanism", f"{width:,} numbers", wanted)
-    return width
-
-
-def _losses(outcomes: Outcomes) -> tuple[Floats, ...]:
-    return () if outcomes.losses is None else (outcomes.losses,)
-
-
-@dataclass(frozen=True, slots=True)
-class _Collected:
-    """Runs that somebody collected, `sizes` of them left and right to a unit."""
-
-    sides: tuple[Outcomes, Outcomes]
-    sizes: tuple[int, int]
-
-    @property
-    def units(self) -> int:
-        """How many whole units there are."""
-        return min(len(side) // size for side, size in zip(self.sides, self.sizes, strict=True))
-
-    def __call__(self, first: int, pairs: int, read: Callable[[Outcomes], Seen]) -> tuple[Seen, Seen]:
-        left, right = (
-            read(side.where(slice(first * size, (first + pairs) * size)))
-            for side, size in zip(self.sides, self.sizes, strict=True)
-        )
-        return left, right
+# ---- what was asked -------------------------------------------------------------------------------------------------
 
 
 def _sizes(left: int, right: int) -> tuple[int, int]:
@@ -352,9 +289,6 @@ def _sizes(left: int, right: int) -> tuple[int, int]:
         return other, one
     ratio = Fraction(left, right).limit_denominator(MOST_SIZES)
     return ratio.numerator, ratio.denominator
-
-
-# ---- what was asked -------------------------------------------------------------------------------------------------
 
 
 def _reads_bits(floats: object) -> bool:

@@ -7,19 +7,20 @@
 
 from __future__ import annotations
 
-import inspect
 import json
+import os
 import secrets
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Literal
 
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.strata import ExPostClaim
-from dpledger.audit.subjects import FEWEST_TRIALS, Settings, subject_of
+from dpledger.audit.subjects import FEWEST_TRIALS, Settings, code_digest, subject_of
 from dpledger.audit.verdict import SCHEDULE, AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -29,8 +30,9 @@ from dpledger.mechanisms.protocol import Mechanism
 from dpledger.relations import Relation, Unit
 from dpledger.schema import flag, plain
 
-__all__ = ["Audit", "code_digest", "differences", "pair_digest"]
+__all__ = ["Audit", "differences", "pair_digest"]
 
+SAME = Fraction(1, 10**6)
 COMPARED = (
     "verdict", "epsilon_lower", "delta", "refuted", "together", "e_value", "blind", "event", "trials_left",
     "trials_right", "claim", "confidence", "method", "schedule", "arms",
@@ -72,7 +74,14 @@ class Audit:
             object.__setattr__(self, "seed", secrets.randbits(53))
         self.body()
 
-    def run(self, *, seconds: Number | None = None, jobs: int = 1, progress: bool = True) -> AuditResult:
+    def run(
+        self,
+        *,
+        seconds: Number | None = None,
+        jobs: int = 1,
+        progress: bool = True,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> AuditResult:
         """The result. Raises as `audit_mechanism` does. With `seconds` it depends on the machine."""
         return audit_mechanism(
             self.mechanism,
@@ -93,6 +102,7 @@ class Audit:
             seconds=seconds,
             jobs=jobs,
             progress=progress,
+            resume=resume,
         )
 
     def body(self) -> Intended:
@@ -178,9 +188,18 @@ def _own_claim(mechanism: object, relation: Relation, unit: Unit) -> object:
 
 
 def differences(before: Audited, now: Audited) -> tuple[str, ...]:
-    """What two entries of one audit do not have in common, in words; none: the same result."""
+    """What two entries of one audit do not have in common, in words; none: the same result.
+
+    Bounds and e-values that agree to 10^-6 are the same: on another processor the elementary functions of numpy and the
+    trees of scikit-learn may end in other digits."""
     pairs = ((name, getattr(before, name), getattr(now, name)) for name in COMPARED)
-    return tuple(f"{name} was {_said(old)}, is {_said(new)}" for name, old, new in pairs if old != new)
+    return tuple(f"{name} was {_said(old)}, is {_said(new)}" for name, old, new in pairs if not _agree(old, new))
+
+
+def _agree(old: object, new: object) -> bool:
+    if isinstance(old, Decimal) and isinstance(new, Decimal):
+        return abs(Fraction(old) - Fraction(new)) <= SAME * abs(Fraction(old))
+    return old == new
 
 
 def _named(mechanism: MechanismNote) -> tuple[object, ...]:
@@ -192,17 +211,6 @@ def _said(value: object) -> str:
         return "absent"
     said = plain(value)
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-
-
-def code_digest(mechanism: object) -> str | None:
-    """The SHA-256 of the source file that a function, or the class of a mechanism, stands in; None where there is none.
-    What it imports is not in it."""
-    try:
-        file = inspect.getsourcefile(inspect.unwrap(mechanism) if inspect.isroutine(mechanism) else type(mechanism))
-    except TypeError:  # built in, or written at a prompt
-        return None
-    path = None if file is None else Path(file)
-    return sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None
 
 
 def pair_digest(left: object, right: object) -> str:

@@ -9,29 +9,55 @@ for the eye; what is certain is in the wealth. Line styles and greys carry the m
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from importlib.util import find_spec
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from dpledger.audit.claims import Point
-from dpledger.audit.evidence.witness import Direction
+from dpledger.audit.claims import Point, Target
+from dpledger.audit.course import Evidence
+from dpledger.audit.events import InStratum
+from dpledger.audit.evidence.witness import Direction, Witness
 from dpledger.audit.outcomes import Floats
 from dpledger.errors import ParameterError
 from dpledger.files import place_of
+from dpledger.ledger.entries.members import MechanismNote
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dpledger.audit.verdict import AuditResult
-
 __all__ = ["check_destination", "claimed_ceiling", "drawn"]
+
 
 STEPS = 800
 LN10 = math.log(10)
 SUFFIXES = (".png", ".svg", ".pdf")
+
+
+class Audited(Protocol):
+    """What is drawn of an audit: an `AuditResult`."""
+
+    @property
+    def mechanism(self) -> MechanismNote: ...
+    @property
+    def evidence(self) -> Evidence: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def verdict(self) -> Literal["violation", "not_refuted"]: ...
+    @property
+    def blind(self) -> str | None: ...
+    @property
+    def witness(self) -> Witness | None: ...
+    @property
+    def e_value(self) -> float: ...
+    @property
+    def epsilon_lower(self) -> Decimal: ...
+    @property
+    def delta(self) -> Decimal: ...
 
 
 def claimed_ceiling(false_alarms: Floats, points: tuple[Point, ...]) -> Floats:
@@ -63,7 +89,7 @@ def _without_matplotlib() -> ParameterError:
     return ParameterError("plot", "no matplotlib", "the extra 'plots': install dpledger[plots]")
 
 
-def drawn(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
+def drawn(result: Audited, path: str | PathLike[str] | None) -> Figure:
     """The picture of `result`, saved to `path` if given. ParameterError where matplotlib is missing or `path` cannot be
     written."""
     if path is not None:
@@ -77,7 +103,7 @@ def drawn(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
     FigureCanvasAgg(figure)  # draws to a file: no window, no global state
     wealth, curve = figure.subplots(1, 2)
     _wealth(wealth, result)
-    _trade_off(curve, result)
+    (_losses if result.evidence.strata else _trade_off)(curve, result)
     figure.suptitle(f"{result.mechanism.kind}: {_verdict(result)}", fontsize=11)
     if path is not None:
         try:
@@ -87,19 +113,19 @@ def drawn(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
     return figure
 
 
-def _verdict(result: AuditResult) -> str:
+def _verdict(result: Audited) -> str:
     if result.blind is not None:
         return "blind, so nothing follows"
     return {"violation": "violation", "not_refuted": "not refuted (which is no proof of privacy)"}[result.verdict]
 
 
-def _wealth(axes: Axes, result: AuditResult) -> None:
-    """The wealth after each block of runs."""
+def _wealth(axes: Axes, result: Audited) -> None:
+    """The wealth after each block of runs, and the largest at any run so far, which is the e-value."""
     evidence = result.evidence
-    runs = [1, *(pairs for pairs, _ in evidence.path)]
-    logs = [0.0, *(log for _, log in evidence.path)]
+    runs, ends, largest = (np.array(column) for column in zip(*evidence.path, strict=True))
     line = math.log(1 / evidence.alpha)
-    axes.plot(runs, np.array(logs) / LN10, color="black", lw=1.3, marker=".", ms=3, label="wealth of the bets")
+    axes.plot(runs, ends / LN10, color="0.45", lw=1.0, marker=".", ms=3, label="wealth of the bets")
+    axes.plot(runs, largest / LN10, color="black", lw=1.5, drawstyle="steps-post", label="largest so far: the e-value")
     axes.axhline(
         line / LN10, color="tab:blue", ls="--", lw=1.4, label=f"1/alpha = {math.exp(line):.4g}: the claim falls"
     )
@@ -113,32 +139,54 @@ def _wealth(axes: Axes, result: AuditResult) -> None:
     axes.legend(loc="best", fontsize=8, framealpha=0.95)
 
 
-def _trade_off(axes: Axes, result: AuditResult) -> None:
+def _trade_off(axes: Axes, result: Audited) -> None:
     """Detections against false alarms of the events that the witness's cells make, in the order of their ratio."""
     witness = result.witness
-    most = max(result.trials_left, result.trials_right, 1)
+    most = max(*result.evidence.trials, 1)
     rates = np.geomspace(0.3 / most, 1, STEPS)
-    if not result.evidence.strata:
-        ceiling = claimed_ceiling(rates, (result.target.point, *result.target.knots))
-        axes.fill_between(rates, rates, ceiling, color="tab:blue", alpha=0.12, lw=0)
-        axes.plot(rates, ceiling, color="tab:blue", ls="--", lw=1.4, label="the claim: no event lies above this line")
+    ceiling = claimed_ceiling(rates, (result.target.point, *result.target.knots))
+    axes.fill_between(rates, rates, ceiling, color="tab:blue", alpha=0.12, lw=0)
+    axes.plot(rates, ceiling, color="tab:blue", ls="--", lw=1.4, label="the claim: no event lies above this line")
     rarer, likelier = "the other", "one"
-    if witness is not None:
+    if witness is not None and result.blind is None:
         rarer, likelier = ("right", "left") if witness.direction is Direction.LEFT else ("left", "right")
         alarms, detections = witness.curve
         axes.plot(alarms, detections, color="black", lw=1.2, marker=".", ms=4, label="counted (no bound by itself)")
-        words = witness.event.words
-        label = f"event: {words if len(words) <= 50 else words[:49] + '…'}"
-        axes.plot([witness.false_alarms], [witness.detections], marker="o", color="black", ls="none", label=label)
+        place = ([witness.false_alarms], [witness.detections])
+        axes.plot(*place, marker="o", color="black", ls="none", label=_event(witness))
     axes.set(xscale="log", yscale="log", xlim=(float(rates[0]), 1), ylim=(float(rates[0]), 1.1))
     axes.set_xlabel(f"false alarms: how often the event happens on the {rarer} data")
     axes.set_ylabel(f"detections: how often it happens on the {likelier} data")
-    axes.set_title(_bound(result), fontsize=10)
+    at_least, delta = float(result.epsilon_lower), float(result.delta)
+    axes.set_title(f"epsilon at least {at_least:.4g} at delta {delta:.3g}", fontsize=10)
     axes.grid(which="major", color="0.9", lw=0.6)
     axes.legend(loc="lower right", fontsize=8, framealpha=0.95)
 
 
-def _bound(result: AuditResult) -> str:
-    if result.evidence.strata:
-        return "an ex-post claim, over all of its strata"
-    return f"epsilon at least {float(result.epsilon_lower):.4g} at delta {float(result.delta):.3g}"
+def _losses(axes: Axes, result: Audited) -> None:
+    """Of an ex-post claim: the losses that are claimed, and how far apart the two sides are where they are claimed."""
+    evidence, witness = result.evidence, result.witness
+    least = 0.5 / max(*evidence.trials, 1)  # an event that was never seen is drawn as half a run
+    counts = np.maximum(np.array(evidence.in_strata) / np.maximum(evidence.trials, 1), least)
+    claimed = [float(stratum.epsilon) for stratum in evidence.strata]
+    seen = np.abs(np.log(counts[:, 0] / counts[:, 1]))
+    highest = max(*claimed, *seen.tolist(), 0.1)
+    if witness is not None and isinstance(witness.event, InStratum):
+        loss = math.log(max(witness.detections, least) / max(witness.false_alarms, least))
+        highest = max(highest, loss)
+        place = ([float(witness.event.stratum.epsilon)], [loss])
+        axes.plot(*place, marker="o", color="black", ls="none", label=_event(witness))
+    axes.plot(claimed, seen, color="0.45", ls="none", marker="x", label="a whole stratum (no bound by itself)")
+    ends = [0, 1.05 * highest]
+    axes.fill_between(ends, [0, 0], ends, color="tab:blue", alpha=0.12, lw=0)
+    axes.plot(ends, ends, color="tab:blue", ls="--", lw=1.4, label="the claim: no event lies above this line")
+    axes.set(xlabel="claimed loss", ylabel="log of how many times likelier on one side")
+    axes.set(xlim=ends, ylim=(-0.03 * highest, 1.4 * highest))
+    axes.set_title("an ex-post claim, over all of its strata", fontsize=10)
+    axes.grid(which="major", color="0.9", lw=0.6)
+    axes.legend(loc="upper left", fontsize=8, framealpha=0.95)
+
+
+def _event(witness: Witness) -> str:
+    words = witness.event.words
+    return f"event: {words if len(words) <= 50 else words[:49] + '…'}"

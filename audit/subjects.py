@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import platform
 import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -26,10 +29,21 @@ from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, validated
 
-__all__ = ["FEWEST_TRIALS", "Settings", "Subject", "aim_at", "claim_of", "named", "seconds_of", "subject_of"]
+__all__ = [
+    "FEWEST_TRIALS",
+    "Settings",
+    "Subject",
+    "aim_at",
+    "claim_of",
+    "code_digest",
+    "named",
+    "seconds_of",
+    "subject_of",
+]
 
 _CLAIM: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
 FEWEST_TRIALS = 100
+LONGEST_KIND = 128
 MOST_TRIALS = 10**12
 ALL_CORES = -1  # of `jobs`, as joblib says it
 
@@ -82,6 +96,19 @@ class Subject:
         if not isinstance(aim, Stated):
             return aim
         return replace(aim, batched=isinstance(self.runner, Batched), parts=self.parts)
+
+    def identity(self, mechanism: object, **settings: object) -> dict[str, str]:
+        """Everything that the runs of an audit depend on, by name, in words that hold no data: itself, the versions of
+        what computes, and `settings`."""
+        claim = self.claim
+        loss = claim.loss if isinstance(claim, ExPostClaim) else None
+        named = {
+            "mechanism": (self.note.kind, dict(self.note.parameters)),
+            "code": code_digest(mechanism),
+            "claim": (claim.delta, claim.cap, code_digest(loss)) if isinstance(claim, ExPostClaim) else claim,
+            "version": (LIBRARY, np.__version__, platform.python_version(), platform.machine()),
+        }
+        return {name: str(value) for name, value in (named | settings).items()}
 
     def inspect(self, left: object, right: object) -> None:
         """ParameterError where a mechanism says, from type and shape, that the data are not for it."""
@@ -167,9 +194,12 @@ def _own_parameters(function: object) -> Mapping[str, Plain]:
 
 
 def named(kind: str, parameters: Mapping[str, Plain]) -> MechanismNote:
-    """What the ledger calls it: `kind` as a name in the ledger's alphabet."""
-    cleaned = re.sub(r"[^A-Za-z0-9._:/@-]+", "_", kind).lstrip("._:/@-")
-    return MechanismNote(kind=cleaned[:128] or "unnamed", parameters=parameters, library=LIBRARY)
+    """What the ledger calls it: `kind` as a name in the ledger's alphabet. A name that has to be changed for that ends
+    in a digest of itself, so that two of them stay two."""
+    name = re.sub(r"[^A-Za-z0-9._:/@-]", "_", kind if re.match("[A-Za-z0-9]", kind) else f"python:{kind}")
+    if len(name) > LONGEST_KIND or not name.endswith(kind):
+        name = f"{name[: LONGEST_KIND - 9]}@{sha256(kind.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return MechanismNote(kind=name, parameters=parameters, library=LIBRARY)
 
 
 def seconds_of(given: Number | None, field: str) -> float | None:
@@ -180,3 +210,14 @@ def seconds_of(given: Number | None, field: str) -> float | None:
     if not 0 < seconds < Decimal("1e9"):
         raise ParameterError(field, str(seconds), "seconds: a number above 0 and below 10^9")
     return float(seconds)
+
+
+def code_digest(mechanism: object) -> str | None:
+    """The SHA-256 of the source file that a function, or the class of a mechanism, stands in; None where there is none.
+    What it imports is not in it."""
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(mechanism) if inspect.isroutine(mechanism) else type(mechanism))
+    except TypeError:  # built in, or written at a prompt
+        return None
+    path = None if file is None else Path(file)
+    return sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None

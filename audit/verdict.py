@@ -21,6 +21,7 @@ from dpledger.audit.course import Evidence
 from dpledger.audit.events import Event, InStratum
 from dpledger.audit.evidence.witness import Witness
 from dpledger.audit.neighbours import ONE_UNIT
+from dpledger.audit.plots import drawn
 from dpledger.audit.replay.result import ReplayResult
 from dpledger.audit.strata import Stratum
 from dpledger.decimals import RoundsDown
@@ -243,10 +244,8 @@ class AuditResult:
                 f"epsilon at delta {float(self.delta):.3g} is at least {float(self.epsilon_lower):.6g} "
                 f"(confidence {percent(self.confidence)}, {runs})"
             )
-        yield (
-            f"e-value {self.e_value:.4g} of the {float(1 / self.evidence.alpha):.4g} that refute "
-            f"(confidence {percent(self.confidence)}, {runs})"
-        )
+        beside = f" (confidence {percent(self.confidence)}, {runs})" if self.evidence.strata else ""
+        yield f"e-value {self.e_value:.4g} of the {float(1 / self.evidence.alpha):.4g} that refute{beside}"
         for stratum, (left, right) in zip(self.evidence.strata, self.evidence.in_strata, strict=False):
             yield f"  {stratum.words}: {left:,} and {right:,} runs"
         if self.witness is not None:
@@ -340,7 +339,10 @@ class AuditResult:
                 "budget": [
                     {"of": share.words, "share_of_error": decimals.round_up(share.alpha)} for share in evidence.budget
                 ],
-                "wealth": [{"runs": runs, "log": repr(wealth)} for runs, wealth in evidence.path],
+                "wealth": [
+                    {"runs": runs, "log": repr(wealth), "largest": repr(largest)}
+                    for runs, wealth, largest in evidence.path
+                ],
                 "strata": [
                     {"stratum": stratum.words, "left": left, "right": right}
                     for stratum, (left, right) in zip(evidence.strata, evidence.in_strata, strict=False)
@@ -355,8 +357,6 @@ class AuditResult:
 
         Needs matplotlib, the extra `plots`: ParameterError says so where it is missing, and where `path` cannot be
         written or does not end in .png, .svg or .pdf."""
-        from dpledger.audit.plots import drawn  # here: matplotlib is an extra, and takes a second to load
-
         return drawn(self, path)
 
 

@@ -88,20 +88,12 @@ class Chain:
         self.fallen = before + (rest.size if rest.all() else int(np.argmin(rest)))
         return self.fallen > before
 
-    @property
-    def held(self) -> dict[str, np.ndarray]:
-        """What it has come to, beside `fallen`."""
-        return {"wealth": self.wealth, "own": self._own, "down": self._down}
-
-    def hold(self, fallen: int, held: dict[str, np.ndarray]) -> None:
-        """Go on from what a chain of the same grid had come to."""
-        self.fallen, self.wealth, self._own, self._down = fallen, held["wealth"], held["own"], held["down"]
-
     def falls_with(self, claimed_wealth: float, gained: Floats, projected: list[int], level: float) -> bool:
         """Whether the audited claim is passed at a pair inside a block; what fell then has fallen.
         `gained` is what each process and projected claim has come to since the block began."""
         trial = Chain(self.grid, self.claimed, self.shares)
-        trial.hold(self.fallen, {name: array.copy() for name, array in self.held.items()})
+        trial.fallen, trial.wealth = self.fallen, self.wealth.copy()
+        trial._own, trial._down = self._own.copy(), self._down.copy()
         trial.grow(projected, gained)
         trial.look(claimed_wealth, level)
         if self.claimed is None or trial.fallen <= self.claimed:

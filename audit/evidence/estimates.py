@@ -17,7 +17,6 @@ from scipy.special import expit, ndtri
 from dpledger.audit.outcomes.structure import Floats
 
 __all__ = [
-    "LAW",
     "Arm",
     "Counts",
     "Cut",
@@ -214,7 +213,7 @@ def merged(grid: Grid, counts: Counts, *, fine: bool) -> Places:
 class Arm:
     """A way to estimate. `cells`: merge to as many (0: keep); `prior`: runs by which an estimate is pulled to the
     pooled masses; `basis`: of a logistic regression of the side instead, with its `ridge`; `striking`: only cells whose
-    counts differ strikingly are told apart; `law`: the score is a log ratio that is believed."""
+    counts differ strikingly are told apart."""
 
     name: str
     cells: int = 0
@@ -222,7 +221,6 @@ class Arm:
     basis: tuple[int, ...] = ()
     ridge: float = 1.0
     striking: bool = False
-    law: bool = False
 
 
 BINS = (Arm("4 cells", cells=4), Arm("8 cells", cells=8, prior=4.0))
@@ -234,7 +232,6 @@ LINES = (
     Arm("broken lines", basis=(0, 2, 3, 4)),
     Arm("stiff broken lines", basis=(0, 2, 3, 4), ridge=10.0),
 )
-LAW = Arm("as declared", law=True)
 COLUMNS = 7  # z, z^2/2, (z-1)+, (-1-z)+, z+, whether the cell is that of NaN, and 1
 FITTING = 5  # steps of a regression
 DROPPED = 1e9  # ridge of a column that an arm does not use

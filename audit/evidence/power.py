@@ -30,10 +30,9 @@ IMPOSSIBLE = 1e-12  # probability of an event on its other side
 @dataclass(frozen=True, slots=True)
 class Detectable:
     """Refuted with probability 0.9 at this number of runs: `stretched`, a mechanism with this true epsilon (at the
-    delta of the point) whose outputs differ in the way that was estimated; `law`, one of the declared law with less
-    noise; `event`, any fault that is an event of this probability on one side, if a score sees it. None: none is."""
+    delta of the point) whose outputs differ in the way that was estimated; `event`, any fault that is an event of this
+    probability on one side, if a score sees it. None: none is."""
 
-    law: float | None
     stretched: float | None
     event: float | None
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
 from dpledger.audit.evidence.estimates import (
-    LAW,
     Arm,
     Counts,
     Cut,
@@ -15,13 +16,11 @@ from dpledger.audit.evidence.estimates import (
     Places,
     arms_of,
     binned,
-    by_line,
     categories,
     cut_of,
     fitted,
     lattice_of,
     merged,
-    pooled,
 )
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes.structure import Floats
@@ -37,11 +36,15 @@ SETTLED = 4_096  # runs a side from which a track counts on a lattice
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """`past`: numbers of both sides while they are few; then runs are counted on `grid`, in `counts` (left, right), and
+    """`share`: of the error budget, that of each arm; `wealth`: what a unit of each came to, as logarithms; `gains`:
+    the same with past blocks discounted, float64[2, arms], at the claim and at the frontier of the chain.
+
+    `past`: numbers of both sides while they are few; then runs are counted on `grid`, in `counts` (left, right), and
     `cell` says which merged cell each of its cells belongs to. `strata`: how many, each with cells of its own."""
 
     score: Score
     arms: tuple[Arm, ...]
+    share: Fraction
     strata: int = 1
     past: tuple[Floats, Floats] | None = None
     where: tuple[Places, Places] | None = None  # strata of the past runs
@@ -52,16 +55,11 @@ class Track:
     cut_at: int = 0
     fine: bool = False
     live: bool = True
+    wealth: Floats = field(init=False)
+    gains: Floats = field(init=False)
 
-    @classmethod
-    def of(cls, score: Score, strata: int, *, law: bool = False) -> Track:
-        """A track without runs. `law`: its numbers are log ratios that are believed."""
-        numeric = score.categories == 0 and strata == 1
-        arms = (LAW,) if law else arms_of(numeric=numeric, primary=score.primary)
-        track = cls(score, arms, strata, fine=score.primary or law)
-        if score.categories:
-            track.grid = categories(score.categories)
-        return track
+    def __post_init__(self) -> None:
+        self.wealth, self.gains = np.zeros(len(self.arms)), np.zeros((2, len(self.arms)))
 
     @classmethod
     def born(
@@ -70,14 +68,21 @@ class Track:
         numbers: tuple[Floats, Floats],
         where: tuple[Places, Places] | None,
         strata: int,
-        *,
-        law: bool = False,
+        share: Fraction,
     ) -> Track:
-        """A track of a score with the numbers of past runs of both sides and, with several strata, where they lie."""
-        track = cls.of(score, strata, law=law)
-        track.past, track.where = numbers, where
+        """A track of a score with the numbers of past runs of both sides and, with several strata, where they lie; its
+        arms divide `share` among them."""
+        arms = arms_of(numeric=score.categories == 0 and strata == 1, primary=score.primary)
+        track = cls(score, arms, share / len(arms), strata, numbers, where, fine=score.primary)
+        if score.categories:
+            track.grid = categories(score.categories)
         track.recut()
         return track
+
+    @property
+    def held(self) -> Floats:
+        """The logarithm of the wealth of each arm, with its share."""
+        return math.log(self.share) + self.wealth
 
     @property
     def runs(self) -> int:
@@ -138,14 +143,6 @@ class Track:
         else:
             self.counts = self.counts + np.stack([np.bincount(side, minlength=self.counts.shape[1]) for side in read])
 
-    def middle_of(self) -> Floats:
-        """A number of each merged cell, for a score that is a log ratio."""
-        upper = np.array([self.grid.upper(cell) for cell in range(self.grid.size - 1)])
-        found = np.zeros(self.cells)
-        for cell in np.argsort(upper)[::-1]:  # the smallest upper end of a merged cell is well inside it
-            found[self.cell[cell]] = upper[cell]
-        return np.clip(np.nan_to_num(found), -40.0, 40.0)
-
 
 def estimates(tracks: list[Track], promising: set[int]) -> list[Estimate]:
     """What the past suggests: (track, arm, p, q) for each arm that speaks. Tracks that are not primary speak with their
@@ -157,9 +154,7 @@ def estimates(tracks: list[Track], promising: set[int]) -> list[Estimate]:
             continue
         left, right = (track.merged(side) for side in track.counts)
         for number, arm in enumerate(track.arms):
-            if arm.law:
-                found.append((place, number, *by_line(track.middle_of(), pooled(left, right))))
-            elif not arm.basis:
+            if not arm.basis:
                 found.append((place, number, *binned(arm, left, right)))
             elif track.score.primary or place in promising:
                 regressions.setdefault(left.size, []).append((place, number, left, right))

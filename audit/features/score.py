@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -60,13 +61,13 @@ class Score(Protocol):
     def public_category(self, code: int) -> str: ...
 
 
-class Number:
+class Number(ABC):
     """What scores share that are numbers, unless they say otherwise."""
 
     __slots__ = ()
 
-    def of(self, outcomes: Outcomes) -> Floats:
-        raise NotImplementedError
+    @abstractmethod
+    def of(self, outcomes: Outcomes) -> Floats: ...
 
     @property
     def primary(self) -> bool:
@@ -83,8 +84,8 @@ class Number:
         return False
 
     @property
-    def words(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def words(self) -> str: ...
 
     @property
     def public_words(self) -> str:
@@ -103,8 +104,8 @@ class Cells(Number):
     __slots__ = ()
 
     @property
-    def categories(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def categories(self) -> int: ...
 
     def public_category(self, code: int) -> str:  # noqa: ARG002
         return "one certain value"

@@ -227,7 +227,7 @@ class Runs:
     def __init__(self, sampler: Sampler, left: object, right: object, **settings: Any) -> None:
         """`settings`: `seed`, `encode`, and what else a `Plan` has. ParameterError for `each_seconds` that are no time,
         or of batches, which have no single run that could be stopped."""
-        self._originals = (left, right)
+        self.originals = (left, right)
         self.plan = Plan(sampler=sampler, left=_own(left), right=_own(right), **settings)
         seconds = self.plan.each_seconds
         if seconds is not None and (self._are_batches or not 0 < seconds < math.inf):
@@ -343,8 +343,8 @@ class Runs:
         """Whether what was drawn is to be thrown away, and drawn again with the care that it showed to be needed."""
         plan = self.plan
         if any(one.altered for one in drawn) and not plan.fresh_data:
-            fresh = [_own(data) for data in self._originals]
-            if any(copied is own for copied, own in zip(fresh, self._originals, strict=True) if not is_immutable(own)):
+            fresh = [_own(data) for data in self.originals]
+            if any(copied is own for copied, own in zip(fresh, self.originals, strict=True) if not is_immutable(own)):
                 wanted = "data that can be copied, or a mechanism that leaves them as they are"
                 raise ParameterError("left, right", "data that the mechanism alters, and that cannot be copied", wanted)
             self.plan = replace(self.plan, left=fresh[0], right=fresh[1], fresh_data=True)

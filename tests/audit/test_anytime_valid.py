@@ -3,7 +3,6 @@ it finds in as many runs as the specification allows."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -231,19 +230,6 @@ def test_the_bound_comes_close_to_the_truth() -> None:
     assert 0.93 <= bound <= 1
 
 
-def test_a_declared_law_is_followed_from_the_first_bet() -> None:
-    @dataclass(frozen=True)
-    class LogRatio(Value):
-        def of(self, outcomes: Outcomes) -> np.ndarray:
-            x = outcomes.numbers["output"][:, 0]
-            return 2 * (np.abs(x) - np.abs(x - 1))
-
-    case = Case(laplace(1, 0.5), laplace(0, 0.5), pure_or_approx(1, 0), (1.0, 0.0))
-    law = (LogRatio(Place("output")),)
-    stops = [audited(case, seed, 2_000, law=law).refuted or 2_000 for seed in range(30)]
-    assert np.mean(stops) <= 90
-
-
 # ---- what is kept ---------------------------------------------------------------------------------------------------
 
 
@@ -272,24 +258,6 @@ def test_the_error_budget_adds_up() -> None:
     engine = audited(CORRECT["laplace"], 1, 100)
     assert sum(share.alpha for share in engine.budget) == ALPHA
     assert len({share.words for share in engine.budget}) == len(engine.budget)
-
-
-def test_an_audit_goes_on_from_its_state() -> None:
-    case = CORRECT["laplace"]
-    whole, rng = Engine(case.claim, ALPHA, proposed, point=case.point), np.random.default_rng(1)
-    for _ in range(20):
-        plan = whole.plan()
-        whole.settle(*(plan.read(side(rng, plan.runs[0]).outcomes) for side in (case.left, case.right)))
-    again = Engine(case.claim, ALPHA, proposed, point=case.point)
-    again.resume(json.loads(json.dumps(whole.state)), whole.scores, whole.kept)
-    for engine in (whole, again):
-        later = np.random.default_rng(2)
-        for _ in range(8):
-            plan = engine.plan()
-            engine.settle(*(plan.read(side(later, plan.runs[0]).outcomes) for side in (case.left, case.right)))
-    assert again.log_wealth == whole.log_wealth
-    assert again.epsilon_lower == whole.epsilon_lower
-    assert again.state == whole.state
 
 
 def test_power_is_what_is_found() -> None:

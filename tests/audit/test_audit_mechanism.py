@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from audit_oracles import sparse_vector_loss, unruly
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.claims import Point
+from dpledger.audit.subjects import named
 from dpledger.audit.zoo import ZOO, exhibit
 from dpledger.audit.zoo.answers.selection import SELECTED
 from dpledger.audit.zoo.answers.specimens import AddedGaussian, AddedLaplace
@@ -176,6 +178,29 @@ def test_the_same_seed_gives_the_same_result_with_any_number_of_jobs() -> None:
         for jobs in (1, 2)
     )
     assert same(one) == same(two)
+
+
+def test_two_functions_have_two_kinds() -> None:
+    names = [
+        "job.f",
+        "__main__.f",
+        "_job.f",
+        "main__.f",
+        "jöb.f",
+        "jäb.f",
+        "öb.f",
+        "",
+        "a b",
+        "a_b",
+        "x" * 129,
+        "x" * 130,
+        "-a",
+    ]
+    kinds = [named(name, {}).kind for name in names]
+    assert len(set(kinds)) == len(names)
+    assert kinds[:2] == ["job.f", "python:__main__.f"]
+    for kind in kinds:
+        assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}", kind)
 
 
 def test_another_seed_gives_other_runs_and_no_seed_a_fresh_one_that_is_named() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dpledger as dpl
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.claims import Point
@@ -141,6 +142,39 @@ def test_the_event_is_drawn_above_the_claim_where_it_is_broken() -> None:
     *_, event = result.plot().axes[1].lines
     ((x, y),) = np.asarray(event.get_xydata())
     assert y > float(claimed_ceiling(np.array([x]), (result.target.point,))[0])
+
+
+def test_the_e_value_that_is_drawn_is_the_one_that_is_told_and_crosses_the_line_where_the_claim_fell() -> None:
+    result = audited("laplace_half_noise")
+    _, largest, level, fell = result.plot().axes[0].lines
+    runs, powers = np.asarray(largest.get_xydata()).T
+    assert 10 ** powers[-1] == pytest.approx(result.e_value)
+    assert (np.diff(powers) >= 0).all()
+    line = float(np.asarray(level.get_ydata())[0])
+    assert 10**line == pytest.approx(20)
+    (crossed,) = np.unique(np.asarray(fell.get_xdata()))
+    assert crossed == result.evidence.fell_after
+    assert (powers[runs < crossed] < line).all()
+    assert powers[-1] >= line
+
+
+def test_of_an_ex_post_claim_the_losses_are_drawn() -> None:
+    def priced(data: float, rng: np.random.Generator) -> tuple[float, float]:
+        scale = float(rng.choice([1.0, 2.0]))
+        return data + 0.5 * scale * rng.laplace(), 1 / scale
+
+    claim = dpl.ExPostClaim(loss=lambda output: output[1])
+    result = dpl.audit_mechanism(priced, 0.0, 1.0, claim, trials=2_000, seed=1)
+    event, strata, ceiling = result.plot().axes[1].lines
+    assert np.asarray(strata.get_xdata()).tolist() == [0.5, 1.0]
+    ((loss, found),) = np.asarray(event.get_xydata())
+    assert found > loss
+    assert np.array_equal(ceiling.get_xdata(), ceiling.get_ydata())
+
+
+def test_of_a_blind_audit_no_event_is_drawn() -> None:
+    result = dpl.audit_mechanism(lambda _data, _rng: 1, 0.0, 1.0, dpl.PureDP(1), trials=200, seed=1)
+    assert len(result.plot().axes[1].lines) == 1
 
 
 @pytest.mark.parametrize("path", ["curve.xyz", "curve", "missing/curve.png", "folder.png", ""])

@@ -108,6 +108,13 @@ def test_what_differs_is_named_with_both_values_the_verdict_first() -> None:
     )
 
 
+def test_last_digits_of_another_processor_are_no_difference() -> None:
+    entry = an_audit().run(progress=False).body()
+    assert entry.e_value is not None
+    assert differences(entry, replace(entry, e_value=entry.e_value * Decimal("1.0000005"))) == ()
+    assert len(differences(entry, replace(entry, e_value=entry.e_value * Decimal("1.000002")))) == 1
+
+
 def test_outputs_that_were_collected_cannot_be_run_again() -> None:
     outputs = np.arange(200.0)
     entry = dpl.audit_outputs(outputs, outputs.copy(), dpl.PureDP(1)).body()

@@ -1,102 +1,248 @@
-"""An audit that is killed goes on where it was: a run is a function of the seed and its number."""
+"""An audit that is killed goes on where it was, to the verdict and the numbers of one that was not."""
 
 from __future__ import annotations
 
-import json
+import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
-from dpledger.audit.sampling.checkpoint import Checkpoint
-from dpledger.audit.sampling.runs import Runs
-from dpledger.audit.sampling.ways import Single
+import dpledger as dpl
+from dpledger.audit.journal import Journal
+from dpledger.audit.verdict import AuditResult
 from dpledger.errors import ParameterError
 
-SIZES = (8, 12, 40, 100, 300)
+TRIALS = 1_500
+SETTINGS: dict[str, Any] = {"trials": TRIALS, "seed": 7, "stop_at_violation": False, "progress": False}
+
+COUNT = dpl.Count(epsilon="0.5", of="rows")
+
+
+def mixed(data: float, rng: np.random.Generator) -> object:
+    if rng.random() < 0.01:
+        raise ValueError
+    return {"a": data + rng.laplace(), "b": "x" if rng.random() < 0.5 else None, "c": rng.normal(size=3)}
+
+
+def batch(data: float, size: int, rng: np.random.Generator) -> Any:
+    return data + rng.laplace(size=size)
+
+
+def priced(data: float, rng: np.random.Generator) -> tuple[float, float]:
+    scale = float(rng.choice([1.0, 2.0]))
+    return data + scale * rng.laplace(), 1 / scale
+
+
+def in_strata() -> dpl.ExPostClaim:
+    return dpl.ExPostClaim(loss=lambda output: output[1])
+
+
+AUDITS: dict[str, Callable[..., AuditResult]] = {
+    "one by one": lambda **more: dpl.audit_mechanism(mixed, 0.0, 1.0, dpl.PureDP(1), **SETTINGS | more),
+    "batched": lambda **more: dpl.audit_mechanism(batch, 0.0, 1.0, dpl.PureDP(1), batched=True, **SETTINGS | more),
+    "many": lambda **more: dpl.audit_mechanism(
+        batch, 0.0, 1.0, dpl.GaussianDP(1), batched=True, **SETTINGS | {"trials": 150_000} | more
+    ),
+    "ex post": lambda **more: dpl.audit_mechanism(priced, 0.0, 1.0, in_strata(), **SETTINGS | more),
+    "bits": lambda **more: dpl.audit_mechanism(mixed, 0.0, 1.0, dpl.PureDP(1), floats="bits", **SETTINGS | more),
+    "a mechanism": lambda **more: dpl.audit_mechanism(
+        dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], **SETTINGS | more
+    ),
+}
+
+
+def same(one: AuditResult, other: AuditResult) -> bool:
+    return one.body() == other.body() and one.evidence == other.evidence
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_what_was_cut_off_anywhere_goes_on_to_the_same_end(name: str, tmp_path: Path) -> None:
+    audit, place = AUDITS[name], tmp_path / "runs"
+    whole = audit()
+    assert same(audit(resume=place), whole)
+    written = place.read_bytes()
+    ends = [0, *np.flatnonzero(np.frombuffer(written, dtype=np.uint8) == ord("\n")) + 1]
+    for end in [0, ends[2], ends[len(ends) // 2] + 100, ends[-1] - 1]:
+        place.write_bytes(written[:end])
+        assert same(audit(resume=place), whole), end
+
 
 DRIVER = """
 import os, signal, sys
-import numpy as np
-from dpledger.audit.sampling.checkpoint import Checkpoint
-from dpledger.audit.sampling.runs import Runs
-from dpledger.audit.sampling.ways import Single
-from pathlib import Path
+import dpledger as dpl
+from test_resumed_runs import SETTINGS, mixed
 
 calls = 0
 
-def mechanism(data, rng):
+def counted(data, rng):
     global calls
     calls += 1
-    if calls == 250:
+    if calls == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
-    return data + rng.laplace()
+    return mixed(data, rng)
 
-checkpoint, sums, pairs = Checkpoint(Path(sys.argv[1]), of="this"), [0.0, 0.0], 0
-runs = Runs(Single(mechanism), 0.0, 1.0, seed=3, encode=np.array)
-for size in (8, 12, 40, 100, 300):
-    sums = [one + float(new) for one, new in zip(sums, runs.block(pairs, size, np.sum, jobs=1, advance=lambda _: None))]
-    pairs += size
-    checkpoint.write({"sums": sums}, pairs=pairs)
+counted.kind = "mixed"
+result = dpl.audit_mechanism(counted, 0.0, 1.0, dpl.PureDP(1), resume=sys.argv[1], **SETTINGS)
+print(result.verdict, result.epsilon_lower, result.e_value, result.evidence.path)
 """
 
 
-def noisy(data: float, rng: np.random.Generator) -> float:
-    return data + rng.laplace()
+def driven(place: Path, dies_at: int) -> subprocess.CompletedProcess[str]:
+    folders = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, "-c", DRIVER, str(place), str(dies_at)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": folders},
+    )
 
 
-def driven(sums: list[float], pairs: int) -> list[float]:
-    """What the driver does from there on."""
-    runs = Runs(Single(noisy), 0.0, 1.0, seed=3, encode=np.array)
-    for size in SIZES:
-        if pairs < sum(SIZES[: SIZES.index(size) + 1]):
-            new: Any = runs.block(pairs, size, np.sum, jobs=1, advance=lambda _: None)
-            sums = [one + float(other) for one, other in zip(sums, new, strict=True)]
-            pairs += size
-    return sums
+def test_what_was_killed_three_times_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    for dies_at in (300, 1_200, 1_000):
+        assert driven(tmp_path / "runs", dies_at).returncode == -signal.SIGKILL
+    assert driven(tmp_path / "runs", -1).stdout == driven(tmp_path / "others", -1).stdout != ""
 
 
-def test_what_was_killed_in_the_middle_goes_on_to_the_same_end(tmp_path: Path) -> None:
-    place = tmp_path / "audit.json"
-    killed = subprocess.run([sys.executable, "-c", DRIVER, str(place)], check=False, timeout=120)
-    assert killed.returncode == -signal.SIGKILL
-    found = Checkpoint(place, of="this").read()
-    assert found is not None
-    state, pairs = found
-    assert pairs == 60  # 250 calls fall into the fourth block
-    assert driven(state["sums"], pairs) == driven([0.0, 0.0], 0)
+def test_it_goes_on_with_other_jobs_and_its_own_seed_and_more_trials(tmp_path: Path) -> None:
+    audit, place = AUDITS["one by one"], tmp_path / "runs"
+    whole, cut = audit(), tmp_path / "cut"
+    audit(resume=place)
+    cut.write_bytes(b"".join(place.read_bytes().splitlines(keepends=True)[:9]))
+    cut.chmod(0o600)
+    assert same(audit(resume=cut, jobs=2, seed=None), whole)
+    more = audit(resume=place, trials=2 * TRIALS, seed=None)
+    assert more.trials_left == 2 * TRIALS
+    assert more.seed == whole.seed
+    assert more.e_value >= whole.e_value
+    assert same(audit(resume=place, trials=2 * TRIALS), more)
 
 
-def test_a_checkpoint_is_of_one_audit(tmp_path: Path) -> None:
-    place = tmp_path / "audit.json"
-    assert Checkpoint(place, of="this").read() is None
-    Checkpoint(place, of="this").write({"wealth": [1, 2.5]}, pairs=8)
-    assert Checkpoint(place, of="this").read() == ({"wealth": [1, 2.5]}, 8)
-    assert place.stat().st_mode & 0o077 == 0
-    with pytest.raises(ParameterError, match="of this audit"):
-        Checkpoint(place, of="another").read()
-    with pytest.raises(ParameterError, match="can be written"):
-        Checkpoint(tmp_path / "nowhere" / "audit.json", of="this").write({}, pairs=0)
-    assert [file.name for file in tmp_path.iterdir()] == ["audit.json"]
+def test_an_audit_out_of_time_goes_on_another_day(tmp_path: Path) -> None:
+    first = AUDITS["one by one"](resume=tmp_path / "runs", seconds="0.001")
+    assert first.trials_left < TRIALS
+    assert AUDITS["one by one"](resume=tmp_path / "runs").trials_left == TRIALS
+
+
+def with_scale(scale: float) -> Callable[[float, np.random.Generator], float]:
+    return lambda data, rng: data + scale * rng.laplace()
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"of": "this", "pairs": -1, "state": {}}', '{"of": "this", "pairs": 1.5,']
+    ("named", "changes"),
+    [
+        ("seed", {"seed": 8}),
+        ("claim", {"claim": dpl.PureDP(2)}),
+        ("left", {"left": 0.5}),
+        ("confidence", {"confidence": "0.99"}),
+        ("floats", {"floats": "bits"}),
+        ("relation", {"relation": "replace_one"}),
+        ("mechanism", {"mechanism": mixed}),
+        ("the first ones give other outputs", {"mechanism": with_scale(2)}),
+    ],
 )
-def test_what_no_audit_wrote_is_refused(tmp_path: Path, text: str) -> None:
-    place = tmp_path / "audit.json"
-    place.write_text(text)
-    with pytest.raises(ParameterError, match="resume"):
-        Checkpoint(place, of="this").read()
+def test_a_journal_is_of_one_audit(named: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    given: dict[str, Any] = SETTINGS | {"mechanism": with_scale(1), "left": 0.0, "right": 1.0, "claim": dpl.PureDP(1)}
+    dpl.audit_mechanism(**given, resume=tmp_path / "runs")
+    with pytest.raises(ParameterError, match=named) as caught:
+        dpl.audit_mechanism(**given | changes, resume=tmp_path / "runs")
+    assert "resume" in str(caught.value)
 
 
-def test_a_failed_write_leaves_the_old_one(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path / "audit.json", of="this")
-    checkpoint.write({"a": 1}, pairs=1)
-    with pytest.raises(ValueError, match="JSON"):
-        checkpoint.write({"a": float("nan")}, pairs=2)
-    assert json.loads((tmp_path / "audit.json").read_text())["pairs"] == 1
+class Counter:
+    """Numbers of its own that begin anew in each process, and that no seed reaches."""
+
+    state = 12_345
+
+    def __call__(self, data: float) -> float:
+        self.state = self.state * 6364136223846793005 + 1442695040888963407 & (2**64 - 1)
+        return data + float(np.log(((self.state >> 11) + 1) / 2**53))
+
+
+def test_what_begins_anew_in_each_process_is_told(tmp_path: Path) -> None:
+    """The same numbers come again: runs that depend on each other."""
+    settings = SETTINGS | {"resume": tmp_path / "runs", "confidence": "0.999999"}
+    first = dpl.audit_mechanism(Counter(), 0.0, 1.0, dpl.PureDP(40), **settings)
+    assert first.blind is None
+    again = dpl.audit_mechanism(Counter(), 0.0, 1.0, dpl.PureDP(40), **settings | {"trials": 4_200})
+    assert again.blind is not None
+    assert "from one worker, or batch, to the next" in again.blind
+
+
+# ---- the file -------------------------------------------------------------------------------------------------------
+
+
+def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
+    place = tmp_path / "runs"
+    with Journal.open(place, of={}, seed=1) as journal:
+        assert place.stat().st_mode & 0o077 == 0
+        journal.append({"a": 1})
+        with pytest.raises(ParameterError, match="no other audit"):
+            Journal.open(place, of={}, seed=1)
+    place.chmod(0o640)
+    with pytest.raises(ParameterError, match="mode 600"):
+        Journal.open(place, of={}, seed=1)
+
+
+def test_where_no_file_can_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "else")
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for place in (tmp_path, tmp_path / "nowhere" / "runs", tmp_path / "link", tmp_path / "pipe", 7, "\0"):
+        with pytest.raises(ParameterError, match="resume"):
+            Journal.open(place, of={}, seed=1)
+
+
+@pytest.mark.parametrize("text", [b"[]\n", b"{}\n", b"no audit", b'e3b0 {"of": {}, "seed": 1}\n', b"\n"])
+def test_what_no_audit_wrote_is_refused_and_left_as_it_is(text: bytes, tmp_path: Path) -> None:
+    place = tmp_path / "runs"
+    place.write_bytes(text)
+    place.chmod(0o600)
+    with pytest.raises(ParameterError, match="a file that an audit wrote"):
+        Journal.open(place, of={}, seed=1)
+    assert place.read_bytes() == text
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 10**6), flip=st.integers(1, 255))
+def test_what_was_altered_is_never_read(tmp_path: Path, place: int, flip: int) -> None:
+    """A changed byte of a record is refused, or the record is the last one and counts as cut off."""
+    file = tmp_path / f"{place}-{flip}"
+    records = [{"block": number, "text": "ü" * number} for number in range(4)]
+    with Journal.open(file, of={}, seed=1) as journal:
+        for record in records:
+            journal.append(record)
+    altered = bytearray(file.read_bytes())
+    altered[place % len(altered)] ^= flip
+    file.write_bytes(altered)
+    try:
+        with Journal.open(file, of={}, seed=1) as journal:
+            found = list(iter(journal.next, None))
+    except ParameterError:
+        return
+    assert found == records[: len(found)]
+    assert len(found) >= 3
+
+
+def test_threads_of_one_process_do_not_share_a_file(tmp_path: Path) -> None:
+    refused = []
+
+    def second() -> None:
+        try:
+            Journal.open(tmp_path / "runs", of={}, seed=1)
+        except ParameterError as error:
+            refused.append(error)
+
+    with Journal.open(tmp_path / "runs", of={}, seed=1):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+    assert len(refused) == 1

@@ -136,3 +136,50 @@ def test_what_the_entry_says_is_not_said_again(run: Run, words: tuple[str, ...],
 def test_an_audit_that_is_not_there_is_not_run_again(run: Run, words: tuple[str, ...], told: str) -> None:
     done = run("audit", "job_told:noisy", *PAIR, *(("--epsilon", "1") if "--intend" in words else ()), *words)
     assert (done.exit_code, told in done.stderr) == (2, True)
+
+
+NOISY = """
+import dpledger as dpl
+
+count = dpl.Count(epsilon="0.5", of="rows")
+
+
+def raw(data):
+    return len(data)
+"""
+
+
+def test_a_replay_is_told_and_exits_as_an_audit_does(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "job_told.py").write_text(NOISY)
+    done = run("audit", "job_told:count", *PAIR, "--replay")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "not refuted by replay (this is no proof of privacy)")
+    found = run("audit", "job_told:raw", *PAIR, "--replay", "--json")
+    assert (found.exit_code, json.loads(found.stdout)["verdict"]) == (2, "blind")
+    for words in (["--epsilon", "1"], ["--ledger", "clinic.ledger"], ["--trials", "100"], ["--all-runs"]):
+        refused = run("audit", "job_told:count", *PAIR, "--replay", *words)
+        assert refused.exit_code == 2
+        assert "none beside --replay" in refused.stderr
+
+
+def test_a_killed_audit_goes_on_from_the_shell_with_its_seed(run: Run, tmp_path: Path) -> None:
+    asked = (
+        "audit",
+        "job_told:noisy",
+        *PAIR,
+        "--epsilon",
+        "1",
+        "--trials",
+        "2000",
+        *SURE,
+        "--resume",
+        "runs",
+        "--json",
+    )
+    whole = json.loads(run(*asked).stdout)
+    lines = (tmp_path / "runs").read_bytes().splitlines(keepends=True)
+    (tmp_path / "runs").write_bytes(b"".join(lines[: len(lines) // 2]))
+    again = json.loads(run(*asked).stdout)
+    assert {**again, "seconds": None} == {**whole, "seconds": None}
+    refused = run(*asked, "--seed", "1")
+    assert refused.exit_code == 2
+    assert "seed" in refused.stdout
