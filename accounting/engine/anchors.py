@@ -19,6 +19,7 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, quietly
+from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval, few, joint_square
 from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
@@ -291,6 +292,7 @@ def _is_needless(composed: Composed) -> bool:
 
 def _anchor(composed: Composed, log_delta: float, most: int) -> _Anchor | None:
     """None where the contour needs more than `most` nodes, or is too much work."""
+    composed = bundled(composed)
     try:
         saddle = saddle_for_delta(composed, log_delta, WIDTH)
         width = min(WIDTH, SMOOTHED / max(saddle.c * saddle.epsilon, 1e-9))
