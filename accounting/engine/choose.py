@@ -6,7 +6,7 @@
     Gaussians only, however many                       the closed form of one (`mills`)
     one Laplace, bounded range, or sampled loss        its closed form (`direct`, `closed_forms`)
     finite losses with few outcomes                    counting them (`direct`, `enumeration`)
-    a direction that is not the larger one             upper bounds without a contour (`modulus`), first
+    a direction that is not the larger one             one rough contour (`is_at_most`), first
     few runs, some of them sampled                     the lattice (`lattice`), which may show that the other direction
                                                        is larger; where it is not sharp, a contour of few nodes,
                                                        `jumps`, and a finer lattice; then as everything else; beside
@@ -59,10 +59,9 @@ from dpledger.accounting.engine.jump_layers import can_jump
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.mills import gaussian_delta, gaussian_epsilon
-from dpledger.accounting.engine.modulus import upper_delta, upper_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.second_moment import moment_epsilon
-from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
+from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs, is_at_most
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -160,32 +159,29 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
     """The hand-over proper: one method after the other until the interval is narrow, or not above `floor`. Each
     interval holds epsilon."""
     found = Interval(0.0, composed.largest)
+    if floor > 0 and is_at_most(composed, _logs(down, down)[0], floor):
+        return found.meet(Interval(0.0, floor))
     room = SMALL if few(composed) else 0.0
-    for enough, method in _methods(composed, down, floor):
+    for enough, method in _methods(composed, down):
         found = found.meet(method(composed, down, up))
-        if found.upper <= floor:
-            break
         if found.upper < math.inf and found.upper - found.lower <= enough * max(found.upper, room):
             break
     return found
 
 
-def _methods(composed: Composed, down: float, floor: float) -> Iterator[tuple[float, Method]]:
+def _methods(composed: Composed, down: float) -> Iterator[tuple[float, Method]]:
     """Those worth asking, the most promising first, each with the width that is narrow enough after it."""
-    lattice, contour = functools.partial(lattice_epsilon, floor=floor), functools.partial(_contour, floor=floor)
-    if floor > 0:
-        yield NARROW_ENOUGH, lambda composed, down, _: upper_epsilon(composed, _logs(down, down)[0], floor)
     sharp: tuple[Method, ...] = ()
-    others: tuple[Method, ...] = (contour, jumps_epsilon, cut_epsilon, _many_outcomes, lattice)
+    others: tuple[Method, ...] = (_contour, jumps_epsilon, cut_epsilon, _many_outcomes, lattice_epsilon)
     if few(composed):
-        others = (contour, jumps_epsilon)
+        others = (_contour, jumps_epsilon)
         if _smoothed(composed):
-            others = (contour, lattice, jumps_epsilon)
+            others = (_contour, lattice_epsilon, jumps_epsilon)
         else:
-            sharp = (_tried, functools.partial(lattice, width=SHARP / 2), jumps_epsilon, lattice)
+            sharp = (_tried, functools.partial(lattice_epsilon, width=SHARP / 2), jumps_epsilon, lattice_epsilon)
     elif two_scales(composed, _logs(down, down)[0]):
         sharp = (_tried, jumps_epsilon)
-        others = (_any_contour, cut_epsilon, _many_outcomes, lattice)
+        others = (_any_contour, cut_epsilon, _many_outcomes, lattice_epsilon)
     for method in sharp:
         yield SHARP, method
     for method in (*others, moment_epsilon):
@@ -224,10 +220,10 @@ def _smoothed(composed: Composed) -> bool:
     )
 
 
-def _contour(composed: Composed, down: float, up: float, floor: float) -> Interval:
+def _contour(composed: Composed, down: float, up: float) -> Interval:
     """Where digits are lost, with large losses apart as well."""
-    found = finite_epsilon(composed, *_logs(down, up), floor)
-    sharp = found.relative_width() <= SHARP or found.upper <= floor
+    found = _any_contour(composed, down, up)
+    sharp = found.relative_width() <= SHARP
     if sharp or found.relative_width() > NARROW_ENOUGH or len(composed.parts) > FEW_PARTS or not can_jump(composed):
         return found
     return found.meet(jumps_epsilon(composed, down, up))
@@ -339,10 +335,8 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
         result = result.meet(at_one(direct.deltas, epsilon))
         if direct.is_sharp or result.relative_width() <= NARROW_ENOUGH:
             return result
-    if 0 < floor < 1 and epsilon > 0:
-        result = result.meet(upper_delta(composed, epsilon, floor))
-        if result.upper <= floor:
-            return result
+    if 0 < floor < 1 and epsilon > 0 and is_at_most(composed, _logs(floor, floor)[0], epsilon):
+        return result.meet(Interval(0.0, floor))
     methods = [_contour_delta]
     if few(composed):
         methods.insert(1 if _smoothed(composed) else 0, lattice_delta)

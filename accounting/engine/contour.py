@@ -15,15 +15,14 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
-from dpledger.accounting.laws.law import Cumulants
+from dpledger.accounting.engine.composed import TiltedComposition
 
-__all__ = ["SMOOTHED", "Contour", "Ladder", "LogBounds", "TiltedSum", "decay_beyond", "horizon_of"]
+__all__ = ["SMOOTHED", "Contour", "Ladder", "LogBounds", "decay_beyond", "horizon_of"]
 
 SMOOTHED = 10.0  # deviations of the smoothing beyond which nothing is left of it: e^-50
 
@@ -67,27 +66,6 @@ class LogBounds:
     upper: float
 
 
-class TiltedSum(Protocol):
-    """A sum of independent losses tilted at c: what a contour needs to know of it."""
-
-    @property
-    def c(self) -> float: ...
-    @property
-    def cumulants(self) -> Cumulants: ...
-    @property
-    def absolute_mean(self) -> float:
-        """The sum of the moduli of the means: what rounds in their sum is at most four units of it."""
-        ...
-
-    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
-        """Upper bounds of log |phi(s)| of the sum, for every s from t to `horizon`."""
-        ...
-
-    def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:
-        """Real and imaginary part of log Phi, and B: |Phi - computed| <= |computed| (e^B - 1) at each node."""
-        ...
-
-
 def horizon_of(mu_squared: float, end: float) -> float:
     """Up to where decay is asked for, beyond nodes that end at `end`: the smoothing does the rest. Infinite where the
     smoothing is too little for that."""
@@ -95,7 +73,7 @@ def horizon_of(mu_squared: float, end: float) -> float:
     return horizon if end <= 0.7 * horizon else math.inf
 
 
-def decay_beyond(tilted: TiltedSum, end: float, mu_squared: float) -> float:
+def decay_beyond(tilted: TiltedComposition, end: float, mu_squared: float) -> float:
     """log of a bound R of |phi| from `end` on, good enough for what the truncation does with it.
 
     Claim: section 2's bounds of what is left out hold with it. Source: docs/proofs/engine.md, section 2 (horizon).
@@ -171,7 +149,9 @@ class Contour:
         "window",
     )
 
-    def __init__(self, tilted: TiltedSum, ladder: Ladder, *, step: float, count: int, mu_squared: float = 0.0) -> None:
+    def __init__(
+        self, tilted: TiltedComposition, ladder: Ladder, *, step: float, count: int, mu_squared: float = 0.0
+    ) -> None:
         self.c, self.step, self.count, self.mu_squared = tilted.c, step, count, mu_squared
         self.window = 2 * math.pi / step
         self._line = _line(self.c, step, count, mu_squared)
@@ -182,7 +162,7 @@ class Contour:
         self._log_front_error = at.error + 8 * UNIT * (abs(at.value) + 8)
         self._aliases = self._alias_ladder(ladder)
 
-    def _set_nodes(self, tilted: TiltedSum) -> None:
+    def _set_nodes(self, tilted: TiltedComposition) -> None:
         line, mu2 = self._line, self.mu_squared
         real, imaginary, spread = tilted.nodes(self.step, self.count)
         exponents = real + line.smooth

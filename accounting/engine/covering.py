@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array, rounded_out
+from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.solve import ATTEMPTS, TOLERANCE, WIDTH
@@ -152,6 +153,7 @@ def contours(composed: Composed, epsilon: float, about: float) -> Iterator[Answe
 
     Claim: as `Contour.bounds_at` and `Ladder.log_deltas`. Source: docs/proofs/engine.md, section 2.
     """
+    composed = bundled(composed)
     saddle = saddle_for_epsilon(composed, epsilon)
     ladder = ladder_around(composed, saddle.c)
     yield lambda epsilons: from_logs_at(np.full(epsilons.shape, -math.inf), ladder.log_deltas(epsilons))

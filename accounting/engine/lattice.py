@@ -17,7 +17,7 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
-from dpledger.accounting.engine.composed import Composed, log_kappa
+from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
 from dpledger.accounting.engine.covering import Answer, Indices
@@ -31,14 +31,10 @@ __all__ = [
     "RUNGS",
     "SMALL",
     "Plan",
-    "epsilon_above",
-    "epsilon_below",
     "lattice_delta",
     "lattice_epsilon",
     "lattices",
-    "planned_epsilon",
     "profiles_of",
-    "range_for",
 ]
 
 WIDTH = 5e-4  # relative, of epsilon: aimed at, at first
@@ -72,32 +68,20 @@ def profiles_of(composed: Composed) -> list[Part] | None:
     return parts
 
 
-def lattice_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0, width: float = WIDTH) -> Interval:
-    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss; where that is not
-    above `floor`, however wide. `width`: relative, aimed at.
+def lattice_epsilon(composed: Composed, down: float, up: float, width: float = WIDTH) -> Interval:
+    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss. `width`: relative,
+    aimed at.
 
     Claim: the upper bound holds for every delta >= down, the lower for every delta <= up. Source:
     docs/proofs/lattice.md, section 6.
     """
-    return planned_epsilon(composed, down, up, floor, width)[0]
-
-
-def planned_epsilon(
-    composed: Composed, down: float, up: float, floor: float = 0.0, width: float = WIDTH
-) -> tuple[Interval, Plan | None]:
-    """`lattice_epsilon`, and the last plan that was tried, if any."""
-    found, plan = Interval(0.0, composed.largest), None
-    parts = profiles_of(composed)
+    found, parts = Interval(0.0, composed.largest), profiles_of(composed)
     if parts is None:
-        return found, plan
+        return found
     try:
         log_delta = scalars.log(down)
         sketch = sketched(parts, log_delta, _log_share(parts, -log_delta / 2, width))
         tilt, epsilon = sketch.saddle_for_delta(log_delta)
-        if epsilon < floor:
-            found = found.meet(Interval(0.0, _chernoff(composed, tilt, log_delta)))
-        if found.upper <= floor:
-            return found, plan
         plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta, max(width, WIDTH))
         for tries in range(1, PASSES + 1):
             above = _steps(plan, parts, upper_steps)
@@ -107,7 +91,7 @@ def planned_epsilon(
             plan = _refined(plan, _plan(sketch, tilt, min(found.upper, 2 * plan.epsilon), log_delta, width, tries))
     except WorkLimit:
         pass
-    return found, plan
+    return found
 
 
 def lattice_delta(composed: Composed, epsilon: float) -> Interval:
@@ -155,14 +139,6 @@ def _lattices(composed: Composed, epsilon: float, width: float) -> Iterator[Latt
         plan = replace(plan, spacing=finer)
 
 
-def _chernoff(composed: Composed, c: float, log_delta: float) -> float:
-    """Claim: the profile is at most delta there. Source: Canonne-Kamath-Steinke 2020, Proposition 12."""
-    log_moments = composed.log_moments(np.array([c]))
-    log_bounds = log_moments + log_kappa(np.array([c])) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments)
-    ladder = Ladder(np.array([c]), log_moments, log_bounds)
-    return max(0.0, ladder.epsilon(log_delta - 2 * UNIT * abs(log_delta)))
-
-
 # ---- choices: any of them is valid -----------------------------------------------------------------------------------
 
 
@@ -203,12 +179,6 @@ def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: 
 def _refined(last: Plan, wanted: Plan) -> Plan:
     """The wanted plan, if it is finer than the last one, but not much finer at once."""
     return replace(wanted, spacing=max(last.spacing / FINER, min(0.7 * last.spacing, wanted.spacing)))
-
-
-def range_for(law: Profiled, runs: int, log_delta: float, c: float) -> tuple[float, float]:
-    """What of the losses of one law among so many runs is put on a lattice of tilt c."""
-    part = sketched([(law, 1)], log_delta, scalars.log(0.02 * WIDTH * max(1.0, -log_delta / 2) / runs)).parts[0]
-    return part.range(c, scalars.log(WIDTH / runs) - 2 * LESS)
 
 
 def _plan_at(
@@ -256,13 +226,13 @@ def _steps(plan: Plan, parts: list[Part], made: Callable[[Profiled, Mesh, float,
 
 def _bounds(plan: Plan, parts: list[Part], above: list[Counted], down: float, up: float, found: Interval) -> Interval:
     """The interval that one spacing gives."""
-    upper = min(found.upper, epsilon_above(_composed(above, plan), down, plan.epsilon, found))
+    upper = min(found.upper, _epsilon_above(_composed(above, plan), down, plan.epsilon, found))
     if upper <= 0:
         return Interval(0.0, 0.0)
     below = _steps(plan, parts, lower_steps)
     if not all(steps.masses.any() for steps, _ in below):
         return Interval(0.0, upper)
-    return Interval(epsilon_below(_composed_below(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
+    return Interval(_epsilon_below(_composed_below(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
 
 
 def _composed(parts: list[Counted], plan: Plan, aliases: Ladder | None = None) -> Convolved:
@@ -273,7 +243,7 @@ def _composed_below(parts: list[Counted], plan: Plan) -> Convolved:
     return _composed(parts, plan, ladder_of(parts, plan.c * RUNGS))
 
 
-def epsilon_above(sums: Convolved, delta: float, guess: float, found: Interval) -> float:
+def _epsilon_above(sums: Convolved, delta: float, guess: float, found: Interval) -> float:
     """Claim: the profile is at most delta there. Source: docs/proofs/lattice.md, section 6."""
     first = sums.nearest(0.0)
     start = max(first + 1, sums.nearest(min(found.upper, guess)) + 1)
@@ -287,7 +257,7 @@ def epsilon_above(sums: Convolved, delta: float, guess: float, found: Interval) 
     return _between(sums, j, min(1.0, share)) + 8 * UNIT * abs(sums.position(j + 1)) + 1e-300
 
 
-def epsilon_below(sums: Convolved, delta: float, upper: float) -> float:
+def _epsilon_below(sums: Convolved, delta: float, upper: float) -> float:
     """Claim: the profile is at least delta there, or the result is 0. Source: docs/proofs/lattice.md, section 6."""
     first = sums.nearest(0.0) + 1
     start = max(first, sums.nearest(upper) + 1)

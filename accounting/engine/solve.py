@@ -11,7 +11,7 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised, up
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import Ladder, LogBounds
+from dpledger.accounting.engine.contour import LogBounds
 from dpledger.accounting.engine.tilt import (
     CLOSE_MULTIPLES,
     MOST_NODES,
@@ -25,12 +25,13 @@ from dpledger.accounting.engine.tilt import (
 )
 from dpledger.errors import WorkLimit
 
-__all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs", "solved"]
+__all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs", "is_at_most", "solved"]
 
 TOLERANCE = 1e-8
 WIDTH = 2e-4
 SHARP = 1e-7  # relative width that is tried for once more where nothing is smoothed
 ATTEMPTS = 3
+ROUGH, MOST_ROUGH = 1e-3, 1 << 9  # the tolerance and the nodes of a contour that need only tell which is larger
 _SETTLED = 3e-5  # a step of Newton's method in log delta after which the next would be below its rounding
 _STEPS = 24  # doublings of the distance before an end is given up
 
@@ -52,11 +53,9 @@ class Interval:
         return (self.upper - self.lower) / self.upper if 0 < self.upper < math.inf else math.inf
 
 
-def finite_epsilon(
-    composed: Composed, log_delta_down: float, log_delta_up: float, floor: float = 0.0, most: int = MOST_NODES
-) -> Interval:
-    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss; where that is not
-    above `floor`, (0, floor) will do. By contours of at most `most` nodes each.
+def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: float, most: int = MOST_NODES) -> Interval:
+    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss. By contours of at
+    most `most` nodes each.
 
     Claim: the upper bound holds for every delta >= e^log_delta_down, the lower for every delta <= e^log_delta_up.
     Source: docs/proofs/engine.md, sections 1 and 2.
@@ -64,16 +63,13 @@ def finite_epsilon(
     composed = bundled(composed)
     found = Interval(0.0, max(0.0, composed.largest))
     try:
-        saddle, ladder = _start(composed, log_delta_down, floor)
+        saddle = saddle_for_delta(composed, log_delta_down, WIDTH)
+        ladder = ladder_around(composed, saddle.c)
         found = found.meet(Interval(0.0, max(0.0, ladder.epsilon(log_delta_down))))
-        if found.upper <= floor:
-            return found
         tolerance, width = TOLERANCE, WIDTH
         guess = saddle.epsilon - scalars.log(max(1.0, -2 * log_delta_down)) / (2 * saddle.c)  # what Chernoff gives away
         for _ in range(ATTEMPTS):
             contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width, most=most)
-            if floor > 0 and contour.upper(floor) <= log_delta_down:
-                return found.meet(Interval(0.0, floor))
             found = found.meet(solved(contour, found, guess, log_delta_down, log_delta_up))
             sharp = SHARP + 2 * (log_delta_up - log_delta_down) / (contour.c * max(found.upper, 1e-300))
             if found.relative_width() <= (WIDTH if contour.mu_squared else min(WIDTH, sharp)) or found.upper <= 0:
@@ -87,14 +83,23 @@ def finite_epsilon(
     return found
 
 
-def _start(composed: Composed, log_delta: float, floor: float) -> tuple[Saddle, Ladder]:
-    """A saddle with Chernoff bounds around it: those that `floor` suggests where they surround it."""
-    known = ladder_near(composed, floor, log_delta) if floor > 0 else None
-    saddle = best_of(known, log_delta) if known else None
-    if known and saddle:
-        return saddle, known
-    saddle = saddle_for_delta(composed, log_delta, WIDTH)
-    return saddle, ladder_around(composed, saddle.c)
+def is_at_most(composed: Composed, log_delta: float, epsilon: float) -> bool:
+    """Whether Chernoff bounds, or the upper sum of one rough contour, show that d(epsilon) <= e^log_delta, epsilon > 0.
+
+    Claim: true only where it is. Source: docs/proofs/engine.md, sections 2 and 8."""
+    composed = bundled(composed)
+    try:
+        ladder = ladder_near(composed, epsilon, log_delta)
+        saddle = best_of(ladder, log_delta) if ladder else None
+        if not (ladder and saddle):
+            saddle = saddle_for_delta(composed, log_delta, WIDTH)
+            ladder = ladder_around(composed, saddle.c)
+        if ladder.log_delta(epsilon) <= log_delta:
+            return True
+        contour = choose_contour(composed, saddle, ladder, tolerance=ROUGH, width=WIDTH, most=MOST_ROUGH)
+        return contour.upper(epsilon) <= log_delta
+    except WorkLimit:
+        return False
 
 
 def _middle(found: Interval, saddle: Saddle) -> float:
@@ -167,7 +172,7 @@ def finite_delta(composed: Composed, epsilon: float) -> Interval:
     """
     if epsilon >= composed.largest:
         return Interval(-math.inf, -math.inf)
-    found = Interval(-math.inf, 0.0)
+    composed, found = bundled(composed), Interval(-math.inf, 0.0)
     try:
         saddle = saddle_for_epsilon(composed, epsilon)
         ladder = ladder_around(composed, saddle.c)

@@ -13,7 +13,6 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import SMOOTHED, Contour, Ladder, horizon_of
-from dpledger.accounting.engine.two_ended_bundle import BundledTwoEnded
 from dpledger.accounting.laws.finite import WorstCase
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
@@ -26,7 +25,6 @@ __all__ = [
     "Saddle",
     "best_of",
     "choose_contour",
-    "choose_line",
     "ladder_around",
     "ladder_near",
     "ladder_of",
@@ -141,8 +139,6 @@ def _tilt_of_small_losses(composed: Composed, height: float) -> float:
                 squares.append(count * loss.mu_squared)
             case LaplaceLoss() | WorstCase() if loss.epsilon <= 1:
                 squares.append(count * scalars.square(loss.epsilon))
-            case BundledTwoEnded() if loss.epsilons.max() <= 1:
-                squares.append(float(elementary.product(loss.counts, scalars.square(loss.epsilons))))
             case _:
                 return 1.0
     variance = math.fsum(squares)
@@ -215,31 +211,13 @@ def choose_contour(
 ) -> Contour:
     """A contour for the neighbourhood of `saddle`; `tolerance`: relative error of delta aimed at by proven decay,
     `width`: relative width of epsilon aimed at by smoothing. Raises WorkLimit for more than `most` nodes."""
-    line = choose_line(composed, saddle, ladder, tolerance=tolerance, width=width)
-    if line.count > most:
-        raise WorkLimit(f"a contour needs {line.count} nodes: more than {most}")
-    return Contour(line.tilted, ladder, step=line.step, count=line.count, mu_squared=line.mu_squared)
-
-
-@dataclass(frozen=True, slots=True)
-class LinePlan:
-    """What a contour is made of, before its nodes are formed."""
-
-    tilted: TiltedComposition
-    step: float
-    count: int
-    mu_squared: float
-
-
-def choose_line(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> LinePlan:
-    """The line of `choose_contour`. Raises WorkLimit where its nodes are too many."""
     best, window = _tilt_and_window(ladder, saddle, -scalars.log(tolerance))
     tilted = composed.tilted(float(ladder.c[best]))
     step = _thirty_bits(2 * math.pi / window)
     count, mu_squared = _nodes_and_smoothing(tilted, saddle, step, tolerance, width)
-    if count * len(composed.parts) > MOST_WORK:
-        raise WorkLimit(f"{len(composed.parts)} losses need {count} nodes each: more than {MOST_WORK} in all")
-    return LinePlan(tilted, step, count, mu_squared)
+    if count > most or count * len(composed.parts) > MOST_WORK:
+        raise WorkLimit(f"a contour of {len(composed.parts)} losses needs {count} nodes: too many")
+    return Contour(tilted, ladder, step=step, count=count, mu_squared=mu_squared)
 
 
 def _tilt_and_window(ladder: Ladder, saddle: Saddle, digits: float) -> tuple[int, float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
@@ -17,16 +16,9 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes, decay_of_bounded, excess, prices
 
-__all__ = [
-    "LaplaceLoss",
-    "laplace_decay",
-    "laplace_share",
-    "low_nodes",
-    "nodes_of_share",
-    "spread_out",
-]
+__all__ = ["LaplaceLoss"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,69 +77,38 @@ class TiltedLaplace:
     cumulants: Cumulants
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
-        at = self.cumulants
-        variance = spread_out(self.epsilon, at.value, at.error)
-        bounded = decay_of_bounded(self.epsilon * (1 + 1e-9), float(variance), t, horizon)
-        bounds: Array = np.minimum(laplace_decay(self.epsilon, self.c, t), bounded)
+        """The atom at e0 does not decay, the density does. Source: docs/proofs/engine.md, section 3."""
+        e0, c = self.epsilon, self.c
+        b = scalars.exp(-(2 * c + 1) * e0)
+        moduli = elementary.hypot(1 + c, t) / elementary.hypot(1 + 2 * c, 2 * t)
+        decays = elementary.log((2 * c + 1) * (moduli + b / 2) / (1 + c + c * b)) + 32 * UNIT
+        bounded = decay_of_bounded(e0 * (1 + 1e-9), self._least_variance, t, horizon)
+        bounds: Array = np.minimum(decays, bounded)
         return bounds
 
+    @property
+    def _least_variance(self) -> float:
+        """Claim: at most the variance. Source: docs/proofs/engine.md, section 3."""
+        at = self.cumulants
+        return self.epsilon * self.epsilon * scalars.exp(-self.epsilon - 2 * (at.value + at.error)) * (1 - 1e-9)
+
     def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
-        at, t = self.cumulants, step * np.arange(count, dtype=np.float64)
-        if few_turns(self.epsilon, self.c, step * (count - 1)):
-            return low_nodes(self.epsilon, self.c, at, step, count)
-        numbers = at.value - self.c * self.epsilon, 1.01 * at.error, at.mean
-        share = laplace_share(self.c, t)
-        real, imaginary, spread = nodes_of_share(self.epsilon, 2 * self.c + 1, share, self.c, numbers, t)
-        return Nodes(real + 1j * imaginary, spread)
-
-
-# ---- the formulas, for one epsilon or for a column of them ----------------------------------------------------------
-
-Some: TypeAlias = float | Array
-
-
-def spread_out(e0: Some, value: Some, error: Some) -> Array:
-    """Claim: at most the variance tilted at the c where K is `value`. Source: docs/proofs/engine.md, section 3."""
-    bound: Array = e0 * e0 * elementary.exp(-e0 - 2 * (value + error)) * (1 - 1e-9)
-    return bound
-
-
-def laplace_decay(e0: Some, c: float, t: Array) -> Array:
-    """Upper bounds of log |phi| from t on: the atom at e0 does not decay, the density does. docs/proofs/engine.md,
-    section 3."""
-    b = elementary.exp(-(2 * c + 1) * e0)
-    moduli = elementary.hypot(1 + c, t) / elementary.hypot(1 + 2 * c, 2 * t)
-    bounds: Array = elementary.log((2 * c + 1) * (moduli + b / 2) / (1 + c + c * b)) + 32 * UNIT
-    return bounds
-
-
-def laplace_share(c: float, t: Array) -> tuple[Array, Array]:
-    """Real and imaginary part of z / (2z + 1), z = c + it."""
-    square = t * t
-    length = scalars.square(2 * c + 1) + 4 * square
-    return (c * (2 * c + 1) + 2 * square) / length, t / length
-
-
-def nodes_of_share(
-    e0: Some, width: Some, share: tuple[Array, Array], c: float, at: tuple[Some, Some, Some], t: Array
-) -> tuple[Array, Array, Array]:
-    """Real and imaginary part of log phi at each t and its spread, where M(z) = e^{z e0} (1 + s(z) (e^{-w(z) e0} - 1)).
-    `share`: s, real and imaginary part, of modulus at most 1/2; `width`: w(z) less 2it; `at`: log M(c) - c e0, its
-    error, K'(c). Source: docs/proofs/engine.md, section 6 (two ends)."""
-    (ratio, error, mean), (along, across) = at, share
-    damping = elementary.exp(-width * e0)
-    sines, cosines = elementary.circle(e0 * (2 * t))
-    missing, wave = 1 - damping * cosines, damping * sines
-    real, imaginary = 1 - along * missing + across * wave, along * wave + across * missing
-    modulus = np.maximum(elementary.hypot(real, imaginary), 1e-300)
-    log_modulus = elementary.log(modulus) - ratio
-    angle = t * (e0 - mean) - elementary.arctan2(imaginary, real)
-    relative = (40 * UNIT + 4 * UNIT * (t + c) * (e0 * damping)) / modulus
-    position = t * (4 * UNIT * (e0 + np.abs(mean)))
-    computed = error + 4 * UNIT * (np.abs(log_modulus) + np.abs(angle) + 2)
-    return log_modulus, angle, elementary.log1p(relative) + position + computed
-
-
-def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> Nodes:
-    """phi where it has hardly left 1 (`few_turns`), without cancellation."""
-    return nodes_on(_atoms(e0), c, at, step, count)
+        """M(z) = e^{z e0} (1 + s(z) (e^{-(2z + 1) e0} - 1)), s = z / (2z + 1). Where phi has hardly left 1
+        (`few_turns`), as atoms, without cancellation. Source: docs/proofs/engine.md, section 6 (Laplace)."""
+        at, e0, c, t = self.cumulants, self.epsilon, self.c, step * np.arange(count, dtype=np.float64)
+        if few_turns(e0, c, step * (count - 1)):
+            return nodes_on(_atoms(e0), c, at, step, count)
+        square, width = t * t, 2 * c + 1
+        length = scalars.square(width) + 4 * square
+        along, across = (c * width + 2 * square) / length, t / length  # s
+        damping = scalars.exp(-width * e0)
+        sines, cosines = elementary.circle(e0 * (2 * t))
+        missing, wave = 1 - damping * cosines, damping * sines
+        real, imaginary = 1 - along * missing + across * wave, along * wave + across * missing
+        modulus = np.maximum(elementary.hypot(real, imaginary), FLOOR)
+        log_modulus = elementary.log(modulus) - (at.value - c * e0)
+        angle = t * (e0 - at.mean) - elementary.arctan2(imaginary, real)
+        relative = (40 * UNIT + 4 * UNIT * (t + c) * (e0 * damping)) / modulus
+        position = t * (4 * UNIT * (e0 + abs(at.mean)))
+        computed = 1.01 * at.error + 4 * UNIT * (np.abs(log_modulus) + np.abs(angle) + 2)
+        return Nodes(log_modulus + 1j * angle, elementary.log1p(relative) + position + computed)

@@ -405,7 +405,7 @@ def test_few_steps_take_no_long_contour_and_no_layers(
     nodes: list[int] = []
     made = contour.Contour._set_nodes
 
-    def counted(self: contour.Contour, tilted: contour.TiltedSum) -> None:
+    def counted(self: contour.Contour, tilted: contour.TiltedComposition) -> None:
         nodes.append(self.count)
         made(self, tilted)
 

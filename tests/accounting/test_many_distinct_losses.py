@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,18 +18,12 @@ from dpledger.accounting.composition import (
     Sequence,
 )
 from dpledger.accounting.engine import solve
-from dpledger.accounting.engine.bundle import FEWEST, FEWEST_FINITE, BundledGaussians, bundled
+from dpledger.accounting.engine.bundle import FEWEST, BundledGaussians, bundled
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.finite_bundle import BundledAtoms
-from dpledger.accounting.engine.two_ended_bundle import BundledTwoEnded
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.accounting.laws.finite import FiniteLoss, WorstCase, approximate_pair, worst_case
 from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.profile import compose
-from engine_oracles import mp
-from law_conformance import LawConformance
 
 directions = pytest.mark.parametrize("direction", ["remove", "add"])
 
@@ -93,6 +86,19 @@ def test_bounds_with_and_without_a_bundle_are_for_one_number(
     assert together.relative_width() <= max(3e-4, 3 * alone.relative_width())
 
 
+@directions
+@pytest.mark.parametrize("seed", range(2))
+def test_deltas_with_and_without_a_bundle_are_for_one_number(
+    direction: Direction, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    composed = Composed((*laws(FEWEST + 6, direction, seed, times=200), (LaplaceLoss(0.05), 3)))
+    together = solve.finite_delta(composed, 2.5)
+    monkeypatch.setattr(solve, "bundled", lambda same: same)
+    alone = solve.finite_delta(composed, 2.5)
+    assert max(together.lower, alone.lower) <= min(together.upper, alone.upper)
+    assert together.upper - together.lower <= max(1e-3, 3 * (alone.upper - alone.lower))
+
+
 def test_a_bundle_against_arbitrary_precision() -> None:
     """Thirty distinct losses, both ends confirmed in ball arithmetic, which forms each transform by itself."""
     rng = random.Random(5)
@@ -105,124 +111,6 @@ def test_a_bundle_against_arbitrary_precision() -> None:
     checked = compose(tree, direction="remove", verify="arb").epsilon("1e-6")
     assert checked.lower <= found.lower <= found.upper <= checked.upper
     assert checked.upper - checked.lower <= 1e-6 * found.upper
-
-
-# ---- finite losses --------------------------------------------------------------------------------------------------
-
-
-class TestManyFiniteLosses(LawConformance):
-    """Thirty worst cases of (epsilon, delta), each so many times, as one loss: the product of exact transforms."""
-
-    pairs = tuple((0.05 + 0.01 * i, 1e-3 * (i % 3), 1 + i % 4) for i in range(30))
-    loss = BundledAtoms(tuple((approximate_pair(e, d).loss(), times) for e, d, times in pairs))
-    tilts = (0.3, 4.0, 9.5)
-
-    @staticmethod
-    def transform(z: Any) -> Any:
-        product = mp.mpf(1)
-        for epsilon, _, times in TestManyFiniteLosses.pairs:
-            likely = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
-            one = likely * mp.exp(z * mp.mpf(epsilon)) + (1 - likely) * mp.exp(-z * mp.mpf(epsilon))
-            product *= one**times
-        return product
-
-
-class TestManyLaplaceLosses(LawConformance):
-    """Twelve Laplace losses, each so many times, as one loss: the product of exact transforms."""
-
-    pairs = tuple((0.05 * (1 + i), 1 + i % 4) for i in range(12))
-    loss = BundledTwoEnded(tuple((LaplaceLoss(epsilon), times) for epsilon, times in pairs))
-    tilts = (0.3, 4.0, 9.5)
-
-    @staticmethod
-    def transform(z: Any) -> Any:
-        product = mp.mpf(1)
-        for epsilon, times in TestManyLaplaceLosses.pairs:
-            e0 = mp.mpf(epsilon)
-            one = ((1 + z) * mp.exp(z * e0) + z * mp.exp(-(1 + z) * e0)) / (2 * z + 1)
-            product *= one**times
-        return product
-
-
-def worst(epsilon: float, delta: float) -> WorstCase:
-    law = worst_case(epsilon, delta)
-    assert isinstance(law, WorstCase)
-    return law
-
-
-class TestManyLossesWithTwoEnds(LawConformance):
-    """Laplace losses and worst cases of (epsilon, delta), each so many times, as one loss: the product of exact
-    transforms."""
-
-    pairs = tuple((0.04 * (1 + i) ** 1.5, 1e-3 * (i % 3), 1 + i % 4) for i in range(12))
-    loss = BundledTwoEnded(
-        tuple((worst(e, d) if i % 2 else LaplaceLoss(e), times) for i, (e, d, times) in enumerate(pairs))
-    )
-    tilts = (0.3, 4.0, 9.5)
-
-    @staticmethod
-    def transform(z: Any) -> Any:
-        product = mp.mpf(1)
-        for i, (epsilon, _, times) in enumerate(TestManyLossesWithTwoEnds.pairs):
-            e0 = mp.mpf(epsilon)
-            if i % 2:
-                likely = 1 / (1 + mp.exp(-e0))
-                one = likely * mp.exp(z * e0) + (1 - likely) * mp.exp(-z * e0)
-            else:
-                one = ((1 + z) * mp.exp(z * e0) + z * mp.exp(-(1 + z) * e0)) / (2 * z + 1)
-            product *= one**times
-        return product
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_worst_cases_and_laplace_losses_with_and_without_a_bundle(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that run often are taken as atoms, the others in closed form."""
-    rng = random.Random(seed)
-    losses: list[tuple[Loss, int]] = []
-    for _ in range(12):
-        epsilon, times = 10 ** rng.uniform(-4, 0.5), rng.randint(1, 10 ** rng.randint(0, 2 + seed % 3))
-        dominating = worst(epsilon, rng.choice((0.0, 1e-9)))
-        losses.append((dominating if rng.random() < 0.6 else LaplaceLoss(epsilon), times))
-    composed = Composed(tuple(losses))
-    log_delta = -rng.uniform(3, 30)
-    together = solve.finite_epsilon(composed, log_delta, log_delta)
-    monkeypatch.setattr(solve, "bundled", lambda same: same)
-    alone = solve.finite_epsilon(composed, log_delta, log_delta)
-    assert max(together.lower, alone.lower) <= min(together.upper, alone.upper)
-    assert together.relative_width() <= alone.relative_width() * (1 + 1e-3) + 1e-9
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_laplace_losses_with_and_without_a_bundle(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of some the transform hardly leaves 1 on the whole line, of others it does."""
-    rng = random.Random(seed)
-    draws = ((10 ** rng.uniform(-5, 0), rng.randint(1, 10 ** rng.randint(0, 6))) for _ in range(15))
-    composed = Composed(tuple((LaplaceLoss(epsilon), times) for epsilon, times in draws))
-    assert len(bundled(composed).parts) == 1
-    log_delta = -12.0
-    together = solve.finite_epsilon(composed, log_delta, log_delta)
-    monkeypatch.setattr(solve, "bundled", lambda same: same)
-    alone = solve.finite_epsilon(composed, log_delta, log_delta)
-    assert max(together.lower, alone.lower) <= min(together.upper, alone.upper)
-    assert together.relative_width() <= alone.relative_width() * (1 + 1e-6) + 1e-9
-
-
-def responses(count: int, seed: int) -> tuple[tuple[FiniteLoss, int], ...]:
-    rng = random.Random(seed)
-    draws = ((rng.uniform(0.005, 0.3), rng.choice((0.0, 1e-7)), rng.randint(1, 5)) for _ in range(count))
-    return tuple((approximate_pair(epsilon, delta).loss(), times) for epsilon, delta, times in draws)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_finite_losses_with_and_without_a_bundle(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    composed = Composed((*responses(FEWEST + 9, seed), (LaplaceLoss(0.05), 3)))
-    assert len(bundled(composed).parts) == 2
-    log_delta = -12.0
-    together = solve.finite_epsilon(composed, log_delta, log_delta)
-    monkeypatch.setattr(solve, "bundled", lambda same: same)
-    alone = solve.finite_epsilon(composed, log_delta, log_delta)
-    assert max(together.lower, alone.lower) <= min(together.upper, alone.upper)
-    assert together.relative_width() <= alone.relative_width() * (1 + 1e-6) + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -253,8 +141,8 @@ def test_ten_thousand_distinct_leaves_without_noise_curves() -> None:
 
 
 def test_few_losses_are_left_alone() -> None:
-    for few in (Composed(laws(FEWEST - 1, "remove", 1)), Composed(responses(FEWEST_FINITE - 1, 1))):
-        assert bundled(few) is few
+    few = Composed(laws(FEWEST - 1, "remove", 1))
+    assert bundled(few) is few
 
 
 @pytest.mark.slow
