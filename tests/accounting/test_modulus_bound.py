@@ -21,7 +21,8 @@ from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.profile import compose
-from engine_oracles import mp, real, sampled_gaussian_delta, seeds
+from engine_oracles import mp, real, sampled_gaussian_delta
+from seed_batches import over_seeds
 
 ONE = np.ones(1)
 
@@ -47,7 +48,7 @@ def random_losses(rng: np.random.Generator) -> Composed:
     return Composed(tuple(parts))
 
 
-@pytest.mark.parametrize("seed", seeds(40, 600))
+@over_seeds(40, 600)
 def test_it_is_above_the_certified_lower_end(seed: int) -> None:
     """At the saddle and at tilts that are far from it, where it is only wide."""
     rng = np.random.default_rng(seed)
@@ -87,7 +88,7 @@ def test_of_many_runs_it_gives_back_what_a_chernoff_bound_gives_away(count: int)
     assert 0 <= lost <= 0.15 * (chernoff(composed, log_delta) - found.upper)
 
 
-@pytest.mark.parametrize("seed", seeds(20, 300))
+@over_seeds(20, 300)
 def test_any_floor_gives_an_upper_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     composed, log_delta = random_losses(rng), -float(10 ** rng.uniform(0.3, 2.5))
@@ -99,7 +100,7 @@ def test_any_floor_gives_an_upper_bound(seed: int) -> None:
             assert at.upper >= lower
 
 
-@pytest.mark.parametrize("seed", seeds(30, 400))
+@over_seeds(30, 400)
 def test_delta_in_the_same_way(seed: int) -> None:
     rng = np.random.default_rng(seed)
     composed, log_delta = random_losses(rng), -float(10 ** rng.uniform(0.3, 2.5))
