@@ -1,22 +1,75 @@
-"""How the property tests run: the same examples each time, so that a failure is one of the change under test.
+"""How the tests run: property tests with the same examples each time, fixed seeds in five slices.
 
-`DPLEDGER_HYPOTHESIS=explore` draws new ones, as `make test-slow` does. No profile has a deadline: machines differ.
-A test that leaves mpmath with other digits than it found fails itself, and not the oracles of those after it.
+A failure is one of the change under test: `DPLEDGER_HYPOTHESIS=explore` draws new examples, as `make test-slow` does.
+No profile has a deadline: machines differ. A test that leaves mpmath with other digits than it found fails itself, and
+not the oracles of those after it.
+
+The cases of a test that is marked `sliced` (many seeds, or many points of one law) are dealt to five slices.
+`make test` runs one of them, `--slices=commit`, so that each commit runs another; `.ci/run`, and pytest by itself, all.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import zlib
+from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 
 import mpmath
 import pytest
 from hypothesis import settings
 
+from seed_batches import SLICES
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded: its threads wait by spinning
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("DPLEDGER_HYPOTHESIS", "repeatable"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    names = ["all", "commit", *map(str, range(SLICES))]
+    parser.addoption("--slices", choices=names, default="all", help="which slice of the cases marked `sliced` is run")
+
+
+def slice_of(config: pytest.Config) -> int | None:
+    """The slice that is run; None where all are. Without git it is slice 0."""
+    asked = config.getoption("--slices")
+    if asked == "all":
+        return None
+    if asked != "commit":
+        return int(asked)
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return int(commit, 16) % SLICES
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    chosen = slice_of(config)
+    return "slices: all" if chosen is None else f"slices: {chosen} of 0 to {SLICES - 1} (again: --slices={chosen})"
+
+
+@pytest.hookimpl(tryfirst=True)  # before anything is left out: a case stays in its slice, whatever `-m` and `-k` say
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = slice_of(config)
+    if chosen is None:
+        return
+    before, others = Counter[str](), list[pytest.Item]()
+    for item in items:
+        if item.get_closest_marker("sliced") is None or item.get_closest_marker("slow") is not None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        if (zlib.crc32(test.encode()) + before[test]) % SLICES != chosen:
+            others.append(item)
+        before[test] += 1
+    left_out = set(others)
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=others)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,8 +17,9 @@ from dpledger.accounting.engine.staircase import Mesh, lower_steps, upper_steps
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.tails import profile_of
 from dpledger.accounting.profile import compose
-from engine_oracles import holds_delta, holds_epsilon, mp, seeds
+from engine_oracles import holds_delta, holds_epsilon, mp
 from lattice_oracles import profile_of_steps
+from seed_batches import over_seeds
 
 
 @functools.lru_cache(maxsize=32)
@@ -87,7 +88,7 @@ def test_what_is_not_listed_is_small_and_added() -> None:
     assert lattice_runs(DiscreteGaussianLoss(9000.0, 1), 1, -14.0) is None
 
 
-@pytest.mark.parametrize("seed", seeds(30, 400))
+@over_seeds(30, 400)
 def test_a_lattice_of_its_tails_bounds_the_profile(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sigma, shift = math.exp(rng.uniform(-0.8, 1.5)), int(rng.integers(1, 4))
@@ -103,7 +104,7 @@ def test_a_lattice_of_its_tails_bounds_the_profile(seed: int) -> None:
             assert side * (profile_of_steps(steps, mp.mpf(epsilon)) - there) >= -(mp.mpf(10) ** -60)
 
 
-@pytest.mark.parametrize("seed", seeds(6, 60))
+@over_seeds(6, 60)
 def test_the_lattice_agrees_with_the_count(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sigma, shift, runs = math.exp(rng.uniform(-0.8, 1.2)), int(rng.integers(1, 3)), int(rng.integers(2, 6))

@@ -32,8 +32,8 @@ from engine_oracles import (
     mp,
     real,
     response_atoms,
-    seeds,
 )
+from seed_batches import over_seeds
 
 
 def width(lower: float, upper: float) -> float:
@@ -85,7 +85,7 @@ def test_randomised_response_both_ways(e0: str, count: int, delta: str) -> None:
     assert counted.lower <= contour.upper
 
 
-@pytest.mark.parametrize("seed", seeds(12, 200))
+@over_seeds(12, 200)
 def test_gaussian_with_responses_and_failures(seed: int) -> None:
     """Gaussian x RR^T x (0, delta0): a sum of Gaussian profiles, with infinite mass."""
     rng = np.random.default_rng(seed)
@@ -106,7 +106,7 @@ def test_gaussian_with_responses_and_failures(seed: int) -> None:
     assert holds_delta(point.lower, point.upper, exact(real("0.25")))
 
 
-@pytest.mark.parametrize("seed", seeds(10, 150))
+@over_seeds(10, 150)
 def test_laplace_or_bounded_range_with_responses(seed: int) -> None:
     """One continuous bounded loss and T responses: atoms, a density, saturation. Where epsilon lies on a heavy atom the
     contour alone is wide; what is answered is narrow."""

@@ -17,7 +17,8 @@ from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.profile import compose
-from engine_oracles import Pair, finite_delta, holds_epsilon, mp, randomised_response, real, seeds
+from engine_oracles import Pair, finite_delta, holds_epsilon, mp, randomised_response, real
+from seed_batches import over_seeds
 
 
 def sampled(pair: Pair, rate: Any, direction: Direction) -> Pair:
@@ -37,7 +38,7 @@ def random_loss(rng: np.random.Generator) -> tuple[FiniteLoss, Pair]:
     return FiniteLoss(losses, p, errors, 2.0**-50, 0.0), exact
 
 
-@pytest.mark.parametrize("seed", seeds(25, 90))
+@over_seeds(25, 90)
 def test_random_pairs_by_counting_and_by_contour(seed: int) -> None:
     rng = np.random.default_rng(seed)
     drawn = [(*random_loss(rng), int(rng.integers(1, 5))) for _ in range(int(rng.integers(1, 4)))]
@@ -59,7 +60,7 @@ def test_random_pairs_by_counting_and_by_contour(seed: int) -> None:
 
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
-@pytest.mark.parametrize("seed", seeds(8, 100))
+@over_seeds(8, 100)
 def test_sampled_worst_cases(seed: int, direction: Direction) -> None:
     """(eps, delta)-DP on a secret batch: the mixture outcome by outcome, infinite mass scaled by the rate."""
     rng = np.random.default_rng(500 + seed)
@@ -129,7 +130,7 @@ def check(epsilon: Callable[..., Any], exact: Callable[[Any], Any]) -> None:
         assert holds_epsilon(at.lower, at.upper, exact, real(delta)), (delta, at)
 
 
-@pytest.mark.parametrize("seed", seeds(20, 200))
+@over_seeds(20, 200)
 def test_rare_values_are_not_listed_and_added(seed: int) -> None:
     """A value with a mass below `rare` may have any loss: above it counts whole, below not at all."""
     rng = np.random.default_rng(seed)

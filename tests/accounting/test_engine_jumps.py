@@ -32,7 +32,8 @@ from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.laws.window_decay import log_decay_of_window
 from dpledger.accounting.profile import compose
-from engine_oracles import ball, composed_sampled_delta, seeds
+from engine_oracles import ball, composed_sampled_delta
+from seed_batches import over_seeds
 
 Case = tuple[float, float, int, float]
 CASES: list[Case] = [
@@ -82,7 +83,7 @@ def test_where_every_exponential_bound_is_loose_the_interval_is_narrow(case: Cas
 # ---- against other ways to the number -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", seeds(10, 150))
+@over_seeds(10, 150)
 def test_two_runs_agree_with_a_quadrature_in_one_outcome(seed: int) -> None:
     rng = np.random.default_rng(4000 + seed)
     sigma, rate = float(rng.uniform(0.5, 4)), float(10 ** rng.uniform(-6, -1.5))
@@ -112,7 +113,7 @@ def test_two_runs_are_known_to_eight_digits(sigma: float, rate: float, delta: fl
     assert found.relative_width() <= 1e-7
 
 
-@pytest.mark.parametrize("seed", seeds(4, 40))
+@over_seeds(4, 40)
 def test_direct_convolutions_agree(seed: int) -> None:
     """Oracle: the whole law on a lattice, 2 to 300 runs, with neither a split nor a transform."""
     rng = np.random.default_rng(seed)

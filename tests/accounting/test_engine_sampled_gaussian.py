@@ -31,14 +31,14 @@ from engine_oracles import (
     real,
     sampled_gaussian_delta,
     sampled_moment,
-    seeds,
 )
+from seed_batches import over_seeds
 
 DIRECTIONS: tuple[Direction, ...] = ("add", "remove")
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("seed", seeds(15, 200))
+@over_seeds(15, 200)
 def test_one_run(seed: int, direction: Direction) -> None:
     rng = np.random.default_rng(seed)
     rate, sigma = f"{10 ** rng.uniform(-5, -0.05):.4g}", f"{math.exp(rng.uniform(-1, 2)):.4g}"
@@ -57,7 +57,7 @@ def test_one_run(seed: int, direction: Direction) -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("seed", seeds(8, 100))
+@over_seeds(8, 100)
 def test_a_floor_changes_nothing_above_it(seed: int, direction: Direction) -> None:
     """Not above the floor a Chernoff bound may be enough; it is never wrong. Above it an answer is as good as without
     a floor."""
@@ -176,7 +176,7 @@ CUTS = {"one far out": (cut_epsilon, cut_delta), "layers": (jumps_epsilon, jumps
 
 
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS.keys())
-@pytest.mark.parametrize("seed", seeds(12, 150))
+@over_seeds(12, 150)
 def test_a_cut_holds_one_run(seed: int, cuts: Any) -> None:
     """Forced on one run, where the closed form is exact; and its own transform stays within its errors."""
     rng = np.random.default_rng(900 + seed)
@@ -300,7 +300,7 @@ def test_the_price_of_everyone_is_the_gaussian_price() -> None:
     assert sampled_gaussian_rdp(nearly, Decimal(2), (Decimal(3),)) == (Decimal("0.375"),)
 
 
-@pytest.mark.parametrize("seed", seeds(12, 200))
+@over_seeds(12, 200)
 def test_behind_a_cut_a_coarser_grid_integrates_as_well(seed: int) -> None:
     """Against the grid whose step holds for every slope, node by node; and it is coarser where the loss is flat."""
     rng = np.random.default_rng(seed)
@@ -325,7 +325,7 @@ def test_behind_a_cut_a_coarser_grid_integrates_as_well(seed: int) -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("seed", seeds(40, 400))
+@over_seeds(40, 400)
 def test_the_layers_stay_below_the_density(seed: int, direction: Direction) -> None:
     """Then their mass is at most 1, and the bound of the transform above its modulus at every frequency."""
     rng = np.random.default_rng(seed)
@@ -351,7 +351,7 @@ def test_what_a_layer_loses_keeps_its_digits_near_frequency_zero() -> None:
     assert (np.diff(shares) >= -1e-9 * shares[1:]).all()
 
 
-@pytest.mark.parametrize("seed", seeds(60, 600))
+@over_seeds(60, 600)
 def test_one_bound_of_all_errors_of_a_curve(seed: int) -> None:
     rng = np.random.default_rng(seed)
     small, sigma = 10 ** rng.uniform(-12, -0.01), 10.0 ** rng.uniform(-2, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 
 import nested_runs
 from dpledger.accounting.composition import (
@@ -17,10 +16,10 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.jumps import jumps_epsilon
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.profile import compose
-from engine_oracles import seeds
+from seed_batches import over_seeds
 
 
-@pytest.mark.parametrize("seed", seeds(12, 150))
+@over_seeds(12, 150)
 def test_a_few_runs_against_nested_quadrature(seed: int) -> None:
     """Two or three runs, epsilons that jumps rule; whatever is found holds the truth, by jumps alone and by all."""
     rng = np.random.default_rng(seed)

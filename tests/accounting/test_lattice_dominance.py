@@ -12,8 +12,9 @@ from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine import staircase
 from dpledger.accounting.engine.staircase import Mesh, Steps, lower_steps, upper_steps
 from dpledger.accounting.laws.tails import Profiled, profile_of
-from engine_oracles import mp, seeds
+from engine_oracles import mp
 from lattice_oracles import Exact, profile_of_steps, random_law
+from seed_batches import over_seeds
 
 
 def drawn(seed: int) -> tuple[Profiled, Exact, Mesh, float, float]:
@@ -49,7 +50,7 @@ def crossings(steps: Steps, exact: Exact, side: int, rng: np.random.Generator) -
     return wrong
 
 
-@pytest.mark.parametrize("seed", seeds(300, 4000))
+@over_seeds(300, 4000)
 def test_dominance(seed: int) -> None:
     law, exact, mesh, low, high = drawn(seed)
     rng = np.random.default_rng(seed)

@@ -24,8 +24,9 @@ from dpledger.accounting.laws.smooth_cut import Cut
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.laws.tails import profile_of
 from dpledger.accounting.profile import compose
-from engine_oracles import finite_delta as counted_delta, gaussian_delta, holds_delta, holds_epsilon, mp, seeds
+from engine_oracles import finite_delta as counted_delta, gaussian_delta, holds_delta, holds_epsilon, mp
 from lattice_oracles import plain_transform, profile_of_steps, random_finite, random_law, sampled_gaussian, twice
+from seed_batches import over_seeds
 
 
 def random_sampled(rng: np.random.Generator) -> tuple[float, float, Direction]:
@@ -36,7 +37,7 @@ def random_sampled(rng: np.random.Generator) -> tuple[float, float, Direction]:
 # ---- exact oracles --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", seeds(60, 600))
+@over_seeds(60, 600)
 def test_one_run_of_any_law(seed: int) -> None:
     rng = np.random.default_rng(seed)
     loss, exact = random_law(rng)
@@ -48,7 +49,7 @@ def test_one_run_of_any_law(seed: int) -> None:
     assert holds_delta(found.lower, found.upper, exact(mp.mpf(epsilon)))
 
 
-@pytest.mark.parametrize("seed", seeds(4, 60))
+@over_seeds(4, 60)
 def test_two_runs_of_a_sampled_gaussian_by_quadrature(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rate, sigma, direction = random_sampled(rng)
@@ -61,7 +62,7 @@ def test_two_runs_of_a_sampled_gaussian_by_quadrature(seed: int) -> None:
     assert twice(rate, sigma, direction, mp.mpf(at.upper)) <= mp.mpf(delta) * (1 + mp.mpf(10) ** -12)
 
 
-@pytest.mark.parametrize("seed", seeds(20, 300))
+@over_seeds(20, 300)
 def test_finite_pairs_by_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     drawn = [(*random_finite(rng, 3), int(rng.integers(1, 5))) for _ in range(2)]
@@ -72,7 +73,7 @@ def test_finite_pairs_by_enumeration(seed: int) -> None:
     assert holds_epsilon(at.lower, at.upper, lambda e: counted_delta(pairs, e), mp.mpf(delta))
 
 
-@pytest.mark.parametrize("seed", seeds(20, 200))
+@over_seeds(20, 200)
 def test_many_gaussians_are_one(seed: int) -> None:
     """Down to a delta of 1e-40, where nothing but tilting keeps the digits."""
     rng = np.random.default_rng(seed)
@@ -86,7 +87,7 @@ def test_many_gaussians_are_one(seed: int) -> None:
 # ---- the other engine -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", seeds(25, 1500))
+@over_seeds(25, 1500)
 def test_lattice_and_contour_agree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     parts = []
@@ -107,7 +108,7 @@ def test_lattice_and_contour_agree(seed: int) -> None:
     assert math.exp(other.lower) * (1 - 1e-12) <= one.upper
 
 
-@pytest.mark.parametrize("seed", seeds(12, 300))
+@over_seeds(12, 300)
 def test_few_runs_are_narrow(seed: int) -> None:
     """What is promised for 2 to 63 runs: a width of 1e-5, relative, and mostly 1e-6 (for an epsilon below 1/1000:
     absolute 1e-8)."""
@@ -124,7 +125,7 @@ def test_the_answer_is_as_sharp_for_few_runs_as_for_many(runs: int) -> None:
     assert at.upper - at.lower <= 1e-6 * at.upper
 
 
-@pytest.mark.parametrize("seed", seeds(12, 150))
+@over_seeds(12, 150)
 def test_few_runs_of_a_sampled_laplace_are_narrow(seed: int) -> None:
     """Heavy atoms at both ends, which a sketch must see."""
     rng = np.random.default_rng(seed)
@@ -243,7 +244,7 @@ def test_transforms_err_less_than_assumed(size: int) -> None:
 # ---- edges ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", seeds(12, 200))
+@over_seeds(12, 200)
 def test_a_floor_changes_nothing_above_it(seed: int) -> None:
     """Not above the floor an answer may be wide; it is never wrong, and above the floor it is the same."""
     rng = np.random.default_rng(seed)
@@ -289,7 +290,7 @@ def test_beyond_the_largest_loss_nothing_is_left() -> None:
     assert lattice_delta(Composed(((loss, 3),)), 0.5) == Interval(0.0, 0.0)
 
 
-@pytest.mark.parametrize("seed", seeds(60, 2000))
+@over_seeds(60, 2000)
 def test_extreme_parameters_give_an_interval_all_the_same(seed: int) -> None:
     """No warning, no exception, never an interval that is upside down."""
     rng = np.random.default_rng(seed)

@@ -29,7 +29,8 @@ from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import plain
-from engine_oracles import gaussian_delta, holds_epsilon, laplace_delta, mp, sampled_gaussian_delta, seeds
+from engine_oracles import gaussian_delta, holds_epsilon, laplace_delta, mp, sampled_gaussian_delta
+from seed_batches import over_seeds
 
 Profile = Callable[[Any], Any]
 
@@ -65,7 +66,7 @@ def sampled(rate: float, sigma: float) -> tuple[Profile, Profile]:
 # ---- the pairs ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", seeds(40, 600))
+@over_seeds(40, 600)
 def test_the_pairs_hold_the_profile_between_them(seed: int) -> None:
     """At any ratio, between the points, beyond them, and below 1."""
     rng = np.random.default_rng(seed)
@@ -87,7 +88,7 @@ def test_the_pairs_hold_the_profile_between_them(seed: int) -> None:
             assert side * (profile_of(pair, ratio) - exact) >= -stated * (1 + ratio) * mp.mpf("1e-3") - stated * exact
 
 
-@pytest.mark.parametrize("seed", seeds(30, 300))
+@over_seeds(30, 300)
 def test_a_promise_is_kept_by_the_pair_itself(seed: int) -> None:
     """The largest profile below any points is convex, falls, and is reached: delta of the pair is at most each point's,
     and equal where the points are convex."""
@@ -111,7 +112,7 @@ def test_a_promise_is_kept_by_the_pair_itself(seed: int) -> None:
         assert math.fsum([*pair.left, pair.only_left]) == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", seeds(30, 400))
+@over_seeds(30, 400)
 def test_whatever_the_points_the_bounds_are_in_order(seed: int) -> None:
     """Points of any size, in any order of delta, known from below or not: an interval, or no certificate."""
     rng = np.random.default_rng(seed)

@@ -10,7 +10,6 @@ from typing import Any
 
 import flint
 import mpmath
-import pytest
 
 DIGITS = 60
 mp = mpmath.mp.clone()
@@ -241,8 +240,3 @@ def _decimal(value: Any) -> Real:
 
 flint_number = _Balls()
 """Read a ball as an mpmath number."""
-
-
-def seeds(quick: int, thorough: int) -> list[Any]:
-    """Seeds for a random test: `quick` of them always, up to `thorough` in the slow suite."""
-    return [*range(quick), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(quick, thorough))]
