@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ from dpledger.mechanisms.numeric.one_shot import Vouched
 from dpledger.mechanisms.protocol import Release
 from dpledger.schema import Plain, plain
 
-__all__ = ["AddedNoise", "Planned", "RealNumbers"]
+__all__ = ["AddedNoise", "Plan", "RealNumbers"]
 
 _Value: TypeAlias = float | npt.NDArray[np.float64]
 
@@ -77,13 +78,12 @@ class AddedNoise(Vouched, ABC):
         return Sensitivity(self._moved, self.norm, self.justification)
 
 
-class Planned(Protocol):
-    """What is used. `sensitivity` is that of the vector rounded to the grid."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is used. `sensitivity` is that of the number or vector rounded to the grid."""
 
-    @property
-    def grid(self) -> Decimal: ...
-    @property
-    def sensitivity(self) -> Decimal: ...
+    grid: Decimal
+    sensitivity: Decimal
 
 
 class RealNumbers(AddedNoise):
@@ -96,7 +96,7 @@ class RealNumbers(AddedNoise):
 
     @property
     @abstractmethod
-    def _plan(self) -> Planned:
+    def _plan(self) -> Plan:
         """What follows from the parameters."""
 
     @abstractmethod

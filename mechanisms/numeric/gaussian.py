@@ -24,7 +24,7 @@ from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.accounting.guarantees import GDP
 from dpledger.decimals import Number, multiply, round_down, round_up
 from dpledger.mechanisms.noise import RoundedGaussian
-from dpledger.mechanisms.numeric.added import RealNumbers
+from dpledger.mechanisms.numeric.added import Plan, RealNumbers
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID
@@ -102,14 +102,12 @@ class Gaussian(RealNumbers):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """What is used. `sensitivity` is that of the vector rounded to the grid."""
+class _Plan(Plan):
+    """With the parameters of the noise."""
 
     noise_multiplier: Decimal
     mu: Decimal
     sigma: Decimal
-    grid: Decimal
-    sensitivity: Decimal
 
 
 @functools.lru_cache(maxsize=512)

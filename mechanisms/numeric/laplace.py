@@ -29,7 +29,7 @@ from dpledger.accounting.composition import Composition, LaplaceLaw
 from dpledger.accounting.guarantees import PureDP
 from dpledger.decimals import Number, round_up
 from dpledger.mechanisms.noise import RoundedLaplace
-from dpledger.mechanisms.numeric.added import RealNumbers
+from dpledger.mechanisms.numeric.added import Plan, RealNumbers
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived, exactly_one, least_epsilon
 from dpledger.mechanisms.protocol import UNSAID
@@ -122,13 +122,11 @@ class Laplace(RealNumbers):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """What is used. `sensitivity` is that of the vector rounded to the grid."""
+class _Plan(Plan):
+    """With the parameters of the noise."""
 
     epsilon: Decimal
     scale: Decimal
-    grid: Decimal
-    sensitivity: Decimal
 
 
 @functools.lru_cache(maxsize=512)
