@@ -32,10 +32,10 @@ from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
 from dpledger.mechanisms.learning.tables.binning import Binned, Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
-from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.selection.choice import Choice
 from dpledger.number_fields import Positive, Whole
 from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
@@ -111,7 +111,7 @@ class PrivateStumpBooster(RowLearner):
     def __post_init__(self) -> None:
         if self.gamma >= HALF:
             raise ParameterError("gamma", self.gamma, "a number in (0, 1/2)")
-        _ = self.exponent
+        _ = self.choice
 
     @property
     def domain(self) -> Binning:
@@ -124,13 +124,16 @@ class PrivateStumpBooster(RowLearner):
         return derived(round_down(Fraction(self.epsilon) / self.rounds), epsilon=self.epsilon)
 
     @property
+    def choice(self) -> Choice:
+        """Of a round, by the weight that a stump gets right. Where scores move in one direction only (add_remove,
+        zero_out) the exponent is twice as much."""
+        share, moved = self.epsilon_of_a_round, STEPS * rows_of(self.unit)
+        return Choice.weighing(share, moved=moved, why=_WHY, monotone=one_way(self.relation))
+
+    @property
     def exponent(self) -> Decimal:
-        """How much likelier, as a logarithm, one more step of weight makes a stump: half the epsilon of a round for a
-        whole weight; all of it under add_remove and zero_out, where scores move in one direction."""
-        return derived(
-            exponent_for(self.epsilon_of_a_round, sensitivity=self._moved, monotone=one_way(self.relation)),
-            epsilon=self.epsilon,
-        )
+        """How much likelier, as a logarithm, one more step of weight makes a stump."""
+        return self.choice.exponent
 
     def claim(self) -> PureDP:
         """Epsilon.
@@ -153,9 +156,7 @@ class PrivateStumpBooster(RowLearner):
                 "gamma": self.gamma,
                 "strict": self.strict,
                 "steps_of_weight": STEPS,
-                "exponent": self.exponent,
-                "sensitivity": self._moved,
-                "justification": _WHY,
+                **self.choice.said(),
             }
         )
         return result
@@ -190,15 +191,11 @@ class PrivateStumpBooster(RowLearner):
         zeros = int(weights[y == 0].sum())  # what a stump gets right that says 0 throughout
         return zeros + stumps.sums(rows, np.where(y == 1, weights, -weights))
 
-    @property
-    def _moved(self) -> int:
-        return STEPS * rows_of(self.unit)
-
     def _drawn(self, rows: Binned, y: npt.NDArray[np.uint8], entropy: Entropy) -> tuple[int, ...]:
-        law, moved = ExponentialWeights(self.exponent), Sensitivity(self._moved, "linf", _WHY)
+        choice = self.choice
         found: tuple[int, ...] = ()
         for _ in range(self.rounds):
-            found = (*found, choose(law, self.scores(rows, y, found), sensitivity=moved, entropy=entropy))
+            found = (*found, choice.one(self.scores(rows, y, found), entropy=entropy))
         return found
 
 

@@ -17,31 +17,25 @@ over 2^64 points cost what the sample costs; parities a Walsh-Hadamard transform
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError, RelationError
-from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.choosing import ChoosesByRows
 from dpledger.mechanisms.learning.domains import Domain, domain_of
 from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept
-from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
-from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
-from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.selection.choice import Choice
 from dpledger.number_fields import Positive
 from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, flag, given, plain, record, tag
@@ -52,7 +46,7 @@ _MOVED = "one record changes the errors of each concept by at most one, and a un
 
 
 @record
-class ExponentialPPACLearner(RowLearner):
+class ExponentialPPACLearner(ChoosesByRows[Concept]):
     """Learn a concept of a class, realizable or agnostic. McSherry-Talwar 2007; Kasiviswanathan et al. 2011.
 
     `concept_class` exists before the data: candidates that come from the sample have no finite epsilon. The exponent is
@@ -86,7 +80,7 @@ class ExponentialPPACLearner(RowLearner):
                 f"monotone: under {self.relation.value} the errors of two concepts move in opposite directions, and "
                 "epsilon would be twice the claim"
             )
-        _ = self.exponent
+        _ = self.choice
 
     @property
     def domain(self) -> Domain:
@@ -94,9 +88,9 @@ class ExponentialPPACLearner(RowLearner):
         return domain_of(self.concept_class)
 
     @property
-    def exponent(self) -> Decimal:
-        """How much less likely, as a logarithm, one more error makes a concept."""
-        return exponent_for(self.epsilon, sensitivity=rows_of(self.unit), monotone=self.monotone)
+    def choice(self) -> Choice:
+        """By the errors on the sample."""
+        return Choice.weighing(self.epsilon, moved=rows_of(self.unit), why=_MOVED, monotone=self.monotone)
 
     def claim(self) -> BoundedRange:
         """A range of epsilon; of epsilon/2 under add_remove or zero_out without `monotone`; of 0 for a single concept.
@@ -108,10 +102,6 @@ class ExponentialPPACLearner(RowLearner):
             return BoundedRange(round_up(Fraction(self.epsilon) / 2))
         return BoundedRange(self.epsilon)
 
-    def parts(self) -> Composition:
-        """The one choice."""
-        return self.claim()
-
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the exponent as it is used; a matrix by its SHA-256."""
         size = outward.above(natural_log(self.concept_class.size))
@@ -119,33 +109,16 @@ class ExponentialPPACLearner(RowLearner):
             {
                 "concept_class": {**described(self.concept_class), "ln_size": size},
                 "epsilon": self.epsilon,
-                "exponent": self.exponent,
                 "monotone": self.monotone,
                 "strict": self.strict,
-                "sensitivity": rows_of(self.unit),
-                "justification": _MOVED,
+                **self.choice.said(),
             }
         )
         return result
 
-    def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
-        """One concept of the class."""
-        counted = error_counts(self.concept_class, self._taken(data, entropy))
-        (place,) = self._drawn(counted, 1, entropy)
-        return Release(value=self.value_of(place), parts=self.parts())
-
-    def plain_of(self, value: Concept) -> int:
-        """The place of the concept: its class follows from the parameters."""
-        return value.place
-
     def value_of(self, plain: int) -> Concept:
         """The concept at a place, as `plain_of` says it."""
         return Concept(self.concept_class, plain)
-
-    def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
-        """Their places."""
-        found = self._drawn(error_counts(self.concept_class, taken), size, entropy)
-        return np.array(found, dtype=np.int64 if self.concept_class.size <= 2**63 else object)
 
     def plan(self, alpha: Number, beta: Number, *, agnostic: bool = False) -> SampleSize:
         """How many records are enough for an error of at most alpha (`agnostic`: above the best of the class), but with
@@ -154,10 +127,9 @@ class ExponentialPPACLearner(RowLearner):
             return agnostic_plan(self.concept_class, self.exponent, alpha, beta)
         return private_occam(self.concept_class.size, self.exponent, alpha, beta)
 
-    def _drawn(self, counted: ErrorCounts, size: int, entropy: Entropy) -> list[int]:
-        """So many times a number of errors by its weight, then a concept that errs so often, uniformly."""
-        law, totals = ExponentialWeights(self.exponent), counted.by_errors()
-        moved = Sensitivity(rows_of(self.unit), "linf", _MOVED)
-        scores = -np.arange(len(totals), dtype=np.int64)  # of `least` errors 0: only differences matter
-        ranks = [choose(law, scores, sensitivity=moved, entropy=entropy, counts=totals) for _ in range(size)]
-        return [counted.ranked(totals, rank) for rank in ranks]
+    @property
+    def _many(self) -> int:
+        return self.concept_class.size
+
+    def _costs(self, taken: LabeledSample) -> ErrorCounts:
+        return error_counts(self.concept_class, taken)

@@ -16,41 +16,27 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.accounting.guarantees import GDP
 from dpledger.decimals import Number, multiply, round_down, round_up
-from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw, half_width
-from dpledger.mechanisms.numeric.grid import (
-    TotalMap,
-    check_map,
-    check_number,
-    check_vector,
-    default_grid,
-    on_grid,
-    to_floats,
-    to_steps,
-    vector_to_steps,
-)
-from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
-from dpledger.mechanisms.protocol import UNSAID, Release
+from dpledger.mechanisms.noise import RoundedGaussian
+from dpledger.mechanisms.numeric.added import Plan, RealNumbers
+from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid
+from dpledger.mechanisms.numeric.one_shot import ShortText, derived, exactly_one
+from dpledger.mechanisms.protocol import UNSAID
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, given, plain, record, tag
+from dpledger.schema import given, record, tag
 
 __all__ = ["Gaussian"]
 
-_Value: TypeAlias = float | npt.NDArray[np.float64]
-
 
 @record
-class Gaussian(Vouched):
+class Gaussian(RealNumbers):
     """Release a number or a vector with Gaussian noise. Dong-Roth-Su 2022, theorem 2.7: mu = sensitivity / sigma.
 
     `sensitivity`: how far one unit moves it in the l2 norm, under the relation (the caller vouches for it;
@@ -66,6 +52,8 @@ class Gaussian(Vouched):
     >>> round(float(total.release(1234, entropy=seeded(1)).value), 2)
     1239.47
     """
+
+    norm: ClassVar[Literal["l1", "l2"]] = "l2"
 
     sensitivity: Positive
     noise_multiplier: OptionalPositive = given(default=None)
@@ -104,79 +92,22 @@ class Gaussian(Vouched):
             return GaussianLaw(multiply(self._plan.noise_multiplier, 2))
         return GaussianLaw(self._plan.noise_multiplier)
 
-    def parameters(self) -> Mapping[str, Plain]:
-        """All of them, with noise multiplier, sigma and grid as they are used."""
-        plan = self._plan
-        values = {
-            "sensitivity": self.sensitivity,
-            "noise_multiplier": plan.noise_multiplier,
-            "sigma": plan.sigma,
-            "dimension": self.dimension,
-            "grid": plan.grid,
-            "bound": self.bound,
-            "missing": self.missing,
-            "justification": self.justification,
-        }
-        result: dict[str, Plain] = plain(values)
-        return result
-
-    def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return self._map.words()
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are one number or, where the dimension is above 1, a vector of that length."""
-        if self.dimension == 1:
-            check_number(data)
-        else:
-            check_vector(data, self.dimension)
-
-    def release(self, data: object, *, entropy: Entropy) -> Release[_Value]:
-        """`data` plus noise: a float where the dimension is 1, else float64[dimension]; multiples of the grid."""
-        self.inspect(data)
-        noisy = draw(self.noise, self._steps(data), sensitivity=self._declared, entropy=entropy)
-        value = to_floats(noisy, self._plan.grid)
-        return Release(value=float(value[0]) if self.dimension == 1 else value, parts=self.parts())
-
-    def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
-        """`size` independent releases of the same data: float64[size], or float64[size, dimension]."""
-        self.inspect(data)
-        steps = np.tile(self._steps(data), (size, 1))
-        noisy = draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
-        return to_floats(noisy[:, 0] if self.dimension == 1 else noisy, self._plan.grid)
+    def _used(self) -> Mapping[str, Decimal]:
+        return {"noise_multiplier": self._plan.noise_multiplier, "sigma": self._plan.sigma}
 
     def interval(self, confidence: Number) -> float:
         """The half-width around each released entry that holds its number (within the bound) with at least this
         probability; counts the rounding to the grid."""
-        return float(to_floats(np.array([half_width(self.noise, confidence) + 1]), self._plan.grid)[0])
-
-    def _automatic(self) -> dict[str, Any]:
-        return {"grid": self._plan.grid}
-
-    def _steps(self, data: object) -> npt.NDArray[Any]:
-        """The entries of `data` in whole steps: integers [dimension]."""
-        if self.dimension == 1:
-            return np.array([to_steps(data, self._map)])
-        return vector_to_steps(data, self._map, self.dimension)
-
-    @property
-    def _map(self) -> TotalMap:
-        return TotalMap(grid=self._plan.grid, bound=self.bound, missing=self.missing)
-
-    @property
-    def _declared(self) -> Sensitivity:
-        return Sensitivity(self._plan.sensitivity, "l2", self.justification)
+        return self._within(confidence, 1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """What is used. `sensitivity` is that of the vector rounded to the grid."""
+class _Plan(Plan):
+    """With the parameters of the noise."""
 
     noise_multiplier: Decimal
     mu: Decimal
     sigma: Decimal
-    grid: Decimal
-    sensitivity: Decimal
 
 
 @functools.lru_cache(maxsize=512)

@@ -9,7 +9,7 @@ True
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -24,9 +24,10 @@ from dpledger.accounting.composition import Composition, DiscreteGaussianLaw, Di
 from dpledger.accounting.guarantees import ZCDP, PureDP
 from dpledger.decimals import Number, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
-from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
-from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one, least_epsilon
+from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, draw, half_width
+from dpledger.mechanisms.numeric.added import AddedNoise
+from dpledger.mechanisms.numeric.grid import check_map, check_number, to_steps
+from dpledger.mechanisms.numeric.one_shot import ShortText, derived, exactly_one, least_epsilon
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
@@ -53,28 +54,17 @@ def share_of(epsilon: Decimal, parts: int) -> Decimal:
     return derived(round_down(Fraction(epsilon) / parts), epsilon=epsilon)
 
 
-class _WholeNumber(Vouched, ABC):
-    """Base of a record that adds noise of the law `noise` to one whole number."""
+class _WholeNumber(AddedNoise):
+    """Base of a record that adds noise to one whole number."""
 
     __slots__ = ()
 
-    norm: ClassVar[Literal["l1", "l2"]]
     sensitivity: int
-    bound: Decimal
-    missing: Decimal
 
     @property
     @abstractmethod
     def noise(self) -> DiscreteLaplace | DiscreteGaussian:
         """The law of the noise."""
-
-    @abstractmethod
-    def parts(self) -> Composition:
-        """The leaf of the noise."""
-
-    def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return self._map.words()
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are one number; its value never matters."""
@@ -98,12 +88,8 @@ class _WholeNumber(Vouched, ABC):
         return half_width(self.noise, confidence)
 
     @property
-    def _map(self) -> TotalMap:
-        return TotalMap(grid=_ONE, bound=self.bound, missing=self.missing)
-
-    @property
-    def _declared(self) -> Sensitivity:
-        return Sensitivity(self.sensitivity, self.norm, self.justification)
+    def _grid(self) -> Decimal:
+        return _ONE
 
 
 @record

@@ -23,10 +23,11 @@ from dpledger.accounting.composition import Composition
 from dpledger.decimals import Number, read
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.noise import Sensitivity, Weighted, choose, exponent_for
+from dpledger.mechanisms.noise import Weighted, exponent_for
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_vector, default_grid, on_grid, vector_to_steps
 from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.selection.choice import Choice
 from dpledger.number_fields import Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, plain
@@ -180,15 +181,14 @@ class ScoredChoice(Vouched, ABC):
         """The name of the chosen candidate, or its place where candidates have no names."""
         self.inspect(data)
         scores, counts = self._steps(data)
-        place = choose(self.law, scores, counts=counts, sensitivity=self._declared, entropy=entropy)
+        place = self._choice.one(scores, counts=counts, entropy=entropy)
         return Release(value=self._named(place), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
         """`size` independent releases of the same data: the places of the candidates."""
         self.inspect(data)
         scores, counts = self._steps(data)
-        law, moved = self.law, self._declared
-        places = [choose(law, scores, counts=counts, sensitivity=moved, entropy=entropy) for _ in range(size)]
+        places = self._choice.many(scores, size, counts=counts, entropy=entropy)
         return np.array(places, dtype=np.int64)
 
     def sampled_of(self, value: Chosen) -> int:
@@ -235,10 +235,9 @@ class ScoredChoice(Vouched, ABC):
         return np.array(scores, dtype=np.int64 if fits else object), _filled(data, self._many)
 
     @property
-    def _declared(self) -> Sensitivity:
-        """In steps, as the exponent of the law is."""
+    def _choice(self) -> Choice:
         steps = Fraction(self._plan.sensitivity) / Fraction(self._plan.grid)
-        return Sensitivity(int(steps), "linf", self.justification)
+        return Choice(self.law, int(steps), self.justification)
 
 
 def _filled(data: Segments, many: int) -> list[int]:

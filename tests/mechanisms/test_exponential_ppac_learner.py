@@ -398,3 +398,8 @@ def test_a_release_leaves_an_entry_without_the_data_or_what_was_learned() -> Non
 
 def test_enumeration_walks_all_datasets() -> None:
     assert len(list(datasets(3, 2))) == 21
+
+
+def test_an_epsilon_of_which_nothing_is_left_for_one_error_is_refused_when_the_learner_is_made() -> None:
+    with pytest.raises(ParameterError, match="epsilon"):
+        ExponentialPPACLearner(ThresholdClass(3), epsilon="1e-60")

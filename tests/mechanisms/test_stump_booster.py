@@ -26,6 +26,7 @@ from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.noise import choose
+from dpledger.mechanisms.selection import choice
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from learning_tables import ENTRIES, SMALL, cancer_bins, entries_of, stump_labels
@@ -173,7 +174,7 @@ def test_a_booster_that_raises_midway_leaves_its_full_charge(monkeypatch: pytest
             raise RuntimeError("of one record")
         return drawn[-1]
 
-    monkeypatch.setattr(boosting, "choose", fails)
+    monkeypatch.setattr(choice, "choose", fails)
     book = Ledger.in_memory()
     scope = book.scope("rows", unit="record", relation="replace_one", budget=PureDP(2))
     with pytest.raises(ContractViolation, match="withheld"):

@@ -14,20 +14,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, assert_never
+from typing import Annotated, ClassVar, Literal, assert_never
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import InfeasiblePlan, ParameterError
-from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.choosing import ChoosesByRows, Costs
 from dpledger.mechanisms.learning.domains import Domain
-from dpledger.mechanisms.learning.error_counts import ErrorCounts, error_counts
+from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Placed
 from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation
 from dpledger.mechanisms.learning.represented.kinds import (
@@ -51,27 +47,22 @@ from dpledger.mechanisms.learning.represented.scores import (
     surrogate_scores,
 )
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
-from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, PointClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
-from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
-from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.selection.choice import Choice
 from dpledger.number_fields import Positive
 from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["RealizableRepresentationLearner", "SurrogateAgnosticLearner"]
 
-Scores: TypeAlias = npt.NDArray[np.int64] | ErrorCounts
-"""One a hypothesis; of the class itself, segments of concepts that err equally often."""
 
-
-class _ByScores(RowLearner):
-    """Base of records with the fields `representation` and `epsilon`: draws a hypothesis with probability proportional
-    to e^(-exponent score). `_why` says how far one row moves a score."""
+class _ByScores(ChoosesByRows[Placed]):
+    """Base of records with the fields `representation` and `epsilon`: draws a hypothesis by its score, the lower the
+    likelier. `_why` says how far one row moves a score."""
 
     __slots__ = ()
 
@@ -80,10 +71,9 @@ class _ByScores(RowLearner):
     epsilon: Positive
 
     @property
-    def exponent(self) -> Decimal:
-        """How much less likely, as a logarithm, one more step of score makes a hypothesis. Where the scores move in one
-        direction only (add_remove, zero_out) twice as much."""
-        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=one_way(self.relation))
+    def choice(self) -> Choice:
+        """By the scores. Where they move in one direction only (add_remove, zero_out) the exponent is twice as much."""
+        return Choice.weighing(self.epsilon, moved=self._moved, why=self._why, monotone=one_way(self.relation))
 
     def claim(self) -> BoundedRange:
         """A range of epsilon.
@@ -91,50 +81,23 @@ class _ByScores(RowLearner):
         Claim: the losses of any two neighbours lie within it. Source: docs/proofs/learning_pac.md, "Privacy"."""
         return BoundedRange(self.epsilon)
 
-    def parts(self) -> Composition:
-        """The one choice. The representation is drawn without the data, and is no part."""
-        return self.claim()
-
     @property
     def domain(self) -> Domain:
         """The rows that it learns from."""
         return rows_of_representation(self.representation)
 
-    def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Placed]:
-        """One hypothesis of the representation."""
-        (place,) = self._drawn(self._scores(self._taken(data, entropy)), 1, entropy)
-        return Release(value=self.value_of(place), parts=self.parts())
-
-    def plain_of(self, value: Placed) -> int:
-        """The place of the hypothesis: the representation follows from the parameters."""
-        return value.place
-
     def value_of(self, plain: int) -> Placed:
         """The hypothesis at a place, as `plain_of` says it."""
         return hypothesis_at(self.representation, plain, self._concepts)
 
-    def _sampled(self, taken: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
-        """The places of their hypotheses."""
-        found = self._drawn(self._scores(taken), size, entropy)
-        return np.array(found, dtype=np.int64 if self.representation.size <= 2**63 else object)
-
-    def _drawn(self, scores: Scores, size: int, entropy: Entropy) -> list[int]:
-        law, moved = ExponentialWeights(self.exponent), Sensitivity(self._moved, "linf", self._why)
-        if isinstance(scores, ErrorCounts):
-            steps, counts = -scores.errors, scores.counts
-            drawn = [choose(law, steps, counts=counts, sensitivity=moved, entropy=entropy) for _ in range(size)]
-            return [scores.place(number) for number in drawn]
-        steps = -scores
-        return [choose(law, steps, sensitivity=moved, entropy=entropy) for _ in range(size)]
+    @property
+    def _many(self) -> int:
+        return self.representation.size
 
     @property
     def _concepts(self) -> FiniteClass | None:
         """The class to be learned, where it is known and a matrix."""
         return None
-
-    @abstractmethod
-    def _scores(self, data: LabeledSample) -> Scores:
-        """How bad each hypothesis is on the data."""
 
     @property
     @abstractmethod
@@ -145,9 +108,7 @@ class _ByScores(RowLearner):
         values = {
             "representation": told(self.representation),
             "epsilon": self.epsilon,
-            "exponent": self.exponent,
-            "sensitivity": self._moved,
-            "justification": self._why,
+            **self.choice.said(),
             "strict": self.strict,
             **more,
         }
@@ -198,16 +159,16 @@ class RealizableRepresentationLearner(_ByScores):
             case _:
                 assert_never(self.representation)
 
-    def _scores(self, data: LabeledSample) -> Scores:
+    def _costs(self, taken: LabeledSample) -> Costs:
         match self.representation:
             case HashedPointRepresentation():
-                return hashed_errors(self.representation, data)
+                return hashed_errors(self.representation, taken)
             case BoostedRepresentation():
-                return boosted_errors(self.representation, data)
+                return boosted_errors(self.representation, taken)
             case TrivialRepresentation(concept_class=concepts):
-                return error_counts(concepts, data)
+                return error_counts(concepts, taken)
             case FiniteClass():
-                return error_counts(self.representation, data).errors
+                return error_counts(self.representation, taken).errors
             case _:
                 assert_never(self.representation)
 
@@ -287,17 +248,17 @@ class SurrogateAgnosticLearner(_ByScores):
             case _:
                 assert_never(self.representation)
 
-    def _scores(self, data: LabeledSample) -> Scores:
+    def _costs(self, taken: LabeledSample) -> Costs:
         match self.representation:
             case HashedPointRepresentation():
-                return hashed_scores(self.representation, data)
+                return hashed_scores(self.representation, taken)
             case BoostedRepresentation():
-                return boosted_scores(self.representation, data)
+                return boosted_scores(self.representation, taken)
             case TrivialRepresentation():
-                return error_counts(self.concept_class, data)
+                return error_counts(self.concept_class, taken)
             case FiniteClass():
                 assert isinstance(self.concept_class, FiniteClass), "refused when it was made"
-                return surrogate_scores(self.concept_class, self.representation, data)
+                return surrogate_scores(self.concept_class, self.representation, taken)
             case _:
                 assert_never(self.representation)
 

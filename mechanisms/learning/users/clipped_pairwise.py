@@ -20,18 +20,17 @@ Decimal('0.25')
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import WorkLimit
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.choosing import Chooses
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
@@ -39,9 +38,9 @@ from dpledger.mechanisms.learning.theory.concepts import ConceptClass, NumberedC
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_size, moved_by_a_user
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
-from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.selection.choice import Choice
 from dpledger.number_fields import Positive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -58,7 +57,7 @@ _WHY = "a user moves each sum of clipped differences by at most the clip, twice 
 
 
 @record
-class ClippedPairwiseEM(ReadsUsers):
+class ClippedPairwiseEM(Chooses[Concept], ReadsUsers):
     """Learn a concept from users with many examples each, on any data. After the user-level mechanism of Ghazi et al.
     2023, with constants of our own.
 
@@ -89,7 +88,7 @@ class ClippedPairwiseEM(ReadsUsers):
     def __post_init__(self) -> None:
         if self.concept_class.size > MOST_CONCEPTS:
             raise WorkLimit(f"{self.concept_class.size} concepts: all pairs are compared, at most of {MOST_CONCEPTS}")
-        _ = self.exponent
+        _ = self.choice
 
     @property
     def user_domain(self) -> NumberedPoints:
@@ -97,19 +96,16 @@ class ClippedPairwiseEM(ReadsUsers):
         return NumberedPoints(self.concept_class.points)
 
     @property
-    def exponent(self) -> Decimal:
-        """How much less likely, as a logarithm, one more mistake of the score makes a concept."""
-        return exponent_for(self.epsilon, sensitivity=self._moved)
+    def choice(self) -> Choice:
+        """By the sums of clipped differences, the higher the likelier."""
+        moved = moved_by_a_user(self.clip, rows_of(self.unit), self.relation)
+        return Choice.weighing(self.epsilon, moved=moved, why=_WHY)
 
     def claim(self) -> BoundedRange:
         """A range of epsilon; of 0 for a single concept.
 
         Claim: the losses of any two neighbours lie within it. Source: docs/proofs/learning_clipped.md, section 1."""
         return BoundedRange(0 if self.concept_class.size == 1 else self.epsilon)
-
-    def parts(self) -> Composition:
-        """The one choice."""
-        return self.claim()
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the exponent as it is used."""
@@ -119,9 +115,7 @@ class ClippedPairwiseEM(ReadsUsers):
                 "epsilon": self.epsilon,
                 "clip": self.clip,
                 "strict": self.strict,
-                "exponent": self.exponent,
-                "sensitivity": self._moved,
-                "justification": _WHY,
+                **self.choice.said(),
             }
         )
         return result
@@ -132,12 +126,7 @@ class ClippedPairwiseEM(ReadsUsers):
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
-        (place,) = self._drawn(clipped_pairwise_scores(self.concept_class, self._taken(data), self.clip), 1, entropy)
-        return Release(value=self.value_of(place), parts=self.parts())
-
-    def plain_of(self, value: Concept) -> int:
-        """The place of the concept: its class follows from the parameters."""
-        return value.place
+        return self._released(self._costs(data), entropy)
 
     def value_of(self, plain: int) -> Concept:
         """The concept at a place, as `plain_of` says it."""
@@ -145,21 +134,19 @@ class ClippedPairwiseEM(ReadsUsers):
 
     def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of `size` independent releases."""
-        scores = clipped_pairwise_scores(self.concept_class, self._taken(data), self.clip)
-        return np.array(self._drawn(scores, size, entropy), dtype=np.int64)
+        return self._drawn(self._costs(data), size, entropy)
 
     def plan(self, alpha: Number, beta: Number) -> SampleSize:
         """How many users are enough for an error of at most alpha above the best of the class, but with probability
         beta. InfeasiblePlan where the clip leaves nothing of such a difference."""
         return clipped_size(self.concept_class.size, rows_of(self.unit), self.clip, self.exponent, alpha, beta)
 
-    def _drawn(self, scores: Ints, size: int, entropy: Entropy) -> list[int]:
-        law, moved = ExponentialWeights(self.exponent), Sensitivity(self._moved, "linf", _WHY)
-        return [choose(law, scores, sensitivity=moved, entropy=entropy) for _ in range(size)]
-
     @property
-    def _moved(self) -> int:
-        return moved_by_a_user(self.clip, rows_of(self.unit), self.relation)
+    def _many(self) -> int:
+        return self.concept_class.size
+
+    def _costs(self, data: UserSample) -> Ints:
+        return -clipped_pairwise_scores(self.concept_class, self._taken(data), self.clip)
 
 
 def clipped_pairwise_scores(concepts: ConceptClass, sample: UserSample, clip: int) -> Ints:

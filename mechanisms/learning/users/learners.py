@@ -21,7 +21,7 @@ that error lets expect.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -36,8 +36,8 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.decimals import Number, add, round_down
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.choosing import Costs, cheap
 from dpledger.mechanisms.learning.domains import NumberedPoints
-from dpledger.mechanisms.learning.error_counts import ErrorCounts
 from dpledger.mechanisms.learning.hypotheses import Concept, Placed
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from, described
@@ -46,10 +46,11 @@ from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, proper_users_for
 from dpledger.mechanisms.learning.users.guesses import Told
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator, for_users, mistakes_in
+from dpledger.mechanisms.learning.users.mistakes import Mistakes
 from dpledger.mechanisms.learning.users.reading import ReadsUsers
-from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.selection.choice import Choice
 from dpledger.number_fields import OpenProbability, Positive
 from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
@@ -121,10 +122,14 @@ class ByUsers(ReadsUsers):
         return round_down(Fraction(self.epsilon) * (1 - Fraction(self.share)))
 
     @property
+    def choice(self) -> Choice:
+        """By the scores. Where they move in one direction only (add_remove, zero_out) the exponent is twice as much."""
+        return Choice.weighing(self.choosing, moved=self._moved, why=self._why, monotone=one_way(self.relation))
+
+    @property
     def exponent(self) -> Decimal:
-        """How much less likely, as a logarithm, one more step of score makes a hypothesis. Where the scores move in one
-        direction only (add_remove, zero_out) twice as much."""
-        return exponent_for(self.choosing, sensitivity=self._moved, monotone=one_way(self.relation))
+        """How much less likely, as a logarithm, one more step of score makes a hypothesis."""
+        return self.choice.exponent
 
     def claim(self) -> PureDP:
         """What the tests of the estimate and the choice cost together: epsilon, but for rounding."""
@@ -142,6 +147,18 @@ class ByUsers(ReadsUsers):
         """What was learned, as `plain_of` says it."""
         place, told, level = plain
         return LearnedFromUsers(self._hypothesis(place), LeastError.retold(told), level)
+
+    def _released(
+        self, mistakes: Mistakes, costs: Callable[[int], Costs], entropy: Entropy
+    ) -> Release[LearnedFromUsers]:
+        """`costs`: of each hypothesis, by the users with more than so many mistakes."""
+        estimate = self.estimator.searched(mistakes, entropy)
+        gap = self._gap(estimate)
+        if gap is None:
+            place, level = 0, None
+        else:
+            (place,), level = cheap(self.choice, costs(gap.level), 1, entropy), gap.level
+        return Release(value=LearnedFromUsers(self._hypothesis(place), estimate, level), parts=self.parts())
 
     @abstractmethod
     def _hypothesis(self, place: int) -> Placed:
@@ -161,15 +178,11 @@ class ByUsers(ReadsUsers):
     def _moved(self) -> int:
         """How far one unit moves a score."""
 
-    @property
-    def _sensitivity(self) -> Sensitivity:
-        return Sensitivity(self._moved, "linf", self._why)
-
     def _check(self) -> None:
         for_users(self.concept_class)
         if not add(self.resolution, self.resolution, self.margin) < 1:
             raise ParameterError("margin", self.margin, "a number with which 2 resolution + margin is below 1")
-        _ = self.estimator, self.exponent
+        _ = self.estimator, self.choice
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
@@ -182,9 +195,7 @@ class ByUsers(ReadsUsers):
             "margin": self.margin,
             "tests": self.estimator.rounds,
             "epsilon_of_each": self.estimator.each,
-            "exponent": self.exponent,
-            "sensitivity": self._moved,
-            "justification": self._why,
+            **self.choice.said(),
             **more,
         }
         result: dict[str, Plain] = plain(values)
@@ -262,13 +273,7 @@ class UserLevelProperLearner(ByUsers):
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[LearnedFromUsers]:
         """A concept, and the estimate that led to it."""
         mistakes = mistakes_in(self.concept_class, self._taken(data))
-        estimate = self.estimator.searched(mistakes, entropy)
-        gap = self._gap(estimate)
-        if gap is None:
-            place, level = 0, None
-        else:
-            place, level = self._drawn(mistakes.beyond(gap.level), entropy), gap.level
-        return Release(value=LearnedFromUsers(self._hypothesis(place), estimate, level), parts=self.parts())
+        return self._released(mistakes, mistakes.beyond, entropy)
 
     def _hypothesis(self, place: int) -> Concept:
         return Concept(self.concept_class, place)
@@ -286,13 +291,6 @@ class UserLevelProperLearner(ByUsers):
             resolution=self.resolution,
             margin=self.margin,
         )
-
-    def _drawn(self, counted: ErrorCounts, entropy: Entropy) -> int:
-        """A number of users by its weight, then a concept that fails so many, uniformly."""
-        totals = counted.by_errors()
-        scores = -np.arange(len(totals), dtype=np.int64)  # of `least` users 0: only differences matter
-        law, moved = ExponentialWeights(self.exponent), self._sensitivity
-        return counted.ranked(totals, choose(law, scores, sensitivity=moved, entropy=entropy, counts=totals))
 
     @property
     def _moved(self) -> int:

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
@@ -26,16 +25,16 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.choosing import in_places
 from dpledger.mechanisms.learning.samples import UserSample, are_points
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size
 from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser, Sides
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, flat, users_of
-from dpledger.mechanisms.noise import exponent_for
-from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.selection.choice import Choice
 from dpledger.number_fields import Positive, Whole
 from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
@@ -83,7 +82,7 @@ class UserLevelMedian(ReadsUsers):
             raise ParameterError("high", self.last, f"at most {self.points}, the number of points")
         if self.low > self.last:
             raise ParameterError("low", self.low, f"at most {self.last}, the end of the interval")
-        derived(self.exponent, epsilon=self.epsilon)
+        _ = self.choice
 
     @property
     def last(self) -> int:
@@ -91,9 +90,14 @@ class UserLevelMedian(ReadsUsers):
         return self.points if self.high is None else self.high
 
     @property
+    def choice(self) -> Choice:
+        """By the users on the heavier side of a place."""
+        return Choice.weighing(self.epsilon, moved=1, why=MOVED, monotone=one_way(self.relation))
+
+    @property
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more user on the heavier side makes a place."""
-        return exponent_for(self.epsilon, sensitivity=1, monotone=one_way(self.relation))
+        return self.choice.exponent
 
     @property
     def more_than(self) -> int:
@@ -121,9 +125,7 @@ class UserLevelMedian(ReadsUsers):
                 "strict": self.strict,
                 "more_than": self.more_than,
                 "epsilon": self.epsilon,
-                "exponent": self.exponent,
-                "sensitivity": 1,
-                "justification": MOVED,
+                **self.choice.said(),
             }
         )
         return result
@@ -141,13 +143,12 @@ class UserLevelMedian(ReadsUsers):
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[int]:
         """One place."""
-        return Release(value=self._sides(data).drawn(self.exponent, entropy), parts=self.parts())
+        return Release(value=self._sides(data).drawn(self.choice, entropy), parts=self.parts())
 
     def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of `size` independent releases."""
         sides = self._sides(data)
-        found = [sides.drawn(self.exponent, entropy) for _ in range(size)]
-        return np.array(found, dtype=np.int64 if self.points < 2**63 else object)
+        return in_places([sides.drawn(self.choice, entropy) for _ in range(size)], self.points + 1)
 
     def plan(self, beta: Number) -> SampleSize:
         """How many users are enough for at most three quarters of `mass` on either side, but with probability beta."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.samples import Words
-from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose
+from dpledger.mechanisms.selection.choice import Choice
 
 __all__ = ["MOVED", "PointsByUser", "Sides"]
 
@@ -43,13 +42,11 @@ class Sides:
         """The score of one place."""
         return int(self.scores[next(s for s, end in enumerate(self.ends) if w <= end)])
 
-    def drawn(self, exponent: Decimal, entropy: Entropy) -> int:
-        """A place, with probability proportional to e^(-exponent score)."""
+    def drawn(self, choice: Choice, entropy: Entropy) -> int:
+        """A place, the likelier the lower its score."""
         starts = [self.low, *(end + 1 for end in self.ends[:-1])]
         counts = [end - start + 1 for start, end in zip(starts, self.ends, strict=True)]
-        law = ExponentialWeights(exponent)
-        one = Sensitivity(1, "linf", MOVED)
-        return self.low + choose(law, -self.scores, sensitivity=one, entropy=entropy, counts=counts)
+        return self.low + choice.one(-self.scores, entropy=entropy, counts=counts)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -18,12 +18,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal, Self
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from dpledger.decimals import Number
@@ -37,10 +35,9 @@ from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, 
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.user_sizes import surrogate_users, surrogate_users_for
 from dpledger.mechanisms.learning.users.learners import ByUsers, LearnedFromUsers
-from dpledger.mechanisms.learning.users.mistakes import Mistakes, mistakes_of, point_mistakes
+from dpledger.mechanisms.learning.users.mistakes import mistakes_of, point_mistakes
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.learning.users.surrogates import hashed_user_scores, matrix_scores
-from dpledger.mechanisms.noise import ExponentialWeights, choose
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive
@@ -172,17 +169,6 @@ class UserLevelSurrogateLearner(ByUsers):
                 )
             case _:
                 raise ParameterError("representation", "a matrix", "one with a and b, which say how near it is")
-
-    def _released(
-        self, mistakes: Mistakes, scores: Callable[[int], npt.NDArray[np.int64]], entropy: Entropy
-    ) -> Release[LearnedFromUsers]:
-        estimate = self.estimator.searched(mistakes, entropy)
-        gap, place = self._gap(estimate), 0
-        if gap is not None:
-            law = ExponentialWeights(self.exponent)
-            place = choose(law, -scores(gap.level), sensitivity=self._sensitivity, entropy=entropy)
-        found = LearnedFromUsers(self._hypothesis(place), estimate, None if gap is None else gap.level)
-        return Release(value=found, parts=self.parts())
 
     def _hypothesis(self, place: int) -> Placed:
         concepts = self.concept_class if isinstance(self.concept_class, FiniteClass) else None

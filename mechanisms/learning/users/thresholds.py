@@ -48,12 +48,12 @@ from dpledger.mechanisms.learning.theory.users.threshold_sizes import (
 from dpledger.mechanisms.learning.users.comparisons import Least, comparison_law, least_of
 from dpledger.mechanisms.learning.users.guesses import Told
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator
-from dpledger.mechanisms.learning.users.middles import PointsByUser
+from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.learning.users.sweep import ThresholdCounts, ThresholdSweeps
-from dpledger.mechanisms.noise import ExponentialWeights, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.selection.choice import Choice
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive
 from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
@@ -280,7 +280,7 @@ class UserLevelThresholdLearner(ReadsUsers):
         """ParameterError, before anything is spent, where a step's share of epsilon is too small to draw by."""
         _ = self.estimator
         try:
-            ExponentialWeights(self._exponent(halving))
+            self._choice(halving)
             comparison_law(self.comparison, self._comparing(halving), monotone=one_way(self.relation))
         except ParameterError:
             expected = f"more: its share in each of {halving.rounds} rounds is too small to draw by"
@@ -294,9 +294,9 @@ class UserLevelThresholdLearner(ReadsUsers):
         """What a comparison may spend."""
         return each_round(self.split.comparing, comparisons_in(halving.rounds, self.concept_class))
 
-    def _exponent(self, halving: Halving) -> Decimal:
+    def _choice(self, halving: Halving) -> Choice:
         """Of a median."""
-        return exponent_for(self._choosing(halving), sensitivity=1, monotone=one_way(self.relation))
+        return Choice.weighing(self._choosing(halving), moved=1, why=MOVED, monotone=one_way(self.relation))
 
     @property
     def _left(self) -> Decimal:
@@ -316,7 +316,7 @@ class UserLevelThresholdLearner(ReadsUsers):
             learner=self,
             estimator=self.estimator,
             levels=tuple(mass_gap(users.examples, mass).level for mass in halving.bounds),
-            exponent=self._exponent(halving),
+            choice=self._choice(halving),
             comparing=self._comparing(halving),
             monotone=one_way(self.relation),
             sweeps=ThresholdSweeps.of(self.concept_class, users),
@@ -331,7 +331,7 @@ class _Run:
     learner: UserLevelThresholdLearner
     estimator: MinimumErrorEstimator
     levels: tuple[int, ...]
-    exponent: Decimal
+    choice: Choice
     comparing: Decimal
     monotone: bool
     sweeps: ThresholdSweeps
@@ -351,7 +351,7 @@ class _Run:
         for level in self.levels:
             if low == high:
                 break
-            w = self.points.sides(low, high, more_than=level).drawn(self.exponent, entropy)
+            w = self.points.sides(low, high, more_than=level).drawn(self.choice, entropy)
             path.append(self._compared(ways[way], low, w, high, entropy))
             low, high = _around(low, w, high)[path[-1].side]
         return LearnedThreshold(Concept(concepts, way * (concepts.points + 1) + low), least, tuple(path))
