@@ -91,7 +91,7 @@ def on_a_line(law: Callable[[Any, Any], tuple[Mapping[Hashable, float], Floats]]
             outcomes: dict[Hashable, float] = dict(atoms)
             outcomes.update((("at", place), value) for place, value in enumerate(density.ravel().tolist()))
             laws.append(outcomes)
-        return loss_of(*laws)
+        return loss_of(laws[0], laws[1])
 
     return loss
 
