@@ -48,7 +48,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
             ),
             laplace_chain_kept_too_often=Shown("kept with r in place of r^2", _level("0.5", "1"), 1.379885493, 15_000),
             laplace_chain_kept_else=Shown("kept with 1 - r^2 in place of r^2", _level("0.75", "1"), 1.7046054709),
-            laplace_chain_smaller_noise=Shown("noise of the finer level is added", _level("0.25", "0.5"), 2.0),
+            laplace_chain_smaller_noise=Shown("noise of the finer level is added", _level("0.25", "0.5"), 2.0, 3_000),
             laplace_noise_by_l2=Shown(
                 "two numbers with Laplace noise for their distance in the l2 norm, not in l1",
                 chains.FreshLaplaces(Decimal("1.4142135624"), Decimal("1.4142135624")),
@@ -70,6 +70,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
                 "two levels, the second with the noise of the first made smaller",
                 chains.RescaledLaplace(_ONE, _HALF),
                 INFINITE,
+                2_000,
             ),
             laplace_noise_reused=Shown(
                 "two numbers with the same noise, from generators seeded alike, billed as two releases",
@@ -109,6 +110,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
                 "two levels of a path, the second with the noise of the first made smaller",
                 chains.RescaledGaussian(_SIGMA),
                 INFINITE,
+                3_000,
             ),
         ),
         **family(
@@ -124,6 +126,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
                 "the noise has a scale computed from the data; the mean never moves",
                 specimens.ScaleOfTheData(_ONE),
                 INFINITE,
+                2_000,
             ),
         ),
         **family(

@@ -38,7 +38,7 @@ class Exhibit:
     strata: tuple[tuple[Decimal, float], ...] = ()
     true_delta: float | None = None
     batched: bool = True
-    runs: int = 2_000
+    runs: int = 1_000
 
     @property
     def faulty(self) -> bool:
@@ -61,7 +61,7 @@ class Shown(NamedTuple):
     about: str
     mechanism: Callable[..., Any]
     true_epsilon: float
-    runs: int = 2_000
+    runs: int = 1_000
 
 
 def family(

@@ -53,7 +53,7 @@ def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -
     assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 
 
-@pytest.mark.parametrize("mode", ["once", "until_success"])
+@pytest.mark.parametrize("mode", ["once", pytest.param("until_success", marks=pytest.mark.slow)])
 def test_the_learners_themselves_are_not_refuted_and_lose_nearly_what_they_claim(mode: str) -> None:
     learner: Any = PrivateParityLearner(dimension=1, epsilon=1)
     if mode == "until_success":

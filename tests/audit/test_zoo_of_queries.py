@@ -104,7 +104,7 @@ def test_equal_means_of_other_counts_are_out_of_reach_of_sampling() -> None:
 
 @pytest.mark.parametrize("name", QUERIED)
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
-    result = judged(name, trials=200_000, confidence="0.99", progress=False)
+    result = judged(name, trials=60_000, confidence="0.99", progress=False)
     assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 
 
@@ -127,11 +127,12 @@ def test_noisy_vectors_keep_their_claim_and_no_smaller_one(epsilon: str, verdict
     counts = Laplace(epsilon=1, sensitivity=2, dimension=3, justification="one bin left for another")
     pair = ([4.0, 2.0, 7.0], [5.0, 1.0, 7.0])
     result = audit_mechanism(
-        counts, *pair, PureDP(epsilon), trials=60_000, relation="replace_one", seed=6, progress=False
+        counts, *pair, PureDP(epsilon), trials=20_000, relation="replace_one", seed=6, progress=False
     )
     assert result.verdict == verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "pair"),
     [

@@ -32,7 +32,16 @@ TRIALS = {
 }
 
 
-@pytest.mark.parametrize("name", [*CHARGED, *STABLE])
+LONG = 1_000_000  # runs, above which an audit is one of the slow tests
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if TRIALS.get(name, 0) > LONG else [])
+        for name in (*CHARGED, *STABLE)
+    ],
+)
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=TRIALS.get(name, 20_000))
     assert result.epsilon_lower <= HOUSE[name].true_epsilon

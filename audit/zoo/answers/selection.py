@@ -78,13 +78,14 @@ SELECTED: Mapping[str, Exhibit] = MappingProxyType(
                 "weights e^score, as where scores move in one direction; at worst 2",
                 WeightedChoice(Decimal(1)),
                 1.4706149197,
+                15_000,
             ),
         ),
         **family(
             ((4.0, 3.0, 1.0), (4.0, 3.0, 0.0)),
             batched=True,
             exponential_mechanism_of_what_occurs=Shown(
-                "candidates are those that somebody has", WeightedOccurring(_HALF), INFINITE
+                "candidates are those that somebody has", WeightedOccurring(_HALF), INFINITE, 2_000
             ),
         ),
         **family(
@@ -92,7 +93,7 @@ SELECTED: Mapping[str, Exhibit] = MappingProxyType(
             batched=True,
             permute_and_flip=Shown("the best of two by score + Exp(2), as claimed; attained", NoisyBest(_HALF), 1.0),
             permute_and_flip_half_noise=Shown(
-                "noise of Exp(1), as where scores move in one direction", NoisyBest(Decimal(1)), 2.0
+                "noise of Exp(1), as where scores move in one direction", NoisyBest(Decimal(1)), 2.0, 4_000
             ),
         ),
         **family(

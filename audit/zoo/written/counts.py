@@ -160,7 +160,7 @@ COUNTED: Mapping[str, Exhibit] = MappingProxyType(
     {
         **family(
             ((34, 51, 16), (34, 16)),
-            counts_in_a_dict=Shown("a dict of two counts, each with half of epsilon", CountsByKey(False), 1.0),
+            counts_in_a_dict=Shown("a dict of two counts, each with half of epsilon", CountsByKey(False), 1.0, 500),
             counts_in_a_dict_one_exact=Shown("one key of the dict has no noise", CountsByKey(True), INFINITE),
         ),
         **family(

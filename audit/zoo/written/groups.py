@@ -131,9 +131,9 @@ GROUPED: Mapping[str, Exhibit] = MappingProxyType(
     {
         **family(
             _ALONE,
-            histogram_of_public_keys=Shown("noisy counts of all cities that there are", Histogram("public"), 1.0),
+            histogram_of_public_keys=Shown("noisy counts of all cities that there are", Histogram("public"), 1.0, 500),
             histogram_of_own_keys=Shown("of those that somebody lives in", Histogram("of the data"), INFINITE),
-            frame_of_noisy_counts=Shown("a frame of noisy counts", FrameOfCities(False), 1.0),
+            frame_of_noisy_counts=Shown("a frame of noisy counts", FrameOfCities(False), 1.0, 500),
             frame_with_true_counts=Shown("with one column of true counts", FrameOfCities(True), INFINITE),
         ),
         **family(
@@ -145,12 +145,12 @@ GROUPED: Mapping[str, Exhibit] = MappingProxyType(
                 0.0,
             ),
             histogram_of_rare_keys=Shown(
-                "the threshold is for a delta of 0.07", Histogram("of the data", Decimal(3)), INFINITE
+                "the threshold is for a delta of 0.07", Histogram("of the data", Decimal(3)), INFINITE, 3_000
             ),
         ),
         **family(
             ((("a", "Rome"), ("b", "Rome"), ("b", "Oslo"), ("b", "Lima")), (("a", "Rome"),)),
-            visits_one_of_each_user=Shown("visits, one of each user", VisitsByShop(1), 1.0),
+            visits_one_of_each_user=Shown("visits, one of each user", VisitsByShop(1), 1.0, 500),
             visits_all_of_each_user=Shown("all visits, with noise for one of each user", VisitsByShop(3), 3.0),
         ),
         **family(
@@ -161,19 +161,22 @@ GROUPED: Mapping[str, Exhibit] = MappingProxyType(
         **family(
             ("cat", "dog"),
             rappor=Shown(
-                "bits of a Bloom filter, each with a quarter of epsilon", BloomReport(Decimal("0.43783")), 0.9998943523
+                "bits of a Bloom filter, each with a quarter of epsilon",
+                BloomReport(Decimal("0.43783")),
+                0.9998943523,
+                500,
             ),
             rappor_bit_by_bit=Shown("each bit with all of epsilon", BloomReport(Decimal("0.26895")), 3.9998254726),
         ),
         **family(
             (_MANY, (*_MANY[1:], -1)),
             claim=ApproxDP(1, "0.01"),
-            row_at_random=Shown("one of two hundred rows, at a delta of 0.01", RowAtRandom(), 0.0),
+            row_at_random=Shown("one of two hundred rows, at a delta of 0.01", RowAtRandom(), 0.0, 500),
         ),
         **family(
             (_FEW, (*_FEW[1:], -1)),
             claim=ApproxDP(1, "0.01"),
-            row_of_few_at_random=Shown("one of twenty: delta 0.05", RowAtRandom(), INFINITE),
+            row_of_few_at_random=Shown("one of twenty: delta 0.05", RowAtRandom(), INFINITE, 2_000),
         ),
         **family(
             ((1, 0), (0, 0)),

@@ -138,7 +138,7 @@ NOISED: Mapping[str, Exhibit] = MappingProxyType(
             noise_of_one_sign=Shown("an exponential alone: never too low", ExponentialNoise(True), INFINITE),
             asked_twice_cached=Shown("a count asked twice, and remembered", AskedTwice(True), 1.0),
             asked_twice=Shown("a count asked twice, with fresh noise, and charged once", AskedTwice(False), 2.0, 2_000),
-            gaussian_claimed_as_pure=Shown("Gaussian noise has no pure epsilon", GaussianCount(), INFINITE),
+            gaussian_claimed_as_pure=Shown("Gaussian noise has no pure epsilon", GaussianCount(), INFINITE, 2_000),
         ),
         **family(
             (_ROWS, _ROWS[1:]),
@@ -147,7 +147,7 @@ NOISED: Mapping[str, Exhibit] = MappingProxyType(
         ),
         **family(
             ((0, 1, 1), (0, 1)),
-            noise_of_each_group=Shown("two disjoint counts, each with noise", CountsOfGroups(False), 1.0),
+            noise_of_each_group=Shown("two disjoint counts, each with noise", CountsOfGroups(False), 1.0, 500),
             noise_shared_by_groups=Shown("both with the same noise: its difference", CountsOfGroups(True), INFINITE),
         ),
         **family(

@@ -91,7 +91,7 @@ SUMMED: Mapping[str, Exhibit] = MappingProxyType(
     {
         **family(
             ((1.0,), (1.0, 1.0)),
-            sum_and_count=Shown("a noisy sum and a noisy count, as a named tuple", SumAndCount(), 1.0),
+            sum_and_count=Shown("a noisy sum and a noisy count, as a named tuple", SumAndCount(), 1.0, 500),
             mean_by_true_count=Shown(
                 "divided by the true count: the scale is private", MeanByTrueCount(), INFINITE, 4_000
             ),
@@ -108,12 +108,12 @@ SUMMED: Mapping[str, Exhibit] = MappingProxyType(
         ),
         **family(
             ((0, 1, 1, 1), (1, 1, 1, 1)),
-            running_sums=Shown("four running sums with noise for all of them", RunningSums(Decimal(4)), 1.0),
+            running_sums=Shown("four running sums with noise for all of them", RunningSums(Decimal(4)), 1.0, 500),
             running_sums_noise_of_one=Shown("with the noise of one", RunningSums(Decimal(1)), 4.0),
         ),
         **family(
             ((0.0, 1.0), (0.0, 0.0)),
-            noisy_rows=Shown("rows with noise each, where one is replaced", NoisyRows(), 1.0),
+            noisy_rows=Shown("rows with noise each, where one is replaced", NoisyRows(), 1.0, 500),
         ),
         **family(
             ((0.0, 1.0), (0.0,)),
