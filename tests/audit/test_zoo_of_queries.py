@@ -104,7 +104,7 @@ def test_equal_means_of_other_counts_are_out_of_reach_of_sampling() -> None:
 
 @pytest.mark.parametrize("name", QUERIED)
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
-    result = judged(name, trials=60_000, confidence="0.99", progress=False)
+    result = judged(name, trials=200_000, confidence="0.99", progress=False)
     assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 
 
@@ -115,6 +115,7 @@ def asked(data: LabeledSample, rng: np.random.Generator) -> list[float]:
     return [run.ask(lambda x, y: np.asarray(y) == 1) for _ in range(3)]
 
 
+@pytest.mark.slow
 def test_the_queries_of_the_house_keep_their_claim_and_no_smaller_one() -> None:
     pair, rng = (LabeledSample([1, 2], [1, 1]), LabeledSample([1, 2], [1, 0])), np.random.default_rng(5)
     left, right = ([asked(side, rng) for _ in range(3000)] for side in pair)
