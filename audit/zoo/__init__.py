@@ -16,17 +16,11 @@ from dpledger.audit.zoo.answers.selection import SELECTED
 from dpledger.audit.zoo.claimed import CLAIMED
 from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.audit.zoo.exhibit import Exhibit
-from dpledger.audit.zoo.learning.classes import LEARNED_CLASSES
-from dpledger.audit.zoo.learning.clipped import CLIPPED
-from dpledger.audit.zoo.learning.medians import MEDIANS
-from dpledger.audit.zoo.learning.parities import PARITIES
-from dpledger.audit.zoo.learning.queries import QUERIED
-from dpledger.audit.zoo.learning.surrogates import SURROGATES
-from dpledger.audit.zoo.learning.tables import BOOSTED
-from dpledger.audit.zoo.learning.users import LEARNED_FROM_USERS
-from dpledger.audit.zoo.stability.labelled import LABELLED
-from dpledger.audit.zoo.stability.stable import CHARGED, STABLE
-from dpledger.audit.zoo.stability.voted import VOTED
+from dpledger.audit.zoo.written.counts import COUNTED
+from dpledger.audit.zoo.written.groups import GROUPED
+from dpledger.audit.zoo.written.noise import NOISED
+from dpledger.audit.zoo.written.searches import SEARCHED
+from dpledger.audit.zoo.written.sums import SUMMED
 from dpledger.errors import ParameterError
 
 __all__ = ["ZOO", "Exhibit", "exhibit"]
@@ -35,19 +29,12 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
     {
         **CLAIMED,
         **EX_POST,
-        **CHARGED,
-        **STABLE,
-        **VOTED,
         **SELECTED,
-        **LABELLED,
-        **LEARNED_CLASSES,
-        **PARITIES,
-        **QUERIED,
-        **SURROGATES,
-        **MEDIANS,
-        **BOOSTED,
-        **CLIPPED,
-        **LEARNED_FROM_USERS,
+        **COUNTED,
+        **NOISED,
+        **SUMMED,
+        **GROUPED,
+        **SEARCHED,
     }
 )
 """Exhibits by name."""

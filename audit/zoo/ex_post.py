@@ -50,6 +50,7 @@ def _exhibit(
     pair: tuple[object, object],
     claim: ExPostClaim,
     *losses: tuple[str, float],
+    runs: int = 5_000,
 ) -> Exhibit:
     return Exhibit(
         about=about,
@@ -59,6 +60,7 @@ def _exhibit(
         claim=claim,
         true_epsilon=max(true for _, true in losses),
         strata=_strata(*losses),
+        runs=runs,
     )
 
 
@@ -70,7 +72,9 @@ _JUDGED = (0.0, 0.0), (1.0, -1.0)
 _QUERIES = (0.0,) * 5 + (1.0,), (1.0,) * 5 + (0.0,)
 
 
-def _accurate(about: str, check: str, claimed: Sequence[tuple[str, float]], **changes: Decimal) -> Exhibit:
+def _accurate(
+    about: str, check: str, claimed: Sequence[tuple[str, float]], runs: int = 5_000, **changes: Decimal
+) -> Exhibit:
     """Accuracy first on two levels: with a check of 4 and epsilons 0.2 and 0.8, or a check of 0.4 and epsilons 1, 2."""
     coarse, fine = ("0.2", "0.8") if check == "4" else ("1", "2")
     first, later = (loss for loss, _ in claimed)
@@ -80,6 +84,7 @@ def _accurate(about: str, check: str, claimed: Sequence[tuple[str, float]], **ch
         _LABELS,
         _by_first(first, later, later, start=1),
         *claimed,
+        runs=runs,
     )
 
 
@@ -102,6 +107,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             _by_first("0.01", "4"),
             ("0.01", 0.01),
             ("4", 5.0),
+            runs=10_000,
         ),
         "delta_in_every_stratum": Exhibit(
             about="one run in ten shows the bit: 0.01 in each of ten strata, and 0.01 is claimed of all together",
@@ -112,6 +118,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             true_epsilon=1.0,
             strata=_strata(*((f"{place / 10}", place / 10) for place in range(1, 11))),
             true_delta=0.1,
+            runs=5_000,
         ),
         "above_threshold_losses": _exhibit(
             "which of six queries is the first above: t/4 up to 1, and 1/2 for none",
@@ -130,6 +137,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             _by_first("0.25", "0.5", "0.5", "0.5", "0.5", "0.5", "0.5"),
             ("0.25", 0.1516697556),
             ("0.5", 0.8998146866),
+            runs=40_000,
         ),
         "above_threshold_comparison_published": _exhibit(
             "the noisy value that was compared is published: the losses of all tests add up; claimed at 2 in all",
@@ -140,6 +148,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("1", 1.0),
             ("1.5", 1.5),
             ("2", 4.0),
+            runs=3_000_000,
         ),
         "doubling": _exhibit(
             "three answers of epsilons 1/2, 1 and 2 with three checks, each paid for",
@@ -158,6 +167,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("0.7", 0.4983860591),
             ("1.4", 1.5334105066),
             ("2.6", 4.1),
+            runs=40_000,
         ),
         "doubling_one_check": _exhibit(
             "two answers of epsilons 1/4 and 1/2 with two checks of 1/2, of which one is billed",
@@ -166,6 +176,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             _by_first("0.75", "1.25", "1.25", start=1),
             ("0.75", 0.5316299064),
             ("1.25", 1.75),
+            runs=60_000,
         ),
         "doubling_exact_check": _exhibit(
             "the same, all billed, and the check has no noise",
@@ -183,12 +194,14 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             "4",
             (("1.2", 1.8316529844), ("2.8", 2.7867056691)),
             check_noise=_HALF,
+            runs=200_000,
         ),
         "accuracy_first_exact_check": _accurate(
             "hypotheses are checked without noise",
             "4",
             (("1.2", math.inf), ("2.8", math.inf)),
             check_noise=Decimal(0),
+            runs=50_000,
         ),
         "accuracy_first_fine": _accurate(
             "the same with fine levels and a cheap check", "0.4", (("1.1", 1.0604572097), ("2.2", 2.0852034242))

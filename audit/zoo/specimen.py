@@ -5,6 +5,7 @@ They draw idealised floating-point noise from a seeded generator: for audits and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -31,5 +32,11 @@ class Specimen:
         return f"zoo.{type(self).__name__}"
 
     def parameters(self) -> Mapping[str, Plain]:
-        """The parameters as exact decimals."""
-        return {field.name: decimals.text(Decimal(getattr(self, field.name))) for field in fields(self)}
+        """Numbers as exact decimals, the rest as text."""
+        return {field.name: _text(getattr(self, field.name)) for field in fields(self)}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and math.isfinite(value):
+        return decimals.text(Decimal(value))
+    return str(value)

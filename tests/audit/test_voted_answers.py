@@ -1,6 +1,6 @@
 """The losses that the zoo states for answers by votes, by the exact law of their transcripts.
 
-An auditor finds each of them by sampling (`test_audit_mechanism.py`); here they are quadrature.
+Here they are quadrature; and an auditor finds each of them by sampling.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.stability.aggregates import BASE, UNSTABLE
+from exhibits import judged
+from house_exhibits import HOUSE
+from house_exhibits.stability.aggregates import BASE, UNSTABLE
+from house_exhibits.stability.voted import VOTED
 from sparse_vector_oracle import Law, Noise, hockey_stick
 
 FINITE = (
@@ -26,7 +28,7 @@ FINITE = (
 
 def patterns(name: str, data: Any) -> dict[str, float]:
     """Which queries are answered ("1"), up to the one that ends it: the exact law."""
-    specimen: Any = ZOO[name].mechanism
+    specimen: Any = HOUSE[name].mechanism
     votes = specimen.votes(data)
     ahead = 2 * votes.sum(axis=0) - len(votes)
     threshold, query = (Noise(float(scale), False) for scale in (specimen.threshold_scale, specimen.query_scale))
@@ -46,9 +48,23 @@ def epsilon_at(left: dict[str, float], right: dict[str, float], delta: float) ->
     return float(brentq(lambda epsilon: hockey_stick(left, right, epsilon) - delta, 0.0, 20.0, xtol=1e-13))
 
 
+TRIALS = {
+    "voted_answers": 100_000,
+    "voted_answers_whole_gap": 100_000,
+    "voted_answers_overlap_of_two": 200_000,
+    "classifier_half_count": 100_000,
+}
+
+
+@pytest.mark.parametrize("name", VOTED)
+def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+    result = judged(name, trials=TRIALS.get(name, 20_000))
+    assert 0 < result.epsilon_lower <= VOTED[name].true_epsilon
+
+
 @pytest.mark.parametrize("name", FINITE)
 def test_it_loses_on_its_pair_what_is_stated(name: str) -> None:
-    shown = ZOO[name]
+    shown = HOUSE[name]
     left, right = (patterns(name, data) for data in (shown.left, shown.right))
     claim: Any = shown.claim
     delta = float(claim.delta)
@@ -69,29 +85,29 @@ def test_it_loses_on_its_pair_what_is_stated(name: str) -> None:
 def test_the_event_that_tells_most(name: str, answered: int, chances: tuple[float, float]) -> None:
     """All but the last query answered: published probabilities, and a log ratio that is the stated loss."""
     event = "1" * answered + "0"
-    found = tuple(patterns(name, data)[event] for data in (ZOO[name].left, ZOO[name].right))
+    found = tuple(patterns(name, data)[event] for data in (HOUSE[name].left, HOUSE[name].right))
     assert found == pytest.approx(chances, abs=5e-11)
-    assert math.log((found[0] - 1e-4) / found[1]) == pytest.approx(ZOO[name].true_epsilon, abs=1e-9)
+    assert math.log((found[0] - 1e-4) / found[1]) == pytest.approx(HOUSE[name].true_epsilon, abs=1e-9)
 
 
 def test_a_shift_of_all_chunks_turns_a_sure_answer() -> None:
     name = "voted_answers_runs_of_a_list"
-    votes = [ZOO[name].mechanism.votes(data) for data in (ZOO[name].left, ZOO[name].right)]  # type: ignore[attr-defined]
+    votes = [HOUSE[name].mechanism.votes(data) for data in (HOUSE[name].left, HOUSE[name].right)]  # type: ignore[attr-defined]
     assert [set(table.ravel().tolist()) for table in votes] == [{0}, {1}]
-    assert patterns(name, ZOO[name].left)["1"] == pytest.approx(0.98354, abs=5e-6)
+    assert patterns(name, HOUSE[name].left)["1"] == pytest.approx(0.98354, abs=5e-6)
 
 
 def test_a_half_count_passes_too_often_where_one_vote_decides() -> None:
     name = "classifier_half_count"
-    unstable = patterns(name, ZOO[name].left)["00"]
+    unstable = patterns(name, HOUSE[name].left)["00"]
     assert 1 - unstable == pytest.approx(0.0564888512, abs=5e-11)
-    right = patterns("classifier_half_count", ZOO[name].right)["00"]
+    right = patterns("classifier_half_count", HOUSE[name].right)["00"]
     assert 1 - right == pytest.approx(0.05, abs=1e-9)  # a tie: the distance is 0, and the claim is met with equality
 
 
 def test_outcomes_are_transcripts() -> None:
     """The sampler's codes have the frequencies of the law, each within six deviations."""
-    shown, runs = ZOO["voted_answers_overlap_of_two"], 200_000
+    shown, runs = HOUSE["voted_answers_overlap_of_two"], 200_000
     drawn = shown.mechanism(shown.left, runs, np.random.default_rng(20261122))
     for pattern, chance in patterns("voted_answers_overlap_of_two", shown.left).items():
         hits = int((drawn == code(pattern, 0, 6)).sum())

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from dpledger.audit import audit_mechanism
-from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning.tables import BOOSTED
 from dpledger.mechanisms.learning.booster import STEPS, PrivateStumpBooster
 from dpledger.mechanisms.learning.tables.binning import Binning
+from house_exhibits import HOUSE
+from house_exhibits.learning.tables import BOOSTED
 
 
 @pytest.mark.parametrize("name", BOOSTED)
 def test_every_round_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
-    shown = ZOO[name]
+    shown = HOUSE[name]
     claim: Any = shown.claim
     result = audit_mechanism(
         shown.mechanism, shown.left, shown.right, claim, trials=40_000, batched=True, relation="replace_one", seed=5
@@ -27,14 +27,14 @@ def test_every_round_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> 
 
 @pytest.mark.parametrize("name", BOOSTED)
 def test_the_true_loss_is_that_of_both_laws(name: str) -> None:
-    shown: Any = ZOO[name]
+    shown: Any = HOUSE[name]
     left, right = (np.array(shown.mechanism.chances(side)) for side in (shown.left, shown.right))
     assert float(np.abs(np.log(left / right)).max()) == pytest.approx(shown.true_epsilon, abs=1e-9)
 
 
 def test_the_round_is_that_of_our_own_booster() -> None:
     """The scores of the two constants, after as many stumps that say 1."""
-    shown: Any = ZOO["boosted_round"]
+    shown: Any = HOUSE["boosted_round"]
     bins = Binning({0: [1]}, source="made up")
     booster = PrivateStumpBooster(binning=bins, epsilon=1, gamma="0.4")
     labels = np.array(shown.left, dtype=np.uint8)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning.clipped import CLIPPED, preferring
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM, clipped_pairwise_scores
 from dpledger.relations import Relation, Unit
 from exhibits import judged
+from house_exhibits import HOUSE
+from house_exhibits.learning.clipped import CLIPPED, preferring
 
 CONCEPTS = FiniteClass([[int(not x >> h & 1) for x in range(16)] for h in range(4)])
 """At point x, those concepts are 0 whose bit x has: an example (x, 1) is a mistake of these."""
@@ -26,7 +26,7 @@ def users_of(orders: Any) -> UserSample:
 
 
 def loss_of(name: str) -> float:
-    shown: Any = ZOO[name]
+    shown: Any = HOUSE[name]
     logs = []
     for orders in (shown.left, shown.right):
         scores = clipped_pairwise_scores(CONCEPTS, users_of(orders), 1)
@@ -38,14 +38,14 @@ def loss_of(name: str) -> float:
 
 @pytest.mark.parametrize("name", CLIPPED)
 def test_the_loss_of_every_exhibit(name: str) -> None:
-    assert loss_of(name) == pytest.approx(ZOO[name].true_epsilon, abs=1e-6)
+    assert loss_of(name) == pytest.approx(HOUSE[name].true_epsilon, abs=1e-6)
 
 
 def test_the_learner_has_the_exponent_at_which_a_circle_of_preferences_attains_its_claim() -> None:
     learner = ClippedPairwiseEM(CONCEPTS, epsilon=1, clip=1).under(Relation.REPLACE_ONE, Unit("user", 3))
-    right, once = (ZOO[name].mechanism for name in CLIPPED)
+    right, once = (HOUSE[name].mechanism for name in CLIPPED)
     assert learner.exponent == right.exponent == once.exponent / 2  # type: ignore[attr-defined]
-    assert ZOO["clipped_pairs"].tight
+    assert HOUSE["clipped_pairs"].tight
     assert loss_of("clipped_pairs") > 0.999
 
 
@@ -57,4 +57,4 @@ def test_pairs_of_users_are_of_one_opinion_only() -> None:
 @pytest.mark.parametrize("name", CLIPPED)
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=60_000)
-    assert result.epsilon_lower <= ZOO[name].true_epsilon
+    assert result.epsilon_lower <= HOUSE[name].true_epsilon

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.stability.labelled import LABELLED, CountedOnce, SoftTests
 from exhibits import judged
+from house_exhibits import HOUSE
+from house_exhibits.stability.labelled import LABELLED, CountedOnce, SoftTests
 from soft_oracle import SoftLaw
 from sparse_vector_oracle import Law, Noise
 
@@ -26,7 +26,7 @@ TRIALS = {
 @pytest.mark.parametrize("name", LABELLED)
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=TRIALS.get(name, 5_000))
-    assert 0 < result.epsilon_lower <= ZOO[name].true_epsilon
+    assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 
 
 def law_of(shown: Any) -> SoftLaw:
@@ -47,7 +47,7 @@ def code(transcript: str, queries: int) -> int:
     ],
 )
 def test_the_loss_of_soft_labels(name: str, published: tuple[float, float]) -> None:
-    shown: Any = ZOO[name]
+    shown: Any = HOUSE[name]
     law = law_of(shown.mechanism)
     there, back = (law.distribution(side) for side in (shown.left, shown.right))
     assert sum(there.values()) == pytest.approx(1)
@@ -59,7 +59,7 @@ def test_the_loss_of_soft_labels(name: str, published: tuple[float, float]) -> N
 
 def test_the_specimen_runs_by_that_law() -> None:
     """Every transcript of 200,000 runs within 6 standard deviations: a false alarm below 10^-7."""
-    shown: Any = ZOO["soft_labels"]
+    shown: Any = HOUSE["soft_labels"]
     drawn = shown.mechanism(shown.left, 200_000, np.random.default_rng(5))
     expected = law_of(shown.mechanism).distribution(shown.left)
     for text, chance in expected.items():
@@ -79,7 +79,7 @@ def test_thresholds_are_drawn_for_each_failed_test_but_the_last() -> None:
 
 
 def test_the_chance_of_a_larger_distance() -> None:
-    shown: Any = ZOO["soft_labels_larger_distance"]
+    shown: Any = HOUSE["soft_labels_larger_distance"]
     chance = law_of(shown.mechanism).probability([(20, 20)], "p")
     assert chance == pytest.approx(0.9128290843, abs=1e-9)
     rng = np.random.default_rng(2)
@@ -90,7 +90,7 @@ def test_the_chance_of_a_larger_distance() -> None:
 
 def test_the_loss_of_labelled_rows() -> None:
     """Coins that are told apart from answers change nothing: that of nine answers and a coin."""
-    shown: Any = ZOO["labelled_rows"]
+    shown: Any = HOUSE["labelled_rows"]
     law = Law(Noise(2, False), Noise(4, False), 35.219351047, 1)
     left, right = ([(gap + 1) // 2 - 1 for gap in gaps] for gaps in ([71] * 10, [69] * 9 + [73]))
     chances = [law.probability(side, "1111111110") for side in (left, right)]
@@ -99,7 +99,7 @@ def test_the_loss_of_labelled_rows() -> None:
 
 
 def test_the_chance_of_a_row_that_is_asked_again() -> None:
-    shown: Any = ZOO["labelled_rows_asked_again"]
+    shown: Any = HOUSE["labelled_rows_asked_again"]
     once = Law(Noise(4, False), Noise(8, False), 26.0883188928, 1).probability([0], "1")
     assert 1 - (1 - once) ** 50 == pytest.approx(0.7226104269, abs=1e-9)
     rng = np.random.default_rng(3)

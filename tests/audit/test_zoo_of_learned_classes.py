@@ -11,8 +11,6 @@ import pytest
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_outputs
-from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning.classes import LEARNED_CLASSES
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
@@ -20,6 +18,8 @@ from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from exhibits import judged
+from house_exhibits import HOUSE
+from house_exhibits.learning.classes import LEARNED_CLASSES
 from learning_oracle import exponential_law, worst_loss
 
 THRESHOLDS = np.arange(3)[None, :] < np.arange(4)[:, None]
@@ -33,14 +33,14 @@ WEIGHED = {
 
 @pytest.mark.parametrize("name", LEARNED_CLASSES)
 def test_every_learner_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
-    result = judged(name, trials=40_000 if ZOO[name].batched else 2_000, relation="replace_one")
-    assert result.epsilon_lower <= ZOO[name].true_epsilon
-    assert ZOO[name].tight or result.epsilon_lower > 0  # all of a claim is lost where what tells is rare
+    result = judged(name, trials=40_000 if HOUSE[name].batched else 2_000, relation="replace_one")
+    assert result.epsilon_lower <= HOUSE[name].true_epsilon
+    assert HOUSE[name].tight or result.epsilon_lower > 0  # all of a claim is lost where what tells is rare
 
 
 def test_our_own_learner_is_found_to_keep_its_claim_and_no_smaller_one() -> None:
     learner = ExponentialPPACLearner(ThresholdClass(3), epsilon=1).under(Relation.REPLACE_ONE, Unit("record"))
-    shown: Any = ZOO["learned_threshold"]
+    shown: Any = HOUSE["learned_threshold"]
     pair = (LabeledSample([x for x, _ in side], [y for _, y in side]) for side in (shown.left, shown.right))
     entropy = seeded(3)
     left, right = (learner.sample(side, 12_000, entropy) for side in pair)
@@ -50,10 +50,10 @@ def test_our_own_learner_is_found_to_keep_its_claim_and_no_smaller_one() -> None
 
 @pytest.mark.parametrize("name", WEIGHED)
 def test_the_true_loss_of_weights_is_that_of_both_laws(name: str) -> None:
-    left, right = (WEIGHED[name](list(side)) for side in (ZOO[name].left, ZOO[name].right))  # type: ignore[call-overload]
-    assert float(np.abs(np.log(left / right)).max()) == pytest.approx(ZOO[name].true_epsilon, abs=1e-9)
+    left, right = (WEIGHED[name](list(side)) for side in (HOUSE[name].left, HOUSE[name].right))  # type: ignore[call-overload]
+    assert float(np.abs(np.log(left / right)).max()) == pytest.approx(HOUSE[name].true_epsilon, abs=1e-9)
     if name != "learned_bit":
-        assert worst_loss(WEIGHED[name], 3, 4, "replace_one") == pytest.approx(ZOO[name].true_epsilon, abs=1e-9)
+        assert worst_loss(WEIGHED[name], 3, 4, "replace_one") == pytest.approx(HOUSE[name].true_epsilon, abs=1e-9)
 
 
 @pytest.mark.parametrize(("size", "exact"), [(1, 1.470615), (2, 1.756442), (4, 1.961963)], ids=["one", "two", "four"])
@@ -64,7 +64,7 @@ def test_the_whole_exponent_loses_up_to_twice_the_claim(size: int, exact: float)
 
 @pytest.mark.parametrize("name", WEIGHED)
 def test_specimens_draw_from_their_law(name: str) -> None:
-    shown = ZOO[name]
+    shown = HOUSE[name]
     drawn = shown.mechanism(shown.left, 20_000, np.random.default_rng(5))
     law: Any = WEIGHED[name](list(shown.left))  # type: ignore[call-overload]
     assert events_p_value(Counter(drawn.tolist()), 20_000, dict(enumerate(law.tolist()))) > SIGNIFICANCE
@@ -72,7 +72,7 @@ def test_specimens_draw_from_their_law(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, one in LEARNED_CLASSES.items() if math.isinf(one.true_epsilon)])
 def test_an_infinite_loss_is_an_outcome_of_one_side_alone(name: str) -> None:
-    shown, rng = ZOO[name], np.random.default_rng(1)
+    shown, rng = HOUSE[name], np.random.default_rng(1)
 
     def outcomes(data: object) -> set[object]:
         if shown.batched:

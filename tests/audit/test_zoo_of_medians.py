@@ -17,14 +17,14 @@ from scipy.stats import laplace
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_outputs
-from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning.medians import MEDIANS, HalvedThreshold, MedianOfUsers
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from exhibits import judged
+from house_exhibits import HOUSE
+from house_exhibits.learning.medians import MEDIANS, HalvedThreshold, MedianOfUsers
 from threshold_learner_oracle import Learner
 
 WITH_A_LAW = [name for name, shown in MEDIANS.items() if hasattr(shown.mechanism, "law")]
@@ -38,7 +38,7 @@ def law_of(name: str, data: Any) -> dict[Any, float]:
 @pytest.mark.parametrize("name", MEDIANS)
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=60_000)
-    assert 0 < result.epsilon_lower <= ZOO[name].true_epsilon
+    assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 
 
 @pytest.mark.parametrize("name", WITH_A_LAW)

@@ -14,13 +14,13 @@ import pytest
 import parity_oracle as oracle
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism
-from dpledger.audit.zoo import ZOO
-from dpledger.audit.zoo.learning.parities import PARITIES, LearnedParity, LeastParity, ParityUntilSuccess
 from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.relations import Relation
 from exact_tests import SIGNIFICANCE, events_p_value
 from exhibits import judged
+from house_exhibits import HOUSE
+from house_exhibits.learning.parities import PARITIES, LearnedParity, LeastParity, ParityUntilSuccess
 
 
 def law_of(mechanism: LearnedParity, rows: oracle.Rows) -> oracle.Law:
@@ -36,7 +36,7 @@ def law_of(mechanism: LearnedParity, rows: oracle.Rows) -> oracle.Law:
 
 @pytest.mark.parametrize("name", PARITIES)
 def test_the_loss_of_every_exhibit(name: str) -> None:
-    shown: Any = ZOO[name]
+    shown: Any = HOUSE[name]
     laws = [law_of(shown.mechanism, side) for side in (shown.left, shown.right)]
     loss = oracle.largest_loss(*laws)
     told = math.inf if loss is None else math.log(loss)
@@ -50,10 +50,10 @@ def test_the_loss_of_every_exhibit(name: str) -> None:
 @pytest.mark.parametrize("name", PARITIES)
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=60_000)
-    assert 0 < result.epsilon_lower <= ZOO[name].true_epsilon
+    assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 
 
-@pytest.mark.parametrize("mode", ["once", "until_success"])
+@pytest.mark.parametrize("mode", ["once", pytest.param("until_success", marks=pytest.mark.slow)])
 def test_the_learners_themselves_are_not_refuted_and_lose_nearly_what_they_claim(mode: str) -> None:
     learner: Any = PrivateParityLearner(dimension=1, epsilon=1)
     if mode == "until_success":

@@ -16,11 +16,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpledger.audit.zoo import ZOO
 from dpledger.audit.zoo.specimen import Numbers
-from dpledger.audit.zoo.stability.charged import ChargedTests, NoisyRelease, ReleasedValues
-from dpledger.audit.zoo.stability.stable import CHARGED, STABLE
 from exhibits import judged
+from house_exhibits import HOUSE
+from house_exhibits.stability.charged import ChargedTests, NoisyRelease, ReleasedValues
+from house_exhibits.stability.stable import CHARGED, STABLE
 from sparse_vector_oracle import Law, Noise, charges_within
 
 TRIALS = {
@@ -32,11 +32,20 @@ TRIALS = {
 }
 
 
-@pytest.mark.parametrize("name", [*CHARGED, *STABLE])
+LONG = 1_000_000  # runs, above which an audit is one of the slow tests
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if TRIALS.get(name, 0) > LONG else [])
+        for name in (*CHARGED, *STABLE)
+    ],
+)
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=TRIALS.get(name, 20_000))
-    assert result.epsilon_lower <= ZOO[name].true_epsilon
-    assert (result.epsilon_lower > 0) == (ZOO[name].true_epsilon > 0)
+    assert result.epsilon_lower <= HOUSE[name].true_epsilon
+    assert (result.epsilon_lower > 0) == (HOUSE[name].true_epsilon > 0)
 
 
 # ---- sparse vectors -------------------------------------------------------------------------------------------------
@@ -54,7 +63,7 @@ def largest_loss(there: Sequence[float], back: Sequence[float]) -> float:
 
 @pytest.mark.parametrize("name", ["charged_tests", "charged_tests_half_query_noise", "charged_tests_one_more"])
 def test_the_loss_of_every_answer(name: str) -> None:
-    shown = ZOO[name]
+    shown = HOUSE[name]
     law = law_of(shown.mechanism)  # type: ignore[arg-type]
     there, back = (law.distribution(side) for side in (shown.left, shown.right))  # type: ignore[arg-type]
     assert sum(there.values()) == pytest.approx(1)
@@ -70,7 +79,7 @@ def test_the_loss_of_every_answer(name: str) -> None:
 
 def test_the_loss_of_queries_without_noise() -> None:
     """The order of two numbers: that of equal ones never shows, that of the others with 1 - e^(-1/2)."""
-    rng, shown = np.random.default_rng(1), ZOO["charged_tests_no_query_noise"]
+    rng, shown = np.random.default_rng(1), HOUSE["charged_tests_no_query_noise"]
     passed_then_failed = 2 * 3 + 1
     found = [np.mean(shown.mechanism(side, 200_000, rng) == passed_then_failed) for side in (shown.left, shown.right)]
     assert found[0] == 0
@@ -78,7 +87,7 @@ def test_the_loss_of_queries_without_noise() -> None:
 
 
 def test_the_loss_of_a_threshold_for_each_query() -> None:
-    shown = ZOO["charged_tests_fresh_thresholds"]
+    shown = HOUSE["charged_tests_fresh_thresholds"]
     law = law_of(shown.mechanism)  # type: ignore[arg-type]
     one = [law.probability([side[0]], "1") for side in (shown.left, shown.right)]  # type: ignore[index]
     laws = [[*(p**place * (1 - p) for place in range(19)), p**19] for p in one]
@@ -98,7 +107,7 @@ def counted(value: float, queries: int, cutoff: int | None) -> list[float]:
     ("name", "queries", "cutoff"), [("charged_tests_never_halt", 200, None), ("charged_tests_noise_of_one", 70, 40)]
 )
 def test_the_loss_of_a_number_of_charges(name: str, queries: int, cutoff: int | None) -> None:
-    shown = ZOO[name]
+    shown = HOUSE[name]
     there, back = counted(0.0, queries, cutoff), counted(1.0, queries, cutoff)
     seen = [k for k in range(len(there)) if min(there[k], back[k]) > 1e-11]  # what differences of doubles can show
     told = max(abs(math.log(there[k] / back[k])) for k in seen)
@@ -111,7 +120,7 @@ def test_the_loss_of_a_number_of_charges(name: str, queries: int, cutoff: int | 
 
 
 def test_the_loss_of_target_charging_by_charges() -> None:
-    shown = ZOO["target_charging_by_charges"]
+    shown = HOUSE["target_charging_by_charges"]
     above = [1 - math.exp(-1) / 2, 0.5]
     laws = [[*(p**place * (1 - p) for place in range(6)), p**6] for p in above]
     assert [law[-1] for law in laws] == pytest.approx([0.2953475946, 0.015625])
@@ -147,7 +156,7 @@ def passes(shown: NoisyRelease, distance: float) -> float:
     ],
 )
 def test_the_loss_of_a_distance(name: str, distances: tuple[int, int], published: tuple[float, float] | None) -> None:
-    shown = ZOO[name]
+    shown = HOUSE[name]
     chances = [passes(shown.mechanism, at) for at in distances]  # type: ignore[arg-type]
     laws = [[p, 1 - p] for p in chances]
     assert epsilon_of(laws[0], laws[1], 0.01) == pytest.approx(shown.true_epsilon, abs=1e-9)
@@ -159,7 +168,7 @@ def test_the_loss_of_a_proposed_sensitivity() -> None:
     """Cell by cell: UNSTABLE, and the number's noise where it passes."""
     points = np.linspace(-60, 61, 200_001)
     for name in ("propose_test_release", "propose_test_release_untested"):
-        shown, laws = ZOO[name], []
+        shown, laws = HOUSE[name], []
         pair: Any = (shown.left, shown.right)
         for number, distance in pair:
             tails = np.exp(-np.abs(points - number)) / 2
@@ -184,14 +193,14 @@ def test_the_loss_of_a_proposed_sensitivity() -> None:
     [("stable_release_threshold_without_epsilon", 0.1255943216), ("stable_release_decadic_logarithm", 0.0012393761)],
 )
 def test_the_delta_of_a_value_that_a_neighbour_does_not_have(name: str, delta: float) -> None:
-    shown = ZOO[name]
+    shown = HOUSE[name]
     assert passes(shown.mechanism, 0) == pytest.approx(delta, rel=1e-8)  # type: ignore[arg-type]
     assert delta > float(shown.claim.delta)  # type: ignore[union-attr, arg-type]
 
 
 def test_the_right_threshold_keeps_its_delta_on_that_pair() -> None:
     """STAB-OK: the published threshold has half of delta."""
-    assert passes(ZOO["stable_release"].mechanism, 0) == pytest.approx(0.005)  # type: ignore[arg-type]
+    assert passes(HOUSE["stable_release"].mechanism, 0) == pytest.approx(0.005)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +213,7 @@ def test_the_right_threshold_keeps_its_delta_on_that_pair() -> None:
 )
 def test_the_delta_of_values_that_neighbours_do_not_have(name: str, delta: float) -> None:
     """Each of them is released with p while the run lasts: 1 - (1-p)^E, E the tests that may fail, 50 at most."""
-    shown = ZOO[name].mechanism
+    shown = HOUSE[name].mechanism
     assert isinstance(shown, ReleasedValues)
     one = law_of(shown).probability([0.0], "1")
     assert 1 - (1 - one) ** min(shown.cutoff, 50) == pytest.approx(delta, rel=1e-7)
@@ -216,7 +225,7 @@ def test_the_delta_of_values_that_neighbours_do_not_have(name: str, delta: float
 def test_the_right_thresholds_keep_theirs(name: str, delta: str) -> None:
     """OQR-OK1, the published threshold, and OQR-OK2, the tight one, which attains the claim: the values of one side are
     released with this probability in all, on the other never, so that no epsilon is left beside the claim's delta."""
-    shown = ZOO[name].mechanism
+    shown = HOUSE[name].mechanism
     assert isinstance(shown, ReleasedValues)
     with mpmath.workdps(40):
         a, b, w = (mpmath.mpf(str(one)) for one in (shown.threshold_scale, shown.query_scale, shown.threshold))
@@ -230,7 +239,7 @@ def test_the_right_thresholds_keep_theirs(name: str, delta: str) -> None:
 def test_the_loss_of_one_unstable_answer_more() -> None:
     """OQR-B5: distances around a threshold lose what queries around 0 do, less what a delta of 10^-6 hides. The
     threshold is right for one unstable answer."""
-    shown, unshifted = ZOO["stable_values_one_more"], ZOO["charged_tests_one_more"]
+    shown, unshifted = HOUSE["stable_values_one_more"], HOUSE["charged_tests_one_more"]
     assert isinstance(shown.mechanism, ChargedTests)
     law = law_of(shown.mechanism)
     there, back = (law.distribution(side) for side in (shown.left, shown.right))  # type: ignore[arg-type]

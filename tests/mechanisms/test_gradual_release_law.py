@@ -11,7 +11,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -25,7 +24,6 @@ from dpledger.accounting.ex_post.boundaries import (
     TimeUniformBoundary,
     height,
 )
-from dpledger.audit.zoo import ZOO
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.refinement import GradualGaussian, GradualRelease
 from exact_tests import SIGNIFICANCE, binomial_p_value, cumulative_p_value, events_p_value
@@ -184,61 +182,3 @@ def test_finer_levels_are_more_precise() -> None:
     for mechanism in ONE:
         widths = [mechanism.interval(level, "0.95") for level in ("0.1", "0.5", "1", "2")]
         assert all(coarse > fine for coarse, fine in itertools.pairwise(widths))
-
-
-# ---- the zoo --------------------------------------------------------------------------------------------------------
-
-
-def coarsened_density(x: mp.mpf, keep: mp.mpf, added: mp.mpf) -> mp.mpf:
-    """A level of scale 1/2, kept with probability `keep`, else with Laplace noise `added`: by quadrature."""
-
-    def laplace(t: mp.mpf, b: mp.mpf) -> mp.mpf:
-        return mp.exp(-abs(t) / b) / (2 * b)
-
-    half = mp.mpf("0.5")
-    ends = sorted({mp.mpf(0), x, x - 30, mp.mpf(-30), mp.mpf(30)})
-    moved = mp.quad(lambda t: laplace(t, half) * laplace(x - t, added), ends)
-    return keep * laplace(x, half) + (1 - keep) * moved
-
-
-@pytest.mark.parametrize(
-    ("name", "keep", "added"),
-    [
-        ("laplace_chain", "0.25", "1"),
-        ("laplace_chain_kept_too_often", "0.5", "1"),
-        ("laplace_chain_kept_else", "0.75", "1"),
-        ("laplace_chain_smaller_noise", "0.25", "0.5"),
-    ],
-)
-def test_the_chains_of_the_zoo_have_the_loss_that_they_state(name: str, keep: str, added: str) -> None:
-    def loss(x: float) -> float:
-        left, right = (coarsened_density(mp.mpf(x) - f, mp.mpf(keep), mp.mpf(added)) for f in (0, 1))
-        return float(mp.log(left / right))
-
-    losses = [loss(x) for x in (-40, -12, -6, -3, -1, -0.5, -0.2, 0, 0.2, 0.4)]
-    stated = ZOO[name].true_epsilon
-    assert max(losses) <= stated + 1e-9
-    assert max(losses) == pytest.approx(stated, abs=1e-9 if name != "laplace_chain_smaller_noise" else 0.05)
-
-
-@pytest.mark.parametrize(
-    ("name", "precision"),
-    [
-        ("gaussian_levels_fresh", mp.mpf(4) / 7 + mp.mpf(2) / 3 + mp.mpf(4) / 5 + 1),
-        ("brownian_levels", mp.mpf(1)),
-        ("brownian_levels_narrow_bridge", mp.mpf("5.5")),
-    ],
-)
-def test_the_gaussian_levels_of_the_zoo_have_the_loss_that_they_state(name: str, precision: mp.mpf) -> None:
-    """At their epsilon the delta of a Gaussian of that precision is the claim's. Balle-Wang 2018."""
-    shown: Any = ZOO[name]
-    mu, epsilon = mp.sqrt(precision) / mp.mpf(str(shown.mechanism.sigma)), mp.mpf(shown.true_epsilon)
-    delta = mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
-    assert float(delta) == pytest.approx(1e-5, rel=1e-7)
-
-
-@pytest.mark.parametrize("name", ["laplace_levels_fresh", "laplace_noise_by_l2"])
-def test_noise_of_its_own_at_each_level_adds_up_to_the_loss_that_the_zoo_states(name: str) -> None:
-    shown: Any = ZOO[name]
-    added = sum(1 / float(scale) for scale in (shown.mechanism.scale, shown.mechanism.finer))
-    assert added == pytest.approx(shown.true_epsilon, abs=1e-9)

@@ -75,31 +75,6 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return float(low)
 
 
-def sparse_vector_loss(queries: int, threshold_scale: float, query_scale: float) -> float:
-    """The largest absolute log ratio over the stopping place, all queries at 0 on one side and at 1 on the other,
-    threshold 0, by quadrature over the threshold's noise (threshold_scale 0: none)."""
-    pmfs = [_stopping_places(queries, float(at), threshold_scale, query_scale) for at in (0, 1)]
-    return max(abs(float(mpmath.log(a / b))) for a, b in zip(*pmfs, strict=True))
-
-
-def _stopping_places(queries: int, value: float, threshold_scale: float, query_scale: float) -> list[mpmath.mpf]:
-    def below(threshold: Any) -> Any:
-        x = threshold - value
-        return mpmath.exp(x / query_scale) / 2 if x < 0 else 1 - mpmath.exp(-x / query_scale) / 2
-
-    def chance(place: int) -> Callable[[Any], Any]:
-        return lambda r: below(r) ** place * (1 - below(r) if place < queries else 1)
-
-    if threshold_scale == 0:
-        return [chance(place)(mpmath.mpf(0)) for place in range(queries + 1)]
-    pieces = [-mpmath.inf, -20, -5, 0, 1, 5, 20, 60, mpmath.inf]
-
-    def joint(place: int) -> Callable[[Any], Any]:
-        return lambda r: mpmath.exp(-abs(r) / threshold_scale) / (2 * threshold_scale) * chance(place)(r)
-
-    return [mpmath.quad(joint(place), pieces) for place in range(queries + 1)]
-
-
 # ---- mechanisms that tests run in worker processes -------------------------------------------------------------------
 
 

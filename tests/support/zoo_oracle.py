@@ -55,21 +55,6 @@ def rare_law(steps: int, gain: float, fall: float) -> list[tuple[float, float]]:
     return list(zip(laws[0].tolist(), laws[1].tolist(), strict=True))
 
 
-def epsilon_at(pairs: Sequence[tuple[float, float]], delta: float) -> float:
-    """The epsilon of a finite pair at a delta, in both directions, by bisection."""
-
-    def excess(epsilon: float) -> float:
-        growth = math.exp(epsilon)
-        sums = (sum(max(0.0, a - growth * b) for a, b in side) for side in (pairs, [(q, p) for p, q in pairs]))
-        return max(sums)
-
-    low, high = 0.0, 60.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > delta else (low, middle)
-    return high
-
-
 def doubling_law(first: float, rounds: int, check: float) -> dict[tuple[int, int], tuple[float, float]]:
     """Round of the first accepted answer (rounds + 1: none), and how many answers up to it are at most 0. Left: value
     and error 0; right: value 1, error -1."""
@@ -98,14 +83,6 @@ def by_round(law: Mapping[tuple[int, int], tuple[float, float]]) -> dict[int, fl
 
 
 # ---- a threshold ----------------------------------------------------------------------------------------------------
-
-
-def halting_losses(run: Run, left: Sequence[float], right: Sequence[float]) -> dict[int, float]:
-    """The loss of each place of the first query above 0, from 0; the last one is that of none."""
-    found = {
-        t: worst([(run.above_at_last(left[: t + 1]), run.above_at_last(right[: t + 1]))]) for t in range(len(left))
-    }
-    return found | {len(left): worst([(run.below(left), run.below(right))])}
 
 
 def comparison_losses(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from dpledger.accounting.guarantees import PureDP
-from dpledger.audit.zoo.exhibit import Exhibit
+from dpledger.audit.zoo.exhibit import INFINITE, Exhibit, Shown, family
 from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
 
 __all__ = ["SELECTED", "NoisyBest", "OneOfMany", "WeightedChoice", "WeightedOccurring"]
@@ -66,65 +64,47 @@ class OneOfMany(Specimen):
         return np.where(rng.random(size) < float(self.kept), data, others)
 
 
-def _selected(
-    about: str,
-    mechanism: Callable[..., Any],
-    true_epsilon: float,
-    pair: tuple[object, object],
-    *,
-    tight: bool = False,
-) -> Exhibit:
-    """A selection that claims epsilon 1."""
-    return Exhibit(
-        about=about,
-        mechanism=mechanism,
-        left=pair[0],
-        right=pair[1],
-        claim=PureDP(1),
-        true_epsilon=true_epsilon,
-        tight=tight,
-    )
-
-
-# One score falls and all others rise, or the first is the best alone.
-_AGAINST = ((4.0, *(3.0,) * 3), (3.0, *(4.0,) * 3))
-_APART = ((3.0, 0.0), (2.0, 1.0))
+_HALF = Decimal("0.5")
 
 SELECTED: Mapping[str, Exhibit] = MappingProxyType(
     {
-        "exponential_mechanism": _selected(
-            "one of four candidates by weights e^(score / 2), as claimed",
-            WeightedChoice(Decimal("0.5")),
-            0.7461540879,
-            _AGAINST,
+        **family(
+            ((4.0, *(3.0,) * 3), (3.0, *(4.0,) * 3)),  # one score falls and all others rise
+            batched=True,
+            exponential_mechanism=Shown(
+                "one of four candidates by weights e^(score / 2), as claimed", WeightedChoice(_HALF), 0.7461540879
+            ),
+            exponential_mechanism_undivided=Shown(
+                "weights e^score, as where scores move in one direction; at worst 2",
+                WeightedChoice(Decimal(1)),
+                1.4706149197,
+                15_000,
+            ),
         ),
-        "exponential_mechanism_undivided": _selected(
-            "weights e^score, as where scores move in one direction; at worst 2",
-            WeightedChoice(Decimal(1)),
-            1.4706149197,
-            _AGAINST,
-        ),
-        "exponential_mechanism_of_what_occurs": _selected(
-            "candidates are those that somebody has",
-            WeightedOccurring(Decimal("0.5")),
-            math.inf,
+        **family(
             ((4.0, 3.0, 1.0), (4.0, 3.0, 0.0)),
+            batched=True,
+            exponential_mechanism_of_what_occurs=Shown(
+                "candidates are those that somebody has", WeightedOccurring(_HALF), INFINITE, 2_000
+            ),
         ),
-        "permute_and_flip": _selected(
-            "the best of two by score + Exp(2), as claimed; attained",
-            NoisyBest(Decimal("0.5")),
-            1.0,
-            _APART,
-            tight=True,
+        **family(
+            ((3.0, 0.0), (2.0, 1.0)),  # the first is the best alone
+            batched=True,
+            permute_and_flip=Shown("the best of two by score + Exp(2), as claimed; attained", NoisyBest(_HALF), 1.0),
+            permute_and_flip_half_noise=Shown(
+                "noise of Exp(1), as where scores move in one direction", NoisyBest(Decimal(1)), 2.0, 4_000
+            ),
         ),
-        "permute_and_flip_half_noise": _selected(
-            "noise of Exp(1), as where scores move in one direction", NoisyBest(Decimal(1)), 2.0, _APART
-        ),
-        "randomized_response_of_a_bit_for_five": _selected(
-            "one of five answers, kept as often as a bit would be: ln 4 more",
-            OneOfMany(Decimal("0.7310585786"), 5),
-            1 + math.log(4),
+        **family(
             (0, 1),
+            batched=True,
+            randomized_response_of_a_bit_for_five=Shown(
+                "one of five answers, kept as often as a bit would be: ln 4 more",
+                OneOfMany(Decimal("0.7310585786"), 5),
+                1 + math.log(4),
+            ),
         ),
     }
 )
+"""Choices, right and wrong, by name."""

@@ -15,7 +15,6 @@ __all__ = [
     "AddedLaplace",
     "LeakyLaplace",
     "MeanOfUnchecked",
-    "ParsingCount",
     "RandomizedResponse",
     "ScaleOfTheData",
 ]
@@ -71,16 +70,6 @@ class MeanOfUnchecked(Specimen):
 
     def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
         return float(np.mean(data)) + rng.laplace(0.0, float(self.scale), size)
-
-
-@dataclass(frozen=True)
-class ParsingCount(Specimen):
-    """A noisy count of whole numbers in text; one record that is none raises: an outcome of infinite loss."""
-
-    scale: Decimal
-
-    def __call__(self, data: Sequence[str], rng: Rng) -> float:
-        return len([int(text) for text in data]) + float(rng.laplace(0.0, float(self.scale)))
 
 
 @dataclass(frozen=True)

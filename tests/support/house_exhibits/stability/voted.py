@@ -10,7 +10,7 @@ from typing import Any
 
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.audit.zoo.exhibit import Exhibit
-from dpledger.audit.zoo.stability import aggregates
+from house_exhibits.stability import aggregates
 
 __all__ = ["VOTED"]
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit.zoo.exhibit import Exhibit
-from dpledger.audit.zoo.stability.charged import (
+from house_exhibits.stability.charged import (
     ChargedTests,
     NoisyRelease,
     ProposedNoise,

@@ -53,7 +53,7 @@ def preferring(better: int, worse: int) -> tuple[Order, Order]:
     return (better, worse, *rest), (*rest[::-1], better, worse)
 
 
-def _drawn(about: str, exponent: str, many: int, true_epsilon: float, *, tight: bool = False) -> Exhibit:
+def _drawn(about: str, exponent: str, many: int, true_epsilon: float) -> Exhibit:
     """`many` of each pair, but of those who prefer g' to g."""
     others = (
         *preferring(_ABOVE_H, _H) * many,
@@ -68,7 +68,6 @@ def _drawn(about: str, exponent: str, many: int, true_epsilon: float, *, tight: 
         right=(*others, (_ABOVE_H, _H, _G, _ABOVE_G)),
         claim=PureDP(1),
         true_epsilon=true_epsilon,
-        tight=tight,
     )
 
 
@@ -79,7 +78,6 @@ CLIPPED: Mapping[str, Exhibit] = MappingProxyType(
             "0.25",
             20,
             0.9998440148,
-            tight=True,
         ),
         "clipped_pairs_counted_once": _drawn(
             "a user who changes moves a sum by twice the clip, as if by the clip; at worst 2", "0.5", 3, 1.5844735

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
-from dpledger.audit.zoo.stability import aggregates
+from house_exhibits.stability import aggregates
 
 __all__ = [
     "LABELLED",

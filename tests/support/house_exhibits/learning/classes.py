@@ -162,7 +162,6 @@ def _learned(
     true_epsilon: float = math.inf,
     *,
     batched: bool = True,
-    tight: bool = False,
 ) -> Exhibit:
     """A learner, claimed at 1 under replace_one."""
     return Exhibit(
@@ -173,7 +172,6 @@ def _learned(
         claim=PureDP(1),
         true_epsilon=true_epsilon,
         batched=batched,
-        tight=tight,
     )
 
 
@@ -190,7 +188,6 @@ LEARNED_CLASSES: Mapping[str, Exhibit] = MappingProxyType(
             WeighedPointOrZero(Decimal("0.5")),
             ((*_ALIKE, (0, 0)), (*_ALIKE, (0, 1))),
             0.9994239399,
-            tight=True,
         ),
         "learned_threshold_whole_exponent": _learned(
             "weight exp(-epsilon errors) where records are replaced; at worst 2",

@@ -77,7 +77,6 @@ SURROGATES: Mapping[str, Exhibit] = MappingProxyType(
             right=(*_BOTH_SIDES, (1, 1)),
             claim=PureDP(1),
             true_epsilon=0.9993440384,
-            tight=True,
         ),
         "surrogate_sensitivity_of_one": _drawn(
             "a score that moves by two, as if it moved by one; at worst 2", "0.5", 1.1256498233

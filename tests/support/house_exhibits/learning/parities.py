@@ -67,8 +67,6 @@ def _learned(
     mechanism: LearnedParity,
     pair: tuple[Sequence[tuple[int, int]], ...],
     true_epsilon: float,
-    *,
-    tight: bool = False,
 ) -> Exhibit:
     """A parity claimed at epsilon 1/2."""
     return Exhibit(
@@ -78,7 +76,6 @@ def _learned(
         right=pair[1],
         claim=PureDP("0.5"),
         true_epsilon=true_epsilon,
-        tight=tight,
     )
 
 
@@ -94,7 +91,6 @@ PARITIES: Mapping[str, Exhibit] = MappingProxyType(
             LearnedParity(_RATE, _HALF),
             _LABELS,
             0.49999999999999994,
-            tight=True,
         ),
         "parity_rate_of_epsilon": _learned(
             "each example is kept with probability epsilon, in place of tanh(epsilon/2)",
