@@ -64,14 +64,22 @@ class InPlace:
 class Quota:
     """Answers so many calls, and then no more."""
 
+    most = 3_000
+
     def __init__(self) -> None:
         self.calls = 0
 
     def __call__(self, data: float, rng: Rng) -> float:
         self.calls += 1
-        if self.calls > 3_000:
+        if self.calls > self.most:
             raise RuntimeError("quota")
         return data + rng.laplace()
+
+
+class LargeQuota(Quota):
+    """The same with ten times as many calls."""
+
+    most = 30_000
 
 
 class Drifts:
@@ -112,6 +120,30 @@ def test_what_is_correct_is_never_accused(make: Callable[[], Any]) -> None:
             make(), left, right, CLAIM, trials=3_000, confidence="0.9999", seed=seed, progress=False
         )
         assert result.verdict == "not_refuted"
+
+
+def test_a_large_quota_is_told() -> None:
+    """It ends in the middle of the runs, on both sides about alike."""
+    for seed in range(2):
+        result = audit_mechanism(
+            LargeQuota(), 0.0, 1.0, CLAIM, trials=20_000, confidence="0.9999", seed=seed, progress=False
+        )
+        assert result.verdict == "not_refuted"
+        assert result.blind is not None
+
+
+def test_a_generator_of_its_own_under_two_jobs_is_never_accused_and_its_noise_never_shared() -> None:
+    """Each process would begin with a copy of the generator; a run is seeded wherever it runs."""
+    for seed in range(2):
+        one, two = (
+            audit_mechanism(
+                Own(), 0.0, 1.0, CLAIM, trials=2_000, confidence="0.9999", seed=seed, jobs=jobs, progress=False
+            )
+            for jobs in (1, 2)
+        )
+        assert two.verdict == "not_refuted"
+        assert two.blind is None
+        assert one.evidence == two.evidence
 
 
 def test_outputs_that_are_listed_twice_are_told() -> None:
