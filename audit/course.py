@@ -165,7 +165,7 @@ class Course:
         sizes: tuple[int, int] = (1, 1),
         bits: bool = False,
     ) -> None:
-        self.alpha, self.sizes = alpha, sizes
+        self.alpha, self.sizes, self._paired = alpha, sizes, paired
         self._stated = aim if isinstance(aim, Stated) else None
         self._claimed = aim.point.epsilon if isinstance(aim, Target) else decimals.ZERO
         self.strata = strata_of(losses) if isinstance(aim, Stated) else ()
@@ -238,7 +238,7 @@ class Course:
     def _blind(self, starts: tuple[list[int], list[int]]) -> str | None:
         """Why what was found does not count; or, where nothing was, why nothing could have been."""
         left, right = (joined(side) for side in self._ordered)
-        dependent = dependence(left, right, self.alpha * SHARE, starts=starts)
+        dependent = dependence(left, right, self.alpha * SHARE, starts=starts, paired=self._paired)
         return dependent or (blindness(left, right) if self.engine.refuted is None else None)
 
     def _evidence(self, starts: tuple[list[int], list[int]]) -> Evidence:

@@ -54,18 +54,25 @@ class Structured(Protocol):
 
 
 def dependence(
-    left: Structured, right: Structured, alpha: Fraction, *, starts: Sequence[Sequence[int]] = ((), ())
+    left: Structured,
+    right: Structured,
+    alpha: Fraction,
+    *,
+    starts: Sequence[Sequence[int]] = ((), ()),
+    paired: bool = False,
 ) -> str | None:
     """How the runs depend on each other, in words; None where nothing shows. `left`, `right`: the outcomes of the first
     runs (65,536 of a side are looked at), in the order in which they were drawn. `alpha`: what may be spent on being
-    wrong. `starts`: of each side the runs with which a worker, or a batch, began (`Runs.starts`)."""
+    wrong. `starts`: of each side the runs with which a worker, or a batch, began (`Runs.starts`). `paired`: run i
+    on the left may depend on run i on the right, so what they have in common is no evidence."""
     sides = (left, right)
     codes = _codes(left, right)
     columns = [_columns(side) for side in sides]
     fewest = min(len(left), len(right))
     share = float(alpha) / len(LOOKS)
     for look in (look for look in LOOKS if look <= fewest):
-        found = list(_tests([one[:look] for one in codes], [_properties(one, look) for one in columns], starts))
+        properties = [_properties(one, look) for one in columns]
+        found = list(_tests([one[:look] for one in codes], properties, starts, paired=paired))
         words, log_p = min(found, key=lambda test: test[1], default=("", 0.0))
         if log_p <= math.log(share / max(1, len(found))):
             return f"runs depend on each other: {words}"
@@ -73,7 +80,11 @@ def dependence(
 
 
 def _tests(
-    codes: Sequence[Codes], properties: Sequence[Mapping[str, Chosen]], starts: Sequence[Sequence[int]]
+    codes: Sequence[Codes],
+    properties: Sequence[Mapping[str, Chosen]],
+    starts: Sequence[Sequence[int]],
+    *,
+    paired: bool,
 ) -> Iterator[tuple[str, float]]:
     """Every test of a look: what it says, and the logarithm of an upper bound of its p-value."""
     for side, begun, chosen in zip(codes, starts, properties, strict=True):
@@ -94,7 +105,10 @@ def _tests(
             words = f"the first {first:,} runs differ from those after them"
             yield words, _log_tail(int(one[:first].sum()), len(one), int(one.sum()), first)
     left, right = codes
-    yield _repeats([("one side repeats the other", right, _shifted(left, lag)) for lag in (0, 1)])
+    lags = (1,) if paired else (0, 1)
+    yield _repeats([("one side repeats the other", right, _shifted(left, lag)) for lag in lags])
+    if paired:
+        return
     for name in properties[0].keys() & properties[1].keys():
         one, other = properties[0][name], properties[1][name]
         both = int((one & other).sum())

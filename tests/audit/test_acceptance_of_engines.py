@@ -1,0 +1,58 @@
+"""One seed, one verdict: whatever runs it, and in however many pieces."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dpledger as dpl
+from dpledger.audit import audit_mechanism
+from dpledger.mechanisms.protocol import Release
+
+PROGRAM = Path(__file__).resolve().parents[1] / "support" / "engine_audits.py"
+
+
+@functools.cache
+def said(engine: str, *jobs: int) -> list[dict[str, Any]]:
+    """What audits say under an engine, once for each number of jobs; the seconds that they took are left out."""
+    command = [sys.executable, "-W", "ignore", str(PROGRAM), engine, *map(str, jobs)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+
+
+def test_one_two_and_sixteen_jobs_say_the_same() -> None:
+    one, two = said("loky", 1, 2)
+    assert one == two
+    assert [one] == said("threading", 16)
+    assert {name: result["verdict"] for name, result in one.items()} == {
+        "half_noise": "violation",
+        "noisy": "not_refuted",
+        "batched": "violation",
+    }
+
+
+def test_dask_says_the_same() -> None:
+    assert said("dask", 2) == said("loky", 1, 2)[:1]
+
+
+class RawRelease(dpl.Laplace):
+    """A right `sample` beside a `release` that gives the number itself."""
+
+    def release(self, data: object, **options: Any) -> Release[Any]:
+        return Release(value=data, parts=self.parts())
+
+
+@pytest.mark.parametrize("claim", [None, dpl.PureDP(1)], ids=["its own claim", "a given claim"])
+def test_a_right_sample_beside_a_raw_release_is_found(claim: Any) -> None:
+    """A given claim is not replayed: then the runs find it."""
+    mechanism = RawRelease(sensitivity=1, epsilon=1)
+    result = audit_mechanism(mechanism, 0.0, 1.0, claim, trials=1_000, seed=1, progress=False)
+    assert result.verdict == "violation"
+    assert any(words.startswith("RawRelease.release and RawRelease.sample differ in ") for words in result.told)

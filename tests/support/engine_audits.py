@@ -1,0 +1,59 @@
+"""Audits under an engine of joblib: `python engine_audits.py ENGINE JOBS ...` prints what they say for each JOBS.
+
+It is run as a program, so what the engines start and warn of stays out of the tests' process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import dpledger as dpl
+from dpledger.audit.sampling import runs as room
+from engine_runs import engine
+
+
+def half_noise(data: float, rng: np.random.Generator) -> dict[str, float]:
+    return {"mean": data + rng.laplace(scale=0.5)}
+
+
+def noisy(data: float, rng: np.random.Generator) -> tuple[float, str]:
+    return data + rng.laplace(), "an answer"
+
+
+def batched(data: float, size: int, rng: np.random.Generator) -> Any:
+    return 2 * data + rng.laplace(size=size)
+
+
+AUDITS: tuple[tuple[Callable[..., Any], int], ...] = ((half_noise, 600), (noisy, 600), (batched, 1_000))
+
+
+def said(jobs: int) -> dict[str, Any]:
+    """The documents of all audits, without the time that they took."""
+    found = {}
+    for mechanism, trials in AUDITS:
+        result = dpl.audit_mechanism(
+            mechanism,
+            0.0,
+            1.0,
+            dpl.PureDP(1),
+            trials=trials,
+            batched=mechanism is batched,
+            stop_at_violation=False,
+            seed=3,
+            jobs=jobs,
+            progress=False,
+        )
+        assert not result.told, result.told
+        found[mechanism.__name__] = json.loads(result.to_json()) | {"seconds": None}
+    return found
+
+
+if __name__ == "__main__":
+    room.BATCH, room.LOOP, room.HERE = 128, 128, 0.0  # so that a few runs are many pieces, and leave this process
+    with engine(sys.argv[1]):
+        for word in sys.argv[2:]:
+            print(json.dumps(said(int(word))))
