@@ -198,6 +198,11 @@ class Course:
             with np.errstate(all="ignore"):
                 self._settle(engines, left, right)
 
+    def order(self, left: Outcomes, right: Outcomes) -> None:
+        """Runs whose order is tested, of which the bets may have taken a few alone: those that somebody collected."""
+        for kept, side in zip(self._ordered, (left, right), strict=True):
+            kept[:] = [side.where(slice(0, self._room))]
+
     def _settle(self, engines: tuple[Engine, ...], left: Seen, right: Seen) -> None:
         """Add a block."""
         for kept, seen in zip(self._ordered, (left, right), strict=True):

@@ -227,6 +227,7 @@ def audit_outputs(
     collected = Collected((sides[0].where(slice(skipped, None)), sides[1].where(slice(skipped, None))), unit)
     course = Course(aim, settings.alpha, losses=losses, paired=paired, sizes=unit, bits=bits)
     course.run(collected, Limits(trials=collected.units, stop_at_violation=stop))
+    course.order(*collected.sides)
     return _result(
         course.evidence(),
         settings,

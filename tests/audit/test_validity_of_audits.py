@@ -104,7 +104,7 @@ def test_outputs_listed_many_times_would_be_accused_too_often_and_are_told() -> 
     for seed in range(audits):
         rng = np.random.default_rng(seed)
         left, right = (np.repeat(response(bit, 80, rng), 8) for bit in (1, 0))
-        result = audit_outputs(left, right, dpl.PureDP(1), stop_at_violation=False)
+        result = audit_outputs(left, right, dpl.PureDP(1))
         accused += result.evidence.fell_after is not None
         assert result.verdict == "not_refuted"
         assert result.blind is not None
