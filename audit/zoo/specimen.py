@@ -37,6 +37,8 @@ class Specimen:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and math.isfinite(value):
+    if isinstance(value, float) and math.isfinite(value):
+        return decimals.text(Decimal.from_float(value))
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool) and math.isfinite(value):
         return decimals.text(Decimal(value))
     return str(value)

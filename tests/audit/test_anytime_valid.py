@@ -266,7 +266,6 @@ def test_power_is_what_is_found() -> None:
     power = audited(case, 1, 180, stop=False).power()
     assert power.stretched is not None
     assert 1.2 <= power.stretched <= 3.5
-    assert power.law is None
     event = audited(CORRECT["response"], 1, 10_000).power().event
     assert event is not None
     assert 1e-3 <= event <= 1e-2

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import dpledger as dpl
-from dpledger.audit.planned import Audit, code_digest, differences, pair_digest
+from dpledger.audit.planned import Audit, differences, pair_digest
+from dpledger.audit.subjects import code_digest
 from dpledger.audit.zoo import exhibit
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Audited, Intended

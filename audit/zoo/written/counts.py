@@ -125,7 +125,8 @@ class CountAsDecimal(Specimen):
     scale: Decimal
 
     def __call__(self, data: Sequence[int], rng: Rng) -> Decimal:
-        return Decimal(round(1000 * (len(data) + rng.laplace(scale=float(self.scale))))) / 1000
+        thousandths = round(1000 * (len(data) + float(rng.laplace(scale=float(self.scale)))))
+        return Decimal(f"{thousandths}e-3")
 
 
 @dataclass(frozen=True)

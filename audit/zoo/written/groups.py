@@ -31,9 +31,10 @@ class Histogram(Specimen):
     least: Decimal = Decimal("-Infinity")
 
     def __call__(self, data: Sequence[str], rng: Rng) -> dict[str, float]:
+        least = float(self.least)
         cities = CITIES if self.keys == "public" else sorted(set(data))
         noisy = {city: data.count(city) + float(rng.laplace()) for city in cities}
-        return {city: count for city, count in noisy.items() if count > self.least}
+        return {city: count for city, count in noisy.items() if count > least}
 
 
 @dataclass(frozen=True)
