@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,23 @@ def test_a_delta_that_is_below_a_floor_is_said_to_be_at_most_that() -> None:
     sharp = choose.delta_interval(case, 1.0, 0.9 * alone.lower)
     assert max(sharp.lower, alone.lower) <= min(sharp.upper, alone.upper)
     assert math.isclose(sharp.upper, alone.upper, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("seed", seeds(12, 100))
+def test_a_floor_changes_nothing_above_it(seed: int) -> None:
+    """Not above the floor an answer may be wide; it is never wrong, and above the floor it is the same."""
+    rng = np.random.default_rng(seed)
+    rate, sigma = f"{10 ** rng.uniform(-3, -0.3):.6f}", f"{rng.uniform(0.6, 4):.4f}"
+    side: Direction = "add" if rng.random() < 0.5 else "remove"
+    tree = Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), int(rng.choice([7, 90])))
+    (case,), delta = compose(tree, direction=side).cases, Decimal("1e-6")
+    plain = choose.epsilon_interval(case, delta)
+    for share in (0.5, 0.99, 1.01, 1.3, 4.0):
+        floor = share * plain.upper
+        found = choose.epsilon_interval(case, delta, floor)
+        assert found.lower <= plain.upper
+        assert plain.lower <= found.upper
+        assert found == plain or found.upper <= floor
 
 
 @pytest.mark.parametrize(

@@ -244,21 +244,6 @@ def test_transforms_err_less_than_assumed(size: int) -> None:
 # ---- edges ----------------------------------------------------------------------------------------------------------
 
 
-@over_seeds(12, 200)
-def test_a_floor_changes_nothing_above_it(seed: int) -> None:
-    """Not above the floor an answer may be wide; it is never wrong, and above the floor it is the same."""
-    rng = np.random.default_rng(seed)
-    rate, sigma, direction = random_sampled(rng)
-    composed, delta = Composed(((SampledGaussianLoss(rate, sigma, direction), 7),)), 10 ** rng.uniform(-9, -3)
-    plain = lattice_epsilon(composed, delta, delta)
-    for share in (0.5, 0.99, 1.01, 1.3, 4.0):
-        floor = share * plain.upper
-        found = lattice_epsilon(composed, delta, delta, floor)
-        assert found.lower <= plain.upper
-        assert plain.lower <= found.upper
-        assert found == plain or found.upper <= floor
-
-
 def test_a_law_without_tails_is_left_to_others() -> None:
     cut = SampledGaussianLoss(0.1, 1.0, "remove", cut=Cut(3.0, 0.3))
     composed = Composed(((cut, 2),))
