@@ -72,6 +72,13 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert {"numpy", "scipy", "pandas", "pydantic", "typer", "structlog", "sklearn"} & set(loaded) == set()
 
 
+def test_the_first_mechanism_loads_no_statistics_no_tables_and_no_logging() -> None:
+    code = "import dpledger as d, sys\nd.Laplace(sensitivity=1, epsilon=1)\nprint(*sys.modules)"
+    loaded = in_fresh_process(code).split()
+    assert "dpledger.mechanisms.numeric.laplace" in loaded
+    assert {"scipy", "pandas", "sklearn", "joblib", "structlog", "rich", "asyncio", "typer"} & set(loaded) == set()
+
+
 def test_composing_loads_no_statistics_no_tables_and_no_ledger() -> None:
     code = (
         "import dpledger as d, sys\n"
