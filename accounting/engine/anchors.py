@@ -56,7 +56,7 @@ FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then
 LAST = -720.0  # log delta of the last anchor
 NOTHING_SHOWN = scalars.log1p(-scalars.exp(FIRST[0])) + 0.01  # epsilon there: of a delta of 1 - e^epsilon, and more
 ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
-PRICED = 2e-3  # the same, where no point is asked alone
+PRICED = 2e-4  # the same, where no point is asked alone
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
 HANDFUL = 16  # runs up to which no contour decays within a few hundred nodes
@@ -86,7 +86,7 @@ class Curve:
     def deltas(self, points: Points, floors: Array, *, alone: bool = True) -> tuple[Array, Array]:
         """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
         Where no method for many points is sharp, each is asked `alone`, which may take long, or is left as it is, and
-        a width of 2e-3 is enough.
+        a width of 2e-4 is enough.
 
         Claim: lower[i] <= delta <= upper[i] at epsilon number i. Source: docs/proofs/engine.md, sections 1 and 8.
         """
