@@ -24,6 +24,7 @@ from dpledger.accounting.composition import (
     Sequence,
 )
 from dpledger.accounting.engine import contour, truncated
+from dpledger.accounting.engine.composed import TiltedComposition
 from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, places
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
 from dpledger.accounting.pricing.costs import priced
@@ -405,7 +406,7 @@ def test_few_steps_take_no_long_contour_and_no_layers(
     nodes: list[int] = []
     made = contour.Contour._set_nodes
 
-    def counted(self: contour.Contour, tilted: contour.TiltedComposition) -> None:
+    def counted(self: contour.Contour, tilted: TiltedComposition) -> None:
         nodes.append(self.count)
         made(self, tilted)
 

@@ -438,9 +438,9 @@ def test_it_is_for_sampled_gaussians_whose_loss_is_unbounded() -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case[0] != 3.906])
 def test_two_scales_are_seen_before_a_long_contour_is_tried(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(composed: Composed, down: float, up: float, floor: float = 0.0, most: int = 1 << 14) -> Any:
+    def refused(composed: Composed, down: float, up: float, most: int = 1 << 14) -> Any:
         assert most <= 200, "a contour was laid in vain"
-        return finite_epsilon(composed, down, up, floor, most)
+        return finite_epsilon(composed, down, up, most)
 
     monkeypatch.setattr(choose, "finite_epsilon", refused)
     sigma, rate, count, delta = case

@@ -57,23 +57,6 @@ def test_one_run(seed: int, direction: Direction) -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@over_seeds(8, 100)
-def test_a_floor_changes_nothing_above_it(seed: int, direction: Direction) -> None:
-    """Not above the floor a Chernoff bound may be enough; it is never wrong. Above it an answer is as good as without
-    a floor."""
-    rng = np.random.default_rng(seed)
-    loss = SampledGaussianLoss(10 ** rng.uniform(-3, -1), rng.uniform(0.7, 3), direction)
-    composed, log_delta = Composed(((loss, int(10 ** rng.uniform(2, 6))),)), rng.uniform(-60, -5)
-    plain = finite_epsilon(composed, log_delta, log_delta)
-    for share in (0.5, 0.999, 1.001, 1.2, 5.0):
-        floor = share * plain.upper
-        found = finite_epsilon(composed, log_delta, log_delta, floor)
-        assert found.lower <= plain.upper
-        assert plain.lower <= found.upper
-        assert found.upper <= floor or found.relative_width() <= 1.5 * plain.relative_width() + 1e-7
-
-
-@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_contour_holds_one_run_too(direction: Direction) -> None:
     """The worst case for the contour: nothing decays. Its bounds may be wide, never wrong."""
     rng = np.random.default_rng(7)

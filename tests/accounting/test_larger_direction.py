@@ -19,7 +19,8 @@ from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.profile import compose
-from engine_oracles import mp, real, sampled_gaussian_delta, seeds
+from engine_oracles import mp, real, sampled_gaussian_delta
+from seed_batches import over_seeds
 
 
 def random_losses(rng: np.random.Generator) -> Composed:
@@ -35,7 +36,7 @@ def random_losses(rng: np.random.Generator) -> Composed:
     return Composed(tuple(parts))
 
 
-@pytest.mark.parametrize("seed", seeds(40, 600))
+@over_seeds(40, 600)
 def test_never_below_the_certified_lower_end_and_far_above_it_always(seed: int) -> None:
     rng = np.random.default_rng(seed)
     composed, log_delta = random_losses(rng), -float(10 ** rng.uniform(0.3, 2.5))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -18,7 +17,13 @@ from dpledger.mechanisms.learning.users.middles import PointsByUser
 from dpledger.mechanisms.learning.users.reading import Users
 from dpledger.mechanisms.learning.users.sweep import ThresholdSweep
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
+from dpledger.mechanisms.selection.choice import Choice
 from dpledger.relations import Relation, Unit
+
+
+def by_weights(exponent: str) -> Choice:
+    return Choice.weighing(exponent, moved=1, why="a user is on one side", monotone=True)
+
 
 EDGES = [0, 2**60 - 5, 2**64 - 12]
 
@@ -101,7 +106,7 @@ def test_a_middle_is_drawn_from_a_domain_of_2_to_the_64() -> None:
     points = np.array([[5, 2**64 - 1], [7, 2**64 - 1]], dtype=np.uint64)
     found = PointsByUser.of(points).sides(0, 2**64, more_than=0)
     assert (list(found.ends), found.scores.tolist()) == ([5, 7, 2**64 - 2, 2**64], [2, 2, 2, 2])
-    drawn = [found.drawn(Decimal(1), seeded(seed)) for seed in range(20)]
+    drawn = [found.drawn(by_weights("1"), seeded(seed)) for seed in range(20)]
     assert min(drawn) > 2**50
     assert len(set(drawn)) == 20
 
@@ -110,7 +115,7 @@ def test_a_middle_has_few_users_on_either_side() -> None:
     rng = np.random.default_rng(2)
     points = rng.integers(0, 2**60, (400, 9)).astype(np.uint64)
     sides = PointsByUser.of(points).sides(0, 2**60, more_than=4)
-    drawn = np.array([sides.drawn(Decimal("0.2"), seeded(seed)) / 2**60 for seed in range(30)])
+    drawn = np.array([sides.drawn(by_weights("0.2"), seeded(seed)) / 2**60 for seed in range(30)])
     assert np.abs(drawn - 0.5).max() < 0.1
 
 
