@@ -31,7 +31,6 @@ import numpy.typing as npt
 import dpledger as dpl
 from dpledger.mechanisms.entropy import system
 from dpledger.mechanisms.learning.equations import Echelon, Systems
-from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.relations import Relation, Unit
 
@@ -95,7 +94,7 @@ def rivals(concepts: dpl.ThresholdClass | dpl.PointClass, sample: dpl.LabeledSam
     generator = np.random.default_rng(2)
 
     def errors() -> npt.NDArray[np.int64]:
-        counted = error_counts(concepts, sample)
+        counted = concepts.errors(sample)
         return np.repeat(counted.errors, counted.counts)
 
     def noisy_max() -> int:

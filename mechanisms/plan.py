@@ -36,11 +36,11 @@ class Plan:
         return max(self.terms, key=lambda term: term[1])[0]
 
 
-def open_unit(value: Number, field: str, *, most: Decimal = Decimal(1)) -> Decimal:
-    """A number in (0, most)."""
+def open_unit(value: Number, field: str) -> Decimal:
+    """A number in (0, 1)."""
     number = read(value, field=field)
-    if not 0 < number < most:
-        raise ParameterError(field, number, f"a number in (0, {most})")
+    if not 0 < number < 1:
+        raise ParameterError(field, number, "a number in (0, 1)")
     return number
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from dpledger.decimals import Number, read
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.baselines import parity_learner
-from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.theory.concepts import (
@@ -99,7 +98,7 @@ class Population:
         """That of the best concept of the class, exactly. WorkLimit where none of many parities fits."""
         if isinstance(concepts, ParityClass) and self._fits_parity(concepts):
             return Fraction(0)
-        counted = error_counts(concepts, self.whole)
+        counted = concepts.errors(self.whole)
         standing = counted.errors[np.asarray(counted.counts > 0, dtype=bool)]
         return Fraction(int(standing.min()), sum(self.weights))
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.learning.domains import check_rows_of, domain_of
+from dpledger.mechanisms.learning.domains import check_rows_of
 from dpledger.mechanisms.learning.equations import Echelon
-from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept, Constant
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, check_sample, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import AnyClass, ParityClass, PointClass, ThresholdClass
@@ -24,8 +23,8 @@ __all__ = ["occam_learner", "parity_learner", "point_learner", "threshold_learne
 
 def occam_learner(concepts: AnyClass, sample: LabeledSample) -> Concept:
     """A concept with the fewest errors, the first in the order of the class's segments. Sizes: `sizes.occam`."""
-    check_rows_of(domain_of(concepts), sample)
-    counted = error_counts(concepts, sample)
+    check_rows_of(concepts.domain, sample)
+    counted = concepts.errors(sample)
     standing = np.where(np.asarray(counted.counts > 0, dtype=bool), counted.errors, np.iinfo(np.int64).max)
     best = int(np.argmin(standing))
     return Concept(concepts, counted.place(sum(int(many) for many in counted.counts[:best])))

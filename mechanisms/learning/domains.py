@@ -29,8 +29,6 @@ from dpledger.mechanisms.learning.samples import (
     points_read_as,
 )
 from dpledger.mechanisms.learning.tables.binning import Binning
-from dpledger.mechanisms.learning.tables.stumps import StumpClass
-from dpledger.mechanisms.learning.theory.concepts import AnyClass, FiniteClass, ParityClass, PointClass, ThresholdClass
 from dpledger.mechanisms.numeric.rows import numbers
 
 __all__ = [
@@ -41,7 +39,6 @@ __all__ = [
     "RowsOfBits",
     "are_all_inside",
     "check_rows_of",
-    "domain_of",
     "rows_for",
     "rows_read_as",
 ]
@@ -68,6 +65,10 @@ Domain: TypeAlias = NumberedPoints | RowsOfBits | Binning
 class LearnsRows(Protocol):
     """A learner whose data are a LabeledSample."""
 
+    def inspect(self, data: object) -> None:
+        """ParameterError for data that are none of its."""
+        ...
+
     @property
     def domain(self) -> Domain:
         """The rows that it learns from."""
@@ -78,23 +79,14 @@ class LearnsRows(Protocol):
 class LearnsUsers(Protocol):
     """A learner whose data are a UserSample."""
 
+    def inspect(self, data: object) -> None:
+        """ParameterError for data that are none of its."""
+        ...
+
     @property
     def user_domain(self) -> NumberedPoints:
         """The points that examples are."""
         ...
-
-
-def domain_of(concepts: AnyClass) -> Domain:
-    """What the concepts of a class are functions of."""
-    match concepts:
-        case FiniteClass(points=points) | PointClass(points=points) | ThresholdClass(points=points):
-            return NumberedPoints(points)
-        case ParityClass(dimension=dimension):
-            return RowsOfBits(dimension)
-        case StumpClass(binning=binning):
-            return binning
-        case _:
-            assert_never(concepts)
 
 
 def check_rows_of(domain: Domain, data: object) -> None:

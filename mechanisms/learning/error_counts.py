@@ -1,11 +1,10 @@
 """How many records each concept of a class labels otherwise, in segments of concepts that err equally often.
 
 Whole numbers alone: the order of the rows cannot matter, and one record moves each count by at most one. Null records
-count nowhere.
+count nowhere. Claim: each count is the number of records of the sample with h(x) != y, null records left out. Source:
+docs/proofs/learning_pac.md, "Counts".
 
->>> from dpledger.mechanisms.learning.samples import LabeledSample
->>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
->>> found = error_counts(ThresholdClass(2**64), LabeledSample([5, 9], [1, 0]))
+>>> found = of_thresholds(2**64, LabeledSample([5, 9], [1, 0]))
 >>> found.errors.tolist(), [int(many) for many in found.counts]
 ([1, 0, 1], [6, 4, 18446744073709551607])
 """
@@ -13,23 +12,24 @@ count nowhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import WorkLimit
 from dpledger.mechanisms.learning.samples import LabeledSample, Words, bits_of, labels_of, points_of
-from dpledger.mechanisms.learning.tables.stumps import StumpClass
-from dpledger.mechanisms.learning.theory.concepts import (
-    AnyClass,
-    FiniteClass,
-    ParityClass,
-    PointClass,
-    ThresholdClass,
-)
 
-__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "both", "counted_in", "error_counts"]
+__all__ = [
+    "MOST_PARITY_BITS",
+    "ErrorCounts",
+    "both",
+    "counted_in",
+    "of_matrix",
+    "of_parities",
+    "of_points",
+    "of_thresholds",
+]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -88,28 +88,6 @@ class ErrorCounts:
         return rank + low
 
 
-def error_counts(concepts: AnyClass, sample: LabeledSample) -> ErrorCounts:
-    """The errors of every concept on the sample.
-
-    Claim: each is the number of records of the sample with h(x) != y, null records left out.
-    Source: docs/proofs/learning_pac.md, "Counts"."""
-    match concepts:
-        case FiniteClass():
-            return _of_matrix(concepts, sample)
-        case PointClass():
-            return _of_points(concepts, *_by_point(sample, concepts.points))
-        case ThresholdClass():
-            seen, zeros, ones = _by_point(sample, concepts.points)
-            below = _of_thresholds(concepts, seen, zeros, ones)
-            return both(below, _of_thresholds(concepts, seen, ones, zeros)) if concepts.both_ways else below
-        case ParityClass():
-            return _of_parities(concepts, sample)
-        case StumpClass():
-            return _of_stumps(concepts, sample)
-        case _:
-            assert_never(concepts)
-
-
 def both(first: ErrorCounts, second: ErrorCounts) -> ErrorCounts:
     """Of the concepts of two classes, those of the first before the others; each in segments alone."""
     counts = np.concatenate([first.counts, second.counts])
@@ -136,58 +114,59 @@ def _by_point(sample: LabeledSample, points: int) -> tuple[Words, Ints, Ints]:
     return seen, zeros, ones
 
 
-def _of_matrix(concepts: FiniteClass, sample: LabeledSample) -> ErrorCounts:
-    x, y = _known(sample, concepts.points)
+def of_matrix(matrix: npt.NDArray[np.bool_], sample: LabeledSample) -> ErrorCounts:
+    """Of the rows of a matrix."""
+    size, points = matrix.shape
+    x, y = _known(sample, points)
     signs = 1 - 2 * y.astype(np.int64)
-    weights = np.zeros(concepts.points, dtype=np.int64)
+    weights = np.zeros(points, dtype=np.int64)
     np.add.at(weights, x.astype(np.intp), signs)
-    matrix, held = concepts.matrix, weights.astype(np.float64)
-    step = max(1, CELLS_AT_ONCE // concepts.points)
-    found = [matrix[at : at + step].astype(np.float64) @ held for at in range(0, concepts.size, step)]
+    held, step = weights.astype(np.float64), max(1, CELLS_AT_ONCE // points)
+    found = [matrix[at : at + step].astype(np.float64) @ held for at in range(0, size, step)]
     errors = np.rint(np.concatenate(found)).astype(np.int64) + int(y.sum(dtype=np.int64))
-    return ErrorCounts(errors, np.ones(concepts.size, dtype=np.int64))
+    return ErrorCounts(errors, np.ones(size, dtype=np.int64))
 
 
-def _of_points(concepts: PointClass, seen: Words, zeros: Ints, ones: Ints) -> ErrorCounts:
+def of_points(points: int, sample: LabeledSample) -> ErrorCounts:
     """c_j errs on the ones elsewhere and on the zeros at j; whoever did not occur, on all ones."""
-    every, rest = int(ones.sum()), concepts.points - len(seen)
+    seen, zeros, ones = _by_point(sample, points)
+    every, rest = int(ones.sum()), points - len(seen)
     errors = np.append(every - ones + zeros, every)
-    counts = np.ones(len(seen) + 1, dtype=counted_in(concepts.size))
+    counts = np.ones(len(seen) + 1, dtype=counted_in(points))
     counts[-1] = rest
     return ErrorCounts(errors, counts, first=seen)
 
 
-def _of_thresholds(concepts: ThresholdClass, seen: Words, zeros: Ints, ones: Ints) -> ErrorCounts:
+def of_thresholds(points: int, sample: LabeledSample, *, both_ways: bool = False) -> ErrorCounts:
+    """Of 1[x < u]; with `both_ways` those of 1[x >= u] after them."""
+    seen, zeros, ones = _by_point(sample, points)
+    wide = counted_in((points + 1) * (2 if both_ways else 1))
+    below = _below(points, seen, zeros, ones, wide)
+    return both(below, _below(points, seen, ones, zeros, wide)) if both_ways else below
+
+
+def _below(points: int, seen: Words, zeros: Ints, ones: Ints, wide: npt.DTypeLike) -> ErrorCounts:
     """Between two points that occur, c_u errs on the zeros below u and the ones from u on."""
     errors = int(ones.sum()) + np.concatenate([[0], np.cumsum(zeros - ones)]).astype(np.int64)
-    wide = counted_in(concepts.size)
-    ends = [np.array([-1], dtype=wide), seen.astype(wide), np.array([concepts.points], dtype=wide)]
+    ends = [np.array([-1], dtype=wide), seen.astype(wide), np.array([points], dtype=wide)]
     return ErrorCounts(errors, np.diff(np.concatenate(ends)))
 
 
-def _of_parities(concepts: ParityClass, sample: LabeledSample) -> ErrorCounts:
+def of_parities(dimension: int, sample: LabeledSample) -> ErrorCounts:
     """c_r errs on (n - W_r)/2 records, W the Walsh-Hadamard transform of the sums of (-1)^y at each point. WorkLimit
     where there are too many."""
-    if concepts.dimension > MOST_PARITY_BITS:
-        raise WorkLimit(f"parities of {concepts.dimension} bits: each is weighed, of at most {MOST_PARITY_BITS} bits")
-    rows = bits_of(sample.x, concepts.dimension)
+    if dimension > MOST_PARITY_BITS:
+        raise WorkLimit(f"parities of {dimension} bits: each is weighed, of at most {MOST_PARITY_BITS} bits")
+    rows = bits_of(sample.x, dimension)
     bits, y = rows.bits[rows.known], labels_of(sample.y)[rows.known]
-    at = bits.astype(np.int64) @ (np.int64(1) << np.arange(concepts.dimension, dtype=np.int64))
-    wave = np.zeros(concepts.size, dtype=np.int64)
+    at = bits.astype(np.int64) @ (np.int64(1) << np.arange(dimension, dtype=np.int64))
+    wave = np.zeros(1 << dimension, dtype=np.int64)
     np.add.at(wave, at, 1 - 2 * y.astype(np.int64))
     half = 1
-    while half < concepts.size:
+    while half < len(wave):
         pairs = wave.reshape(-1, 2, half)
         low = pairs[:, 0, :].copy()
         pairs[:, 0, :] += pairs[:, 1, :]
         np.subtract(low, pairs[:, 1, :], out=pairs[:, 1, :])
         half *= 2
-    return ErrorCounts((len(y) - wave) // 2, np.ones(concepts.size, dtype=np.int64))
-
-
-def _of_stumps(concepts: StumpClass, sample: LabeledSample) -> ErrorCounts:
-    """A stump errs on all ones, but for those that it labels 1, and on the zeros that it does."""
-    rows, y = concepts.binning.read(sample.x), labels_of(sample.y)
-    wrong = np.where(rows.known, 1 - 2 * y.astype(np.int64), 0)
-    errors = int(np.count_nonzero(y[rows.known])) + concepts.sums(rows, wrong)
-    return ErrorCounts(errors, np.ones(concepts.size, dtype=np.int64))
+    return ErrorCounts((len(y) - wave) // 2, np.ones(len(wave), dtype=np.int64))

@@ -27,11 +27,11 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.learning.choosing import ChoosesByRows
-from dpledger.mechanisms.learning.domains import Domain, domain_of
-from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
+from dpledger.mechanisms.learning.domains import Domain
+from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
+from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -85,7 +85,7 @@ class ExponentialPPACLearner(ChoosesByRows[Concept]):
     @property
     def domain(self) -> Domain:
         """The rows that it learns from."""
-        return domain_of(self.concept_class)
+        return self.concept_class.domain
 
     @property
     def choice(self) -> Choice:
@@ -107,7 +107,7 @@ class ExponentialPPACLearner(ChoosesByRows[Concept]):
         size = outward.above(natural_log(self.concept_class.size))
         result: dict[str, Plain] = plain(
             {
-                "concept_class": {**described(self.concept_class), "ln_size": size},
+                "concept_class": {**self.concept_class.described(), "ln_size": size},
                 "epsilon": self.epsilon,
                 "monotone": self.monotone,
                 "strict": self.strict,
@@ -132,4 +132,4 @@ class ExponentialPPACLearner(ChoosesByRows[Concept]):
         return self.concept_class.size
 
     def _costs(self, taken: LabeledSample) -> ErrorCounts:
-        return error_counts(self.concept_class, taken)
+        return self.concept_class.errors(taken)

@@ -21,7 +21,6 @@ from dpledger.errors import BudgetRefused, ParameterError, RelationError
 from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, labels_of, points_of
@@ -34,7 +33,6 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ParityClass,
     PointClass,
     ThresholdClass,
-    described,
     matrix_of,
 )
 from dpledger.mechanisms.learning.theory.planning import natural_log
@@ -61,7 +59,7 @@ def sample_of(data: Any) -> LabeledSample:
 
 def spelt_out(concepts: AnyClass, sample: LabeledSample) -> list[int]:
     """The errors of the concept at each place, from the segments."""
-    counted = error_counts(concepts, sample)
+    counted = concepts.errors(sample)
     found: dict[int, int] = {}
     number = 0
     for errors, many in zip(counted.errors.tolist(), counted.counts.tolist(), strict=True):
@@ -165,7 +163,7 @@ def test_segments_are_the_errors_of_each_concept(concepts: ConceptClass, data: s
     examples = data.draw(st.lists(st.tuples(st.integers(0, concepts.points - 1), st.integers(0, 1)), max_size=12))
     matrix = matrix_of(concepts)
     assert spelt_out(concepts, sample_of(examples)) == errors_of(matrix, examples)
-    counted = error_counts(concepts, sample_of(examples))
+    counted = concepts.errors(sample_of(examples))
     ranked = [
         (counted.member(counted.least + more, rank), counted.least + more)
         for more, many in enumerate(counted.by_errors().tolist())
@@ -178,13 +176,13 @@ def test_segments_are_the_errors_of_each_concept(concepts: ConceptClass, data: s
 
 def test_a_class_beyond_every_word_has_segments_of_the_sample() -> None:
     last = 2**64 - 1
-    of_points = error_counts(PointClass(2**64), LabeledSample([last, 0, last], [1, 0, 1]))
+    of_points = PointClass(2**64).errors(LabeledSample([last, 0, last], [1, 0, 1]))
     assert of_points.errors.tolist() == [3, 0, 2]
     assert [int(many) for many in of_points.counts] == [1, 1, 2**64 - 2]
     assert [of_points.place(at) for at in (0, 1, 2, 2**64 - 1)] == [0, last, 1, last - 1]
     assert [of_points.member(2, rank) for rank in (0, 1, 2**64 - 3)] == [1, 2, last - 1]
     assert of_points.member(3, 0) == 0
-    of_thresholds = error_counts(ThresholdClass(2**64), LabeledSample([last], [1]))
+    of_thresholds = ThresholdClass(2**64).errors(LabeledSample([last], [1]))
     assert of_thresholds.errors.tolist() == [1, 0]
     assert [int(many) for many in of_thresholds.counts] == [2**64, 1]
 
@@ -284,7 +282,7 @@ def test_concepts_are_counted_beyond_a_word_however_a_sample_divides_them(
     """No sample makes the counts of its segments overflow when they are added."""
     data = LabeledSample([x for x, _ in examples], [y for _, y in examples])
     for concepts in (ThresholdClass(size - 1), PointClass(size)):
-        totals = error_counts(concepts, data).by_errors()
+        totals = concepts.errors(data).by_errors()
         assert sum(int(many) for many in totals) == concepts.size
         assert min(totals) >= 0
         place = ExponentialPPACLearner(concepts, epsilon=1).release(data, entropy=seeded(1)).value.place
@@ -387,7 +385,7 @@ def test_a_release_leaves_an_entry_without_the_data_or_what_was_learned() -> Non
     *_, last = (entry.body for entry in book.entries() if isinstance(entry.body, Reserved))
     assert last.mechanism.kind == "exponential_ppac_learner"
     size = outward.above(natural_log(9))
-    assert last.mechanism.parameters["concept_class"] == {**described(matrix), "ln_size": str(size)}
+    assert last.mechanism.parameters["concept_class"] == {**matrix.described(), "ln_size": str(size)}
     assert scope.spent(0).upper == pytest.approx(2)
     with pytest.raises(BudgetRefused):
         scope.release(ExponentialPPACLearner(matrix, epsilon=1), data)

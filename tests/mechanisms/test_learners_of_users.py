@@ -19,7 +19,6 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import Words, seeded
 from dpledger.mechanisms.learning.baselines import threshold_learner
-from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
@@ -28,9 +27,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ParityClass,
     PointClass,
     ThresholdClass,
-    described,
     matrix_of,
-    vc_of,
 )
 from dpledger.mechanisms.learning.theory.vc import vc_dim
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
@@ -298,7 +295,7 @@ def test_thresholds_both_ways_are_the_rows_of_their_matrix(points: int) -> None:
     concepts = ThresholdClass(points, both_ways=True)
     matrix = FiniteClass(matrix_of(concepts))
     assert matrix.size == concepts.size == 2 * (points + 1)
-    assert vc_dim(matrix.matrix).dimension == vc_of(concepts)
+    assert vc_dim(matrix.matrix).dimension == concepts.vc
     for place, row in enumerate(matrix.matrix):
         assert concepts.predict(place, range(points)).tolist() == row.tolist()
     assert (concepts.words(0), concepts.words(points + 1)) == ("x < 0", "x >= 0")
@@ -306,7 +303,7 @@ def test_thresholds_both_ways_are_the_rows_of_their_matrix(points: int) -> None:
     rng = np.random.default_rng(points)
     x, y = rng.integers(0, points, (30, 4)), rng.integers(0, 2, (30, 4))
     for one, other in (
-        [error_counts(known, LabeledSample(x[:, 0], y[:, 0])) for known in (concepts, matrix)],
+        [known.errors(LabeledSample(x[:, 0], y[:, 0])) for known in (concepts, matrix)],
         [mistakes_in(known, UserSample(x, y)).beyond(1) for known in (concepts, matrix)],
     ):
         assert np.repeat(one.errors, one.counts.astype(int)).tolist() == other.errors.tolist()
@@ -338,5 +335,5 @@ def test_what_takes_thresholds_one_way_says_so() -> None:
         threshold_learner(both_ways, LabeledSample([1], [1]))
     with pytest.raises(ParameterError, match="both_ways"):
         ThresholdClass(8, both_ways=1)  # type: ignore[arg-type]
-    assert described(both_ways) == {"class": "thresholds", "points": "8", "both_ways": True}
-    assert described(ThresholdClass(8)) == {"class": "thresholds", "points": "8"}
+    assert both_ways.described() == {"class": "thresholds", "points": "8", "both_ways": True}
+    assert ThresholdClass(8).described() == {"class": "thresholds", "points": "8"}

@@ -34,7 +34,6 @@ from dpledger.mechanisms.learning.theory.concepts import (
     PointClass,
     ThresholdClass,
     matrix_of,
-    vc_of,
 )
 from dpledger.mechanisms.learning.theory.planning import ln_growth, natural_log, pairs_uc, smallest, uc_one
 from dpledger.mechanisms.learning.theory.sizes import (
@@ -84,7 +83,7 @@ def test_the_vc_dimension_is_that_of_all_sets_and_its_witness_is_shattered(
 def test_structured_classes_have_the_dimension_of_their_matrix(
     concepts: PointClass | ThresholdClass | ParityClass, dimension: int
 ) -> None:
-    assert vc_dim(matrix_of(concepts)).dimension == vc_of(concepts) == dimension
+    assert vc_dim(matrix_of(concepts)).dimension == concepts.vc == dimension
 
 
 def test_intervals_and_conjunctions() -> None:

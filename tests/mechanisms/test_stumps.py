@@ -21,7 +21,6 @@ from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.baselines import occam_learner
-from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning, Bins
@@ -204,7 +203,7 @@ def test_errors_are_counted_as_one_by_one(rows: list[tuple[object, ...]], labels
         pair for row, pair in zip(rows, said, strict=True) if any(entry is not None for entry in entries_of(row))
     ]
     wanted = [sum(labels[place] != y for labels, y in standing) for place in range(STUMPS.size)]
-    counted = error_counts(STUMPS, LabeledSample(rows, labels[: len(rows)]))
+    counted = STUMPS.errors(LabeledSample(rows, labels[: len(rows)]))
     assert counted.errors.tolist() == wanted
     assert counted.counts.tolist() == [1] * STUMPS.size
 
@@ -224,7 +223,7 @@ def test_rows_are_numbered_by_their_bins() -> None:
 
 def law_of(learner: ExponentialPPACLearner, rows: list[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The law of the places, from the errors that are counted and the exponent that is used."""
-    counted = error_counts(learner.concept_class, LabeledSample([x for x, _ in rows], [y for _, y in rows]))
+    counted = learner.concept_class.errors(LabeledSample([x for x, _ in rows], [y for _, y in rows]))
     weights = np.exp(-float(learner.exponent) * counted.errors)
     return np.asarray(weights / weights.sum())
 
@@ -297,7 +296,7 @@ def test_accuracy_on_the_breast_cancer_data(epsilon: Any, published: float, exac
     learner = ExponentialPPACLearner(stumps, epsilon=epsilon).under(Relation.REPLACE_ONE, Unit())
     means, variances, released = [], [], []
     for split, (sample, test, wanted) in enumerate(cancer_splits()):
-        weights = np.exp(-float(learner.exponent) * error_counts(stumps, sample).errors.astype(float))
+        weights = np.exp(-float(learner.exponent) * stumps.errors(sample).errors.astype(float))
         rows = stumps.binning.read(test)
         right = np.array([(stumps.labels(place, rows) == wanted).mean() for place in range(stumps.size)])
         mean = weights @ right / weights.sum()

@@ -13,7 +13,7 @@ from typing import Annotated, TypeAlias, assert_never
 from pydantic import PlainValidator
 
 from dpledger.errors import ParameterError, WorkLimit
-from dpledger.mechanisms.learning.domains import Domain, NumberedPoints, domain_of
+from dpledger.mechanisms.learning.domains import Domain, NumberedPoints
 from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS
 from dpledger.mechanisms.learning.hypotheses import Concept, Placed
 from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority
@@ -24,7 +24,7 @@ from dpledger.mechanisms.learning.represented.representations import (
     Represented,
     TrivialRepresentation,
 )
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, described
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass
 from dpledger.schema import Plain
 
 __all__ = [
@@ -111,7 +111,7 @@ def told(representation: Representation) -> Mapping[str, Plain]:
         case HashedPointRepresentation() | BoostedRepresentation() | TrivialRepresentation():
             return representation.parameters()
         case FiniteClass():
-            return described(representation)
+            return representation.described()
         case _:
             assert_never(representation)
 
@@ -122,7 +122,7 @@ def rows_of_representation(representation: Representation) -> Domain:
         case HashedPointRepresentation(dimension=dimension) | BoostedRepresentation(dimension=dimension):
             return NumberedPoints(1 << dimension)
         case TrivialRepresentation(concept_class=concepts):
-            return domain_of(concepts)
+            return concepts.domain
         case FiniteClass(points=points):
             return NumberedPoints(points)
         case _:

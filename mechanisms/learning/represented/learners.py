@@ -23,7 +23,6 @@ from dpledger.decimals import Number
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.choosing import ChoosesByRows, Costs
 from dpledger.mechanisms.learning.domains import Domain
-from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Placed
 from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation
 from dpledger.mechanisms.learning.represented.kinds import (
@@ -48,7 +47,7 @@ from dpledger.mechanisms.learning.represented.scores import (
 )
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, PointClass, described
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, PointClass
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -166,9 +165,9 @@ class RealizableRepresentationLearner(_ByScores):
             case BoostedRepresentation():
                 return boosted_errors(self.representation, taken)
             case TrivialRepresentation(concept_class=concepts):
-                return error_counts(concepts, taken)
+                return concepts.errors(taken)
             case FiniteClass():
-                return error_counts(self.representation, taken).errors
+                return self.representation.errors(taken).errors
             case _:
                 assert_never(self.representation)
 
@@ -227,7 +226,7 @@ class SurrogateAgnosticLearner(_ByScores):
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the exponent as it is used."""
-        return self._parameters(concept_class=described(self.concept_class))
+        return self._parameters(concept_class=self.concept_class.described())
 
     def plan(self, alpha: Number, beta: Number) -> SampleSize:
         """How many records are enough for an error of at most alpha above the best of the class, but with probability
@@ -255,7 +254,7 @@ class SurrogateAgnosticLearner(_ByScores):
             case BoostedRepresentation():
                 return boosted_scores(self.representation, taken)
             case TrivialRepresentation():
-                return error_counts(self.concept_class, taken)
+                return self.concept_class.errors(taken)
             case FiniteClass():
                 assert isinstance(self.concept_class, FiniteClass), "refused when it was made"
                 return surrogate_scores(self.concept_class, self.representation, taken)

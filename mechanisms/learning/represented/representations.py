@@ -30,7 +30,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded, system
 from dpledger.mechanisms.learning.equations import Words, odd
 from dpledger.mechanisms.learning.samples import points_of
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, described
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass
 from dpledger.mechanisms.learning.theory.planning import natural_log
 from dpledger.mechanisms.numeric.rows import check_rows
 from dpledger.number_fields import OpenProbability, Whole
@@ -94,7 +94,7 @@ class TrivialRepresentation:
 
     def parameters(self) -> Mapping[str, Plain]:
         """The class, with what follows."""
-        about = described(self.concept_class)
+        about = self.concept_class.described()
         result: dict[str, Plain] = plain(
             {"kind": self.kind, "concept_class": about, "a": self.a, "b": self.b, "log_size": self.log_size}
         )

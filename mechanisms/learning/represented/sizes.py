@@ -9,7 +9,7 @@ from typing import Protocol
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, read, round_down
 from dpledger.errors import InfeasiblePlan
-from dpledger.mechanisms.learning.theory.concepts import ConceptClass, known_vc
+from dpledger.mechanisms.learning.theory.concepts import ConceptClass
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, largest_of, natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.plan import open_unit
 
@@ -80,7 +80,7 @@ def surrogate_size(
         sixth, logarithm = round_down(risk / 6), outward.ln(6 / risk)
     _require(representation, representation.a <= near, near, risk, 6)
     _require_exponent(exponent)
-    card, vc, hypotheses = natural_log(concepts.size), known_vc(concepts), representation.log_size
+    card, vc, hypotheses = natural_log(concepts.size), concepts.vc, representation.log_size
     with localcontext(outward.context(target, risk, exponent)):
         terms = (
             ("deviation of all concepts", uc_one(best, sixth, ln_card=card, vc=vc)),

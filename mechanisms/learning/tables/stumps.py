@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -18,7 +19,10 @@ import numpy.typing as npt
 
 from dpledger.decimals import text, whole
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.learning.error_counts import ErrorCounts
+from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
 from dpledger.mechanisms.learning.tables.binning import Binned, Binning, Bins, Categories
+from dpledger.schema import Plain
 
 __all__ = ["StumpClass"]
 
@@ -76,6 +80,27 @@ class StumpClass:
         found[:CONSTANTS] = 0, every
         found[CONSTANTS::2], found[CONSTANTS + 1 :: 2] = tests, every - tests
         return found
+
+    @property
+    def domain(self) -> Binning:
+        """What they are functions of: the columns that have bins."""
+        return self.binning
+
+    @property
+    def vc(self) -> None:
+        """The VC dimension: None, for to find it may take longer than to learn."""
+        return None
+
+    def errors(self, sample: LabeledSample) -> ErrorCounts:
+        """A stump errs on all ones, but for those that it labels 1, and on the zeros that it does."""
+        rows, y = self.binning.read(sample.x), labels_of(sample.y)
+        wrong = np.where(rows.known, 1 - 2 * y.astype(np.int64), 0)
+        errors = int(np.count_nonzero(y[rows.known])) + self.sums(rows, wrong)
+        return ErrorCounts(errors, np.ones(self.size, dtype=np.int64))
+
+    def described(self) -> Mapping[str, Plain]:
+        """The class as the record keeps it, of its bins their SHA-256."""
+        return {"class": "stumps", "concepts": self.size, "binning": dict(self.binning.described())}
 
     def words(self, place: int) -> str:
         """What the stump says, in words."""

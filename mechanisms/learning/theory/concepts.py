@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, TypeAlias, assert_never
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,9 @@ from pydantic import PlainValidator
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError, WorkLimit
-from dpledger.mechanisms.learning.samples import Words, bits_of, points_of
+from dpledger.mechanisms.learning.domains import NumberedPoints, RowsOfBits
+from dpledger.mechanisms.learning.error_counts import ErrorCounts, of_matrix, of_parities, of_points, of_thresholds
+from dpledger.mechanisms.learning.samples import LabeledSample, Words, bits_of, points_of
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.numeric.rows import check_rows
 from dpledger.schema import Plain, flag
@@ -41,11 +43,8 @@ __all__ = [
     "ThresholdClass",
     "any_class_from",
     "class_from",
-    "described",
-    "known_vc",
     "matrix_from",
     "matrix_of",
-    "vc_of",
 ]
 
 Labels: TypeAlias = npt.NDArray[np.uint8]
@@ -105,6 +104,24 @@ class FiniteClass:
         flat = np.unpackbits(np.frombuffer(self.bits, dtype=np.uint8), count=self.size * self.points)
         return flat.reshape(self.shape).astype(bool)
 
+    @property
+    def domain(self) -> NumberedPoints:
+        """What they are functions of."""
+        return NumberedPoints(self.points)
+
+    @property
+    def vc(self) -> None:
+        """The VC dimension: None, for to find it may take longer than to learn."""
+        return None
+
+    def errors(self, sample: LabeledSample) -> ErrorCounts:
+        """The errors of every concept on the sample."""
+        return of_matrix(self.matrix, sample)
+
+    def described(self) -> Mapping[str, Plain]:
+        """The class as the record keeps it: of the matrix its shape and SHA-256."""
+        return {"class": "finite", "concepts": self.size, "points": self.points, "sha256": self.digest}
+
     def predict(self, place: int, x: object) -> Labels:
         """The concept at that place, of each row of `x`."""
         row: Labels = self.matrix[_placed(place, self.size)].astype(np.uint8)
@@ -132,6 +149,30 @@ class PointClass:
     def size(self) -> int:
         """How many concepts there are."""
         return self.points
+
+    @property
+    def domain(self) -> NumberedPoints:
+        """What they are functions of."""
+        return NumberedPoints(self.points)
+
+    @property
+    def vc(self) -> int:
+        """The VC dimension. Source: docs/proofs/learning_pac.md, "VC dimension"."""
+        return min(1, self.points - 1)
+
+    @property
+    def matrix(self) -> npt.NDArray[np.bool_]:
+        """As `matrix_of`."""
+        check_cells(self.size, self.points)
+        return np.eye(self.points, dtype=bool)
+
+    def errors(self, sample: LabeledSample) -> ErrorCounts:
+        """The errors of every concept on the sample."""
+        return of_points(self.points, sample)
+
+    def described(self) -> Mapping[str, Plain]:
+        """The class as the record keeps it."""
+        return {"class": "points", "points": str(self.points)}
 
     def predict(self, place: int, x: object) -> Labels:
         """The concept at that place, of each row of `x`."""
@@ -165,6 +206,32 @@ class ThresholdClass:
     def size(self) -> int:
         """How many concepts there are."""
         return (self.points + 1) * (2 if self.both_ways else 1)
+
+    @property
+    def domain(self) -> NumberedPoints:
+        """What they are functions of."""
+        return NumberedPoints(self.points)
+
+    @property
+    def vc(self) -> int:
+        """The VC dimension. Source: docs/proofs/learning_pac.md, "VC dimension"."""
+        return min(2, self.points) if self.both_ways else 1
+
+    @property
+    def matrix(self) -> npt.NDArray[np.bool_]:
+        """As `matrix_of`."""
+        check_cells(self.size, self.points)
+        below = np.asarray(np.arange(self.points)[None, :] < np.arange(self.points + 1)[:, None])
+        return np.concatenate([below, ~below]) if self.both_ways else below
+
+    def errors(self, sample: LabeledSample) -> ErrorCounts:
+        """The errors of every concept on the sample."""
+        return of_thresholds(self.points, sample, both_ways=self.both_ways)
+
+    def described(self) -> Mapping[str, Plain]:
+        """The class as the record keeps it."""
+        ways = {"both_ways": True} if self.both_ways else {}
+        return {"class": "thresholds", "points": str(self.points), **ways}
 
     def predict(self, place: int, x: object) -> Labels:
         """The concept at that place, of each row of `x`."""
@@ -208,6 +275,31 @@ class ParityClass:
     def size(self) -> int:
         """How many concepts there are."""
         return 1 << self.dimension
+
+    @property
+    def domain(self) -> RowsOfBits:
+        """What they are functions of."""
+        return RowsOfBits(self.dimension)
+
+    @property
+    def vc(self) -> int:
+        """The VC dimension. Source: docs/proofs/learning_pac.md, "VC dimension"."""
+        return self.dimension
+
+    @property
+    def matrix(self) -> npt.NDArray[np.bool_]:
+        """As `matrix_of`."""
+        check_cells(self.size, self.points)
+        bits = (np.arange(self.points)[:, None] >> np.arange(self.dimension)) & 1
+        return np.asarray(bits @ bits.T & 1, dtype=bool)
+
+    def errors(self, sample: LabeledSample) -> ErrorCounts:
+        """The errors of every concept on the sample."""
+        return of_parities(self.dimension, sample)
+
+    def described(self) -> Mapping[str, Plain]:
+        """The class as the record keeps it."""
+        return {"class": "parities", "dimension": self.dimension}
 
     def predict(self, place: int, x: object) -> Labels:
         """The concept at that place, of each row of `x`: rows of bits, or numbers."""
@@ -263,66 +355,15 @@ def matrix_from(given: object) -> npt.NDArray[np.bool_]:
     return rows.astype(bool)
 
 
-def described(concepts: AnyClass) -> Mapping[str, Plain]:
-    """The class as the record keeps it; of a matrix its shape and SHA-256, of stumps their bins likewise."""
-    match concepts:
-        case FiniteClass():
-            return {"class": "finite", "concepts": concepts.size, "points": concepts.points, "sha256": concepts.digest}
-        case PointClass():
-            return {"class": "points", "points": str(concepts.points)}
-        case ThresholdClass():
-            ways = {"both_ways": True} if concepts.both_ways else {}
-            return {"class": "thresholds", "points": str(concepts.points), **ways}
-        case ParityClass():
-            return {"class": "parities", "dimension": concepts.dimension}
-        case StumpClass():
-            return {"class": "stumps", "concepts": concepts.size, "binning": dict(concepts.binning.described())}
-        case _:
-            assert_never(concepts)
-
-
 def matrix_of(concepts: ConceptClass) -> npt.NDArray[np.bool_]:
     """All concepts on all points, one concept a row. WorkLimit above 2^31 cells."""
-    if concepts.size * concepts.points > MOST_CELLS:
-        raise WorkLimit(f"a matrix of {concepts.size} x {concepts.points} is beyond the limit of {MOST_CELLS} cells")
-    x = np.arange(concepts.points)
-    match concepts:
-        case FiniteClass():
-            return concepts.matrix
-        case PointClass():
-            return np.eye(concepts.points, dtype=bool)
-        case ThresholdClass():
-            below = np.asarray(x[None, :] < np.arange(concepts.points + 1)[:, None])
-            return np.concatenate([below, ~below]) if concepts.both_ways else below
-        case ParityClass():
-            bits = (x[:, None] >> np.arange(concepts.dimension)) & 1
-            return np.asarray(bits @ bits.T & 1, dtype=bool)
-        case _:
-            assert_never(concepts)
+    return concepts.matrix
 
 
-def vc_of(concepts: PointClass | ThresholdClass | ParityClass) -> int:
-    """The VC dimension of a structured class. Source: docs/proofs/learning_pac.md, "VC dimension"."""
-    match concepts:
-        case PointClass():
-            return min(1, concepts.points - 1)
-        case ThresholdClass():
-            return min(2, concepts.points) if concepts.both_ways else 1
-        case ParityClass():
-            return concepts.dimension
-        case _:
-            assert_never(concepts)
-
-
-def known_vc(concepts: AnyClass) -> int | None:
-    """The VC dimension; None of a matrix and of stumps, for which to find it may take longer than to learn."""
-    match concepts:
-        case FiniteClass() | StumpClass():
-            return None
-        case PointClass() | ThresholdClass() | ParityClass():
-            return vc_of(concepts)
-        case _:
-            assert_never(concepts)
+def check_cells(size: int, points: int) -> None:
+    """WorkLimit where a matrix of so many concepts and points is too large."""
+    if size * points > MOST_CELLS:
+        raise WorkLimit(f"a matrix of {size} x {points} is beyond the limit of {MOST_CELLS} cells")
 
 
 def _placed(place: int, size: int) -> int:

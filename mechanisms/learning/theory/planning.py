@@ -73,7 +73,6 @@ def largest_of(
     bound: str,
     units: str = "examples",
     inside: tuple[tuple[str, Decimal], ...] = (),
-    others: tuple[tuple[str, int], ...] = (),
 ) -> SampleSize:
     """The plan for as many as the term asks for that asks for most."""
     needed = max(needed for _, needed in terms)
@@ -86,7 +85,6 @@ def largest_of(
         bound=bound,
         units=units,
         inside=inside,
-        others=others,
     )
 
 

@@ -19,7 +19,7 @@ from decimal import Decimal, localcontext
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, in_own_context, read, round_down, text, whole
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.learning.theory.concepts import AnyClass, ThresholdClass, known_vc
+from dpledger.mechanisms.learning.theory.concepts import AnyClass, ThresholdClass
 from dpledger.mechanisms.learning.theory.planning import (
     SampleSize,
     ceiling,
@@ -137,7 +137,7 @@ def agnostic_plan(concepts: AnyClass, exponent: Number, alpha: Number, beta: Num
     thresholds = isinstance(concepts, ThresholdClass) and not concepts.both_ways
     plans = (
         private_agnostic(concepts.size, exponent, alpha, beta),
-        plan_item_proper(concepts.size, exponent, alpha, beta, vc=known_vc(concepts), thresholds=thresholds),
+        plan_item_proper(concepts.size, exponent, alpha, beta, vc=concepts.vc, thresholds=thresholds),
     )
     best = min(plans, key=lambda plan: plan.needed)
     return dataclasses.replace(best, others=tuple((plan.bound, plan.needed) for plan in plans if plan is not best))

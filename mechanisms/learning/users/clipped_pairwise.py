@@ -34,7 +34,7 @@ from dpledger.mechanisms.learning.choosing import Chooses
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.concepts import ConceptClass, NumberedClass, described, matrix_of
+from dpledger.mechanisms.learning.theory.concepts import ConceptClass, NumberedClass, matrix_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_size, moved_by_a_user
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
@@ -111,7 +111,7 @@ class ClippedPairwiseEM(Chooses[Concept], ReadsUsers):
         """All of them, with the exponent as it is used."""
         result: dict[str, Plain] = plain(
             {
-                "concept_class": described(self.concept_class),
+                "concept_class": self.concept_class.described(),
                 "epsilon": self.epsilon,
                 "clip": self.clip,
                 "strict": self.strict,

@@ -40,7 +40,7 @@ from dpledger.mechanisms.learning.choosing import Costs, cheap
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept, Placed
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from, described
+from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, proper_users_for
@@ -186,7 +186,7 @@ class ByUsers(ReadsUsers):
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
-            "concept_class": described(self.concept_class),
+            "concept_class": self.concept_class.described(),
             "examples": rows_of(self.unit),
             "epsilon": self.epsilon,
             "share": self.share,

@@ -36,7 +36,6 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ParityClass,
     PointClass,
     ThresholdClass,
-    described,
 )
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.estimator_sizes import ErrorSearch, estimator_plan, rounds_for
@@ -139,7 +138,7 @@ class MinErrorTest(ReadsUsers):
             values |= {"level": gap.level, "threshold": fraction_of(gap), "sensitivity": self._moved(gap)}  # type: ignore[dict-item]
         result: dict[str, Plain] = plain(
             {
-                "concept_class": described(self.concept_class),
+                "concept_class": self.concept_class.described(),
                 "examples": rows_of(self.unit),
                 "strict": self.strict,
                 "justification": MOVED,
@@ -287,7 +286,7 @@ class MinimumErrorEstimator(ReadsUsers):
         """All of them, with the number of tests and what each is noised by."""
         result: dict[str, Plain] = plain(
             {
-                "concept_class": described(self.concept_class),
+                "concept_class": self.concept_class.described(),
                 "examples": rows_of(self.unit),
                 "strict": self.strict,
                 "resolution": self.resolution,

@@ -32,7 +32,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.concepts import ThresholdClass, described
+from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.users.median_sizes import LEAST_MASS, mass_gap
@@ -211,7 +211,7 @@ class UserLevelThresholdLearner(ReadsUsers):
         halving, split = self.halving, self.split
         result: dict[str, Plain] = plain(
             {
-                "concept_class": described(self.concept_class),
+                "concept_class": self.concept_class.described(),
                 "examples": rows_of(self.unit),
                 "strict": self.strict,
                 "epsilon": self.epsilon,

@@ -14,7 +14,7 @@ from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.decimals import Number, exact, read, round_down, text, whole
 from dpledger.errors import InfeasiblePlan
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass
 from dpledger.mechanisms.learning.theory.planning import (
     SampleSize,
     ceiling,
@@ -59,7 +59,7 @@ class Richness:
     @classmethod
     def of(cls, concepts: FiniteClass | PointClass | ThresholdClass) -> Richness:
         """Of a class."""
-        return cls(concepts.size, None if isinstance(concepts, FiniteClass) else vc_of(concepts))
+        return cls(concepts.size, concepts.vc)
 
     def deviation(self, slack: Decimal, failure: Decimal, *, levels: int, m: int, more: int = 0) -> int:
         """How many users keep the frequencies of all concepts, at each of so many levels, within `slack`; `more`: the
