@@ -86,7 +86,7 @@ def test_a_delta_that_is_below_a_floor_is_said_to_be_at_most_that() -> None:
     assert math.isclose(sharp.upper, alone.upper, rel_tol=1e-6)
 
 
-@pytest.mark.parametrize("seed", seeds(12, 100))
+@over_seeds(12, 100)
 def test_a_floor_changes_nothing_above_it(seed: int) -> None:
     """Not above the floor an answer may be wide; it is never wrong, and above the floor it is the same."""
     rng = np.random.default_rng(seed)
