@@ -9,10 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 PY := .venv/bin/python
 SLICES ?= commit
-SINCE ?= main
 SOURCES := pyproject.toml setup.py constraints.txt
 
-.PHONY: help demo test test-near test-slow coverage lint types bench clean
+.PHONY: help demo test test-slow coverage lint types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -23,9 +22,6 @@ demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (unde
 
 test: .venv/.dev lint types  ## linters, types, layers and the tests, with the slice of seeds that the commit chooses (SLICES=all: all)
 	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES)
-
-test-near: .venv/.dev  ## the tests that import what differs from main (SINCE=another commit)
-	$(PY) tests/support/near.py $(SINCE) | xargs -d '\n' --no-run-if-empty $(PY) -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES)
 
 coverage: .venv/.dev  ## the same tests, and what they reach: fails where that is less than before (twice as long)
 	$(PY) -m coverage erase

@@ -34,6 +34,7 @@ from dpledger.ledger.entries.members import Power
 __all__ = ["Course", "Evidence", "Limits", "Read", "Seen", "Source", "width_of"]
 
 POWER = Decimal("0.9")
+SEEN = 256  # runs of a side whose order is tested before a claim is said to be refuted, if there may be as many
 ORDERED = 65_536  # runs of a side whose order is tested
 MOST_KEPT = 2**24  # numbers of either of them: 128 MiB
 FLOATS = Fraction(1, 20)  # of the error budget, for what only the bits of floats give away
@@ -197,6 +198,17 @@ class Course:
             left, right = source(self.pairs, pairs, read)
             with np.errstate(all="ignore"):
                 self._settle(engines, left, right)
+        if self.engine.refuted is not None:
+            self._run_for_order(source, limits)
+
+    def _run_for_order(self, source: Source, limits: Limits) -> None:
+        """Where the claim fell after a few runs, draw more, on which nothing is bet: a mechanism that repeats its
+        answers has shown one of them by then, and it takes more to see that."""
+        known = sum(len(piece) for piece in self._ordered[0]) // self.sizes[0]
+        more = min(SEEN, limits.trials, self._room) - known
+        if more > 0:
+            for kept, seen in zip(self._ordered, source(known, more, Read((), True)), strict=True):
+                kept.extend(seen.ordered)
 
     def order(self, left: Outcomes, right: Outcomes) -> None:
         """Runs whose order is tested, of which the bets may have taken a few alone: those that somebody collected."""

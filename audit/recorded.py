@@ -61,8 +61,9 @@ class Block:
 
 @dataclass(slots=True)
 class Recording:
-    """A source whose blocks are written down. `starts`: of each side the runs with which a worker began, so far. This
-    process is one as well: a mechanism that begins anew in each repeats itself from here on."""
+    """A source whose blocks are written down, but for runs that nothing is bet on. `starts`: of each side the runs with
+    which a worker began, so far. This process is one as well: a mechanism that begins anew in each repeats itself from
+    here on."""
 
     journal: Journal
     source: Source
@@ -70,6 +71,8 @@ class Recording:
     _has_begun: bool = False
 
     def __call__(self, first: int, pairs: int, read: Read) -> tuple[Seen, Seen]:
+        if not read.plans:
+            return self.source(first, pairs, read)
         known = [len(side) for side in self.starts]
         if not self._has_begun:
             self._has_begun = True

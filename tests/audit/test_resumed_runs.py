@@ -41,17 +41,14 @@ def priced(data: float, rng: np.random.Generator) -> tuple[float, float]:
     return data + scale * rng.laplace(), 1 / scale
 
 
-def in_strata() -> dpl.ExPostClaim:
-    return dpl.ExPostClaim(loss=lambda output: output[1])
-
-
+STRATA = dpl.ExPostClaim(loss=lambda output: output[1])
 AUDITS: dict[str, Callable[..., AuditResult]] = {
     "one by one": lambda **more: dpl.audit_mechanism(mixed, 0.0, 1.0, dpl.PureDP(1), **SETTINGS | more),
     "batched": lambda **more: dpl.audit_mechanism(batch, 0.0, 1.0, dpl.PureDP(1), batched=True, **SETTINGS | more),
     "many": lambda **more: dpl.audit_mechanism(
-        batch, 0.0, 1.0, dpl.GaussianDP(1), batched=True, **SETTINGS | {"trials": 150_000} | more
+        batch, 0.0, 1.0, dpl.GDP(1), batched=True, **SETTINGS | {"trials": 150_000} | more
     ),
-    "ex post": lambda **more: dpl.audit_mechanism(priced, 0.0, 1.0, in_strata(), **SETTINGS | more),
+    "ex post": lambda **more: dpl.audit_mechanism(priced, 0.0, 1.0, STRATA, **SETTINGS | more),
     "bits": lambda **more: dpl.audit_mechanism(mixed, 0.0, 1.0, dpl.PureDP(1), floats="bits", **SETTINGS | more),
     "a mechanism": lambda **more: dpl.audit_mechanism(
         dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], **SETTINGS | more

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from dpledger.audit.outcomes import Outputs, Raised
 from dpledger.audit.sampling.generators import own_generators
@@ -304,7 +305,6 @@ def test_a_generator_of_its_own_is_seeded_for_each_run_and_put_back(mechanism: C
 
 
 def test_a_generator_of_torch_is_seeded_as_well() -> None:
-    torch = pytest.importorskip("torch")
     own = torch.Generator()
 
     def of_torch(data: float, rng: np.random.Generator) -> float:

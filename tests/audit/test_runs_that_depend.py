@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import hypergeom
 
+from dpledger.accounting.guarantees import PureDP
+from dpledger.audit import audit_mechanism
 from dpledger.audit.evidence.binomial import lower_limit
 from dpledger.audit.sampling import dependence as probe
 from dpledger.audit.sampling.dependence import dependence
@@ -196,3 +198,29 @@ def test_labels_are_outcomes_as_well() -> None:
     mixed = [[str(word) for word in rng.permutation(half)] for _ in range(2)]
     left, right = (seen(rng.laplace(size=128), output=words) for words in mixed)
     assert dependence(left, right, ALPHA) is None
+
+
+class Repeats:
+    """A correct coin that gives each answer so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.calls = times, [0, 0]
+        self.last = [0.0, 0.0]
+
+    def __call__(self, data: float, rng: np.random.Generator) -> float:
+        side = int(data)
+        if self.calls[side] % self.times == 0:
+            self.last[side] = data if rng.random() < math.e / (1 + math.e) else 1 - data
+        self.calls[side] += 1
+        return self.last[side]
+
+
+@pytest.mark.parametrize("times", [4, 10, 30])
+def test_a_mechanism_that_repeats_its_answers_is_told_however_soon_the_claim_fell(times: int) -> None:
+    fell = []
+    for seed in range(8):
+        result = audit_mechanism(Repeats(times), 0.0, 1.0, PureDP(1), trials=1_000, seed=seed, progress=False)
+        assert result.verdict == "not_refuted"
+        assert result.blind is not None
+        fell.append(result.evidence.fell_after)
+    assert any(fell)  # so it is the order of more runs that saves it

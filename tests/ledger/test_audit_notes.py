@@ -221,7 +221,9 @@ def test_an_audit_that_stops_early_or_was_blind_or_is_of_realised_losses_is_the_
     )
     for said, found in told:
         entry = scope.intend(replace(INTENDED, **said))
-        scope.record(replace(AUDIT, **found), intended=entry.index)
+        recorded = scope.record(replace(AUDIT, **found), intended=entry.index)
+        assert isinstance(recorded.body, Audited)
+        assert recorded.body.intended == entry.index
     scope._ledger.verify()
 
 
