@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "docs/start.md",
+    "docs/concepts.md",
     "docs/audit_replay.md",
     "docs/accuracy_first.md",
     "docs/events.md",
@@ -55,6 +56,12 @@ def test_the_readme_has_examples() -> None:
 def test_each_block_of_a_page_runs_by_itself(block: str, tmp_path: Path) -> None:
     done = warm_process.run(block, folder=tmp_path, warnings="error")
     assert done.returncode == 0, done.stderr
+
+
+def test_what_the_page_of_concepts_says_that_its_program_prints_is_what_it_prints(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "concepts.md").read_text()
+    program, shown = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)
+    assert warm_process.run(program, folder=tmp_path, warnings="error").stdout == shown
 
 
 @pytest.mark.parametrize("number", ON_A_FILE)
