@@ -101,14 +101,23 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Drawn(Generic[T]):
-    """What a piece gave: of each side what was read (None of a side that is not in it), what
-    showed, and how long it took."""
+    """What consecutive pieces gave: of each side what was read (None of a side that is not in them), what showed, and
+    how long it took."""
 
     left: T | None
     right: T | None
     altered: bool
     drew_globals: bool
     seconds: float
+
+    def __add__(self, other: Drawn[T]) -> Drawn[T]:
+        return Drawn(
+            joined([self.left, other.left]),
+            joined([self.right, other.right]),
+            self.altered or other.altered,
+            self.drew_globals or other.drew_globals,
+            self.seconds + other.seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,10 +256,9 @@ class Runs:
         drawn = self._drawn(first, pairs, read, jobs, advance)
         while self._take_care(drawn):
             drawn = self._drawn(first, pairs, read, jobs, _in_silence)
-        left, right = joined(one.left for one in drawn), joined(one.right for one in drawn)
-        assert left is not None
-        assert right is not None
-        return left, right
+        assert drawn.left is not None
+        assert drawn.right is not None
+        return drawn.left, drawn.right
 
     def probe(self, most: int = PROBES) -> tuple[list[object], list[object]]:
         """The outputs of a few runs of each side, as the mechanism gave them, and of what raised the exception as well.
@@ -267,22 +275,24 @@ class Runs:
         while self._take_care(drawn):
             drawn = self._drawn(PROBED, pairs, list, 1, _in_silence, encode=list, keeps_errors=True)
         self.starts = ([], [])
-        return joined(one.left for one in drawn) or [], joined(one.right for one in drawn) or []
+        return drawn.left or [], drawn.right or []
 
     def _drawn(
         self, first: int, pairs: int, read: Callable[[Any], T], jobs: int, advance: Advance, **changes: Any
-    ) -> list[Drawn[T]]:
+    ) -> Drawn[T]:
+        """What all pieces gave, added up as they come: no more of them is kept than two."""
         work, workers = _Work(replace(self.plan, **changes), read), self._workers(2 * pairs, jobs)
         pieces = self._pieces(first, pairs, workers)
         if workers == 1 or len(pieces) == 1:
             results: Iterable[Drawn[T]] = map(work, pieces)
         else:
             results = _in_workers(work, pieces, jobs)
-        drawn = []
+        drawn: Drawn[T] | None = None
         for piece, one in zip(pieces, results, strict=True):
             advance(self._runs_in(piece))
-            drawn.append(one)
-        self._each = sum(one.seconds for one in drawn) / (2 * pairs)
+            drawn = one if drawn is None else drawn + one
+        assert drawn is not None, "a piece at least"
+        self._each = drawn.seconds / (2 * pairs)
         self._starts(pieces, are_far=workers > 1)
         return drawn
 
@@ -339,17 +349,17 @@ class Runs:
                 self.starts[0].append(run + (odd and right))
                 self.starts[1].append(run + (odd and not right))
 
-    def _take_care(self, drawn: Sequence[Drawn[Any]]) -> bool:
+    def _take_care(self, drawn: Drawn[Any]) -> bool:
         """Whether what was drawn is to be thrown away, and drawn again with the care that it showed to be needed."""
         plan = self.plan
-        if any(one.altered for one in drawn) and not plan.fresh_data:
+        if drawn.altered and not plan.fresh_data:
             fresh = [_own(data) for data in self.originals]
             if any(copied is own for copied, own in zip(fresh, self.originals, strict=True) if not is_immutable(own)):
                 wanted = "data that can be copied, or a mechanism that leaves them as they are"
                 raise ParameterError("left, right", "data that the mechanism alters, and that cannot be copied", wanted)
             self.plan = replace(self.plan, left=fresh[0], right=fresh[1], fresh_data=True)
             self.altered = ALTERED
-        if any(one.drew_globals for one in drawn) and not plan.seeded_globals:
+        if drawn.drew_globals and not plan.seeded_globals:
             self.plan = replace(self.plan, seeded_globals=True)
         return self.plan is not plan
 
