@@ -244,13 +244,13 @@ class TestExactLaw:
 
     @pytest.mark.parametrize("many", [False, True], ids=["ask", "ask_many"])
     def test_runs_have_that_law(self, many: bool) -> None:
-        """Of 2,000 runs, each transcript of four queries within 5 standard deviations of its probability."""
+        """Of 500 runs, each transcript of four queries within 5 standard deviations of its probability."""
         mechanism = SoftLabels(2, "0.3", 25, failed_tests=3, mode="basic", bins=2).under(REPLACE, RECORD)
         table = agreeing(25, (25, 0.1, 0.9), (13, 0.4, 0.6), (20, 0.1, 0.9), (24, 0.4, 0.6))
         expected = SoftLaw.of(mechanism.parts()).published(*statistics(table, 2, "halved"))
         ensemble, entropy = scoring(table), seeded(5)
         seen: dict[Any, int] = defaultdict(int)
-        for _ in range(2000):
+        for _ in range(500):
             run = mechanism.open(ensemble, entropy=entropy)
             answers = list(run.ask_many(np.arange(4))) if many else []
             while not many and not run.halted and len(answers) < 4:
@@ -258,7 +258,7 @@ class TestExactLaw:
             seen[tuple(None if answer is UNSTABLE else answer for answer in answers)] += 1
         assert set(seen) <= {answers for answers, chance in expected.items() if chance > 0}
         for answers, chance in expected.items():
-            assert abs(seen[answers] - 2000 * chance) <= 5 * math.sqrt(2000 * chance * (1 - chance)) + 1
+            assert abs(seen[answers] - 500 * chance) <= 5 * math.sqrt(500 * chance * (1 - chance)) + 1
 
     def test_the_tables_of_the_specification(self) -> None:
         """Answers plain, plain, shifted, plain, plain, UNSTABLE; the right noise, and that of half of the tests."""

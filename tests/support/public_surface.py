@@ -959,6 +959,10 @@ ANSWERS: dict[str, str] = {
     ),
     **dict.fromkeys(("Binning.read", "Binning.rows", "Binning.numbered", "Binning.tests"), "rows are data"),
     **dict.fromkeys(("StumpClass.labels", "StumpClass.sums", "PrivateStumpBooster.scores"), "of rows in their bins"),
+    **dict.fromkeys(
+        (f"{name}Class.errors" for name in ("Finite", "Threshold", "Point", "Stump", "Parity")),
+        "of a sample that its learner reads",
+    ),
     **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
     **dict.fromkeys(
         (f"{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")), "exact fractions, of an audit's own"
