@@ -43,13 +43,12 @@ def priced(data: float, rng: np.random.Generator) -> tuple[float, float]:
 
 STRATA = dpl.ExPostClaim(loss=lambda output: output[1])
 AUDITS: dict[str, Callable[..., AuditResult]] = {
-    "one by one": lambda **more: dpl.audit_mechanism(mixed, 0.0, 1.0, dpl.PureDP(1), **SETTINGS | more),
+    "one by one": lambda **more: dpl.audit_mechanism(mixed, 0.0, 1.0, dpl.PureDP(1), floats="bits", **SETTINGS | more),
     "batched": lambda **more: dpl.audit_mechanism(batch, 0.0, 1.0, dpl.PureDP(1), batched=True, **SETTINGS | more),
     "many": lambda **more: dpl.audit_mechanism(
         batch, 0.0, 1.0, dpl.GDP(1), batched=True, **SETTINGS | {"trials": 150_000} | more
     ),
     "ex post": lambda **more: dpl.audit_mechanism(priced, 0.0, 1.0, STRATA, **SETTINGS | more),
-    "bits": lambda **more: dpl.audit_mechanism(mixed, 0.0, 1.0, dpl.PureDP(1), floats="bits", **SETTINGS | more),
     "a mechanism": lambda **more: dpl.audit_mechanism(
         dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], **SETTINGS | more
     ),
@@ -67,7 +66,7 @@ def test_what_was_cut_off_anywhere_goes_on_to_the_same_end(name: str, tmp_path: 
     assert same(audit(resume=place), whole)
     written = place.read_bytes()
     ends = [0, *np.flatnonzero(np.frombuffer(written, dtype=np.uint8) == ord("\n")) + 1]
-    for end in [0, ends[2], ends[len(ends) // 2] + 100, ends[-1] - 1]:
+    for end in [ends[2], ends[len(ends) // 2] + 100, ends[-1] - 1]:
         place.write_bytes(written[:end])
         assert same(audit(resume=place), whole), end
 
