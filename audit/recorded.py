@@ -91,7 +91,7 @@ def require_same_outputs(journal: Journal, shown: str | None) -> None:
     record = journal.next()
     if record is None:
         journal.append({"shown": shown})
-    elif record.get("shown") != shown:
+    elif None not in (shown, record["shown"]) and shown != record["shown"]:
         given = "runs of another mechanism, or of other data: the first ones give other outputs now"
         raise ParameterError(FIELD, given, "the mechanism that the file is of; or a new name, to begin again")
 

@@ -65,7 +65,7 @@ def losses_of(outcomes: Outcomes) -> tuple[Floats, ...]:
 
 
 def try_first(runs: Runs) -> str | None:
-    """Run it a few times, for nothing: a digest of what these runs give, None where equal seeds do not give the same.
+    """Run it a few times, for nothing: a digest of what the first pair gives, None where equal seeds do not give alike.
     ParameterError, from what it raised, where all of many runs raise alike: then
     what was audited would be the mistake in the call; and where an output is so many numbers that no search among them
     would end."""
@@ -78,9 +78,8 @@ def try_first(runs: Runs) -> str | None:
         )
         called = f"one that can be called as {runs.plan.sampler.call}"
         raise ParameterError("mechanism", given, called) from first.error
-    found = encode(shown)
-    runs.plan = replace(runs.plan, width=_checked_width(width_of(found)))
-    return None if runs.unseeded else digest(found).hex()
+    runs.plan = replace(runs.plan, width=_checked_width(width_of(encode(shown))))
+    return None if runs.unseeded else digest(encode([left[0], right[0]])).hex()  # how many were tried depends on time
 
 
 def _checked_width(width: int) -> int:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import dpledger as dpl
 from dpledger.audit.journal import Journal
+from dpledger.audit.sampling import runs as sampled_runs
 from dpledger.audit.verdict import AuditResult
 from dpledger.errors import ParameterError
 
@@ -69,6 +70,13 @@ def test_what_was_cut_off_anywhere_goes_on_to_the_same_end(name: str, tmp_path: 
     for end in [ends[2], ends[len(ends) // 2] + 100, ends[-1] - 1]:
         place.write_bytes(written[:end])
         assert same(audit(resume=place), whole), end
+
+
+def test_a_slower_machine_is_no_other_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where runs take long, fewer of them are tried first."""
+    whole = AUDITS["ex post"](resume=tmp_path / "runs")
+    monkeypatch.setattr(sampled_runs, "LONGEST_PROBE", 0.0)
+    assert same(AUDITS["ex post"](resume=tmp_path / "runs"), whole)
 
 
 DRIVER = """
