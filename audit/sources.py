@@ -78,11 +78,13 @@ def try_first(runs: Runs) -> str | None:
         )
         called = f"one that can be called as {runs.plan.sampler.call}"
         raise ParameterError("mechanism", given, called) from first.error
-    runs.plan = replace(runs.plan, width=_checked_width(width_of(encode(shown))))
-    return None if runs.unseeded else digest(encode([left[0], right[0]])).hex()  # how many were tried depends on time
+    _check_width(width_of(encode(shown)))
+    pair = encode([left[0], right[0]])  # how many more were tried depends on time, and what is drawn must not
+    runs.plan = replace(runs.plan, width=width_of(pair))
+    return None if runs.unseeded else digest(pair).hex()
 
 
-def _checked_width(width: int) -> int:
+def _check_width(width: int) -> None:
     """ParameterError where an output is so many numbers that no search among them would end."""
     if width > MOST_WIDTH:
         wanted = (
@@ -90,7 +92,6 @@ def _checked_width(width: int) -> int:
             "sums of them (it keeps every claim that they keep)"
         )
         raise ParameterError("mechanism", f"{width:,} numbers", wanted)
-    return width
 
 
 def run_course(

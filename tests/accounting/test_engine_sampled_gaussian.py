@@ -106,22 +106,11 @@ MORE_CONTOURS = [
 ]
 
 
-@pytest.mark.parametrize(("part", "direction", "epsilon", "c", "window", "nodes"), CONTOURS)
+@pytest.mark.parametrize(
+    ("part", "direction", "epsilon", "c", "window", "nodes"),
+    [*CONTOURS, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE_CONTOURS)],
+)
 def test_many_runs_in_ball_arithmetic(
-    part: tuple[str, str, int], direction: Direction, epsilon: float, c: float, window: float, nodes: int
-) -> None:
-    compare(part, direction, epsilon, c, window, nodes)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("part", "direction", "epsilon", "c", "window", "nodes"), MORE_CONTOURS)
-def test_more_runs_in_ball_arithmetic(
-    part: tuple[str, str, int], direction: Direction, epsilon: float, c: float, window: float, nodes: int
-) -> None:
-    compare(part, direction, epsilon, c, window, nodes)
-
-
-def compare(
     part: tuple[str, str, int], direction: Direction, epsilon: float, c: float, window: float, nodes: int
 ) -> None:
     exact = ball(composed_sampled_delta([part], epsilon, direction, c=c, window=window, nodes=nodes))
