@@ -225,13 +225,14 @@ def test_an_interrupt_before_any_line_leaves_neither_lock_nor_transaction(file: 
 
 
 def test_an_interrupt_before_any_line_of_opening_and_closing_leaves_no_lock(file: Path) -> None:
+    """Opening looks at every connection of the process, so what other tests left open makes more lines."""
     target, told = 0, True
-    while told and target < 1000:
+    while told:
         lines = Lines(target)
         lines.run(lambda: SQLiteStore._opened(file, "rw", WriteLock(file)).close())
         told, target = lines.has_raised, target + 1
         WriteLock(file).take(0.0)
-    assert 20 < target < 1000
+    assert target > 20
     assert len(leaves(SQLiteStore.open(file))) == 50
 
 
