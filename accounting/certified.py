@@ -33,13 +33,13 @@ from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.arithmetic.prices import Cost, with_margin
 from dpledger.accounting.composition import Composition, Repeated, Sequence, children
-from dpledger.accounting.engine.anchors import Curve, Points
+from dpledger.accounting.engine.expansion_points import Curve, Points
 from dpledger.accounting.engine.truncated import divergence_upper, places
 from dpledger.accounting.filters import Account, Coordinates, Filter
+from dpledger.accounting.lowering import Ingredients, read_both_ways
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import kept_profile
-from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.decimals import ZERO, float_down, float_up, multiply, round_down, round_up, subtract
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation

@@ -25,15 +25,15 @@ from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.bounds import Bounds, BoundsAt
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.engine.anchors import Curve, Points
 from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
-from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
+from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
+from dpledger.accounting.engine.expansion_points import Curve, Points
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
 from dpledger.accounting.laws.ranges_in_any_order import MOST_EFFORT
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.pricing.ingredients import Ranges
-from dpledger.accounting.reading import Ingredients, read_both_ways
+from dpledger.accounting.lowering import Ingredients, read_both_ways
+from dpledger.accounting.pricing.pld_list import Ranges
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, exact, float_down, float_up, own_context, whole
 from dpledger.errors import Contradiction, EngineError, ParameterError

@@ -72,7 +72,7 @@ from dpledger.attach.opacus_planning import plan_training
 from dpledger.attach.opacus_public import Public, of_relation
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ContractViolation, Halted, ParameterError
-from dpledger.ledger.attempts import Receipt
+from dpledger.ledger.charges import Receipt
 from dpledger.ledger.declared_runs import DeclaredRun
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.scope import Scope

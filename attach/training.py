@@ -48,7 +48,7 @@ import numpy.typing as npt
 
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
-from dpledger.ledger.attempts import Receipt
+from dpledger.ledger.charges import Receipt
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
 from dpledger.mechanisms.training import DPSGD, Gradients, StepsTaken

@@ -40,19 +40,19 @@ from dpledger.accounting.reach import Of
 from dpledger.decimals import Number, whole
 from dpledger.errors import AlreadySpent, ContractViolation, Halted, PolicyError, ScopeError
 from dpledger.ledger import requests
-from dpledger.ledger.attempts import Attempt, Receipt
-from dpledger.ledger.entering import enter
+from dpledger.ledger.admission import enter
+from dpledger.ledger.charges import Attempt, Receipt
 from dpledger.ledger.entries.bodies import Body, Reserved
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.evidence import Evidence, shown, words
 from dpledger.ledger.entries.members import Attestation, MechanismNote
-from dpledger.ledger.handle import Handle
+from dpledger.ledger.log import Handle
 from dpledger.ledger.requests import DECLARED, ELSEWHERE
 from dpledger.ledger.rules import gate
+from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.gate import Replayed, Request
-from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
-from dpledger.ledger.rules.standing import State
-from dpledger.ledger.rules.state import step
+from dpledger.ledger.rules.scope_state import State
+from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.signed import wire
 from dpledger.mechanisms.callers import begins_later, signature_of
 from dpledger.mechanisms.protocol import Release

@@ -14,29 +14,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from dpledger.accounting.asking.allotting import Allowance
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
+from dpledger.accounting.planning.allotting import Allowance
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.files import path_of
-from dpledger.ledger import announcing
-from dpledger.ledger.accounts.people import SamePeople, same_people, warn_where_unrelated
+from dpledger.ledger import logging
+from dpledger.ledger.accounts.overlap import SamePeople, same_people, warn_where_unrelated
+from dpledger.ledger.create import founded
 from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, Intended, LedgerOpened
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.founding import founded
-from dpledger.ledger.handle import SNAPSHOT_EVERY, Draw, Handle
-from dpledger.ledger.heads import resumed
+from dpledger.ledger.log import SNAPSHOT_EVERY, Draw, Handle
 from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.opening import Keep, Rules
-from dpledger.ledger.rules.standing import State
-from dpledger.ledger.rules.state import step
+from dpledger.ledger.rules.scope_state import State
+from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import keys
 from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store, Transaction
+from dpledger.ledger.tip import resumed
 from dpledger.ledger.verifying import bundle
 from dpledger.ledger.writing import Clock, utc_now
 from dpledger.mechanisms.entropy import Entropy
@@ -182,12 +182,12 @@ class Ledger(Handle):
         a store that a parent process made."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         try:
-            with announcing.failures(book.state), store.reading() as reader:
+            with logging.failures(book.state), store.reading() as reader:
                 book._head = resumed(reader, signer)
         except BaseException:
             store.close()
             raise
-        announcing.resumed(book.state)
+        logging.resumed(book.state)
         return book
 
     @classmethod

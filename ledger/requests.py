@@ -9,16 +9,16 @@ from typing import Any, TypeVar, get_args
 
 from dpledger.accounting import reach, rules
 from dpledger.accounting.arithmetic.adding import read_at
-from dpledger.accounting.asking.claiming import promise, require_guarantee
 from dpledger.accounting.composable import Composable, Words, own_words, tree_of
 from dpledger.accounting.guarantees import Guarantee, PrivacyFailure
+from dpledger.accounting.planning.claiming import promise, require_guarantee
 from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import ZERO, Number, read
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.entries.members import LIBRARY, Attestation, MechanismNote
-from dpledger.ledger.handle import Draw
+from dpledger.ledger.log import Draw
 from dpledger.ledger.rules.gate import Request
-from dpledger.ledger.rules.standing import Form, ScopeState
+from dpledger.ledger.rules.scope_state import Form, ScopeState
 from dpledger.ledger.signed import wire
 from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Steps
 from dpledger.relations import Relation

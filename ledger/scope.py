@@ -23,19 +23,19 @@ from dpledger.errors import AlreadySpent, ContractViolation, ParameterError
 from dpledger.ledger import requests
 from dpledger.ledger.accounts import readings, recomposition
 from dpledger.ledger.accounts.tables import Table, releases_table
-from dpledger.ledger.attempts import Attempt, Receipt
+from dpledger.ledger.admission import enter
+from dpledger.ledger.charges import Attempt, Receipt
 from dpledger.ledger.declared_runs import TakesDeclaredRuns
-from dpledger.ledger.entering import enter
 from dpledger.ledger.entries.bodies import Audited, Body, Closed, Declared, Intended, Lost
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.handle import Handle
+from dpledger.ledger.log import Handle
 from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
 from dpledger.ledger.rules import gate, quotes
+from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.gate import Replayed, Request
 from dpledger.ledger.rules.notes import Noted, intention_of
-from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
-from dpledger.ledger.rules.standing import ScopeState, State, next_steps
+from dpledger.ledger.rules.scope_state import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction

@@ -20,7 +20,7 @@ from dpledger.errors import (
     ParameterError,
     ScopeError,
 )
-from dpledger.ledger.attempts import Attempt, Receipt
+from dpledger.ledger.charges import Attempt, Receipt
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import AnswersMany, Conversation, Halts, Refines, Release
 from dpledger.process import Home

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from dpledger.errors import StoreBehind
 from dpledger.ledger.entries.bodies import TIMELESS, Body
 from dpledger.ledger.entries.entry import Entry, format_entry
-from dpledger.ledger.heads import Head, index_entry
 from dpledger.ledger.signed import checkpoint, envelope, wire
 from dpledger.ledger.signed.keys import Signer
 from dpledger.ledger.stores.protocol import Transaction
+from dpledger.ledger.tip import Head, index_entry
 
 __all__ = ["Clock", "Writing", "utc_now"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dpledger.errors import ParameterError
-from dpledger.ledger.accounts.people import NotAdded, SamePeople, same_people
+from dpledger.ledger.accounts.overlap import NotAdded, SamePeople, same_people
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports.first_page.page import first_page, first_page_of_unread

@@ -12,11 +12,11 @@ from dpledger.accounting.arithmetic.adding import read_at
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, Guarantee
 from dpledger.decimals import INFINITY, negative
-from dpledger.ledger.accounts.people import SamePeople, Together
+from dpledger.ledger.accounts.overlap import SamePeople, Together
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.entries.bodies import Audited, Reserved
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.rules.standing import ScopeState
+from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.relations import Relation, Unit
 from dpledger.reports.explain import worst_case
 

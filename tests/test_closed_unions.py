@@ -56,7 +56,7 @@ CLOSED = {
 
 DEFAULTS = {
     "accounting/engine/balls.py": "losses: where no closed form is known the integral answers",
-    "accounting/engine/choose.py": "losses: what has no closed form and cannot be counted is handed over",
+    "accounting/engine/dispatch.py": "losses: what has no closed form and cannot be counted is handed over",
     "accounting/engine/direct.py": "losses: what has no closed form is counted, where that can be",
     "accounting/engine/tilt.py": "losses: a guess where a search begins",
     "accounting/laws/tails.py": "losses: those whose tails are not known have no lattice",

@@ -1,6 +1,6 @@
 """The same bounds once more, in ball arithmetic: every rounding is enclosed by the library, not by our error analysis.
 
-The contour sum of `contour`, its kernels, its aliases and the quadrature of the sampled Gaussian are evaluated with
+The contour sum of `saddle_point`, its kernels, its aliases and the quadrature of the sampled Gaussian are evaluated with
 python-flint (Arb) at `BITS` bits, every ball with its radius; sections 1, 2 and 4 of docs/proofs/engine.md say what is
 added for what is left out. Taken from the engine: where the line lies, which may be anywhere, and the proven decay of
 the last node (section 3), a bound with a margin of 1e-9. Parameters are those that the engine holds, as doubles.
@@ -22,7 +22,7 @@ from typing import Any
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import decay_beyond
+from dpledger.accounting.engine.saddle_point import decay_beyond
 from dpledger.accounting.engine.solve import WIDTH, Interval
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
@@ -32,7 +32,7 @@ from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_curve import quadrature_step
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
-from dpledger.accounting.reading import Ingredients
+from dpledger.accounting.lowering import Ingredients
 from dpledger.errors import CannotCertify, ParameterError, WorkLimit
 
 __all__ = ["checked_delta", "checked_epsilon"]

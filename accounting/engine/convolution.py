@@ -21,9 +21,9 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array, ComplexArray
 from dpledger.accounting.engine.composed import log_kappa
-from dpledger.accounting.engine.contour import Ladder
+from dpledger.accounting.engine.connect_the_dots import Mesh, Steps
 from dpledger.accounting.engine.covering import Indices
-from dpledger.accounting.engine.staircase import Mesh, Steps
+from dpledger.accounting.engine.saddle_point import Ladder
 from dpledger.errors import WorkLimit
 
 __all__ = ["Convolved", "Moments", "Product", "Transformed", "convolve", "ladder_of", "transformed"]

@@ -21,7 +21,7 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array, rounded_out
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import Contour
+from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import ATTEMPTS, TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_epsilon
 from dpledger.errors import WorkLimit

@@ -20,7 +20,7 @@ from dpledger.accounting.engine.closed_forms import (
 )
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.enumeration import Outcomes, enumerated, lattice_runs, ratios
-from dpledger.accounting.engine.mills import gaussian_delta
+from dpledger.accounting.engine.normal_tails import gaussian_delta
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss

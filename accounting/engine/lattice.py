@@ -1,6 +1,6 @@
 """The lattice engine: certified bounds for few compositions, where no transform decays, and for profiles in a box.
 
-Each loss is put on a lattice twice, above and below (`staircase`); both lists are composed (`convolution`). Between
+Each loss is put on a lattice twice, above and below (`connect_the_dots`); both lists are composed (`convolution`). Between
 lattice points the composed profiles are linear in e^eps. The two differ by about T (c+1) h^2 / 8 in epsilon, h the
 spacing and c the tilt: the spacing is chosen for the width that is wanted, and once more from the width that it gave.
 docs/proofs/lattice.md.
@@ -18,12 +18,12 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import Ladder
+from dpledger.accounting.engine.connect_the_dots import MOST_CELLS, Mesh, Steps, lower_steps, upper_steps
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
 from dpledger.accounting.engine.covering import Answer, Indices
-from dpledger.accounting.engine.sketch import Sketch, sketched
+from dpledger.accounting.engine.saddle_point import Ladder
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.engine.staircase import MOST_CELLS, Mesh, Steps, lower_steps, upper_steps
+from dpledger.accounting.engine.support_estimate import Sketch, sketched
 from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
 from dpledger.errors import WorkLimit
 

@@ -11,7 +11,7 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised, up
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import LogBounds
+from dpledger.accounting.engine.saddle_point import LogBounds
 from dpledger.accounting.engine.tilt import (
     CLOSE_MULTIPLES,
     MOST_NODES,

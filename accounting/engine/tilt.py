@@ -12,7 +12,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
-from dpledger.accounting.engine.contour import SMOOTHED, Contour, Ladder, horizon_of
+from dpledger.accounting.engine.saddle_point import SMOOTHED, Contour, Ladder, horizon_of
 from dpledger.accounting.laws.finite import WorstCase
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss

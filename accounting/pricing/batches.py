@@ -42,7 +42,7 @@ from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.draws import Allocation
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.pricing.drawn import Drawn, losses_of
+from dpledger.accounting.pricing.pld import Drawn, losses_of
 from dpledger.decimals import float_up
 from dpledger.errors import CannotCertify, WorkLimit
 from dpledger.relations import Relation

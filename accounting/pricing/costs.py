@@ -50,8 +50,8 @@ from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, S
 from dpledger.accounting.pricing.allowances import counted, promised
 from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, in_floats, one_leaf
 from dpledger.accounting.pricing.converting import orders_for, require_kept
-from dpledger.accounting.pricing.drawn import Drawn
 from dpledger.accounting.pricing.outcomes import planned
+from dpledger.accounting.pricing.pld import Drawn
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation

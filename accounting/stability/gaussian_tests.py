@@ -12,9 +12,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.asking.calibration import LEAST, MOST, least_that, meets
 from dpledger.accounting.composition import DiscreteGaussianLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import ApproxDP, PrivacyCurve
+from dpledger.accounting.planning.calibration import LEAST, MOST, least_that, meets
 from dpledger.decimals import ZERO, in_own_context, multiply, round_down
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.relations import Relation

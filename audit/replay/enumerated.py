@@ -20,7 +20,7 @@ from dpledger.audit.replay.differences import same
 from dpledger.audit.replay.running import Job, answered
 from dpledger.mechanisms.noise import Bernoulli, Draw, ExpMinus, Uniform
 from dpledger.mechanisms.noise.laws import rational
-from dpledger.mechanisms.noise.tape import Returned
+from dpledger.mechanisms.noise.randomness_log import Returned
 
 __all__ = ["broken_by_coins"]
 

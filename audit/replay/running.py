@@ -20,7 +20,7 @@ from dpledger.audit.sampling.generators import seeded_globals
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Bernoulli, Draw, Uniform, answering, recording, scripted
-from dpledger.mechanisms.noise.tape import Returned
+from dpledger.mechanisms.noise.randomness_log import Returned
 from dpledger.mechanisms.protocol import Mechanism
 
 __all__ = ["Job", "recorded", "replayed"]

@@ -17,7 +17,7 @@ import numpy as np
 from dpledger.audit.sampling.ways import Releases, Sampler, Samples
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording, replaying
-from dpledger.mechanisms.noise.tape import Draw
+from dpledger.mechanisms.noise.randomness_log import Draw
 from dpledger.mechanisms.protocol import sampled_of
 
 __all__ = ["RELEASED", "agrees", "released"]

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dpledger.audit.zoo.answers.selection import SELECTED
+from dpledger.audit.zoo.cases import Case
 from dpledger.audit.zoo.claimed import CLAIMED
 from dpledger.audit.zoo.ex_post import EX_POST
-from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.written.counts import COUNTED
 from dpledger.audit.zoo.written.groups import GROUPED
 from dpledger.audit.zoo.written.noise import NOISED
@@ -23,9 +23,9 @@ from dpledger.audit.zoo.written.searches import SEARCHED
 from dpledger.audit.zoo.written.sums import SUMMED
 from dpledger.errors import ParameterError
 
-__all__ = ["ZOO", "Exhibit", "exhibit"]
+__all__ = ["ZOO", "Case", "case"]
 
-ZOO: Mapping[str, Exhibit] = MappingProxyType(
+ZOO: Mapping[str, Case] = MappingProxyType(
     {
         **CLAIMED,
         **EX_POST,
@@ -37,11 +37,11 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         **SEARCHED,
     }
 )
-"""Exhibits by name."""
+"""Cases by name."""
 
 
-def exhibit(name: str) -> Exhibit:
-    """The exhibit of that name; ParameterError listing the names if there is none."""
+def case(name: str) -> Case:
+    """The case of that name; ParameterError listing the names if there is none."""
     if name not in ZOO:
         raise ParameterError("zoo", name, "one of " + ", ".join(ZOO))
     return ZOO[name]

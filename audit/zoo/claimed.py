@@ -1,4 +1,4 @@
-"""Exhibits that claim a guarantee: one epsilon, at a delta, of everything that they publish."""
+"""Cases that claim a guarantee: one epsilon, at a delta, of everything that they publish."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.audit.zoo.answers import chains, coins, specimens, thresholds
-from dpledger.audit.zoo.exhibit import INFINITE, Exhibit, Shown, family
+from dpledger.audit.zoo.answers import chains, coins, numbers, thresholds
+from dpledger.audit.zoo.cases import INFINITE, Case, Shown, family
 from dpledger.decimals import multiply
 
 __all__ = ["CLAIMED"]
@@ -33,15 +33,15 @@ def _level(keep: str, added: str) -> chains.CoarsenedLaplace:
     return chains.CoarsenedLaplace(_HALF, Decimal(keep), Decimal(added))
 
 
-CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
+CLAIMED: Mapping[str, Case] = MappingProxyType(
     {
         **family(
             _MOVED,
             batched=True,
-            laplace=Shown("a number with Laplace noise, as claimed", specimens.AddedLaplace(_ONE), 1.0),
-            laplace_half_noise=Shown("half the Laplace noise that the claim needs", specimens.AddedLaplace(_HALF), 2.0),
+            laplace=Shown("a number with Laplace noise, as claimed", numbers.AddedLaplace(_ONE), 1.0),
+            laplace_half_noise=Shown("half the Laplace noise that the claim needs", numbers.AddedLaplace(_HALF), 2.0),
             report_raw_value=Shown(
-                "one release in fifty is the raw number", specimens.LeakyLaplace(_ONE, Decimal("0.02")), INFINITE, 5_000
+                "one release in fifty is the raw number", numbers.LeakyLaplace(_ONE, Decimal("0.02")), INFINITE, 5_000
             ),
             laplace_chain=Shown(
                 "the first of two levels of a chain of Laplace noise, as claimed", _level("0.25", "1"), 1.0
@@ -82,10 +82,10 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
             _MOVED,
             batched=True,
             claim=_AT_DELTA,
-            gaussian=Shown("a number with Gaussian noise, as claimed", specimens.AddedGaussian(_SIGMA), 0.99999999998),
+            gaussian=Shown("a number with Gaussian noise, as claimed", numbers.AddedGaussian(_SIGMA), 0.99999999998),
             gaussian_half_noise=Shown(
                 "half the Gaussian noise that the claim needs",
-                specimens.AddedGaussian(multiply(_SIGMA, _HALF)),
+                numbers.AddedGaussian(multiply(_SIGMA, _HALF)),
                 2.1546766576,
                 50_000,
             ),
@@ -116,7 +116,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
         **family(
             ((0.5, 0.25, math.nan), (0.5, 0.25)),
             batched=True,
-            nan_on_one_record=Shown("one record makes every release NaN", specimens.MeanOfUnchecked(_ONE), INFINITE),
+            nan_on_one_record=Shown("one record makes every release NaN", numbers.MeanOfUnchecked(_ONE), INFINITE),
         ),
         **family(
             (1.0, 2.0),
@@ -124,7 +124,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
             claim=PureDP("0.5"),
             scale_depends_on_data=Shown(
                 "the noise has a scale computed from the data; the mean never moves",
-                specimens.ScaleOfTheData(_ONE),
+                numbers.ScaleOfTheData(_ONE),
                 INFINITE,
                 2_000,
             ),
@@ -179,7 +179,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
             batched=True,
             claim=PureDP("1.0986122887"),
             randomized_response=Shown(
-                "a bit that is kept three times in four", specimens.RandomizedResponse(Decimal("0.75")), math.log(3)
+                "a bit that is kept three times in four", numbers.RandomizedResponse(Decimal("0.75")), math.log(3)
             ),
         ),
         **family(

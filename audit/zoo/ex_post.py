@@ -1,4 +1,4 @@
-"""Exhibits that claim a realised loss, outcome by outcome."""
+"""Cases that claim a realised loss, outcome by outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.zoo.answers.accurate import DoubledAnswers, EveryLevelShown, FirstAccurate
 from dpledger.audit.zoo.answers.coins import PublishedCoin, RevealingDraws
 from dpledger.audit.zoo.answers.thresholds import PublishedComparison, SparseVectorRun
-from dpledger.audit.zoo.exhibit import Exhibit
+from dpledger.audit.zoo.cases import Case
 
 __all__ = ["EX_POST", "ByFirst"]
 
@@ -44,15 +44,15 @@ def _strata(*losses: tuple[str, float]) -> tuple[tuple[Decimal, float], ...]:
     return tuple((Decimal(claimed), true) for claimed, true in losses)
 
 
-def _exhibit(
+def _case(
     about: str,
     mechanism: Callable[..., Any],
     pair: tuple[object, object],
     claim: ExPostClaim,
     *losses: tuple[str, float],
     runs: int = 5_000,
-) -> Exhibit:
-    return Exhibit(
+) -> Case:
+    return Case(
         about=about,
         mechanism=mechanism,
         left=pair[0],
@@ -74,11 +74,11 @@ _QUERIES = (0.0,) * 5 + (1.0,), (1.0,) * 5 + (0.0,)
 
 def _accurate(
     about: str, check: str, claimed: Sequence[tuple[str, float]], runs: int = 2_000, **changes: Decimal
-) -> Exhibit:
+) -> Case:
     """Accuracy first on two levels: with a check of 4 and epsilons 0.2 and 0.8, or a check of 0.4 and epsilons 1, 2."""
     coarse, fine = ("0.2", "0.8") if check == "4" else ("1", "2")
     first, later = (loss for loss, _ in claimed)
-    return _exhibit(
+    return _case(
         about,
         FirstAccurate(Decimal(coarse), Decimal(fine), Decimal(check), **changes),
         _LABELS,
@@ -90,9 +90,9 @@ def _accurate(
 
 _HALF = Decimal("0.5")
 
-EX_POST: Mapping[str, Exhibit] = MappingProxyType(
+EX_POST: Mapping[str, Case] = MappingProxyType(
     {
-        "published_coin": _exhibit(
+        "published_coin": _case(
             "a published coin takes a response of 0.01 or of 5, and the realised loss says which",
             PublishedCoin(Decimal("0.01"), Decimal(5)),
             (True, False),
@@ -100,7 +100,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("0.01", 0.01),
             ("5", 5.0),
         ),
-        "published_coin_billed_too_low": _exhibit(
+        "published_coin_billed_too_low": _case(
             "the same, and the dear response is billed at 4",
             PublishedCoin(Decimal("0.01"), Decimal(5)),
             (True, False),
@@ -109,7 +109,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("4", 5.0),
             runs=10_000,
         ),
-        "delta_in_every_stratum": Exhibit(
+        "delta_in_every_stratum": Case(
             about="one run in ten shows the bit: 0.01 in each of ten strata, and 0.01 is claimed of all together",
             mechanism=RevealingDraws(10, Decimal("0.1"), Decimal("0.1")),
             left=True,
@@ -120,7 +120,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             true_delta=0.1,
             runs=5_000,
         ),
-        "above_threshold_losses": _exhibit(
+        "above_threshold_losses": _case(
             "which of six queries is the first above: t/4 up to 1, and 1/2 for none",
             SparseVectorRun(Decimal(2), Decimal(4)),
             _QUERIES,
@@ -130,7 +130,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("0.75", 0.1723892306),
             ("1", 0.8998146866),
         ),
-        "above_threshold_halt_billed_as_silence": _exhibit(
+        "above_threshold_halt_billed_as_silence": _case(
             "the same, and a halt is billed as if nothing had been found: never above 1/2",
             SparseVectorRun(Decimal(2), Decimal(4)),
             _QUERIES,
@@ -139,7 +139,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("0.5", 0.8998146866),
             runs=40_000,
         ),
-        "above_threshold_comparison_published": _exhibit(
+        "above_threshold_comparison_published": _case(
             "the noisy value that was compared is published: the losses of all tests add up; claimed at 2 in all",
             PublishedComparison(Decimal(1), Decimal(2)),
             ((0.0,) * 8, (1.0,) * 8),
@@ -150,7 +150,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("2", 4.0),
             runs=3_000_000,
         ),
-        "doubling": _exhibit(
+        "doubling": _case(
             "three answers of epsilons 1/2, 1 and 2 with three checks, each paid for",
             DoubledAnswers(_HALF, 3, Decimal("0.2")),
             _JUDGED,
@@ -159,7 +159,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("1.9", 1.5334105066),
             ("4.1", 4.1),
         ),
-        "doubling_last_level_only": _exhibit(
+        "doubling_last_level_only": _case(
             "the same, and only the last answer is billed",
             DoubledAnswers(_HALF, 3, Decimal("0.2")),
             _JUDGED,
@@ -169,7 +169,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("2.6", 4.1),
             runs=40_000,
         ),
-        "doubling_one_check": _exhibit(
+        "doubling_one_check": _case(
             "two answers of epsilons 1/4 and 1/2 with two checks of 1/2, of which one is billed",
             DoubledAnswers(Decimal("0.25"), 2, _HALF),
             _JUDGED,
@@ -178,7 +178,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             ("1.25", 1.75),
             runs=60_000,
         ),
-        "doubling_exact_check": _exhibit(
+        "doubling_exact_check": _case(
             "the same, all billed, and the check has no noise",
             DoubledAnswers(Decimal("0.25"), 2, _HALF, check_noise=Decimal(0)),
             _JUDGED,
@@ -218,7 +218,7 @@ EX_POST: Mapping[str, Exhibit] = MappingProxyType(
             (("1.1", 2.0604572097), ("2.2", 4.0852034242)),
             tolerance=Decimal("0.1"),
         ),
-        "accuracy_first_every_level_shown": _exhibit(
+        "accuracy_first_every_level_shown": _case(
             "both levels are published, billed as the one that passed",
             EveryLevelShown(_HALF, Decimal(2), Decimal("0.4")),
             _LABELS,

@@ -21,7 +21,7 @@ from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import ZERO, Number, float_up, read, text
 from dpledger.errors import CannotCertify, Contradiction, EngineError, InputError, ParameterError
-from dpledger.ledger.rules.standing import ScopeState
+from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.relations import Relation
 
 __all__ = ["least", "odometer", "own_delta", "spent"]

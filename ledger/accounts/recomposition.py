@@ -64,8 +64,8 @@ from dpledger.ledger.entries.bodies import (
 )
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import Attestation, MechanismNote
-from dpledger.ledger.rules.standing import Form, ScopeState, State
-from dpledger.ledger.rules.state import charged_scope
+from dpledger.ledger.rules.scope_state import Form, ScopeState, State
+from dpledger.ledger.rules.transitions import charged_scope
 from dpledger.notebooks import summary
 from dpledger.relations import Relation, Unit
 

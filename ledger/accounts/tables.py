@@ -78,8 +78,8 @@ from dpledger.decimals import INFINITY, ZERO, float_up
 from dpledger.ledger.accounts.recomposition import Admission, Status
 from dpledger.ledger.entries.bodies import KINDS
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.rules.scope_state import Form
 from dpledger.ledger.rules.settling import Rule
-from dpledger.ledger.rules.standing import Form
 
 if TYPE_CHECKING:
     import pandas as pd

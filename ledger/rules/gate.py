@@ -15,10 +15,10 @@ from decimal import Decimal
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import certified, filters
-from dpledger.accounting.asking import ways as asking
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
+from dpledger.accounting.planning import ways as asking
 from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import ZERO, text, total
 from dpledger.errors import (
@@ -36,8 +36,8 @@ from dpledger.errors import (
 from dpledger.ledger.entries.bodies import Committed, Refused, Reserved, Started
 from dpledger.ledger.entries.members import Attestation, LevelCharge, MechanismNote, Priced
 from dpledger.ledger.rules import refusals, settling
-from dpledger.ledger.rules.redeems import Redeem
-from dpledger.ledger.rules.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
+from dpledger.ledger.rules.capability import Redeem
+from dpledger.ledger.rules.scope_state import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
 from dpledger.ledger.signed import wire
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain

@@ -18,7 +18,7 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.ledger.entries.bodies import Audited, Declared, Intended, Note
-from dpledger.ledger.rules.standing import State, next_steps, those
+from dpledger.ledger.rules.scope_state import State, next_steps, those
 from dpledger.ledger.stores.protocol import Reader
 from dpledger.schema import words
 

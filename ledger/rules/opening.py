@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpledger.accounting import filters
-from dpledger.accounting.asking.allotting import Allowance, allotted, is_same, require_certified
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
     AdvancedFilter,
@@ -33,10 +32,11 @@ from dpledger.accounting.guarantees import (
     PureDP,
     warn_where_implausible,
 )
+from dpledger.accounting.planning.allotting import Allowance, allotted, is_same, require_certified
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.entries.bodies import ScopeOpened
 from dpledger.ledger.entries.members import Step, UnitNote
-from dpledger.ledger.rules.standing import ScopeState, those
+from dpledger.ledger.rules.scope_state import ScopeState, those
 from dpledger.ledger.signed import wire
 from dpledger.relations import Relation, Unit
 from dpledger.schema import listed, words

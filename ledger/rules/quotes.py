@@ -11,14 +11,14 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpledger.accounting import certified, filters
-from dpledger.accounting.asking import ways as asking
-from dpledger.accounting.asking.calibration import most_that
-from dpledger.accounting.asking.ways import Level, Levels
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.planning import ways as asking
+from dpledger.accounting.planning.calibration import most_that
+from dpledger.accounting.planning.ways import Level, Levels
 from dpledger.decimals import ZERO, multiply, read, text
 from dpledger.ledger.rules.gate import Admitted, Decision, Request, levels_of, require_open, require_room_for
-from dpledger.ledger.rules.standing import ScopeState, State
+from dpledger.ledger.rules.scope_state import ScopeState, State
 
 __all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "another_way", "left", "quoted"]
 

@@ -10,7 +10,7 @@ from dpledger.accounting import filters
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.decimals import INFINITY, ZERO, add, round_down, round_up, text
 from dpledger.errors import BudgetRefused
-from dpledger.ledger.rules.standing import ScopeState
+from dpledger.ledger.rules.scope_state import ScopeState
 
 __all__ = ["with_a_way", "words"]
 

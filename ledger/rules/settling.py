@@ -24,15 +24,15 @@ from typing import Literal, TypeAlias
 
 from dpledger import decimals
 from dpledger.accounting import certified
-from dpledger.accounting.asking.ways import Counting
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Account, Coordinates, Filter
+from dpledger.accounting.planning.ways import Counting
 from dpledger.accounting.pricing import costs, outcomes
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.entries.members import LevelCharge
-from dpledger.ledger.rules.standing import Form
+from dpledger.ledger.rules.scope_state import Form
 from dpledger.relations import Relation
 
 __all__ = [

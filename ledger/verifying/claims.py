@@ -8,7 +8,7 @@ from dpledger.accounting import rules
 from dpledger.errors import VerificationError
 from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.rules import gate, settling
-from dpledger.ledger.rules.standing import State
+from dpledger.ledger.rules.scope_state import State
 
 __all__ = ["check_reserved"]
 

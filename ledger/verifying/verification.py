@@ -52,13 +52,13 @@ from dpledger.ledger.entries.bodies import (
 )
 from dpledger.ledger.entries.entry import Entry, parse_entry
 from dpledger.ledger.entries.members import Attestation
-from dpledger.ledger.heads import FIRST_PREVIOUS
 from dpledger.ledger.rules import notes
-from dpledger.ledger.rules.standing import EMPTY, State
-from dpledger.ledger.rules.state import charged_scope, step
+from dpledger.ledger.rules.scope_state import EMPTY, State
+from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.signed import checkpoint, envelope, merkle, wire
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
+from dpledger.ledger.tip import FIRST_PREVIOUS
 from dpledger.ledger.verifying import claims
 from dpledger.progress import Advance
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from dpledger.accounting.asking.calibration import least_that
+from dpledger.accounting.planning.calibration import least_that
 from dpledger.decimals import Number, RoundsUp, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.recommended import Plans, plan

@@ -2,10 +2,10 @@
 toss coins, `uniform` deals whole numbers, `choose` picks one of many by their scores, `respond` answers at random,
 `chain` answers ever more precisely."""
 
+from dpledger.mechanisms.noise.api import draw
+from dpledger.mechanisms.noise.bernoulli import Positions, happens, sampled, uniform
 from dpledger.mechanisms.noise.chains import Chain, chain, coarsened
 from dpledger.mechanisms.noise.choices import choose, exponent_for, respond
-from dpledger.mechanisms.noise.coins import Positions, happens, sampled, uniform
-from dpledger.mechanisms.noise.door import draw
 from dpledger.mechanisms.noise.laws import (
     AnyLaw,
     Bernoulli,
@@ -24,7 +24,7 @@ from dpledger.mechanisms.noise.laws import (
     Weighted,
     half_width,
 )
-from dpledger.mechanisms.noise.tape import Draw, answering, recording, replaying, scripted, unrecorded
+from dpledger.mechanisms.noise.randomness_log import Draw, answering, recording, replaying, scripted, unrecorded
 
 __all__ = [
     "AnyLaw",

@@ -22,8 +22,8 @@ from dpledger.decimals import Number, read, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise.laws import DiscreteLaplace, Refinement, RoundedLaplace, Sensitivity
-from dpledger.mechanisms.noise.paths import DiscretePath, Finest, LaplacePath, jumps_between, path
-from dpledger.mechanisms.noise.tape import taped
+from dpledger.mechanisms.noise.noise_chains import DiscretePath, Finest, LaplacePath, jumps_between, path
+from dpledger.mechanisms.noise.randomness_log import taped
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 

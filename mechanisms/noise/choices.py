@@ -23,8 +23,9 @@ import numpy.typing as npt
 from dpledger.decimals import Number, read, round_down
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.noise.bernoulli import falls, uniform_below, uniforms
 from dpledger.mechanisms.noise.brackets import Bracket, Outward
-from dpledger.mechanisms.noise.coins import falls, uniform_below, uniforms
+from dpledger.mechanisms.noise.exponential_race import race
 from dpledger.mechanisms.noise.laws import (
     ExponentialWeights,
     PermuteAndFlip,
@@ -32,8 +33,7 @@ from dpledger.mechanisms.noise.laws import (
     Sensitivity,
     Weighted,
 )
-from dpledger.mechanisms.noise.race import race
-from dpledger.mechanisms.noise.tape import taped
+from dpledger.mechanisms.noise.randomness_log import taped
 
 __all__ = ["choose", "exponent_for", "respond"]
 

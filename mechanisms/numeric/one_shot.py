@@ -9,8 +9,8 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import StringConstraints
 
-from dpledger.accounting.asking.calibration import DIGITS, LEAST, MOST, least_that
 from dpledger.accounting.guarantees import Failure
+from dpledger.accounting.planning.calibration import DIGITS, LEAST, MOST, least_that
 from dpledger.decimals import Number, read
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.protocol import check_declared, fixed

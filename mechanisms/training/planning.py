@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from dpledger.accounting import filters
-from dpledger.accounting.asking import ways as asking
-from dpledger.accounting.asking.calibration import DIGITS, MOST_DIGITS, calibrate
-from dpledger.accounting.asking.ways import Level, Levels
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.planning import ways as asking
+from dpledger.accounting.planning.calibration import DIGITS, MOST_DIGITS, calibrate
+from dpledger.accounting.planning.ways import Level, Levels
 from dpledger.decimals import ZERO, Number, RoundsUp, read, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.relations import Relation

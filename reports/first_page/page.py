@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpledger.ledger.accounts.people import NotAdded
+from dpledger.ledger.accounts.overlap import NotAdded
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from dpledger import decimals
 from dpledger.accounting.guarantees import BoundedRange, PrivacyCurve
-from dpledger.ledger.accounts.people import NotAdded
+from dpledger.ledger.accounts.overlap import NotAdded
 from dpledger.ledger.accounts.recomposition import ScopeAccount
-from dpledger.ledger.rules.standing import ScopeState
+from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.reports import explain, words
 from dpledger.reports.first_page.plain import budget_named
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpledger.ledger.accounts.people import NotAdded, SamePeople, Together
+from dpledger.ledger.accounts.overlap import NotAdded, SamePeople, Together
 from dpledger.reports import words
 from dpledger.reports.model import Block, Item, Items, unknown, visible
 

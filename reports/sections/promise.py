@@ -10,7 +10,7 @@ from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import AllowanceFilter
 from dpledger.ledger.accounts.recomposition import ScopeAccount
-from dpledger.ledger.rules.state import ScopeState
+from dpledger.ledger.rules.transitions import ScopeState
 from dpledger.reports import readings, words
 from dpledger.reports.certified import Engine
 from dpledger.reports.model import (

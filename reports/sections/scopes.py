@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from dpledger.ledger.accounts.people import SamePeople
+from dpledger.ledger.accounts.overlap import SamePeople
 from dpledger.ledger.accounts.recomposition import ScopeAccount, accounts
-from dpledger.ledger.rules.standing import ScopeState
+from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine

@@ -53,7 +53,7 @@ from dpledger.ledger.entries.bodies import (
 )
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import LevelCharge
-from dpledger.ledger.rules.state import ScopeState, State
+from dpledger.ledger.rules.transitions import ScopeState, State
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.model import (

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from dpledger.accounting.accountant import (
         Accountant as Accountant,
     )
-    from dpledger.accounting.asking.allotting import Allowance as Allowance
-    from dpledger.accounting.asking.calibration import calibrate as calibrate, calibrate_count as calibrate_count
     from dpledger.accounting.composition import (
         AllowanceFilter as AllowanceFilter,
         Chain as Chain,
@@ -69,6 +67,8 @@ if TYPE_CHECKING:
         PrivacyCurve as PrivacyCurve,
         PureDP as PureDP,
     )
+    from dpledger.accounting.planning.allotting import Allowance as Allowance
+    from dpledger.accounting.planning.calibration import calibrate as calibrate, calibrate_count as calibrate_count
     from dpledger.accounting.profile import (
         Bounds as Bounds,
         Profile as Profile,
@@ -367,8 +367,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "dpledger.accounting.asking.allotting": ("Allowance",),
-    "dpledger.accounting.asking.calibration": (
+    "dpledger.accounting.planning.allotting": ("Allowance",),
+    "dpledger.accounting.planning.calibration": (
         "calibrate",
         "calibrate_count",
     ),

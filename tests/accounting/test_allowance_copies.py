@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters
-from dpledger.accounting.asking.allotting import Allowance, allotted
-from dpledger.accounting.asking.calibration import calibrate_count
 from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
@@ -32,6 +30,8 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.filters import AllowanceFilter, Coordinates
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
+from dpledger.accounting.planning.allotting import Allowance, allotted
+from dpledger.accounting.planning.calibration import calibrate_count
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.allowances import split
 from dpledger.accounting.profile import compose

@@ -16,7 +16,6 @@ import pytest
 from scipy.stats import norm
 
 from dpledger.accounting import filters
-from dpledger.accounting.asking.allotting import Allowance, allotted, require_certified
 from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
@@ -28,6 +27,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.filters import AllowanceFilter, Coordinates
 from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.planning.allotting import Allowance, allotted, require_certified
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.allowances import split
 from dpledger.accounting.profile import compose

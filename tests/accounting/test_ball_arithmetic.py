@@ -11,8 +11,8 @@ from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw
 from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.lowering import Ingredients, read_losses
 from dpledger.accounting.profile import compose
-from dpledger.accounting.reading import Ingredients, read_losses
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from engine_oracles import gaussian_delta, mp

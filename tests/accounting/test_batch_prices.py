@@ -33,7 +33,7 @@ from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.draws import Poisson, Shuffle
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, one_leaf
-from dpledger.accounting.pricing.drawn import Drawn
+from dpledger.accounting.pricing.pld import Drawn
 from dpledger.accounting.rules import cost
 from dpledger.relations import Relation
 from price_oracles import Real, discrete_laplace, mp, randomized_response, real, renyi

@@ -28,8 +28,8 @@ from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.range_lattice import moved, moved_below
 from dpledger.accounting.laws.ranges_in_any_order import worst_in_any_order
 from dpledger.accounting.laws.repeated_ranges import Runs, worst_of_runs
+from dpledger.accounting.lowering import running_order
 from dpledger.accounting.profile import Profile, compose
-from dpledger.accounting.reading import running_order
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from range_conversations import Numbers, attained, before, before_a_response, in_any_order

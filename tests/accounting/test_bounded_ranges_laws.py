@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import Composition, GaussianLaw, RandomizedResponseLaw, Repeated, Sequence
-from dpledger.accounting.engine.choose import epsilon_interval
+from dpledger.accounting.engine.dispatch import epsilon_interval
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws import ranges_in_any_order
 from dpledger.accounting.laws.range_lattice import Lattice, Table, after, after_each

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting.asking.calibration import calibrate, calibrate_count, least_within, meets, next_below
-from dpledger.accounting.asking.templates import read_template
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.planning.calibration import calibrate, calibrate_count, least_within, meets, next_below
+from dpledger.accounting.planning.templates import read_template
 from dpledger.errors import CannotCertify, ImplausiblePromise, InfeasiblePlan, ParameterError
 from dpledger.strict_json import JsonValue
 
@@ -148,7 +148,7 @@ def test_a_noise_multiplier_takes_less_than_ten_prices(monkeypatch: pytest.Monke
         calls.append(what)
         return composed(*what, **said)
 
-    monkeypatch.setattr("dpledger.accounting.asking.calibration.compose", counted)
+    monkeypatch.setattr("dpledger.accounting.planning.calibration.compose", counted)
     calibrate(lambda z: sampled(z, "0.01", 300), ApproxDP(3, "1e-6"))
     assert len(calls) < 10
 

@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pytest
 
-from dpledger.accounting.asking.calibration import calibrate, meets
 from dpledger.accounting.composition import (
     GaussianLaw,
 )
 from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.planning.calibration import calibrate, meets
 
 
 @pytest.mark.parametrize("target", ["1e-40", "1e-58", "0.3333333333"])

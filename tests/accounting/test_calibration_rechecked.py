@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from dpledger.accounting.asking.templates import Template, read_template
 from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.planning.templates import Template, read_template
 from dpledger.accounting.profile import compose
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.strict_json import JsonValue

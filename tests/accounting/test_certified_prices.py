@@ -23,7 +23,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.engine import contour, truncated
+from dpledger.accounting.engine import saddle_point, truncated
 from dpledger.accounting.engine.composed import TiltedComposition
 from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, places
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
@@ -404,13 +404,13 @@ def test_few_steps_take_no_long_contour_and_no_layers(
     noise: str, rate: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes: list[int] = []
-    made = contour.Contour._set_nodes
+    made = saddle_point.Contour._set_nodes
 
-    def counted(self: contour.Contour, tilted: TiltedComposition) -> None:
+    def counted(self: saddle_point.Contour, tilted: TiltedComposition) -> None:
         nodes.append(self.count)
         made(self, tilted)
 
-    monkeypatch.setattr(contour.Contour, "_set_nodes", counted)
+    monkeypatch.setattr(saddle_point.Contour, "_set_nodes", counted)
     tree = Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)
     found = certified_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS)
     assert sum(nodes) <= 2000

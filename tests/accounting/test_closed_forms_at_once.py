@@ -21,12 +21,12 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     Repeated,
 )
-from dpledger.accounting.engine import anchors
-from dpledger.accounting.engine.choose import delta_interval
+from dpledger.accounting.engine import expansion_points
 from dpledger.accounting.engine.closed_forms import crossing
+from dpledger.accounting.engine.dispatch import delta_interval
 from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.lowering import read_losses
 from dpledger.accounting.profile import compose
-from dpledger.accounting.reading import read_losses
 from dpledger.relations import Relation
 from engine_oracles import bounded_range_delta, holds_delta, laplace_delta, mp, real, sampled_gaussian_delta
 
@@ -98,7 +98,7 @@ def test_a_whole_profile_makes_no_call_for_a_single_point(tree: Composition, mon
         alone.append(epsilon)
         return delta_interval(what, epsilon, floor)
 
-    monkeypatch.setattr(anchors, "delta_interval", counted)
+    monkeypatch.setattr(expansion_points, "delta_interval", counted)
     profile = compose(tree)
     profile.tradeoffs([Decimal(k) / 20 for k in range(21)])
     profile.deltas(np.linspace(0, 1, 500).tolist())
@@ -108,13 +108,13 @@ def test_a_whole_profile_makes_no_call_for_a_single_point(tree: Composition, mon
 def test_a_report_asks_for_curves_not_for_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two releases made about 3,000 calls of the engine when closed forms were asked point by point."""
     calls: list[int] = []
-    asked = anchors.Curve.deltas
+    asked = expansion_points.Curve.deltas
 
-    def counted(self: anchors.Curve, points: anchors.Points, floors: Any) -> Any:
+    def counted(self: expansion_points.Curve, points: expansion_points.Points, floors: Any) -> Any:
         calls.append(points.near.size)
         return asked(self, points, floors)
 
-    monkeypatch.setattr(anchors.Curve, "deltas", counted)
+    monkeypatch.setattr(expansion_points.Curve, "deltas", counted)
     book = dpl.Ledger.in_memory()
     scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
     scope.release(dpl.Laplace(sensitivity=1, epsilon="0.1"), 1)
@@ -128,7 +128,7 @@ def test_one_direction_is_bounded_alike_alone_and_among_many(tree: Composition) 
     for direction in ("remove", "add"):
         (case, *_) = read_losses(tree, Relation.ADD_REMOVE, direction)
         epsilons = np.array(POINTS)
-        lower, upper = anchors.Curve(case).deltas(anchors.Points(epsilons), np.zeros(epsilons.size))
+        lower, upper = expansion_points.Curve(case).deltas(expansion_points.Points(epsilons), np.zeros(epsilons.size))
         for at, low, high in zip(POINTS, lower.tolist(), upper.tolist(), strict=True):
             one = delta_interval(case, at)
             assert max(one.lower, low) <= min(one.upper, high)

@@ -12,14 +12,14 @@ import pytest
 from dpledger.accounting import certified
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
-from dpledger.accounting.engine.choose import delta_interval
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import FAILED, Answer, Asked, Method, Points, contours, cover
 from dpledger.accounting.engine.cut import cuts
-from dpledger.accounting.engine.jumps import layers
+from dpledger.accounting.engine.dispatch import delta_interval
+from dpledger.accounting.engine.large_losses import layers
 from dpledger.accounting.engine.lattice import lattices
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
-from dpledger.accounting.reading import read_both_ways
+from dpledger.accounting.lowering import read_both_ways
 from dpledger.relations import Relation
 
 RARE = [(1.0, 1e-3, 64, 0.09), (0.592, 1.16e-4, 52, 0.4), (0.522, 7.75e-4, 127, 2.0)]

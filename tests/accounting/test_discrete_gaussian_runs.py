@@ -11,9 +11,9 @@ import pytest
 
 from dpledger.accounting.composition import DiscreteGaussianLaw, GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.connect_the_dots import Mesh, lower_steps, upper_steps
 from dpledger.accounting.engine.enumeration import lattice_runs, ratio
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
-from dpledger.accounting.engine.staircase import Mesh, lower_steps, upper_steps
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.tails import profile_of
 from dpledger.accounting.profile import compose

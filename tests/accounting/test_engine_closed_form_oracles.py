@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, Repeated, Sequence
-from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.dispatch import epsilon_interval
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
 from dpledger.accounting.guarantees import ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import approximate_pair
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.lowering import Ingredients
 from dpledger.accounting.profile import compose
-from dpledger.accounting.reading import Ingredients
 from engine_oracles import (
     binomial_delta,
     bounded_range_delta,

@@ -16,11 +16,11 @@ from mpmath import mp
 
 import jump_oracles
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
-from dpledger.accounting.engine import choose, jump_layers
+from dpledger.accounting.engine import dispatch, large_loss_layers
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, Asked, Points, cover
-from dpledger.accounting.engine.jump_layers import can_jump
-from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, layers, two_scales
+from dpledger.accounting.engine.large_loss_layers import can_jump
+from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, layers, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_epsilon
 from dpledger.accounting.engine.tilt import ladder_of
@@ -356,12 +356,12 @@ def test_a_lost_number_of_jumps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     """Without two jumps at once the upper bound is too low for a delta that is known from elsewhere."""
     delta = TWO_JUMPS[3]
     known = jumps_epsilon(composed_of(TWO_JUMPS), delta, delta)
-    numbers = jump_layers._numbers
+    numbers = large_loss_layers._numbers
 
     def without_two(*given: Any) -> Iterator[Any]:
         yield from (pair for pair in numbers(*given) if (pair[0].fewest, pair[0].most) != (2, 2))
 
-    monkeypatch.setattr(jump_layers, "_numbers", without_two)
+    monkeypatch.setattr(large_loss_layers, "_numbers", without_two)
     wrong = jumps_epsilon(composed_of(TWO_JUMPS), delta, delta)
     assert not (wrong.lower <= wrong.upper and meets(wrong, known))
 
@@ -369,14 +369,14 @@ def test_a_lost_number_of_jumps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_lost_layer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     sigma, rate, delta = 2.63, 2e-3, 1.9e-48
     composed = composed_of((sigma, rate, 2, delta))
-    numbers = jump_layers._numbers
+    numbers = large_loss_layers._numbers
 
     def faint(*given: Any) -> Iterator[Any]:
         for runs, _ in numbers(*given):
             few = replace(runs, fewest=2, most=2)
             yield few, ladder_of(given[1][0], few.log_moments(given[1][0]))
 
-    monkeypatch.setattr(jump_layers, "_numbers", faint)
+    monkeypatch.setattr(large_loss_layers, "_numbers", faint)
     wrong = jumps_epsilon(composed, delta, delta)
     assert wrong.upper < math.inf
     assert jump_oracles.two_runs(rate, sigma, wrong.upper) > delta * (1 + ORACLE)
@@ -385,9 +385,9 @@ def test_a_lost_layer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("counted", [True, False])
 def test_what_the_last_cut_takes_away_counts(monkeypatch: pytest.MonkeyPatch, counted: bool) -> None:
     sigma, rate, delta = 2.63, 2e-3, 1.9e-48
-    monkeypatch.setattr(jump_layers, "LOST", 0.2)
+    monkeypatch.setattr(large_loss_layers, "LOST", 0.2)
     if not counted:
-        monkeypatch.setattr(jump_layers, "mass_beyond", lambda *_: 0.0)
+        monkeypatch.setattr(large_loss_layers, "mass_beyond", lambda *_: 0.0)
     found = jumps_epsilon(composed_of((sigma, rate, 2, delta)), delta, delta)
     assert (jump_oracles.two_runs(rate, sigma, found.upper) <= delta * (1 + ORACLE)) == counted
 
@@ -442,7 +442,7 @@ def test_two_scales_are_seen_before_a_long_contour_is_tried(case: Case, monkeypa
         assert most <= 200, "a contour was laid in vain"
         return finite_epsilon(composed, down, up, most)
 
-    monkeypatch.setattr(choose, "finite_epsilon", refused)
+    monkeypatch.setattr(dispatch, "finite_epsilon", refused)
     sigma, rate, count, delta = case
     training = Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), count)
     at = compose(training, direction="remove").epsilon(delta)
@@ -453,8 +453,8 @@ def test_ordinary_questions_do_not_ask_it(monkeypatch: pytest.MonkeyPatch) -> No
     def refused(*_: object) -> Any:
         raise AssertionError("a narrow answer was known already")
 
-    monkeypatch.setattr(choose, "jumps_epsilon", refused)
-    monkeypatch.setattr(choose, "jumps_delta", refused)
+    monkeypatch.setattr(dispatch, "jumps_epsilon", refused)
+    monkeypatch.setattr(dispatch, "jumps_delta", refused)
     for rate, sigma, count, delta in (
         ("0.01", "1", 10000, "1e-6"),
         ("0.002", "0.8", 30000, "1e-10"),

@@ -13,7 +13,7 @@ from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
-from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon
+from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
 from dpledger.accounting.kinds.gaussian import sampled_gaussian_rdp
 from dpledger.accounting.laws.layers import MARGIN, lost_share

@@ -32,7 +32,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.kinds import EVERY_KIND, JointGaussian
 from dpledger.accounting.kinds.leaf_rules import never_fails
-from dpledger.accounting.pricing import drawn
+from dpledger.accounting.pricing import pld
 from leaf_conformance import (
     Example,
     LeafConformance,
@@ -377,5 +377,5 @@ def holds(name: str, example: Example) -> bool:
 
 def forget() -> None:
     """Drop the losses that are kept from one question to the next."""
-    drawn._kept_losses_of.cache_clear()
-    drawn._allocated.cache_clear()
+    pld._kept_losses_of.cache_clear()
+    pld._allocated.cache_clear()

@@ -13,7 +13,7 @@ from dpledger.accounting.composition import (
     Repeated,
 )
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.jumps import jumps_epsilon
+from dpledger.accounting.engine.large_losses import jumps_epsilon
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.profile import compose
 from seed_batches import over_seeds

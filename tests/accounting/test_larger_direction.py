@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
-from dpledger.accounting.engine import choose
+from dpledger.accounting.engine import dispatch
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.solve import finite_epsilon, is_at_most
 from dpledger.accounting.guarantees import ApproxDP
@@ -78,10 +78,10 @@ def test_delta_of_both_directions_is_the_larger_one(epsilon: str, delta: str) ->
 
 def test_a_delta_that_is_below_a_floor_is_said_to_be_at_most_that() -> None:
     (case,) = compose(Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), 900), direction="add").cases
-    alone = choose.delta_interval(case, 1.0)
-    known = choose.delta_interval(case, 1.0, 1.1 * alone.upper)
+    alone = dispatch.delta_interval(case, 1.0)
+    known = dispatch.delta_interval(case, 1.0, 1.1 * alone.upper)
     assert alone.lower <= known.upper <= 1.1 * alone.upper * (1 + 1e-9)
-    sharp = choose.delta_interval(case, 1.0, 0.9 * alone.lower)
+    sharp = dispatch.delta_interval(case, 1.0, 0.9 * alone.lower)
     assert max(sharp.lower, alone.lower) <= min(sharp.upper, alone.upper)
     assert math.isclose(sharp.upper, alone.upper, rel_tol=1e-6)
 
@@ -94,10 +94,10 @@ def test_a_floor_changes_nothing_above_it(seed: int) -> None:
     side: Direction = "add" if rng.random() < 0.5 else "remove"
     tree = Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), int(rng.choice([7, 90])))
     (case,), delta = compose(tree, direction=side).cases, Decimal("1e-6")
-    plain = choose.epsilon_interval(case, delta)
+    plain = dispatch.epsilon_interval(case, delta)
     for share in (0.5, 0.99, 1.01, 1.3, 4.0):
         floor = share * plain.upper
-        found = choose.epsilon_interval(case, delta, floor)
+        found = dispatch.epsilon_interval(case, delta, floor)
         assert found.lower <= plain.upper
         assert plain.lower <= found.upper
         assert found == plain or found.upper <= floor
@@ -122,7 +122,7 @@ def test_the_smaller_direction_is_not_solved(
         asked.append(composed)
         return finite_epsilon(composed, *rest)
 
-    monkeypatch.setattr(choose, "finite_epsilon", lambda *rest, **named: counted(*rest, *named.values()))
+    monkeypatch.setattr(dispatch, "finite_epsilon", lambda *rest, **named: counted(*rest, *named.values()))
     training = Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), count)
     both = compose(training).epsilon(delta)
     sides = {part[0] for composed in asked for part in composed.parts}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.engine import staircase
-from dpledger.accounting.engine.staircase import Mesh, Steps, lower_steps, upper_steps
+from dpledger.accounting.engine import connect_the_dots
+from dpledger.accounting.engine.connect_the_dots import Mesh, Steps, lower_steps, upper_steps
 from dpledger.accounting.laws.tails import Profiled, profile_of
 from engine_oracles import mp
 from lattice_oracles import Exact, profile_of_steps, random_law
@@ -59,7 +59,7 @@ def test_dominance(seed: int) -> None:
 
 
 def test_the_convex_polygon_in_one_pass_is_as_sound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staircase, "_ROUNDS", 0)
+    monkeypatch.setattr(connect_the_dots, "_ROUNDS", 0)
     for seed in range(40):
         law, exact, mesh, low, high = drawn(seed)
         assert not crossings(lower_steps(law, mesh, low, high), exact, -1, np.random.default_rng(seed))
@@ -85,9 +85,9 @@ def test_a_local_patch_of_negative_masses_is_caught(monkeypatch: pytest.MonkeyPa
         return found
 
     assert failures() == 0
-    monkeypatch.setattr(staircase, "_convex", patched_locally)
+    monkeypatch.setattr(connect_the_dots, "_convex", patched_locally)
     assert failures() == 0, "what is built wrongly is scaled down until it is right"
-    monkeypatch.setattr(staircase, "_heights", unchecked)
+    monkeypatch.setattr(connect_the_dots, "_heights", unchecked)
     assert failures() >= 10
 
 

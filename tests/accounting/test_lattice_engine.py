@@ -11,14 +11,14 @@ import pytest
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.engine import lattice
-from dpledger.accounting.engine.choose import _many_outcomes
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import Ladder
+from dpledger.accounting.engine.connect_the_dots import Mesh, lower_steps, upper_steps
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
+from dpledger.accounting.engine.dispatch import _many_outcomes
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
+from dpledger.accounting.engine.saddle_point import Ladder
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
-from dpledger.accounting.engine.staircase import Mesh, lower_steps, upper_steps
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.smooth_cut import Cut
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss

@@ -21,7 +21,7 @@ from dpledger.accounting.laws.sampled_price import MOST_PRICE_POINTS, divergence
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.pricing import batches
 from dpledger.accounting.pricing.costs import priced
-from dpledger.accounting.pricing.drawn import Drawn
+from dpledger.accounting.pricing.pld import Drawn
 from dpledger.relations import Relation
 from price_oracles import Real, mp, real
 

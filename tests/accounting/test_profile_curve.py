@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
-from dpledger.accounting.engine import anchors
+from dpledger.accounting.engine import expansion_points
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
+from dpledger.accounting.lowering import read_losses
 from dpledger.accounting.profile import Bounds, compose
-from dpledger.accounting.reading import read_losses
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from engine_oracles import gaussian_delta, holds_delta, mp, real
@@ -55,7 +55,7 @@ def test_epsilon_delta_and_deltas_have_one_tolerance(runs: int) -> None:
     profile = compose(Repeated(FEW, times=runs))
     found = profile.epsilon("1e-6")
     assert found.upper <= found.lower * (1 + 1e-6)
-    near = [found.upper * (1 + i / 1000) for i in range(2 * anchors.MANY)]
+    near = [found.upper * (1 + i / 1000) for i in range(2 * expansion_points.MANY)]
     for bounds in (profile.delta(found.upper), *profile.deltas(near)):
         assert bounds.upper <= bounds.lower * (1 + 2e-5)
     assert profile.delta(near[3]) == compose(Repeated(FEW, times=runs)).deltas([near[3]])[0]
@@ -136,8 +136,8 @@ def counted_anchors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         made.append(log_delta)
         return original(composed, log_delta, most)
 
-    original = anchors._anchor
-    monkeypatch.setattr(anchors, "_anchor", counted)
+    original = expansion_points._anchor
+    monkeypatch.setattr(expansion_points, "_anchor", counted)
     return made
 
 
@@ -158,7 +158,7 @@ def test_a_profile_makes_each_anchor_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_anchor_is_made_beyond_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Chernoff bound settles epsilons far out: those between are not walked to."""
     made = counted_anchors(monkeypatch)
-    (bounds, *_, beyond) = compose(TREES["training"], direction="remove").deltas([1.0] * anchors.MANY + [1e9])
+    (bounds, *_, beyond) = compose(TREES["training"], direction="remove").deltas([1.0] * expansion_points.MANY + [1e9])
     assert bounds.upper < bounds.lower * (1 + 1e-3)
     assert (beyond.lower, beyond.upper) == (0.0, beyond.upper)
     assert beyond.upper < 1e-300

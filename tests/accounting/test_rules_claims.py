@@ -4,7 +4,6 @@ from decimal import Decimal
 
 import pytest
 
-from dpledger.accounting.asking.calibration import calibrate
 from dpledger.accounting.composition import (
     Composition,
     GaussianLaw,
@@ -16,6 +15,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.planning.calibration import calibrate
 from dpledger.accounting.rules import check
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import CannotCertify, ClaimTooSmall

@@ -20,13 +20,13 @@ import soundness
 from ball_profiles import precision
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.engine import contour
+from dpledger.accounting.engine import saddle_point
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import Contour
+from dpledger.accounting.engine.connect_the_dots import upper_steps
 from dpledger.accounting.engine.enumeration import Outcomes, ratios
-from dpledger.accounting.engine.staircase import upper_steps
-from dpledger.accounting.pricing.ingredients import Ingredients, Ranges
-from dpledger.accounting.reading import read_both_ways
+from dpledger.accounting.engine.saddle_point import Contour
+from dpledger.accounting.lowering import read_both_ways
+from dpledger.accounting.pricing.pld_list import Ingredients, Ranges
 from dpledger.errors import Contradiction
 from dpledger.relations import Relation
 from soundness import Question, Random, Tally
@@ -80,13 +80,13 @@ def without_rounding_and_truncation(patch: Patch) -> None:
 
 
 def without_the_bump_of_smoothing(patch: Patch) -> None:
-    honest = contour._line
+    honest = saddle_point._line
 
-    def plain(*place: Any) -> contour.KernelLine:
+    def plain(*place: Any) -> saddle_point.KernelLine:
         line = honest(*place)
         return replace(line, lower=line.upper)
 
-    patch.setattr(contour, "_line", plain)
+    patch.setattr(saddle_point, "_line", plain)
 
 
 def without_infinite_mass(patch: Patch) -> None:

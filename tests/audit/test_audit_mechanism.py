@@ -18,7 +18,7 @@ from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRang
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.claims import Point
 from dpledger.audit.subjects import named
-from dpledger.audit.zoo.answers.specimens import AddedGaussian, AddedLaplace
+from dpledger.audit.zoo.answers.numbers import AddedGaussian, AddedLaplace
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.gaussian import Gaussian

@@ -13,7 +13,7 @@ import dpledger as dpl
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.stability.ensembles import asking
 from dpledger.mechanisms.stability.ensembles.votes import Winners, winners
-from house_exhibits.stability.aggregates import far_flip
+from house_cases.stability.aggregates import far_flip
 
 RUNS = 25_000
 CLAIM = dpl.ApproxDP(1, "1e-4")

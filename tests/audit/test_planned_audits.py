@@ -14,7 +14,7 @@ import pytest
 import dpledger as dpl
 from dpledger.audit.planned import Audit, differences, pair_digest
 from dpledger.audit.subjects import code_digest
-from dpledger.audit.zoo import exhibit
+from dpledger.audit.zoo import case
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Audited, Intended
 from dpledger.mechanisms.numeric import statistics
@@ -89,7 +89,7 @@ def test_a_recorded_audit_runs_again_from_its_entry_and_says_the_same(changes: d
 
 
 def test_a_realised_loss_runs_again_with_its_claim() -> None:
-    shown = exhibit("published_coin_billed_too_low")
+    shown = case("published_coin_billed_too_low")
     assert isinstance(shown.claim, dpl.ExPostClaim)
     given: dict[str, Any] = {"mechanism": shown.mechanism, "left": shown.left, "right": shown.right, "batched": True}
     audit = Audit(**given, claim=shown.claim, trials=50_000, seed=1)

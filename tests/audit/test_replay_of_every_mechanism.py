@@ -18,15 +18,15 @@ from dpledger.mechanisms.noise import (
     Draw,
     RandomizedResponse,
     Uniform,
+    api,
+    bernoulli,
     chains,
     choices,
-    coins,
-    door,
-    tape,
+    randomness_log,
 )
 from replayed import CASES, Case
 
-DOORS = (chains, choices, coins, door)
+DOORS = (chains, choices, bernoulli, api)
 NAMES = [f"{case.name}-{number}" for number, case in enumerate(CASES)]
 ONE_EACH = list({case.name: case for case in reversed(CASES)}.values())
 
@@ -67,12 +67,12 @@ class Planted:
         )
         is_coin = isinstance(law, (Bernoulli, Uniform))
         if not self.here or self.done or is_coin != self.coins:
-            return tape.taped(law, fresh, **given)
+            return randomness_log.taped(law, fresh, **given)
         self.done = True
         faulty = self.fault(call)
         if faulty is None:
             return raw(call)
-        return tape.taped(faulty.law, fresh, **{**given, "value": faulty.value})
+        return randomness_log.taped(faulty.law, fresh, **{**given, "value": faulty.value})
 
 
 def raw(call: Draw) -> Any:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.stability.aggregates import BASE, UNSTABLE
-from house_exhibits.stability.voted import VOTED
+from house_cases import HOUSE
+from house_cases.stability.aggregates import BASE, UNSTABLE
+from house_cases.stability.voted import VOTED
+from judged_cases import judged
 from sparse_vector_oracle import Law, Noise, hockey_stick
 
 FINITE = (
@@ -28,12 +28,14 @@ FINITE = (
 
 def patterns(name: str, data: Any) -> dict[str, float]:
     """Which queries are answered ("1"), up to the one that ends it: the exact law."""
-    specimen: Any = HOUSE[name].mechanism
-    votes = specimen.votes(data)
+    implementation: Any = HOUSE[name].mechanism
+    votes = implementation.votes(data)
     ahead = 2 * votes.sum(axis=0) - len(votes)
-    threshold, query = (Noise(float(scale), False) for scale in (specimen.threshold_scale, specimen.query_scale))
-    law = Law(threshold, query, float(specimen.threshold), specimen.cutoffs(data))
-    return law.distribution(specimen.distances(ahead).tolist())
+    threshold, query = (
+        Noise(float(scale), False) for scale in (implementation.threshold_scale, implementation.query_scale)
+    )
+    law = Law(threshold, query, float(implementation.threshold), implementation.cutoffs(data))
+    return law.distribution(implementation.distances(ahead).tolist())
 
 
 def code(pattern: str, value: int, queries: int) -> int:
@@ -57,7 +59,7 @@ TRIALS = {
 
 
 @pytest.mark.parametrize("name", VOTED)
-def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=TRIALS.get(name, 20_000))
     assert 0 < result.epsilon_lower <= VOTED[name].true_epsilon
 

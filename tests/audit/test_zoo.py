@@ -1,4 +1,4 @@
-"""Every exhibit of the zoo: its label is its true loss, by an oracle that samples nothing, and an auditor finds each
+"""Every case of the zoo: its label is its true loss, by an oracle that samples nothing, and an auditor finds each
 fault within its runs, and no other."""
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import pytest
 
 from dpledger.audit import audit_mechanism
 from dpledger.audit.strata import ExPostClaim
-from dpledger.audit.zoo import ZOO, Exhibit, exhibit
+from dpledger.audit.zoo import ZOO, Case, case
+from dpledger.audit.zoo.cases import TIGHT
 from dpledger.audit.zoo.ex_post import EX_POST
-from dpledger.audit.zoo.exhibit import TIGHT
 from dpledger.errors import ParameterError
-from exhibits import EVERY
+from judged_cases import EVERY
 from zoo_published import PUBLISHED, STRATA
 from zoo_written import WRITTEN
 
@@ -32,8 +32,8 @@ def found_of(name: str) -> Found:
     return LOSSES[name](ZOO[name]) if name in LOSSES else STRATA[name](ZOO[name])
 
 
-def is_labelled(shown: Exhibit, found: Found) -> bool:
-    """Whether an exhibit says what was found."""
+def is_labelled(shown: Case, found: Found) -> bool:
+    """Whether a case says what was found."""
     if not isinstance(found, dict):
         return not shown.strata and alike(found, shown.true_epsilon)
     told = dict(shown.strata)
@@ -48,7 +48,7 @@ def alike(found: float, told: float) -> bool:
     return found == told or abs(found - told) < 1e-6
 
 
-def test_every_exhibit_has_an_oracle_and_no_oracle_is_left_over() -> None:
+def test_every_case_has_an_oracle_and_no_oracle_is_left_over() -> None:
     assert ZOO.keys() == LOSSES.keys() | STRATA.keys()
     assert not LOSSES.keys() & STRATA.keys()
     assert STRATA.keys() == EX_POST.keys()
@@ -130,6 +130,6 @@ def test_one_delta_is_for_all_strata() -> None:
 
 
 def test_a_name_that_is_none_lists_those_that_are() -> None:
-    assert exhibit("laplace") is ZOO["laplace"]
+    assert case("laplace") is ZOO["laplace"]
     with pytest.raises(ParameterError, match="laplace_half_noise"):
-        exhibit("unicorn")
+        case("unicorn")

@@ -10,8 +10,8 @@ import pytest
 from dpledger.audit import audit_mechanism
 from dpledger.mechanisms.learning.booster import STEPS, PrivateStumpBooster
 from dpledger.mechanisms.learning.tables.binning import Binning
-from house_exhibits import HOUSE
-from house_exhibits.learning.tables import BOOSTED
+from house_cases import HOUSE
+from house_cases.learning.tables import BOOSTED
 
 
 @pytest.mark.parametrize("name", BOOSTED)

@@ -11,9 +11,9 @@ from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM, clipped_pairwise_scores
 from dpledger.relations import Relation, Unit
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.learning.clipped import CLIPPED, preferring
+from house_cases import HOUSE
+from house_cases.learning.clipped import CLIPPED, preferring
+from judged_cases import judged
 
 CONCEPTS = FiniteClass([[int(not x >> h & 1) for x in range(16)] for h in range(4)])
 """At point x, those concepts are 0 whose bit x has: an example (x, 1) is a mistake of these."""
@@ -37,7 +37,7 @@ def loss_of(name: str) -> float:
 
 
 @pytest.mark.parametrize("name", CLIPPED)
-def test_the_loss_of_every_exhibit(name: str) -> None:
+def test_the_loss_of_every_case(name: str) -> None:
     assert loss_of(name) == pytest.approx(HOUSE[name].true_epsilon, abs=1e-6)
 
 
@@ -55,6 +55,6 @@ def test_pairs_of_users_are_of_one_opinion_only() -> None:
 
 
 @pytest.mark.parametrize("name", CLIPPED)
-def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=60_000)
     assert result.epsilon_lower <= HOUSE[name].true_epsilon

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.stability.labelled import LABELLED, CountedOnce, SoftTests
+from house_cases import HOUSE
+from house_cases.stability.labelled import LABELLED, CountedOnce, SoftTests
+from judged_cases import judged
 from soft_oracle import SoftLaw
 from sparse_vector_oracle import Law, Noise
 
@@ -24,7 +24,7 @@ TRIALS = {
 
 
 @pytest.mark.parametrize("name", LABELLED)
-def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=TRIALS.get(name, 5_000))
     assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 
@@ -57,7 +57,7 @@ def test_the_loss_of_soft_labels(name: str, published: tuple[float, float]) -> N
     assert losses["ppspph"] == pytest.approx(shown.true_epsilon, abs=1e-9)
 
 
-def test_the_specimen_runs_by_that_law() -> None:
+def test_the_implementation_runs_by_that_law() -> None:
     """Every transcript of 200,000 runs within 6 standard deviations: a false alarm below 10^-7."""
     shown: Any = HOUSE["soft_labels"]
     drawn = shown.mechanism(shown.left, 200_000, np.random.default_rng(5))

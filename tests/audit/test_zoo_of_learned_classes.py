@@ -17,9 +17,9 @@ from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.learning.classes import LEARNED_CLASSES
+from house_cases import HOUSE
+from house_cases.learning.classes import LEARNED_CLASSES
+from judged_cases import judged
 from learning_oracle import exponential_law, worst_loss
 
 THRESHOLDS = np.arange(3)[None, :] < np.arange(4)[:, None]
@@ -63,7 +63,7 @@ def test_the_whole_exponent_loses_up_to_twice_the_claim(size: int, exact: float)
 
 
 @pytest.mark.parametrize("name", WEIGHED)
-def test_specimens_draw_from_their_law(name: str) -> None:
+def test_implementations_draw_from_their_law(name: str) -> None:
     shown = HOUSE[name]
     drawn = shown.mechanism(shown.left, 20_000, np.random.default_rng(5))
     law: Any = WEIGHED[name](list(shown.left))  # type: ignore[call-overload]

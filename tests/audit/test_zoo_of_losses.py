@@ -1,4 +1,4 @@
-"""What realised losses are wrongly made into, in the zoo; and that the correct exhibits claim what records settle.
+"""What realised losses are wrongly made into, in the zoo; and that the correct cases claim what records settle.
 
 The true losses and the verdicts stand in `test_zoo.py`."""
 

@@ -22,9 +22,9 @@ from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.learning.medians import MEDIANS, HalvedThreshold, MedianOfUsers
+from house_cases import HOUSE
+from house_cases.learning.medians import MEDIANS, HalvedThreshold, MedianOfUsers
+from judged_cases import judged
 from threshold_learner_oracle import Learner
 
 WITH_A_LAW = [name for name, shown in MEDIANS.items() if hasattr(shown.mechanism, "law")]
@@ -36,7 +36,7 @@ def law_of(name: str, data: Any) -> dict[Any, float]:
 
 
 @pytest.mark.parametrize("name", MEDIANS)
-def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=60_000)
     assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 
@@ -111,7 +111,7 @@ def test_a_halved_threshold_is_the_learner_without_its_estimate(name: str) -> No
 
 
 @pytest.mark.parametrize("name", WITH_A_LAW)
-def test_specimens_draw_from_their_law(name: str) -> None:
+def test_implementations_draw_from_their_law(name: str) -> None:
     shown: Any = MEDIANS[name]
     law = law_of(name, shown.left)
     if isinstance(shown.mechanism, HalvedThreshold):

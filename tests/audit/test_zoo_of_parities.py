@@ -18,9 +18,9 @@ from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner,
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.relations import Relation
 from exact_tests import SIGNIFICANCE, events_p_value
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.learning.parities import PARITIES, LearnedParity, LeastParity, ParityUntilSuccess
+from house_cases import HOUSE
+from house_cases.learning.parities import PARITIES, LearnedParity, LeastParity, ParityUntilSuccess
+from judged_cases import judged
 
 
 def law_of(mechanism: LearnedParity, rows: oracle.Rows) -> oracle.Law:
@@ -35,7 +35,7 @@ def law_of(mechanism: LearnedParity, rows: oracle.Rows) -> oracle.Law:
 
 
 @pytest.mark.parametrize("name", PARITIES)
-def test_the_loss_of_every_exhibit(name: str) -> None:
+def test_the_loss_of_every_case(name: str) -> None:
     shown: Any = HOUSE[name]
     laws = [law_of(shown.mechanism, side) for side in (shown.left, shown.right)]
     loss = oracle.largest_loss(*laws)
@@ -48,7 +48,7 @@ def test_the_loss_of_every_exhibit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARITIES)
-def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=60_000)
     assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 

@@ -19,9 +19,8 @@ from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace
 from dpledger.mechanisms.numeric import Laplace
 from exact_tests import SIGNIFICANCE, cumulative_p_value
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.learning.queries import (
+from house_cases import HOUSE
+from house_cases.learning.queries import (
     QUERIED,
     BlocksInRuns,
     BlocksInTurn,
@@ -30,6 +29,7 @@ from house_exhibits.learning.queries import (
     QueriesSoFar,
     QuerySums,
 )
+from judged_cases import judged
 from noise_oracle import cdf_of
 
 BOUNDED = [name for name, one in QUERIED.items() if math.isfinite(one.true_epsilon)]
@@ -103,7 +103,7 @@ def test_equal_means_of_other_counts_are_out_of_reach_of_sampling() -> None:
 
 
 @pytest.mark.parametrize("name", QUERIED)
-def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=200_000, confidence="0.99", progress=False)
     assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 

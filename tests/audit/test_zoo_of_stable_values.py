@@ -16,11 +16,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpledger.audit.zoo.specimen import Numbers
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.stability.charged import ChargedTests, NoisyRelease, ReleasedValues
-from house_exhibits.stability.stable import CHARGED, STABLE
+from dpledger.audit.zoo.implementations import Numbers
+from house_cases import HOUSE
+from house_cases.stability.charged import ChargedTests, NoisyRelease, ReleasedValues
+from house_cases.stability.stable import CHARGED, STABLE
+from judged_cases import judged
 from sparse_vector_oracle import Law, Noise, charges_within
 
 TRIALS = {
@@ -42,7 +42,7 @@ LONG = 1_000_000  # runs, above which an audit is one of the slow tests
         for name in (*CHARGED, *STABLE)
     ],
 )
-def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=TRIALS.get(name, 20_000))
     assert result.epsilon_lower <= HOUSE[name].true_epsilon
     assert (result.epsilon_lower > 0) == (HOUSE[name].true_epsilon > 0)

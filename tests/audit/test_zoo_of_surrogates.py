@@ -11,9 +11,9 @@ import pytest
 from dpledger.mechanisms.learning.represented.scores import surrogate_scores
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.learning.surrogates import SURROGATES
+from house_cases import HOUSE
+from house_cases.learning.surrogates import SURROGATES
+from judged_cases import judged
 
 THRESHOLDS = FiniteClass([[int(x < u) for x in range(3)] for u in range(4)])
 EVERY = FiniteClass(list(itertools.product((0, 1), repeat=3)))
@@ -24,7 +24,7 @@ APART = (
 
 
 @pytest.mark.parametrize("name", SURROGATES)
-def test_the_loss_of_every_exhibit(name: str) -> None:
+def test_the_loss_of_every_case(name: str) -> None:
     shown: Any = HOUSE[name]
     logs = []
     for rows in (shown.left, shown.right):
@@ -37,7 +37,7 @@ def test_the_loss_of_every_exhibit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SURROGATES)
-def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=200_000)
     assert result.epsilon_lower <= HOUSE[name].true_epsilon
     assert HOUSE[name].tight or result.epsilon_lower > 0

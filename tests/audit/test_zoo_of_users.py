@@ -11,21 +11,21 @@ import numpy.typing as npt
 import pytest
 
 from exact_tests import SIGNIFICANCE, events_p_value
-from exhibits import judged
-from house_exhibits import HOUSE
-from house_exhibits.learning.users import (
+from house_cases import HOUSE
+from house_cases.learning.users import (
     LEARNED_FROM_USERS,
     LeastErrorOfUsers,
     ThresholdsByExamples,
     ThresholdsByUsers,
 )
+from judged_cases import judged
 from users_oracle import Users, errors_by_user, estimate_law, worst_of_users
 
 Law = dict[Any, float]
 
 
 def law_of(mechanism: Any) -> Any:
-    """The law of a specimen, from its definition."""
+    """The law of an implementation, from its definition."""
     if isinstance(mechanism, LeastErrorOfUsers):
         thresholds, each = np.arange(mechanism.points + 1), float(mechanism.epsilon)
 
@@ -47,7 +47,7 @@ def by_thresholds(mechanism: ThresholdsByUsers | ThresholdsByExamples, users: Us
 
 
 @pytest.mark.parametrize("name", LEARNED_FROM_USERS)
-def test_the_loss_of_every_exhibit(name: str) -> None:
+def test_the_loss_of_every_case(name: str) -> None:
     shown: Any = HOUSE[name]
     left, right = (law_of(shown.mechanism)(side) for side in (shown.left, shown.right))
     for side, law in ((shown.left, left), (shown.right, right)):
@@ -58,25 +58,25 @@ def test_the_loss_of_every_exhibit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEARNED_FROM_USERS)
-def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     result = judged(name, trials=60_000)
     assert 0 < result.epsilon_lower <= HOUSE[name].true_epsilon
 
 
 @pytest.mark.parametrize("name", LEARNED_FROM_USERS)
-def test_specimens_draw_from_their_law(name: str) -> None:
+def test_implementations_draw_from_their_law(name: str) -> None:
     shown: Any = HOUSE[name]
     drawn = shown.mechanism(shown.left, 20_000, np.random.default_rng(5))
     law = dict(enumerate(shown.mechanism.law(shown.left).tolist()))
     assert events_p_value(Counter(drawn.tolist()), 20_000, law) > SIGNIFICANCE
 
 
-def test_examples_weighed_as_if_they_were_users_are_at_worst_what_the_exhibit_loses() -> None:
+def test_examples_weighed_as_if_they_were_users_are_at_worst_what_the_case_loses() -> None:
     shown: Any = HOUSE["users_threshold_by_examples"]
     assert worst_of_users(law_of(shown.mechanism), 3, 3, 2, "replace_one") == pytest.approx(2.7287774134, abs=1e-9)
 
 
-def test_narrow_noise_is_at_worst_what_the_exhibit_loses_and_enough_where_users_come_and_go() -> None:
+def test_narrow_noise_is_at_worst_what_the_case_loses_and_enough_where_users_come_and_go() -> None:
     law = law_of(HOUSE["users_least_error_narrow_noise"].mechanism)
     assert worst_of_users(law, 2, 2, 3, "replace_one") == pytest.approx(1.4422409203, abs=1e-9)
     assert worst_of_users(law, 2, 2, 3, "add_remove") <= 1 + 1e-9

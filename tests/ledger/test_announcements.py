@@ -24,7 +24,7 @@ from hypothesis import given, settings, strategies as st
 import ledger_golden
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import BudgetRefused, ContractViolation, ForeignLedger, StoreBehind
-from dpledger.ledger import announcing
+from dpledger.ledger import logging as announced
 from dpledger.ledger.entries.bodies import KINDS
 from dpledger.ledger.entries.entry import format_entry
 from dpledger.ledger.ledger import Ledger
@@ -110,13 +110,13 @@ def test_every_entry_is_told_once_with_its_ids() -> None:
 
 
 def test_the_names_of_events_and_fields_are_closed_lists() -> None:
-    assert {*KINDS, "resumed", "failed"} == announcing.EVENTS
+    assert {*KINDS, "resumed", "failed"} == announced.EVENTS
     assert not KINDS & {"resumed", "failed"}
     with heard() as log:
         ledger_golden.build()
     for event in log.events:
-        assert event["event"] in announcing.EVENTS
-        assert event.keys() - {"event"} <= announcing.FIELDS
+        assert event["event"] in announced.EVENTS
+        assert event.keys() - {"event"} <= announced.FIELDS
 
 
 def test_what_is_told_is_durable(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_no_event_of_a_walk_holds_a_secret(data: st.DataObject) -> None:
     told = repr([record.__dict__ for record in handler.records])
     assert charges
     assert [one for one in secrets if one in told] == []
-    assert all(event.keys() - {"event"} <= announcing.FIELDS for event in handler.events)
+    assert all(event.keys() - {"event"} <= announced.FIELDS for event in handler.events)
     assert not any(record.exc_info or record.stack_info or record.args for record in handler.records)
 
 

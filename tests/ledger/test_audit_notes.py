@@ -17,8 +17,8 @@ from dpledger.ledger.entries.bodies import Audited, Heartbeat, Intended, Reserve
 from dpledger.ledger.entries.members import MechanismNote, Power, RefutedPoint
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules.notes import note_of
-from dpledger.ledger.rules.standing import next_steps
-from dpledger.ledger.rules.state import fold, step
+from dpledger.ledger.rules.scope_state import next_steps
+from dpledger.ledger.rules.transitions import fold, step
 from dpledger.ledger.scope import Scope
 from dpledger.relations import Relation
 from ledger_mechanisms import laplace

@@ -24,7 +24,7 @@ from dpledger.ledger.entries.bodies import Body, Committed, Reserved
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules.state import State, fold
+from dpledger.ledger.rules.transitions import State, fold
 from dpledger.reports.build import build
 from dpledger.reports.document import Report
 from ledger_mechanisms import laplace

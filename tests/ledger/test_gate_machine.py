@@ -18,7 +18,6 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 import ledger_golden
 from dpledger.accounting import filters
-from dpledger.accounting.asking.allotting import Allowance
 from dpledger.accounting.composition import (
     Composition,
     ExPostDP,
@@ -30,6 +29,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.ex_post.boundaries import MixtureBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure, PureDP
+from dpledger.accounting.planning.allotting import Allowance
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.errors import (
@@ -42,17 +42,17 @@ from dpledger.errors import (
     VerificationError,
 )
 from dpledger.ledger.accounts import recomposition
-from dpledger.ledger.accounts.people import same_people
+from dpledger.ledger.accounts.overlap import same_people
 from dpledger.ledger.entries.bodies import FORMAT, Aborted, Body, LedgerOpened, Progress, Reserved, Started
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import LevelCharge, MechanismNote, Step
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules import gate
+from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.gate import Admitted, Earlier, Outdated, RefusedRequest, Replayed, Request
 from dpledger.ledger.rules.opening import Rules
-from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
-from dpledger.ledger.rules.standing import EMPTY, OpenCharge, State, is_exclusive, next_steps
-from dpledger.ledger.rules.state import fold, step
+from dpledger.ledger.rules.scope_state import EMPTY, OpenCharge, State, is_exclusive, next_steps
+from dpledger.ledger.rules.transitions import fold, step
 from dpledger.ledger.verifying import verification
 from dpledger.relations import Relation, Unit
 from ledger_forger import forged

@@ -14,8 +14,8 @@ import ledger_spec
 from dpledger.errors import NewerThanVerifier, VerificationError
 from dpledger.ledger.entries.bodies import KINDS
 from dpledger.ledger.entries.entry import entry_of, format_entry, parse_entry
-from dpledger.ledger.rules.standing import state_digest
-from dpledger.ledger.rules.state import EMPTY, step
+from dpledger.ledger.rules.scope_state import state_digest
+from dpledger.ledger.rules.transitions import EMPTY, step
 from dpledger.ledger.signed import wire
 from dpledger.ledger.verifying import bundle
 from dpledger.schema import Plain

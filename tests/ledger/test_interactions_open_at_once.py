@@ -18,7 +18,6 @@ import pytest
 
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.conversions import best_order_minus_one, boundary_offset, delta_of_gdp
-from dpledger.accounting.asking.allotting import require_certified
 from dpledger.accounting.composition import RandomizedResponseLaw, SparseVectorLaw
 from dpledger.accounting.filters import (
     AllowanceFilter,
@@ -35,10 +34,11 @@ from dpledger.accounting.filters import (
     opened_by,
 )
 from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.planning.allotting import require_certified
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
 from dpledger.decimals import round_up
-from dpledger.ledger.rules.standing import is_exclusive
+from dpledger.ledger.rules.scope_state import is_exclusive
 from open_games import ADD, Amounts, Game, Open, Scope, State, game
 from open_interactions import (
     UNITS,

@@ -26,7 +26,7 @@ from dpledger.ledger.entries import declarations
 from dpledger.ledger.entries.bodies import KINDS, Body
 from dpledger.ledger.entries.entry import format_entry, parse_entry
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules.state import EMPTY, step
+from dpledger.ledger.rules.transitions import EMPTY, step
 from dpledger.ledger.signed import wire
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from dpledger.ledger.verifying import bundle, verification

@@ -15,11 +15,11 @@ import pytest
 import ledger_golden
 from dpledger.accounting.guarantees import PureDP
 from dpledger.ledger.accounts import recomposition
-from dpledger.ledger.heads import Head, resumed
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store
+from dpledger.ledger.tip import Head, resumed
 from dpledger.ledger.verifying import verification
 from ledger_mechanisms import laplace
 from work_counter import lines_run, peak_bytes

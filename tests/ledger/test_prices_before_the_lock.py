@@ -18,7 +18,7 @@ from dpledger.errors import CannotCertify, ScopeError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules import gate
 from dpledger.ledger.rules.gate import Request
-from dpledger.ledger.rules.standing import State
+from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import keys
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Transaction

@@ -15,8 +15,8 @@ from hypothesis import given, reject, settings, strategies as st
 
 import dpledger as dpl
 from dpledger.accounting import certified, filters
-from dpledger.accounting.asking.calibration import least_that, most_that
-from dpledger.accounting.asking.ways import admits, ways
+from dpledger.accounting.planning.calibration import least_that, most_that
+from dpledger.accounting.planning.ways import admits, ways
 from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
 
 HUNDRED = (dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 100)

@@ -12,11 +12,11 @@ import pytest
 import ledger_golden
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.errors import PolicyError, VerificationError
-from dpledger.ledger.attempts import Attempt
+from dpledger.ledger.charges import Attempt
 from dpledger.ledger.entries.bodies import Committed, Progress, Reserved, Started
 from dpledger.ledger.entries.entry import format_entry
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules.redeems import Redeem
+from dpledger.ledger.rules.capability import Redeem
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.mechanisms.protocol import Release

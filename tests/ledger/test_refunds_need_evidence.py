@@ -36,7 +36,7 @@ from dpledger.errors import ContractViolation, Halted, VerificationError
 from dpledger.ledger.entries.bodies import Body, Committed
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules.state import fold
+from dpledger.ledger.rules.transitions import fold
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import Release

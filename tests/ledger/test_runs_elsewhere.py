@@ -21,7 +21,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.asking.claiming import promise
 from dpledger.accounting.composition import (
     Composition,
     ExPostDP,
@@ -35,6 +34,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.documents import Document, Entry
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PrivacyFailure, PureDP
+from dpledger.accounting.planning.claiming import promise
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.errors import UnrelatedScopes
 from dpledger.ledger.accounts import recomposition
-from dpledger.ledger.accounts.people import SamePeople
+from dpledger.ledger.accounts.overlap import SamePeople
 from dpledger.ledger.ledger import Ledger
 from dpledger.relations import Unit
 from dpledger.reports.promises import promises

@@ -12,7 +12,7 @@ import pytest
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.errors import ForeignLedger, ParameterError, ScopeError
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules.standing import MOST_LISTED
+from dpledger.ledger.rules.scope_state import MOST_LISTED
 from dpledger.ledger.stores import staging
 from dpledger.mechanisms.numeric import Laplace
 from dpledger.relations import Unit

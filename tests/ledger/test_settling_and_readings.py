@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.accounting import filters
-from dpledger.accounting.asking import ways as asking
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyFailure, PureDP
+from dpledger.accounting.planning import ways as asking
 from dpledger.decimals import multiply
 from dpledger.errors import ContractViolation, ParameterError, VerificationError
 from dpledger.ledger.entries.members import LevelCharge

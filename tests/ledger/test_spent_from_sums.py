@@ -17,7 +17,7 @@ from dpledger.accounting.pricing.outcomes import certain
 from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules import ran
+from dpledger.ledger.rules import executed
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation
@@ -126,9 +126,9 @@ PARTS = st.sampled_from([LaplaceLaw(epsilon) for epsilon in ("0.1", "0.2", "0.3"
 def test_distinct_parts_are_kept_once_in_the_order_of_their_price(
     settled: list[tuple[Composition, str | None]],
 ) -> None:
-    kept = ran.NOTHING
+    kept = executed.NOTHING
     for parts, price in settled:
-        kept = ran.also(kept, parts, PURE, {} if price is None else {"pure": Decimal(price)})
+        kept = executed.also(kept, parts, PURE, {} if price is None else {"pure": Decimal(price)})
     prices = [Decimal("Infinity") if price is None else Decimal(price) for _, price in settled]
     assert {(one.cost, one.parts) for one in kept} == {
         ((price,), parts) for price, (parts, _) in zip(prices, settled, strict=True)
@@ -141,11 +141,11 @@ def test_of_too_many_the_costliest_are_kept() -> None:
     """And so the lower end is still that of the costliest, in whatever order they came."""
     book = Ledger.in_memory()
     scope = book.scope("s", budget=PureDP(1_000), **RULES)
-    numbers = range(1, ran.MOST + 100)
+    numbers = range(1, executed.MOST + 100)
     for number in sorted(numbers, key=lambda number: 37 * number % 101):
         scope.release(laplace(f"0.{number:04d}".rstrip("0")), 1)
     kept = book.state.scope("s").ran
-    assert [one.cost[0] for one in kept] == [Decimal(number) / 10_000 for number in numbers[-ran.MOST :]]
+    assert [one.cost[0] for one in kept] == [Decimal(number) / 10_000 for number in numbers[-executed.MOST :]]
     lower = scope.spent(0).lower
     assert lower == readings_oracle.spent(book.entries(), "s", Decimal(0)).lower > 0
 
@@ -154,7 +154,7 @@ def test_what_has_no_bound_of_its_own_is_not_kept() -> None:
     scope = Ledger.in_memory().scope("s", budget=opened_by(ApproxDP(3, "0.000001")), **RULES)
     streamed(scope, "0.4")
     trained(scope, "0.01")  # no step
-    assert scope._ledger.state.scope("s").ran == ran.NOTHING
+    assert scope._ledger.state.scope("s").ran == executed.NOTHING
     trained(scope, "0.1")
     (kept,) = scope._ledger.state.scope("s").ran
     assert kept.parts == certain(scope.account().admissions[-1].parts)

@@ -20,14 +20,14 @@ import pytest
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import DpledgerError, ForeignLedger, ForkedProcess, ParameterError
-from dpledger.ledger import founding
+from dpledger.ledger import create
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.signed import keyfiles
 from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.stores import files, sqlite, staging
 
 FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-TOUCHING = frozenset(module.__file__ for module in (founding, keyfiles, files, sqlite, staging))
+TOUCHING = frozenset(module.__file__ for module in (create, keyfiles, files, sqlite, staging))
 CHANGING = ("mkdir", "link", "unlink", "rmdir", "fsync", "open", "close")
 NAMES = {"clinic.ledger", "clinic.ledger.key", "clinic.ledger.pub", "clinic.ledger.recovery.key"}
 
@@ -120,7 +120,7 @@ def made_whole(place: Path) -> None:
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
-def create() -> None:
+def create_in_folder() -> None:
     Ledger.create("clinic.ledger").close()
 
 
@@ -141,7 +141,7 @@ def test_a_ledger_is_there_whole_or_can_be_created(
     fewest: int,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert deaths(tmp_path, create, killed, step) >= fewest
+    assert deaths(tmp_path, create_in_folder, killed, step) >= fewest
 
 
 @FORKS
@@ -152,9 +152,9 @@ def test_a_second_death_is_no_worse_than_one(tmp_path: Path, monkeypatch: pytest
             place = tmp_path / f"{first} {second}"
             place.mkdir()
             monkeypatch.chdir(place)
-            in_a_child(create, killed_at_call(first))
+            in_a_child(create_in_folder, killed_at_call(first))
             if not (place / "clinic.ledger").exists():
-                in_a_child(create, killed_at_call(second))
+                in_a_child(create_in_folder, killed_at_call(second))
             made_whole(place)
 
 
@@ -212,7 +212,7 @@ def test_what_somebody_else_put_there_meanwhile_stays(
 def test_keys_of_others_are_not_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that lies there, and a folder that a dead process left: only names that lead into the folder are ours."""
     monkeypatch.chdir(tmp_path)
-    in_a_child(create, killed_at_call(6))
+    in_a_child(create_in_folder, killed_at_call(6))
     assert (tmp_path / ".clinic.ledger.unfinished").exists()
     (tmp_path / "clinic.ledger.key").write_text("mine")
     with pytest.raises(ParameterError, match="never written over"):

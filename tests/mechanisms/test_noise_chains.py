@@ -32,7 +32,7 @@ from dpledger.mechanisms.noise import (
     recording,
     replaying,
 )
-from dpledger.mechanisms.noise.paths import LaplacePath, jumps_between, path
+from dpledger.mechanisms.noise.noise_chains import LaplacePath, jumps_between, path
 from exact_tests import SIGNIFICANCE, binomial_p_value, cumulative_p_value, events_p_value
 from forking import ignores_fork_warnings, in_child
 from noise_oracle import cdf_of

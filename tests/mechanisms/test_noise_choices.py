@@ -28,7 +28,7 @@ from dpledger.mechanisms.noise import (
     replaying,
     respond,
 )
-from dpledger.mechanisms.noise.race import race
+from dpledger.mechanisms.noise.exponential_race import race
 from exact_tests import SIGNIFICANCE, events_p_value
 from noise_oracle import WordList
 

@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings, strategies as st
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import ExpMinus, Uniform, happens, recording, replaying, sampled, uniform
-from dpledger.mechanisms.noise.coins import tossed, uniform_below
+from dpledger.mechanisms.noise.bernoulli import tossed, uniform_below
 from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
 from noise_oracle import WordList
 

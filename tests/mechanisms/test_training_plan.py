@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 
 import dpledger as dpl
-from dpledger.accounting.asking.calibration import meets
 from dpledger.accounting.filters import EitherFilter, opened_by
 from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
+from dpledger.accounting.planning.calibration import meets
 from dpledger.errors import CannotCertify, ParameterError
 
 TARGET = ApproxDP(3, "1e-6")

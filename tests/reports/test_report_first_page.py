@@ -20,7 +20,7 @@ from dpledger.accounting.filters import BasicFilter
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.decimals import round_up
 from dpledger.errors import BudgetRefused
-from dpledger.ledger.accounts.people import same_people
+from dpledger.ledger.accounts.overlap import same_people
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.signed import wire

@@ -26,8 +26,6 @@ from dpledger import decimals
 from dpledger.accounting import certified, filters, rules
 from dpledger.accounting.arithmetic import conversions, outward, prices
 from dpledger.accounting.arithmetic.adding import together
-from dpledger.accounting.asking.allotting import Allowance, allotted
-from dpledger.accounting.asking.calibration import calibrate, calibrate_count
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -53,6 +51,8 @@ from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBounda
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.learning import parity
+from dpledger.accounting.planning.allotting import Allowance, allotted
+from dpledger.accounting.planning.calibration import calibrate, calibrate_count
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
 from dpledger.accounting.sparse_vectors import delta_by_cause, difference_tail, pass_probability, svt_alpha

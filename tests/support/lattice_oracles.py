@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpledger.accounting.engine.staircase import Steps
+from dpledger.accounting.engine.connect_the_dots import Steps
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss

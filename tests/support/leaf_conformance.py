@@ -22,11 +22,11 @@ from dpledger.accounting.composition import Composition, GaussianLaw, Group, Lea
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import Poisson
 from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.lowering import read_losses
 from dpledger.accounting.pricing.costs import cost
-from dpledger.accounting.pricing.drawn import Drawn, losses_of
 from dpledger.accounting.pricing.outcomes import certain, planned
+from dpledger.accounting.pricing.pld import Drawn, losses_of
 from dpledger.accounting.profile import compose
-from dpledger.accounting.reading import read_losses
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 

@@ -32,8 +32,8 @@ from dpledger.ledger.entries.bodies import (
 from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.entries.members import MechanismNote, Power, Step
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules.standing import state_payload
-from dpledger.ledger.rules.state import EMPTY, step
+from dpledger.ledger.rules.scope_state import state_payload
+from dpledger.ledger.rules.transitions import EMPTY, step
 from dpledger.ledger.signed import wire
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.stores.memory import MemoryStore

@@ -15,11 +15,11 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol
 
 from dpledger.accounting import filters
-from dpledger.accounting.asking import ways as asking
 from dpledger.accounting.filters import Filter
+from dpledger.accounting.planning import ways as asking
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.rules import settling
-from dpledger.ledger.rules.standing import is_exclusive
+from dpledger.ledger.rules.scope_state import is_exclusive
 from dpledger.relations import Relation
 from open_interactions import Talk, Told
 

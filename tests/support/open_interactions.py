@@ -34,7 +34,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.pricing.outcomes import steps
 from dpledger.decimals import ZERO, read
-from dpledger.ledger.rules.standing import Form
+from dpledger.ledger.rules.scope_state import Form
 from price_oracles import failing, lopsided, response
 from sparse_vector_oracle import Law, Noise
 

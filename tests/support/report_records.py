@@ -30,9 +30,9 @@ from dpledger.ledger.entries.bodies import (
 from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.entries.members import MechanismNote, Power, Step, UnitNote
 from dpledger.ledger.rules import gate
+from dpledger.ledger.rules.capability import Redeem
 from dpledger.ledger.rules.gate import Admitted, RefusedRequest, Request
-from dpledger.ledger.rules.redeems import Redeem
-from dpledger.ledger.rules.state import EMPTY, next_steps, step
+from dpledger.ledger.rules.transitions import EMPTY, next_steps, step
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.verifying.verification import Verified

@@ -29,12 +29,12 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
+from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import approximate_pair
+from dpledger.accounting.lowering import Ingredients
 from dpledger.accounting.profile import compose
-from dpledger.accounting.reading import Ingredients
 
 Interval: TypeAlias = tuple[float, float]
 Side: TypeAlias = Literal["add", "remove"]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from audit_oracles import gaussian_epsilon
-from dpledger.audit.zoo import Exhibit
+from dpledger.audit.zoo import Case
 
 __all__ = [
     "LINE",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Oracle: TypeAlias = Callable[[Exhibit], float]
+Oracle: TypeAlias = Callable[[Case], float]
 Law: TypeAlias = Mapping[Any, float]
 
 LINE: Floats = np.linspace(-40, 60, 10_001)
@@ -57,7 +57,7 @@ def _one_way(p: Floats, q: Floats, delta: float) -> float:
     return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, 60.0, xtol=1e-13))
 
 
-def delta_of(shown: Exhibit) -> float:
+def delta_of(shown: Case) -> float:
     """The delta that is claimed."""
     return float(getattr(shown.claim, "delta", None) or 0)
 
@@ -71,7 +71,7 @@ def shifted(law: Callable[[Any, Any], tuple[Hashable, list[tuple[float, Any]]]])
     """In closed form: independent Laplace noise on some numbers. `law` has what is told beside them without noise, and
     the centre and scale of each. What is told, or a scale, that differs tells everything."""
 
-    def loss(shown: Exhibit) -> float:
+    def loss(shown: Case) -> float:
         (told, left), (same, right) = (law(shown.mechanism, side) for side in (shown.left, shown.right))
         if told != same or [scale for _, scale in left] != [scale for _, scale in right]:
             return math.inf
@@ -84,7 +84,7 @@ def on_a_line(law: Callable[[Any, Any], tuple[Mapping[Hashable, float], Floats]]
     """From densities: `law` has the probability of each single outcome and the density at each point of `LINE`, or
     several such rows. For pure claims."""
 
-    def loss(shown: Exhibit) -> float:
+    def loss(shown: Case) -> float:
         laws = []
         for side in (shown.left, shown.right):
             atoms, density = law(shown.mechanism, side)
@@ -99,7 +99,7 @@ def on_a_line(law: Callable[[Any, Any], tuple[Mapping[Hashable, float], Floats]]
 def gaussian(precision: Callable[[Any], float]) -> Oracle:
     """Gaussian noise on the distance of two numbers, of this precision. Balle-Wang 2018."""
 
-    def loss(shown: Exhibit) -> float:
+    def loss(shown: Case) -> float:
         left, right = (len(side) if isinstance(side, tuple) else side for side in (shown.left, shown.right))
         delta = delta_of(shown)
         mu = abs(left - right) * math.sqrt(precision(shown.mechanism))  # type: ignore[operator]

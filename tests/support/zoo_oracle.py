@@ -1,4 +1,4 @@
-"""What the ex-post exhibits of the zoo really lose, by enumeration and quadrature; shares no code with them.
+"""What the ex-post cases of the zoo really lose, by enumeration and quadrature; shares no code with them.
 
 A law is a mapping from a claimed loss to the outcomes of that stratum with their probabilities on the two sides.
 """

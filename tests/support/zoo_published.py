@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from choice_oracle import probabilities
-from dpledger.audit.zoo import Exhibit
+from dpledger.audit.zoo import Case
 from dpledger.mechanisms.noise import ExponentialWeights, PermuteAndFlip
 from zoo_laws import LINE, Floats, Oracle, finite, gaussian, laplace, on_a_line, shifted
 from zoo_oracle import accurate_losses, by_round, coin_law, comparison_losses, doubling_law, kept, rare_law, worst
@@ -35,7 +35,7 @@ def unchecked(shown: Any, numbers: Any) -> tuple[Hashable, list[tuple[float, Any
     return lost, [] if lost else [(sum(numbers) / len(numbers), shown.scale)]
 
 
-def coarsened(shown: Exhibit) -> float:
+def coarsened(shown: Case) -> float:
     """The convolution of two Laplace laws in closed form, beside the finer one alone; far out too, where the loss of a
     level with too little noise comes to its supremum."""
     finer, keep, added = (float(getattr(shown.mechanism, name)) for name in ("finer", "keep", "added"))
@@ -205,10 +205,10 @@ _BY_PLACE: Mapping[Callable[[Any], dict[int, float]], str] = {
 }
 
 
-def in_strata(places: Callable[[Any], dict[int, float]]) -> Callable[[Exhibit], dict[Decimal, float]]:
+def in_strata(places: Callable[[Any], dict[int, float]]) -> Callable[[Case], dict[Decimal, float]]:
     """The greatest loss of the places of each claimed loss, which is read off the claim itself."""
 
-    def losses(shown: Exhibit) -> dict[Decimal, float]:
+    def losses(shown: Case) -> dict[Decimal, float]:
         found: dict[Decimal, float] = {}
         claimed: Any = shown.claim
         for place, loss in places(shown).items():
@@ -219,7 +219,7 @@ def in_strata(places: Callable[[Any], dict[int, float]]) -> Callable[[Exhibit], 
     return losses
 
 
-STRATA: Mapping[str, Callable[[Exhibit], dict[Decimal, float]]] = {
+STRATA: Mapping[str, Callable[[Case], dict[Decimal, float]]] = {
     name: in_strata(places) for places, names in _BY_PLACE.items() for name in names.split()
 }
 """The loss of each stratum, by name."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpledger.audit.zoo import Exhibit
+from dpledger.audit.zoo import Case
 from sparse_vector_oracle import Law, Noise
 from zoo_laws import LINE, Floats, Oracle, finite, gaussian, laplace, laplace_above, laplace_cells, on_a_line, shifted
 from zoo_oracle import comparison_losses
@@ -216,7 +216,7 @@ def _below(noise: str, z: Floats) -> Floats:
     return np.where(z < 0, tail / 2, 1 - tail / 2) if noise == "laplace" else np.where(z > 0, 1 - tail, 0.0)
 
 
-def told_value(shown: Exhibit) -> float:
+def told_value(shown: Case) -> float:
     losses = comparison_losses(
         float(shown.mechanism.threshold_scale),  # type: ignore[attr-defined]
         float(shown.mechanism.query_scale),  # type: ignore[attr-defined]

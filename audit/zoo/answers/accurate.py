@@ -13,7 +13,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
+from dpledger.audit.zoo.implementations import Implementation, Numbers, Rng
 
 __all__ = ["DoubledAnswers", "EveryLevelShown", "FirstAccurate"]
 
@@ -24,7 +24,7 @@ NONE = 3  # where none of two passed
 
 
 @dataclass(frozen=True)
-class FirstAccurate(Specimen):
+class FirstAccurate(Implementation):
     """The first of two hypotheses of a Laplace chain of epsilons `coarse` and `fine` that passes a check of epsilon
     `check`, and what was published up to it: (which, or 3 for none, first level, second level or NaN).
 
@@ -73,7 +73,7 @@ class EveryLevelShown(FirstAccurate):
 
 
 @dataclass(frozen=True)
-class DoubledAnswers(Specimen):
+class DoubledAnswers(Implementation):
     """Answers with Laplace noise of their own, of epsilon `first`, 2 `first`, ..., until a check of epsilon `check`
     accepts: (round, or `rounds` + 1 for none, how many published answers are at most 0).
 

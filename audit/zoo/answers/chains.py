@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
+from dpledger.audit.zoo.implementations import Implementation, Numbers, Rng
 
 __all__ = [
     "BrownianLevels",
@@ -21,7 +21,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class CoarsenedLaplace(Specimen):
+class CoarsenedLaplace(Implementation):
     """The first level of a chain: a finer one, kept with probability `keep`, else with Laplace noise `added` to it.
 
     Noise of scale b comes of `added` = b and `keep` = (finer / b)^2. Koufogiannis-Han-Pappas 2017."""
@@ -36,7 +36,7 @@ class CoarsenedLaplace(Specimen):
 
 
 @dataclass(frozen=True)
-class FreshLaplaces(Specimen):
+class FreshLaplaces(Implementation):
     """Two levels with noise of their own, as doubling has: their losses add up, and the last one's is claimed."""
 
     scale: Decimal
@@ -47,7 +47,7 @@ class FreshLaplaces(Specimen):
 
 
 @dataclass(frozen=True)
-class RescaledLaplace(Specimen):
+class RescaledLaplace(Implementation):
     """Two levels of which the second has the noise of the first, made smaller: together they are the number itself."""
 
     scale: Decimal
@@ -58,7 +58,7 @@ class RescaledLaplace(Specimen):
 
 
 @dataclass(frozen=True)
-class FreshGaussians(Specimen):
+class FreshGaussians(Implementation):
     """Four levels of variances 7/4, 3/2, 5/4 and 1 times sigma^2, each with noise of its own: their precisions add up,
     and the last one's is claimed."""
 
@@ -69,7 +69,7 @@ class FreshGaussians(Specimen):
 
 
 @dataclass(frozen=True)
-class BrownianLevels(Specimen):
+class BrownianLevels(Implementation):
     """Two levels of a Brownian path, of variances 2 sigma^2 and sigma^2, through their most precise mean.
 
     `bridge`: the variance of the second given the first, over sigma^2: 1/2 is right; the precision of the mean is
@@ -88,7 +88,7 @@ class BrownianLevels(Specimen):
 
 
 @dataclass(frozen=True)
-class RescaledGaussian(Specimen):
+class RescaledGaussian(Implementation):
     """Two levels of variances 4 sigma^2 and sigma^2, the second with the noise of the first made smaller."""
 
     sigma: Decimal
@@ -98,7 +98,7 @@ class RescaledGaussian(Specimen):
 
 
 @dataclass(frozen=True)
-class ReusedLaplace(Specimen):
+class ReusedLaplace(Implementation):
     """A number and its negative, each with Laplace noise, from generators that were seeded alike: their difference is
     twice the number."""
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
+from dpledger.audit.zoo.implementations import Implementation, Numbers, Rng
 
 __all__ = ["BestOfHidden", "PublishedCoin", "RareSteps", "RevealingDraws", "RevealingRuns", "SpentBeforeTheCoin"]
 
@@ -22,7 +22,7 @@ def _answered(bit: bool, epsilon: Decimal, size: int, rng: Rng) -> Numbers:
 
 
 @dataclass(frozen=True)
-class PublishedCoin(Specimen):
+class PublishedCoin(Implementation):
     """A fair coin that is published takes a randomised response of epsilon `cheap` or of `dear`: (which, answer)."""
 
     cheap: Decimal
@@ -35,7 +35,7 @@ class PublishedCoin(Specimen):
 
 
 @dataclass(frozen=True)
-class SpentBeforeTheCoin(Specimen):
+class SpentBeforeTheCoin(Implementation):
     """A response of epsilon `first`, and then, as the budget is not passed yet, a published coin: (which, both answers
     as the bits of a number). The test after the outcome comes too late."""
 
@@ -49,7 +49,7 @@ class SpentBeforeTheCoin(Specimen):
 
 
 @dataclass(frozen=True)
-class RareSteps(Specimen):
+class RareSteps(Implementation):
     """How many of some steps came out rare: on the left each with the chance (1 - e^-gain)/(e^fall - e^-gain), on the
     right e^fall times as often. A rare step loses -fall, a common one gain."""
 
@@ -64,7 +64,7 @@ class RareSteps(Specimen):
 
 
 @dataclass(frozen=True)
-class RevealingRuns(Specimen):
+class RevealingRuns(Implementation):
     """Some runs that each show the bit with probability `delta` and nothing else: what was shown, or -1."""
 
     runs: int
@@ -75,7 +75,7 @@ class RevealingRuns(Specimen):
 
 
 @dataclass(frozen=True)
-class RevealingDraws(Specimen):
+class RevealingDraws(Implementation):
     """A published draw takes one of some responses, of epsilons `least`, 2 `least`, ..., and shows the bit itself with
     probability `reveal` instead: (which, answer, or 2 and 3 for the bit itself)."""
 
@@ -91,7 +91,7 @@ class RevealingDraws(Specimen):
 
 
 @dataclass(frozen=True)
-class BestOfHidden(Specimen):
+class BestOfHidden(Implementation):
     """The true bit if one of some hidden responses shows it."""
 
     runs: int

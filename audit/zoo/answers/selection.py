@@ -10,14 +10,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dpledger.audit.zoo.exhibit import INFINITE, Exhibit, Shown, family
-from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
+from dpledger.audit.zoo.cases import INFINITE, Case, Shown, family
+from dpledger.audit.zoo.implementations import Implementation, Numbers, Rng
 
 __all__ = ["SELECTED", "NoisyBest", "OneOfMany", "WeightedChoice", "WeightedOccurring"]
 
 
 @dataclass(frozen=True)
-class WeightedChoice(Specimen):
+class WeightedChoice(Implementation):
     """One of some candidates, with weights e^(exponent score)."""
 
     exponent: Decimal
@@ -29,7 +29,7 @@ class WeightedChoice(Specimen):
 
 
 @dataclass(frozen=True)
-class WeightedOccurring(Specimen):
+class WeightedOccurring(Implementation):
     """The same, but only among candidates with a count above 0: that a candidate is chosen shows that it occurs."""
 
     exponent: Decimal
@@ -41,7 +41,7 @@ class WeightedOccurring(Specimen):
 
 
 @dataclass(frozen=True)
-class NoisyBest(Specimen):
+class NoisyBest(Implementation):
     """The candidate with the highest score plus an exponential variate of mean 1 / exponent: permute-and-flip."""
 
     exponent: Decimal
@@ -53,7 +53,7 @@ class NoisyBest(Specimen):
 
 
 @dataclass(frozen=True)
-class OneOfMany(Specimen):
+class OneOfMany(Implementation):
     """One of `answers` answers: the true one with this chance, each other one as often as the rest."""
 
     kept: Decimal
@@ -66,7 +66,7 @@ class OneOfMany(Specimen):
 
 _HALF = Decimal("0.5")
 
-SELECTED: Mapping[str, Exhibit] = MappingProxyType(
+SELECTED: Mapping[str, Case] = MappingProxyType(
     {
         **family(
             ((4.0, *(3.0,) * 3), (3.0, *(4.0,) * 3)),  # one score falls and all others rise

@@ -8,13 +8,13 @@ from decimal import Decimal
 
 import numpy as np
 
-from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
+from dpledger.audit.zoo.implementations import Implementation, Numbers, Rng
 
 __all__ = ["KeptThreshold", "PublishedComparison", "SparseVectorRun"]
 
 
 @dataclass(frozen=True)
-class SparseVectorRun(Specimen):
+class SparseVectorRun(Implementation):
     """How many queries fall below a threshold of 0 before the first that does not: sparse vector with one answer.
 
     `threshold_scale` 0 is a fault: no noise on the threshold, so each further answer costs more. Lyu-Su-Li 2017."""
@@ -30,7 +30,7 @@ class SparseVectorRun(Specimen):
 
 
 @dataclass(frozen=True)
-class KeptThreshold(Specimen):
+class KeptThreshold(Implementation):
     """Which queries reach a threshold of 0, up to the one that makes it `halts` of them, as the bits of a number: all
     against one noisy threshold. With the noise of a single halt each further one costs 2 / query_scale more."""
 
@@ -47,7 +47,7 @@ class KeptThreshold(Specimen):
 
 
 @dataclass(frozen=True)
-class PublishedComparison(Specimen):
+class PublishedComparison(Implementation):
     """Which query is the first to reach a threshold of 0, from 0, and the noisy value that did: of the same noise that
     was compared. It bounds the threshold, so that every query below costs 1 / query_scale. As one number: 1000 times
     the place, less the value."""

@@ -11,14 +11,14 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dpledger.accounting.guarantees import PureDP
-from dpledger.audit.zoo.exhibit import INFINITE, Exhibit, Shown, family
-from dpledger.audit.zoo.specimen import Rng, Specimen
+from dpledger.audit.zoo.cases import INFINITE, Case, Shown, family
+from dpledger.audit.zoo.implementations import Implementation, Rng
 
 __all__ = ["COUNTED"]
 
 
 @dataclass(frozen=True)
-class CountsByKey(Specimen):
+class CountsByKey(Implementation):
     """How many rows, and how many of them are adults, each with half of epsilon. `exact`: adults without noise."""
 
     exact: bool
@@ -32,7 +32,7 @@ class CountsByKey(Specimen):
 
 
 @dataclass(frozen=True)
-class CountInASentence(Specimen):
+class CountInASentence(Implementation):
     """A noisy count in words. `total`: they also name how many rows there are."""
 
     total: bool
@@ -43,7 +43,7 @@ class CountInASentence(Specimen):
 
 
 @dataclass(frozen=True)
-class CountAsJson(Specimen):
+class CountAsJson(Implementation):
     """A noisy count as bytes of JSON."""
 
     scale: Decimal
@@ -53,7 +53,7 @@ class CountAsJson(Specimen):
 
 
 @dataclass(frozen=True)
-class CountOrNone(Specimen):
+class CountOrNone(Implementation):
     """A noisy count, or None below five. `exact`: the true count is what is compared."""
 
     exact: bool
@@ -65,7 +65,7 @@ class CountOrNone(Specimen):
 
 
 @dataclass(frozen=True)
-class CountOfNumbers(Specimen):
+class CountOfNumbers(Implementation):
     """A noisy count of the texts that are whole numbers. `strict`: any other text raises."""
 
     strict: bool
@@ -84,7 +84,7 @@ class CountOfNumbers(Specimen):
 
 
 @dataclass(frozen=True)
-class AgesOfRows(Specimen):
+class AgesOfRows(Implementation):
     """A noisy count of rows; a row that lacks an age and one whose age is no number raise each in their own way."""
 
     def __call__(self, data: Sequence[Mapping[str, str]], rng: Rng) -> float:
@@ -92,7 +92,7 @@ class AgesOfRows(Specimen):
 
 
 @dataclass(frozen=True)
-class ReadRows(Specimen):
+class ReadRows(Implementation):
     """How many rows were read, with noise of this scale, if any: `stops` at the first that is missing, or skips it."""
 
     stops: bool
@@ -109,7 +109,7 @@ class ReadRows(Specimen):
 
 
 @dataclass(frozen=True)
-class RoundedCount(Specimen):
+class RoundedCount(Implementation):
     """A count and noise as a whole number. `before`: the count is rounded to tens, to which noise for one is added."""
 
     before: bool
@@ -119,7 +119,7 @@ class RoundedCount(Specimen):
 
 
 @dataclass(frozen=True)
-class CountAsDecimal(Specimen):
+class CountAsDecimal(Implementation):
     """A noisy count in thousandths, claimed at 1/2. A scale of 1/2 takes epsilon for the scale."""
 
     scale: Decimal
@@ -130,7 +130,7 @@ class CountAsDecimal(Specimen):
 
 
 @dataclass(frozen=True)
-class ShareAsFraction(Specimen):
+class ShareAsFraction(Implementation):
     """Of ten rows the share that is 1, with geometric noise. `one_sided`: noise that is never negative."""
 
     one_sided: bool
@@ -142,7 +142,7 @@ class ShareAsFraction(Specimen):
 
 
 @dataclass(frozen=True)
-class NonNegativeCount(Specimen):
+class NonNegativeCount(Implementation):
     """A noisy count of at least 0. `redrawn`: noise is drawn again while it is negative, in place of a 0."""
 
     redrawn: bool
@@ -157,7 +157,7 @@ class NonNegativeCount(Specimen):
 _ROWS = (1,) * 5
 _HALF = Decimal("0.5")
 
-COUNTED: Mapping[str, Exhibit] = MappingProxyType(
+COUNTED: Mapping[str, Case] = MappingProxyType(
     {
         **family(
             ((34, 51, 16), (34, 16)),

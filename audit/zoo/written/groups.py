@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.audit.zoo.exhibit import INFINITE, Exhibit, Shown, family
-from dpledger.audit.zoo.specimen import Rng, Specimen
+from dpledger.audit.zoo.cases import INFINITE, Case, Shown, family
+from dpledger.audit.zoo.implementations import Implementation, Rng
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ CITIES = ("Lima", "Oslo", "Rome")
 
 
 @dataclass(frozen=True)
-class Histogram(Specimen):
+class Histogram(Implementation):
     """Noisy counts by city. `keys`: of all cities, or of those that occur; of those it keeps what is above the least
     noisy count that is shown."""
 
@@ -38,7 +38,7 @@ class Histogram(Specimen):
 
 
 @dataclass(frozen=True)
-class FrameOfCities(Specimen):
+class FrameOfCities(Implementation):
     """A frame of noisy counts. `exact`: with a column of true counts."""
 
     exact: bool
@@ -52,7 +52,7 @@ class FrameOfCities(Specimen):
 
 
 @dataclass(frozen=True)
-class VisitsByShop(Specimen):
+class VisitsByShop(Implementation):
     """A series of noisy counts of visits (user, shop), of which each user counts for at most `most`, by which the
     scale does not grow."""
 
@@ -70,7 +70,7 @@ class VisitsByShop(Specimen):
 
 
 @dataclass(frozen=True)
-class LargeGroups(Specimen):
+class LargeGroups(Implementation):
     """Groups of three and more, by a noisy count. `exact`: by the true one, which is shown."""
 
     exact: bool
@@ -81,7 +81,7 @@ class LargeGroups(Specimen):
 
 
 @dataclass(frozen=True)
-class BloomReport(Specimen):
+class BloomReport(Implementation):
     """Eight bits of a Bloom filter with two hashes of a word, each flipped with probability `flip`: RAPPOR, once.
 
     Erlingsson-Pihur-Korolova 2014."""
@@ -98,7 +98,7 @@ def bits_of(word: str) -> set[int]:
 
 
 @dataclass(frozen=True)
-class RowAtRandom(Specimen):
+class RowAtRandom(Implementation):
     """One of the rows, as it is: at epsilon 0, and at a delta of one by their number."""
 
     def __call__(self, data: Sequence[int], rng: Rng) -> int:
@@ -106,7 +106,7 @@ class RowAtRandom(Specimen):
 
 
 @dataclass(frozen=True)
-class SampledSum(Specimen):
+class SampledSum(Implementation):
     """A noisy sum of a random half of the rows. `told`: so is which half."""
 
     told: bool
@@ -118,7 +118,7 @@ class SampledSum(Specimen):
 
 
 @dataclass(frozen=True)
-class Pseudonyms(Specimen):
+class Pseudonyms(Implementation):
     """Names under a hash, in its order, beside a noisy count."""
 
     def __call__(self, data: Sequence[str], rng: Rng) -> tuple[list[str], float]:
@@ -128,7 +128,7 @@ class Pseudonyms(Specimen):
 _ALONE = (("Rome", "Rome", "Oslo"), ("Rome", "Rome"))
 _FEW, _MANY = tuple(range(20)), tuple(range(200))
 
-GROUPED: Mapping[str, Exhibit] = MappingProxyType(
+GROUPED: Mapping[str, Case] = MappingProxyType(
     {
         **family(
             _ALONE,

@@ -11,14 +11,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.audit.zoo.exhibit import INFINITE, Exhibit, Shown, family
-from dpledger.audit.zoo.specimen import Rng, Specimen
+from dpledger.audit.zoo.cases import INFINITE, Case, Shown, family
+from dpledger.audit.zoo.implementations import Implementation, Rng
 
 __all__ = ["NOISED"]
 
 
 @dataclass(frozen=True)
-class SeededCount(Specimen):
+class SeededCount(Implementation):
     """A noisy count whose generator is the caller's, or has a seed that is always the same, or comes of the data."""
 
     seed: Literal["given", "fixed", "of the data"]
@@ -33,7 +33,7 @@ class SeededCount(Specimen):
 
 
 @dataclass(frozen=True)
-class NoiseOfBits(Specimen):
+class NoiseOfBits(Implementation):
     """A count with Laplace noise that is computed from a uniform number of so many bits."""
 
     bits: int
@@ -44,7 +44,7 @@ class NoiseOfBits(Specimen):
 
 
 @dataclass(frozen=True)
-class CountsOfGroups(Specimen):
+class CountsOfGroups(Implementation):
     """How many 0 and how many 1 there are. `shared`: both have the same noise."""
 
     shared: bool
@@ -58,7 +58,7 @@ class CountsOfGroups(Specimen):
 
 
 @dataclass(frozen=True)
-class ExponentialNoise(Specimen):
+class ExponentialNoise(Implementation):
     """A count with the difference of two exponential numbers. `one_sided`: with one."""
 
     one_sided: bool
@@ -76,7 +76,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class GaussianCount(Specimen):
+class GaussianCount(Implementation):
     """A count with Gaussian noise of sigma 1, as a dataclass."""
 
     def __call__(self, data: Sequence[int], rng: Rng) -> Measured:
@@ -84,7 +84,7 @@ class GaussianCount(Specimen):
 
 
 @dataclass(frozen=True)
-class AskedTwice(Specimen):
+class AskedTwice(Implementation):
     """The same count twice, claimed once. `cached`: the second answer is the first."""
 
     cached: bool
@@ -108,7 +108,7 @@ class Total(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CachedRows(Specimen):
+class CachedRows(Implementation):
     """A noisy total of the lengths of names, which a cache keeps by name. `told`: so are its hits."""
 
     told: bool
@@ -125,7 +125,7 @@ class CachedRows(Specimen):
 
 _ROWS = (1,) * 5
 
-NOISED: Mapping[str, Exhibit] = MappingProxyType(
+NOISED: Mapping[str, Case] = MappingProxyType(
     {
         **family(
             (_ROWS, _ROWS[1:]),

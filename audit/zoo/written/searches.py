@@ -15,14 +15,14 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from dpledger.audit.zoo.exhibit import INFINITE, Exhibit, Shown, family
-from dpledger.audit.zoo.specimen import Rng, Specimen
+from dpledger.audit.zoo.cases import INFINITE, Case, Shown, family
+from dpledger.audit.zoo.implementations import Implementation, Rng
 
 __all__ = ["SEARCHED"]
 
 
 @dataclass(frozen=True)
-class SparseVector(Specimen):
+class SparseVector(Implementation):
     """Which queries pass a threshold of 0, as a list that ends with the `halts`-th that does. `values`: in place of
     True, by what they were compared with."""
 
@@ -56,7 +56,7 @@ class Best(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NoisyMaximum(Specimen):
+class NoisyMaximum(Implementation):
     """The place of the highest of noisy numbers. `told`: its noisy value too. `noise`: Laplace of scale 2, or
     exponential of mean 2, with which the place alone would cost no more."""
 
@@ -80,7 +80,7 @@ def _run(threshold_scale: str, query_scale: str, halts: int, **more: bool) -> Sp
     return SparseVector(Decimal(threshold_scale), Decimal(query_scale), halts, **more)
 
 
-SEARCHED: Mapping[str, Exhibit] = MappingProxyType(
+SEARCHED: Mapping[str, Case] = MappingProxyType(
     {
         **family(
             _TWO,

@@ -8,8 +8,8 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import NamedTuple
 
-from dpledger.audit.zoo.exhibit import INFINITE, Exhibit, Shown, family
-from dpledger.audit.zoo.specimen import Rng, Specimen
+from dpledger.audit.zoo.cases import INFINITE, Case, Shown, family
+from dpledger.audit.zoo.implementations import Implementation, Rng
 
 __all__ = ["SUMMED"]
 
@@ -22,7 +22,7 @@ class Sums(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SumAndCount(Specimen):
+class SumAndCount(Implementation):
     """Of numbers in [0, 1] the sum and the count, each with half of epsilon."""
 
     def __call__(self, data: Sequence[float], rng: Rng) -> Sums:
@@ -30,7 +30,7 @@ class SumAndCount(Specimen):
 
 
 @dataclass(frozen=True)
-class MeanByTrueCount(Specimen):
+class MeanByTrueCount(Implementation):
     """A noisy sum, divided by the true number of rows."""
 
     def __call__(self, data: Sequence[float], rng: Rng) -> dict[str, float]:
@@ -38,7 +38,7 @@ class MeanByTrueCount(Specimen):
 
 
 @dataclass(frozen=True)
-class ClippedMean(Specimen):
+class ClippedMean(Implementation):
     """A noisy mean of numbers in [0, 10], clipped to that. `own`: to the least and the largest of the data."""
 
     own: bool
@@ -49,7 +49,7 @@ class ClippedMean(Specimen):
 
 
 @dataclass(frozen=True)
-class ClippedSum(Specimen):
+class ClippedSum(Implementation):
     """A noisy sum of numbers that are said to be in [0, 1]. `clips`: they are made so."""
 
     clips: bool
@@ -59,7 +59,7 @@ class ClippedSum(Specimen):
 
 
 @dataclass(frozen=True)
-class RunningSums(Specimen):
+class RunningSums(Implementation):
     """The sums of the first row, the first two, and so on, each with noise of this scale."""
 
     scale: Decimal
@@ -69,7 +69,7 @@ class RunningSums(Specimen):
 
 
 @dataclass(frozen=True)
-class NoisyRows(Specimen):
+class NoisyRows(Implementation):
     """Each row with noise, as a list. Where rows come and go its length tells of one."""
 
     def __call__(self, data: Sequence[float], rng: Rng) -> list[float]:
@@ -77,7 +77,7 @@ class NoisyRows(Specimen):
 
 
 @dataclass(frozen=True)
-class MedianWithItsGap(Specimen):
+class MedianWithItsGap(Implementation):
     """The median with noise for the gap to its neighbours in these very data."""
 
     def __call__(self, data: Sequence[float], rng: Rng) -> float:
@@ -87,7 +87,7 @@ class MedianWithItsGap(Specimen):
         return ordered[middle] + float(rng.laplace(scale=gap)) if gap else ordered[middle]
 
 
-SUMMED: Mapping[str, Exhibit] = MappingProxyType(
+SUMMED: Mapping[str, Case] = MappingProxyType(
     {
         **family(
             ((1.0,), (1.0, 1.0)),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpledger.audit import Audit, AuditResult, ExPostClaim
     from dpledger.cli.audited_code import Subject
     from dpledger.ledger.entries.bodies import Audited, Body
-    from dpledger.ledger.rules.standing import State
+    from dpledger.ledger.rules.scope_state import State
     from dpledger.ledger.stores.protocol import Transaction
 
 __all__ = ["Record"]

@@ -66,11 +66,11 @@ def subject_of(target: str, left: str | None, right: str | None) -> Subject:
     """What `module:name`, or `zoo:NAME`, names. ParameterError that says what to write instead."""
     module, _, name = target.partition(":")
     if module == "zoo":
-        from dpledger.audit.zoo import ZOO, exhibit
+        from dpledger.audit.zoo import ZOO, case
 
         if name not in ZOO and (near := _near(name, ZOO)):
-            raise ParameterError("target", target, "an exhibit, like " + ", ".join(f"zoo:{one}" for one in near))
-        shown = exhibit(name)
+            raise ParameterError("target", target, "a case, like " + ", ".join(f"zoo:{one}" for one in near))
+        shown = case(name)
         return Subject(shown.mechanism, shown.left, shown.right, shown.claim, shown.batched)
     if left is None or right is None:
         raise ParameterError("left, right", "nothing", "two neighbouring datasets as JSON, like --left 0 --right 1")

@@ -32,7 +32,7 @@ def calibrate(
         target = _target(epsilon, delta, rho, mu)
         from decimal import Decimal
 
-        from dpledger.accounting.asking.templates import read_template
+        from dpledger.accounting.planning.templates import read_template
         from dpledger.accounting.profile import compose
         from dpledger.decimals import text
 

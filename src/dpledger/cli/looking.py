@@ -19,9 +19,9 @@ from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from dpledger.ledger.accounts.people import Together
+    from dpledger.ledger.accounts.overlap import Together
     from dpledger.ledger.accounts.recomposition import ScopeAccount
-    from dpledger.ledger.rules.standing import ScopeState, State
+    from dpledger.ledger.rules.scope_state import ScopeState, State
 
 __all__ = ["scopes", "show", "spent"]
 
@@ -31,7 +31,7 @@ MOST_LISTED = 20  # scopes, in an error
 def scopes(source: records.Record, key: records.Key = None, as_json: AsJson = False) -> None:
     """List the scopes of a ledger or a bundle: whom each protects, its budget, what was spent."""
     with speaking(as_json) as voice:
-        from dpledger.ledger.accounts.people import same_people
+        from dpledger.ledger.accounts.overlap import same_people
         from dpledger.ledger.accounts.recomposition import accounts
 
         record = records.looked(source, key)
@@ -136,7 +136,7 @@ def show(
 
 def _scope(state: State, name: str) -> ScopeState:
     from dpledger.errors import ScopeError
-    from dpledger.ledger.rules.standing import those
+    from dpledger.ledger.rules.scope_state import those
 
     found = state.scopes.get(name)
     if found is None:

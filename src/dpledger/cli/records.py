@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from dpledger.ledger.entries.entry import Entry
-    from dpledger.ledger.rules.standing import State
+    from dpledger.ledger.rules.scope_state import State
     from dpledger.ledger.signed.checkpoint import Checkpoint
     from dpledger.ledger.signed.keys import VerifyingKey
     from dpledger.ledger.verifying.sources import Source

@@ -1,0 +1,368 @@
+"""Which method answers: the hand-over from a list of ingredients to certified bounds.
+
+    what is asked                                      answered by
+    delta at or below the mass at infinity; delta = 0  the edges: infinite, or the largest loss
+    a loss that is surely infinite                     epsilon is infinite for every delta below 1
+    Gaussians only, however many                       the closed form of one (`normal_tails`)
+    one Laplace, bounded range, or sampled loss        its closed form (`direct`, `closed_forms`)
+    finite losses with few outcomes                    counting them (`direct`, `enumeration`)
+    a direction that is not the larger one             one rough contour (`is_at_most`), first
+    few runs, some of them sampled                     the lattice (`lattice`), which may show that the other direction
+                                                       is larger; where it is not sharp, a contour of few nodes,
+                                                       `large_losses`, and a finer lattice; then as everything else; beside
+                                                       noise that smooths them, the contour first
+    everything else                                    the contour (`solve`); where that is wide, contours after
+                                                       smooth cuts, with few large losses apart from the many small
+                                                       ones (`large_losses`): the latter first where large losses are seen to
+                                                       rule and a contour takes many nodes; then the contour after one
+                                                       cut far out (`cut`), the lattice, the second moment, the parts
+                                                       one by one
+    leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
+
+Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
+are intersected, never averaged. docs/proofs/engine.md, section 8.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpledger.accounting.arithmetic import scalars
+from dpledger.accounting.arithmetic.floating import UNIT, quietly, raised
+from dpledger.accounting.engine.closed_forms import (
+    bounded_range_epsilon,
+    crossing,
+    guessed_addition,
+    laplace_epsilon,
+    nearest,
+    removed_epsilon,
+)
+from dpledger.accounting.engine.composed import Composed, sum_up
+from dpledger.accounting.engine.covering import LARGEST_EPSILON
+from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
+from dpledger.accounting.engine.direct import (
+    SampledLoss,
+    at_one,
+    direct_deltas,
+    outcomes_of,
+    sampled_deltas,
+    sampled_from,
+)
+from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, ratio, ratios
+from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_part, with_mass
+from dpledger.accounting.engine.large_loss_layers import can_jump
+from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, two_scales
+from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
+from dpledger.accounting.engine.normal_tails import gaussian_delta, gaussian_epsilon
+from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
+from dpledger.accounting.engine.second_moment import moment_epsilon
+from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs, is_at_most
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.accounting.lowering import Ingredients
+from dpledger.decimals import float_down, float_up
+
+__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "few", "joint_square"]
+
+NOTHING = Interval(0.0, 0.0)
+SHARP = 1e-6  # relative width above which sampled losses are asked for by another method as well
+TRIED_NODES = 200  # of a contour that is tried where large losses are seen to rule
+NARROW_ENOUGH = 1e-3  # relative width above which the next method is asked too
+FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
+FEW_PARTS = 8
+RARE = 1e-9  # of delta: the mass of a value that need not be counted
+LEAST_SMOOTHING = 1e-4  # mu^2 of a Gaussian that hardly smooths
+CHEAP = 1 << 12  # terms of a sum that take no longer than calling numpy
+CUTS = 2  # for a delta, each placed by the bound that the last one gave
+_CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
+ALMOST_SURE = (0.9999, 0.99, 0.5)
+_LARGE = 1e4  # an epsilon that a quadrature may be too much work for
+
+
+@quietly
+def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> Interval:
+    """Bounds of the least epsilon >= 0 with delta(epsilon) <= delta, 0 <= delta <= 1; where that is not above `floor`,
+    however wide.
+
+    Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
+    """
+    if delta >= 1:
+        return NOTHING
+    composed = Composed(what.losses) if what.losses else None
+    if composed is not None and composed.log_finite == -math.inf:
+        return Interval(math.inf, math.inf)
+    alone = NOTHING if composed is None else _epsilon_of_losses(composed, delta, what.failure, floor)
+    if not what.curves:
+        return alone
+    return Interval(alone.lower, _epsilon_with_curves(composed, what, float_down(delta)))
+
+
+def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, floor: float) -> Interval:
+    down, up = float_down(delta), float_up(delta)
+    mass = composed.infinite_mass
+    if up < mass * (1 - AT_THE_MASS):
+        return Interval(math.inf, math.inf)
+    below, above = finite_part(down, mass, -1.0), finite_part(up, mass, 1.0)
+    affordable = delta >= failure  # exactly: then the largest loss is always enough
+    upper = composed.largest if affordable else math.inf
+    found = _finite_epsilon(composed, below, above, floor)
+    if below > 0 or delta == 0 or affordable:
+        return Interval(found.lower, min(found.upper, max(0.0, upper)))
+    return Interval(found.lower, math.inf)
+
+
+def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0) -> Interval:
+    """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up;
+    where that is not above `floor`, however wide."""
+    if up >= 1:
+        return NOTHING if down >= 1 else Interval(0.0, _finite_epsilon(composed, down, down, floor).upper)
+    if down <= 0:
+        lower = _finite_epsilon(composed, up, up).lower if up > 0 else max(0.0, composed.largest_down)
+        return Interval(lower, max(0.0, composed.largest))
+    square = joint_square(composed)
+    if square is not None:
+        return gaussian_epsilon(square, down, up)
+    match composed.parts:
+        case ((LaplaceLoss(epsilon=e0), 1),):
+            return laplace_epsilon(e0, down, up)
+        case ((BoundedRangeLoss(eta=eta), 1),):
+            return bounded_range_epsilon(eta, down, up)
+        case ((SampledGaussianLoss() | SampledLaplaceLoss() as loss, 1),):
+            return _sampled_epsilon(loss, down, up)
+        case _:
+            outcomes = outcomes_of(composed, scalars.log(down))
+            if outcomes is not None and outcomes.log_beyond < scalars.log(down) - _CLEARLY:
+                return _counted_epsilon(outcomes, composed, down, up)
+            return _composed_epsilon(composed, down, up, floor)
+
+
+def joint_square(composed: Composed) -> float | None:
+    """mu^2 of the whole within 4 UNIT, where every loss is Gaussian: their squares add."""
+    squares = [count * loss.mu_squared for loss, count in composed.parts if isinstance(loss, GaussianLoss)]
+    return math.fsum(squares) if len(squares) == len(composed.parts) else None
+
+
+Method: TypeAlias = Callable[[Composed, float, float], Interval]
+
+
+def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) -> Interval:
+    """The hand-over proper: one method after the other until the interval is narrow, or not above `floor`. Each
+    interval holds epsilon."""
+    found = Interval(0.0, composed.largest)
+    if floor > 0 and is_at_most(composed, _logs(down, down)[0], floor):
+        return found.meet(Interval(0.0, floor))
+    room = SMALL if few(composed) else 0.0
+    for enough, method in _methods(composed, down):
+        found = found.meet(method(composed, down, up))
+        if found.upper < math.inf and found.upper - found.lower <= enough * max(found.upper, room):
+            break
+    return found
+
+
+def _methods(composed: Composed, down: float) -> Iterator[tuple[float, Method]]:
+    """Those worth asking, the most promising first, each with the width that is narrow enough after it."""
+    sharp: tuple[Method, ...] = ()
+    others: tuple[Method, ...] = (_contour, jumps_epsilon, cut_epsilon, _many_outcomes, lattice_epsilon)
+    if few(composed):
+        others = (_contour, jumps_epsilon)
+        if _smoothed(composed):
+            others = (_contour, lattice_epsilon, jumps_epsilon)
+        else:
+            sharp = (_tried, functools.partial(lattice_epsilon, width=SHARP / 2), jumps_epsilon, lattice_epsilon)
+    elif two_scales(composed, _logs(down, down)[0]):
+        sharp = (_tried, jumps_epsilon)
+        others = (_any_contour, cut_epsilon, _many_outcomes, lattice_epsilon)
+    for method in sharp:
+        yield SHARP, method
+    for method in (*others, moment_epsilon):
+        yield NARROW_ENOUGH, method
+    if len(composed.parts) <= FEW_PARTS:
+        yield NARROW_ENOUGH, _part_by_part
+
+
+def _tried(composed: Composed, down: float, up: float) -> Interval:
+    """A contour, if it takes but a few nodes."""
+    return finite_epsilon(composed, *_logs(down, up), most=TRIED_NODES)
+
+
+def _any_contour(composed: Composed, down: float, up: float) -> Interval:
+    return finite_epsilon(composed, *_logs(down, up))
+
+
+def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
+    """By counting, where that is some work: for an epsilon on a heavy atom the contour smooths to first order only."""
+    runs = composed.runs
+    outcomes = enumerated(composed.parts, MANY_OUTCOMES, RARE * down / runs)
+    return Interval(0.0, composed.largest) if outcomes is None else _counted_epsilon(outcomes, composed, down, up)
+
+
+def few(composed: Composed) -> bool:
+    """Whether runs are few and some of them sampled: a quadrature whose transform hardly decays."""
+    sampled = any(isinstance(loss, SampledGaussianLoss | SampledLaplaceLoss) for loss, _ in composed.parts)
+    return sampled and composed.runs <= FEW
+
+
+def _smoothed(composed: Composed) -> bool:
+    """Whether there is noise among the losses whose transform decays."""
+    return any(
+        isinstance(loss, DiscreteGaussianLoss) or (isinstance(loss, GaussianLoss) and loss.mu_squared > LEAST_SMOOTHING)
+        for loss, _ in composed.parts
+    )
+
+
+def _contour(composed: Composed, down: float, up: float) -> Interval:
+    """Where digits are lost, with large losses apart as well."""
+    found = _any_contour(composed, down, up)
+    sharp = found.relative_width() <= SHARP
+    if sharp or found.relative_width() > NARROW_ENOUGH or len(composed.parts) > FEW_PARTS or not can_jump(composed):
+        return found
+    return found.meet(jumps_epsilon(composed, down, up))
+
+
+def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
+    """What each loss, run once, says of all of them: they cost at least the dearest and, delta shared, at most the sum.
+
+    Claim: holds epsilon of the composition. Source: Dwork-Roth 2014, Theorem 3.16 (upper); leaving out a release is
+    post-processing (lower).
+    """
+    runs = composed.runs
+    if runs == 1:
+        return Interval(0.0, composed.largest)
+    lowers, uppers = [], []
+    for loss, count in composed.parts:
+        once = Composed(((loss, 1),))
+        lowers.append(_finite_epsilon(once, down, up).lower)
+        uppers.append(count * _finite_epsilon(once, math.nextafter(down / runs * (1 - 4 * UNIT), 0.0), up / runs).upper)
+    return Interval(max(lowers), sum_up(uppers))
+
+
+def _logs(down: float, up: float) -> tuple[float, float]:
+    """Logarithms, rounded outward."""
+    low, high = scalars.log(down), scalars.log(up)
+    return low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high)
+
+
+def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: float) -> Interval:
+    scale = scalars.log(down)
+    high = composed.largest  # a bound known otherwise: `crossing` returns it without asking
+    low = max(0.0, float(outcomes.losses.min()))
+    if high <= 0:
+        return NOTHING
+    over = up / down * (1 + 8 * UNIT * (1 + abs(scale)))
+    under = 1 - 8 * UNIT * (1 + abs(scale))
+    if ratio(outcomes, 0.0, scale).upper <= under:
+        return NOTHING
+    if low > 0 and not ratio(outcomes, low, scale).lower >= over:
+        low = 0.0
+    listed = float(outcomes.losses.max())  # beyond are losses that are too rare to be listed
+    if high > listed and ratio(outcomes, listed, scale).upper <= under:
+        high = listed
+    at_once = max(1, min(31, CHEAP // outcomes.losses.size))
+    return crossing(functools.partial(ratios, outcomes, log_scale=scale), under, over, low, high, at_once=at_once)
+
+
+def _sampled_epsilon(loss: SampledLoss, down: float, up: float) -> Interval:
+    base = sampled_from(loss)
+    if loss.direction == "remove":
+        return removed_epsilon(loss.rate, lambda d, u: NOTHING if d >= 1 else _finite_epsilon(base, d, u), down, up)
+
+    deltas = sampled_deltas(loss)
+    if at_one(deltas, 0.0).upper <= down:
+        return NOTHING
+    if isinstance(loss, SampledGaussianLoss):
+        guess = guessed_addition(loss.rate, loss.sigma, down)
+        return nearest(deltas, down, up, guess, Interval(0.0, loss.largest))
+    return crossing(deltas, down, up, 0.0, loss.largest)
+
+
+def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: float) -> float:
+    """Claim: at least the least epsilon >= 0 with delta(epsilon) <= down."""
+    below = (down - _mass_beside_curves(composed, what)) * (1 - 4 * UNIT)
+    if below <= 0:
+        return math.inf
+    upper = curve_ladder(composed, what.curves).epsilon(scalars.log(below))
+    return upper if upper > 0 else 0.0
+
+
+@quietly
+def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Interval:
+    """Bounds of delta(epsilon), epsilon >= 0, in [0, 1]; where that is not above `floor`, however wide.
+
+    Claim: lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
+    """
+    composed = Composed(what.losses) if what.losses else None
+    alone = NOTHING
+    if composed is not None and composed.log_finite == -math.inf:
+        return Interval(1.0, 1.0)
+    if epsilon > LARGEST_EPSILON:
+        left = with_mass(NOTHING, composed.log_finite).lower if composed is not None else 0.0
+        return Interval(left, delta_interval(what, LARGEST_EPSILON).upper)
+    if composed is not None:
+        enough = finite_part(floor, composed.infinite_mass, -1.0)
+        alone = with_mass(_finite_delta(composed, epsilon, enough), composed.log_finite)
+    if not what.curves:
+        return alone
+    chernoff = scalars.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
+    together = raised(chernoff, 1e-12) + _mass_beside_curves(composed, what)
+    return Interval(alone.lower, min(1.0, together * (1 + 4 * UNIT)))
+
+
+def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
+    """What is lost before a Renyi bound speaks: added in full to its delta. The bound is of what is left, a sub-measure
+    where the lost mass depends on the path (a filter's delta), so that no factor 1 - mass may be taken off."""
+    log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)
+    return raised(-scalars.expm1(log_finite), 1e-14) if log_finite < 0 else 0.0
+
+
+def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Interval:
+    """Bounds of the profile of the finite loss; where that is not above `floor`, however wide."""
+    square = joint_square(composed)
+    if square is not None:
+        return gaussian_delta(square, epsilon)
+    result = Interval(0.0, 1.0)
+    direct = direct_deltas(composed)
+    if direct is not None:
+        result = result.meet(at_one(direct.deltas, epsilon))
+        if direct.is_sharp or result.relative_width() <= NARROW_ENOUGH:
+            return result
+    if 0 < floor < 1 and epsilon > 0 and is_at_most(composed, _logs(floor, floor)[0], epsilon):
+        return result.meet(Interval(0.0, floor))
+    methods = [_contour_delta]
+    if few(composed):
+        methods.insert(1 if _smoothed(composed) else 0, lattice_delta)
+    for whole in methods:
+        if result.relative_width() > NARROW_ENOUGH and result.upper > 0:
+            result = result.meet(whole(composed, epsilon))
+    for method in (jumps_delta, *((cut_delta,) * CUTS)):
+        if result.relative_width() > NARROW_ENOUGH and result.upper > 0:
+            result = result.meet(method(composed, epsilon, result.upper))
+    if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
+        result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
+    return _from_below(composed, epsilon, result)
+
+
+def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval:
+    """`known`, with what is known at a larger epsilon, where delta is almost 1: delta falls."""
+    for delta in ALMOST_SURE if known.relative_width() > NARROW_ENOUGH else ():
+        if known.lower < delta < known.upper and _least_epsilon(composed.parts, delta) > epsilon:
+            return known.meet(Interval(delta, 1.0))
+    return known
+
+
+@functools.lru_cache(maxsize=64)
+def _least_epsilon(parts: tuple[tuple[Loss, int], ...], delta: float) -> float:
+    return _finite_epsilon(Composed(parts), delta, delta).lower
+
+
+def _contour_delta(composed: Composed, epsilon: float) -> Interval:
+    return from_logs(finite_delta(composed, epsilon))

@@ -1,0 +1,272 @@
+"""Two scales: many small losses and a few large ones, in a list that holds sampled Gaussians of a small rate.
+
+There the tail is ruled by one outcome far out, or a few: the law of the loss falls more slowly than any exponential for
+a while, and a contour loses all its digits, whatever its tilt. Smooth cuts at X_1 < ... < X_n divide the runs by the
+layer that the farthest of them reaches:
+
+    A_n^T = A_1^T + sum over j of (A_{j+1}^T - A_j^T),    A_j the measures cut at X_j
+
+Each term is a positive measure with a tilt of its own, at which a contour is sharp; what is cut away altogether is
+bounded by its mass. Direction remove only: in the direction add the loss is bounded. docs/proofs/engine.md, section 11.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpledger.accounting.arithmetic import elementary, scalars
+from dpledger.accounting.arithmetic.floating import UNIT, Array
+from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.covering import Answer, from_logs_at
+from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, can_jump, jumps, layered, mass_above
+from dpledger.accounting.engine.saddle_point import Contour, Ladder, LogBounds
+from dpledger.accounting.engine.solve import WIDTH, Interval, from_logs, solved
+from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.errors import WorkLimit
+
+__all__ = ["jumps_delta", "jumps_epsilon", "layers", "two_scales"]
+
+FEW_PARTS = 8
+LARGE_SHARE = 0.03  # of what many small losses add up to: a single one of less rules nothing
+SPREAD, STEEP = 25.0, 23.0  # of c^2 K'' over -log delta at a tilt of rare outcomes; it is to be more where c epsilon is
+NEGLIGIBLE = 1e-9  # of delta: a term that Chernoff's bound answers for
+DELTA_TOLERANCE, SHARP_EPSILON = 1e-7, 1e-7  # relative: of delta, of epsilon
+MOST_ERROR = 0.1  # relative, of a term that is a small share of delta
+ATTEMPTS = 3
+PLACED, PLACED_WELL = 8, 0.5  # how often layers are placed for a delta, anew where the last was not as close
+STEEPNESS = (1.0, 2.0)  # of the first layer: the second where an interval from the first is wide
+NARROW_EPSILON, NARROW_DELTA = 1e-5, 1e-3  # relative width of epsilon, of delta, that is not wide
+RUNGS = 14  # around a saddle
+LEAST_LOG_SHARE = -600.0  # of the logarithm of a share: what is smaller underflows
+
+
+def two_scales(composed: Composed, log_delta: float) -> bool:
+    """Whether, as far as can be told quickly, a few large losses rule the tail: at its tilt a contour would weigh
+    outcomes far beyond, whose variance shows. A guess: any answer is valid."""
+    if not can_jump(composed) or len(composed.parts) > FEW_PARTS:
+        return False
+    height, delta = -log_delta, scalars.exp(log_delta)
+    variance = sum(count * loss.chi_squared for loss, count in composed.parts if isinstance(loss, SampledGaussianLoss))
+    far = LARGE_SHARE * (variance / 2 + math.sqrt(2 * height * variance))
+    if not any(count * mass_above(loss, far) > delta for loss, count in composed.parts if jumps(loss)):
+        return False
+    try:
+        saddle = saddle_for_delta(composed, log_delta, WIDTH)  # the contour's own, kept for it
+        spread = scalars.square(saddle.c) * composed.moments(saddle.c).variance
+    except WorkLimit:
+        return False
+    excess = max(0.0, saddle.c * saddle.epsilon / height - 1)
+    return excess < 1 and spread > SPREAD * height * scalars.exp(STEEP * excess)
+
+
+def jumps_epsilon(composed: Composed, down: float, up: float) -> Interval:
+    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta.
+
+    Claim: the upper bound holds for every delta >= down, the lower for every delta <= up. Source:
+    docs/proofs/engine.md, section 11.
+    """
+    found = Interval(0.0, composed.largest)
+    if not can_jump(composed):
+        return found
+    log_down, log_up = scalars.log(down), scalars.log(up)
+    log_down, log_up = log_down - 2 * UNIT * abs(log_down), log_up + 2 * UNIT * abs(log_up)
+    for steepness in STEEPNESS:
+        found = _found(composed, steepness, found, (log_down, log_up))
+        if found.relative_width() <= NARROW_EPSILON or found.upper <= 0:
+            break
+    return found
+
+
+def _found(composed: Composed, steepness: float, found: Interval, log_deltas: tuple[float, float]) -> Interval:
+    """What is left of an interval, by layers of one steepness."""
+    log_down, log_up = log_deltas
+    try:
+        made = layered(composed, scalars.exp(log_down), steepness)
+        epsilon = max(ladder.epsilon(log_down + PREFACTOR) for _, ladder in made.terms)
+        for _ in range(ATTEMPTS):
+            sum_of_terms = _sum(made, epsilon, log_down)
+            if not sum_of_terms.contours:
+                break
+            found = found.meet(solved(sum_of_terms, found, epsilon, log_down, log_up))
+            if found.relative_width() <= SHARP_EPSILON or found.upper <= 0:
+                break
+            epsilon = (found.lower + found.upper) / 2 if found.relative_width() < 0.01 else found.upper
+    except WorkLimit:
+        pass
+    return found
+
+
+def jumps_delta(composed: Composed, epsilon: float, about: float) -> Interval:
+    """Bounds of d(epsilon), with layers made for a delta of `about`.
+
+    Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11.
+    """
+    found = Interval(0.0, 1.0)
+    for terms in _placed(composed, epsilon, about):
+        at = terms.bounds(epsilon)
+        found = found.meet(from_logs(Interval(at.lower, min(0.0, at.upper))))
+        if found.relative_width() <= NARROW_DELTA:
+            break
+    return found
+
+
+def layers(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
+    """Layers for one epsilon, placed for a delta of `about`, then for what they say of it: a `covering.Method`.
+
+    Claim: as `jumps_delta`. Source: docs/proofs/engine.md, section 11.
+    """
+    for terms in _placed(composed, epsilon, about):
+        yield functools.partial(_from_bounds, terms)
+
+
+def _from_bounds(terms: Sum, epsilons: Array) -> tuple[Array, Array]:
+    return from_logs_at(*terms.bounds_at(epsilons))
+
+
+def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
+    """Layers of each steepness, placed for a better guess of delta each time."""
+    if not can_jump(composed):
+        return
+    for steepness in STEEPNESS:
+        guess = about
+        with contextlib.suppress(WorkLimit):
+            for _ in range(PLACED):
+                if not guess > 0:
+                    break
+                terms = _sum(layered(composed, guess, steepness), epsilon, scalars.log(guess))
+                yield terms
+                about = min(about, scalars.exp(min(0.0, terms.upper(epsilon))))
+                kept = replace(terms, lost=0.0).bounds(epsilon)
+                better = kept.upper if kept.upper < scalars.log(PLACED_WELL * guess) else kept.lower
+                if kept.upper - kept.lower <= NARROW_DELTA or not better < scalars.log(PLACED_WELL * guess):
+                    break
+                guess = scalars.exp(better)
+
+
+# ---- the sum of the terms -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The profile as that of several measures: contours for some, Chernoff bounds for the others, and what is lost."""
+
+    contours: tuple[tuple[Contour, Ladder], ...]
+    faint: tuple[Ladder, ...]
+    lost: float
+
+    @property
+    def c(self) -> float:
+        return min(contour.c for contour, _ in self.contours)
+
+    @property
+    def window(self) -> float:
+        return min(contour.window for contour, _ in self.contours)
+
+    def estimate(self, epsilon: float) -> tuple[float, float]:
+        """log d(eps) and its derivative, uncertified."""
+        found = [contour.estimate(epsilon) for contour, _ in self.contours]
+        logs, slopes = np.array(found).T
+        shares = elementary.exp(logs - np.max(logs))
+        return float(np.max(logs) + elementary.log(shares.sum())), float(
+            elementary.product(shares, slopes) / shares.sum()
+        )
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11."""
+        return LogBounds(self.lower(epsilon), self.upper(epsilon))
+
+    def bounds_at(self, epsilons: Array) -> tuple[Array, Array]:
+        """`bounds` at each epsilon. Claim: as there."""
+        found = [contour.bounds_at(epsilons) for contour, _ in self.contours]
+        lower = _log_sums([low for low, _ in found], -1.0, epsilons.shape)
+        terms = [
+            np.minimum(high, ladder.log_deltas(epsilons))
+            for (_, high), (_, ladder) in zip(found, self.contours, strict=True)
+        ]
+        terms.extend(ladder.log_deltas(epsilons) for ladder in self.faint)
+        if self.lost:
+            terms.append(np.full(epsilons.shape, scalars.log(self.lost)))
+        return lower, _log_sums(terms, 1.0, epsilons.shape)
+
+    def upper(self, epsilon: float) -> float:
+        """Claim: at least log d(epsilon). Source: that of `bounds`."""
+        terms = [min(contour.upper(epsilon), ladder.log_delta(epsilon)) for contour, ladder in self.contours]
+        terms.extend(ladder.log_delta(epsilon) for ladder in self.faint)
+        if self.lost:
+            terms.append(scalars.log(self.lost))
+        return _log_sum(terms, 1.0)
+
+    def lower(self, epsilon: float) -> float:
+        """Claim: at most log d(epsilon). Source: that of `bounds`."""
+        return _log_sum([contour.lower(epsilon) for contour, _ in self.contours], -1.0)
+
+
+def _log_sum(logs: list[float], side: float) -> float:
+    """The logarithm of a sum of exponentials, moved by more than its rounding to the side that `side` says."""
+    most = max(logs, default=-math.inf)
+    if not math.isfinite(most):
+        return most
+    value = most + scalars.log(math.fsum(scalars.exp(log - most) for log in logs))
+    return value + side * 16 * UNIT * (len(logs) + 1) * (1 + abs(value))
+
+
+def _log_sums(logs: list[Array], side: float, shape: tuple[int, ...]) -> Array:
+    """`_log_sum` at each of several points."""
+    rows = np.reshape(logs, (-1, *shape))
+    most: Array = np.max(rows, axis=0, initial=-math.inf)
+    finite = np.isfinite(most)
+    values: Array = most.copy()
+    values[finite] += elementary.log(elementary.exp(rows[:, finite] - most[finite]).sum(axis=0))
+    values[finite] += side * 16 * UNIT * (len(logs) + 1) * (1 + np.abs(values[finite]))
+    return values
+
+
+def _sum(made: Layered, epsilon: float, log_delta: float) -> Sum:
+    contours, faint = [], list(made.beyond)
+    for term, wide in made.terms:
+        drawn = None
+        if wide.log_delta(epsilon) >= log_delta + scalars.log(NEGLIGIBLE):
+            drawn = _contour(term, wide, epsilon, log_delta)
+        if drawn:
+            contours.append(drawn)
+        else:
+            faint.append(wide)
+    return Sum(tuple(contours), tuple(faint), made.lost)
+
+
+def _contour(term: Composed, wide: Ladder, epsilon: float, log_delta: float) -> tuple[Contour, Ladder] | None:
+    """A contour for a term as sharp as its share of delta asks for; None where that is too much work."""
+    saddle = _saddle(wide, epsilon)
+    share = scalars.exp(min(0.0, max(LEAST_LOG_SHARE, saddle.log_delta - log_delta)))
+    tolerance, width = min(MOST_ERROR, DELTA_TOLERANCE / share), min(MOST_ERROR, WIDTH / share)
+    try:
+        ladder = ladder_around(term, saddle.c, _multiples(wide, saddle))
+        return choose_contour(term, saddle, ladder, tolerance=tolerance, width=width), ladder
+    except WorkLimit:
+        return None
+
+
+def _saddle(ladder: Ladder, epsilon: float) -> Saddle:
+    """The tilt of the best Chernoff bound, between the points of a ladder that are next to the best of them."""
+    logs = ladder.log_bounds - ladder.c * epsilon
+    i = int(np.argmin(logs))
+    aside = 0.0
+    if 0 < i < logs.size - 1:
+        before, after = float(logs[i - 1] - logs[i]), float(logs[i + 1] - logs[i])
+        aside = (before - after) / (2 * (before + after)) if 0 < before + after < math.inf else 0.0
+    c = float(ladder.c[i]) * scalars.exp(aside * scalars.log(float(ladder.c[1] / ladder.c[0])))
+    return Saddle(c, epsilon, min(0.0, float(logs[i])))
+
+
+def _multiples(wide: Ladder, saddle: Saddle) -> Array:
+    """Of a saddle's tilt, inside the wide ladder. Where epsilon is less than all losses of the term any tilt will do,
+    and a larger one needs a shorter window."""
+    low, high = (1.0, 10.0) if saddle.c <= 1.1 * wide.c[0] else (0.35, 2.4)
+    return elementary.geometric(low, max(1.3, min(high, float(wide.c[-1]) / saddle.c)), RUNGS)

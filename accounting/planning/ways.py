@@ -1,0 +1,294 @@
+"""Ways of asking, and what they come to: the price of the parts, or of the certified profile at some `tail_delta`.
+
+A request is admitted or refused as it is asked (`filters`, `certified`). Here is what could be asked: each way, how
+many copies of a tree would go through, and the least noise with which a plan would. Nothing is kept: the levels are
+given, the charged scope first and what stands above it, each with its sums.
+
+>>> from dpledger.accounting.composition import GaussianLaw, PoissonSampled
+>>> from dpledger.accounting.guarantees import ApproxDP
+>>> rule = filters.opened_by(ApproxDP(3, "1e-6"))
+>>> empty = (Level(rule, Relation.ADD_REMOVE, filters.opening(rule)),)
+>>> step = PoissonSampled(GaussianLaw(1), rate="0.01")
+>>> 1900 < planned_copies(empty, step, most=10**6) < 2061
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple, Protocol, TypeAlias
+
+from dpledger.accounting import certified, filters, rules
+from dpledger.accounting.arithmetic.prices import FREE
+from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children
+from dpledger.accounting.filters import Coordinates, Filter, Sums
+from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.planning.calibration import ONE, excess_at, least_within, most_that, next_below
+from dpledger.accounting.pricing import allowances
+from dpledger.decimals import ZERO, round_down, subtract
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+
+__all__ = [
+    "Counting",
+    "Least",
+    "Level",
+    "Levels",
+    "admits",
+    "after",
+    "charge",
+    "chosen_tail_delta",
+    "copies_one_by_one",
+    "least",
+    "others",
+    "planned_copies",
+    "sixteenth",
+    "used",
+    "ways",
+]
+
+HALVINGS = 6
+"""Of what is left of delta: the parts of it that are tried as a tail_delta."""
+PARTS = ZERO
+"""The tail_delta of a request that is priced from its parts."""
+WORST = Fraction(10**18)
+ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
+DIGITS_OF_OTHERS = 3
+
+
+class Counting(Protocol):
+    """What a price depends on: what is counted, and of whom."""
+
+    @property
+    def filter(self) -> Filter: ...
+    @property
+    def relation(self) -> Relation: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A scope as its gate sees it: the rule, the relation, the sums of all that was admitted."""
+
+    filter: Filter
+    relation: Relation
+    sums: Sums
+
+    @property
+    def delta_left(self) -> Decimal:
+        """What a request may still take as its tail_delta; 0 where the filter takes none."""
+        budget = filters.tail_budget(self.filter)
+        spent, unpriced = self.sums.get("delta", (ZERO, 0))
+        return ZERO if budget is None or unpriced else max(ZERO, subtract(budget, spent))
+
+
+Levels = tuple[Level, ...]
+"""The scope that is charged, then those above it."""
+
+
+def charge(level: Counting, tree: Composition, tail_delta: Decimal = PARTS) -> Coordinates:
+    """What the level charges for a planned tree; with a `tail_delta`, and where its filter takes one, also by its
+    certified profile.
+
+    Raises CannotCertify where no theorem prices the tree, and where a sum of epsilons is asked about a sample that has
+    none."""
+    if not (tail_delta and filters.tail_budget(level.filter) is not None):
+        _require_price(level, tree)
+    return certified.charge(level.filter, tree, level.relation, tail_delta)
+
+
+def _require_price(level: Counting, tree: Composition) -> None:
+    _, left = allowances.counted(level.filter, tree)
+    cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
+    counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
+    if counts_pure and cost.pure is None and _is_sampled(tree) and _has_renyi_price(tree, level.relation):
+        raise CannotCertify(
+            f"the budget counts pure epsilons, and {tree.kind} has none, only a Renyi price: use an approx_dp budget, "
+            "like ApproxDP(3, '1e-6'), and a tail_delta"
+        )
+
+
+def _is_sampled(tree: Composition) -> bool:
+    """Whether something in it is run on Poisson samples, as training is."""
+    return isinstance(tree, PoissonSampled) or any(map(_is_sampled, children(tree)))
+
+
+def _has_renyi_price(tree: Composition, relation: Relation) -> bool:
+    try:
+        return rules.cost(tree, relation, orders=(ANY_ORDER,)).rdp.get(ANY_ORDER) is not None
+    except CannotCertify:
+        return False
+
+
+def after(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int = 1) -> Levels:
+    """The levels once so many of a tree were charged, admitted or not. Raises as `charge`."""
+    return tuple(
+        replace(level, sums=filters.with_charge(level.filter, level.sums, charge(level, tree, tail_delta), times=times))
+        for level in levels
+    )
+
+
+def admits(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int = 1) -> bool:
+    """Whether each level admits so many of a tree, asked one by one in this way."""
+    try:
+        charged = after(levels, tree, tail_delta, times=times)
+    except CannotCertify:
+        return False
+    return all(filters.admits(level.filter, level.sums) for level in charged)
+
+
+def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
+    """The tail_delta of a request that leaves it to the scope: a sixteenth of what is left, in the level that has
+    least, for what `certified.wants_profile`; else 0, the price of the parts."""
+    own, chosen = levels[0], sixteenth(levels)
+    if not chosen or not certified.wants_profile(tree, own.relation):
+        return PARTS
+    try:
+        return chosen if charge(own, tree, chosen) else PARTS
+    except CannotCertify:  # more may fail at every epsilon, or it is too much work
+        return PARTS
+
+
+def sixteenth(levels: Levels) -> Decimal:
+    """The tail_delta of `chosen_tail_delta` for what is priced by its profile; 0 where the scope takes none."""
+    if filters.tail_budget(levels[0].filter) is None:
+        return PARTS
+    taking = [level for level in levels if filters.tail_budget(level.filter) is not None]
+    return min(certified.default_tail_delta(level.filter, level.delta_left) for level in taking)
+
+
+def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:
+    """The tail_deltas that are worth a try, 0 for the price of the parts: first the one that the scope would choose,
+    then all of delta that is left, its halves, and the parts."""
+    pieces = _pieces(levels)
+    return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS))) if pieces else (PARTS,)
+
+
+def _pieces(levels: Levels) -> tuple[Decimal, ...]:
+    """All of delta that is left, and its halves; none where the scope takes none."""
+    left = min((level.delta_left for level in levels if filters.tail_budget(level.filter) is not None), default=ZERO)
+    if filters.tail_budget(levels[0].filter) is None or not left:
+        return ()
+    return tuple(round_down(Fraction(left) / 2**power) for power in range(HALVINGS + 1))
+
+
+def used(levels: Levels) -> Fraction:
+    """What is used of the level that has used most: its reading at the budget's own delta, as a share of its epsilon.
+    For comparing ways; what has no reading there is worse than everything."""
+    return max(map(_used, levels))
+
+
+def _used(level: Level) -> Fraction:
+    budget = filters.budget_guarantee(level.filter)
+    if not isinstance(budget, ApproxDP):
+        return Fraction(0)  # it takes no tail_delta, so that all ways cost the same in it
+    epsilon = filters.reading(level.filter, level.sums, budget.delta)
+    return WORST if epsilon.is_infinite() else Fraction(epsilon) / Fraction(budget.epsilon)
+
+
+# ---- how many, how little -------------------------------------------------------------------------------------------
+
+
+def copies_one_by_one(levels: Levels, tree: Composition, *, most: int, tail_delta: Decimal | None = None) -> int:
+    """How many requests for a tree would be admitted now, one after another, at most `most`; each at the tail_delta
+    that the scope would choose for it then, or at the one that is given."""
+    counted = 0
+    while counted < most:
+        way = chosen_tail_delta(levels, tree) if tail_delta is None else tail_delta
+
+        def goes_on(more: int, levels: Levels = levels, way: Decimal = way) -> bool:
+            """Whether so many go through, each asked in this way."""
+            if not admits(levels, tree, way, times=more):
+                return False
+            return tail_delta is not None or chosen_tail_delta(after(levels, tree, way, times=more - 1), tree) == way
+
+        more = most_that(goes_on, most=most - counted)
+        if not more:
+            break
+        counted += more
+        levels = after(levels, tree, way, times=more)
+    return counted
+
+
+def planned_copies(levels: Levels, tree: Composition, *, most: int) -> int:
+    """How many copies of a tree one request may hold, at most `most`, asked in the best of `ways`."""
+    best = 0
+    for way in _by_promise(ways(levels, tree)):
+
+        def fits(count: int, way: Decimal = way) -> bool:
+            return admits(levels, Repeated(tree, times=count), way)
+
+        if best < most and fits(best + 1):
+            best = most_that(fits, most=most, known=best + 1)
+    return best
+
+
+def _by_promise(tried: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
+    """The largest tail_delta first: in an empty scope it is mostly the best."""
+    return tuple(sorted(tried, reverse=True))
+
+
+def _excess(levels: Levels, tree: Composition, tail_delta: Decimal) -> float:
+    """How much more than the levels admit it takes (`calibration.Excess`)."""
+    try:
+        charged = after(levels, tree, tail_delta)
+    except CannotCertify:
+        return math.inf
+    share = max(filters.used(level.filter, level.sums) for level in charged)
+    return excess_at(share, holds=all(filters.admits(level.filter, level.sums) for level in charged))
+
+
+Make: TypeAlias = Callable[[Decimal], Composition]
+
+
+class Least(NamedTuple):
+    """The least value that is admitted, and the tail_delta to ask with."""
+
+    value: Decimal
+    tail_delta: Decimal
+
+
+def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits: int) -> Least | None:
+    """The least value, to so many digits, for which the levels admit `make(value)`, in the best of `ways`: the one that
+    the scope would choose, where no other needs less; None where no value within is admitted in any.
+
+    Claim: `admits(levels, make(result.value), result.tail_delta)`. Assumes, for least alone: a greater value never
+    costs more; where a tail_delta needs no less than the next larger one, or is refused, smaller ones are no better."""
+    best, is_past, refused = None, False, PARTS
+    for way in sorted({sixteenth(levels), *_pieces(levels), PARTS}, reverse=True):
+        if is_past and way != PARTS:
+            continue
+        most, start = (within[1], ONE) if best is None else (next_below(best.value, digits),) * 2
+        if most < within[0]:
+            break
+        if best is not None and way != PARTS and not admits(levels, make(best.value), way):
+            is_past, refused = True, way
+            continue
+        value = _least_in(levels, make, way, (within[0], most), digits, start=start)
+        is_past = best is not None and value is None
+        best = best if value is None else Least(value, way)
+    if best is None:
+        return None
+    tree = make(best.value)
+    if sixteenth(levels) <= refused and certified.wants_profile(tree, levels[0].relation):
+        return best
+    own = chosen_tail_delta(levels, tree)  # where it needs no more, it keeps delta for others
+    return best._replace(tail_delta=own) if admits(levels, tree, own) else best
+
+
+def others(levels: Levels, make: Make, best: Least, *, most: Decimal) -> dict[Decimal, Decimal | None]:
+    """What other ways than that of `least` would need, by their tail_delta, to three digits: the way that the scope
+    would choose, all of delta that is left, the parts; None where no value up to `most` does."""
+    tried = ways(levels, make(best.value))
+    compared = (way for way in dict.fromkeys((*tried[:2], tried[-1])) if way != best.tail_delta)
+    within = best.value, most
+    return {way: _least_in(levels, make, way, within, DIGITS_OF_OTHERS, start=best.value) for way in compared}
+
+
+def _least_in(
+    levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], digits: int, *, start: Decimal
+) -> Decimal | None:
+    return least_within(lambda value: _excess(levels, make(value), way), within=within, digits=digits, start=start)

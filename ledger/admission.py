@@ -1,0 +1,104 @@
+"""How a request enters a ledger: priced, then decided and reserved in one transaction, which excludes every other
+writer and computes no price."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from dpledger.errors import ChargeInProgress, StoreFailure
+from dpledger.ledger.entries.bodies import Body, Reserved, Started
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.log import Handle
+from dpledger.ledger.rules import gate, quotes, refusals
+from dpledger.ledger.rules.gate import Admitted, Earlier, Outdated, RefusedRequest, Replayed, Request
+from dpledger.ledger.rules.scope_state import State
+from dpledger.ledger.stores.protocol import ChargeRow, Transaction
+
+__all__ = ["Entered", "Then", "enter"]
+
+POLL_SECONDS = 0.02  # between looks at an attempt that is under way
+
+Then: TypeAlias = Callable[[State, Reserved], Sequence[Body]]
+"""Given the state and what was reserved, what else to append in the same transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """What was appended for a request that was admitted: its reservation, and what `then` added."""
+
+    entries: tuple[Entry, ...]
+
+
+def enter(
+    book: Handle, request: Request, wait: float = 0.0, *, then: Then = lambda _state, _reserved: ()
+) -> Entered | Replayed:
+    """Decide and reserve, durable when this returns; wait for another attempt with the key. Raises as `gate.decide`
+    does, and BudgetRefused, once the refusal is recorded."""
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            decision, entries = _decide(book, request, then)
+        except ChargeInProgress:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(POLL_SECONDS)
+            continue
+        match decision:
+            case RefusedRequest(error=error):
+                raise refusals.with_a_way(error, quotes.another_way(book.state, request))
+            case Admitted():
+                return Entered(entries)
+            case Replayed():
+                return decision
+            case Outdated():  # somebody else's request went through meanwhile
+                continue
+            case _:
+                assert_never(decision)
+
+
+def _decide(book: Handle, request: Request, then: Then) -> tuple[gate.Decision, tuple[Entry, ...]]:
+    decisions: list[gate.Decision] = []
+    prices = gate.priced(book.state, request)
+
+    def decide(state: State, transaction: Transaction) -> Sequence[Body]:
+        row = transaction.charge_of(request.scope, request.key)
+        decision = gate.decide(state, request, None if row is None else _earlier(row), prices)
+        decisions.append(decision)
+        match decision:
+            case Admitted(body=body):
+                return [body, *then(state, body)]
+            case RefusedRequest(body=refused):
+                first = transaction.note_refusal(request.scope, request.key, refused.request)
+                return [refused] if first else []
+            case Replayed() | Outdated():
+                return []
+            case _:
+                assert_never(decision)
+
+    seen = book.state.size
+    try:
+        entries = book.transact(decide)
+    except StoreFailure:
+        entries = _appended(book, request.charge, seen)
+        if not entries:
+            raise
+    return decisions[-1], entries
+
+
+def _appended(book: Handle, charge: str, since: int) -> tuple[Entry, ...]:
+    """What stands of our own charge, after a store said that it failed: its reply may have been lost, and not the
+    commit. A key and a cap are not to be used up by that."""
+    state = book.refresh()
+    if state.open.get(charge) is None:
+        return ()
+    entries = map(book.entry, range(since, state.size))
+    return tuple(
+        entry for entry in entries if isinstance(entry.body, Reserved | Started) and entry.body.charge == charge
+    )
+
+
+def _earlier(row: ChargeRow) -> Earlier:
+    return Earlier(charge=row.charge, request=row.request, status=row.status, ended=row.ended)

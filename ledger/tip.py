@@ -1,0 +1,157 @@
+"""The end of a log as a handle knows it, and how it follows what the store holds.
+
+A handle remembers the last leaf that it saw. A store with another leaf at that index, or with fewer, lost entries: it
+is never continued, since its next head would contradict a signed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, VerificationError
+from dpledger.ledger.entries.bodies import (
+    Aborted,
+    Audited,
+    Body,
+    Closed,
+    Committed,
+    Declared,
+    Heartbeat,
+    Intended,
+    KeyRevoked,
+    KeyRotated,
+    LedgerOpened,
+    Lost,
+    PlanRegistered,
+    PolicyChanged,
+    Progress,
+    Refused,
+    Reported,
+    Reserved,
+    ScopeOpened,
+    Snapshot,
+    Started,
+)
+from dpledger.ledger.entries.entry import entry_of
+from dpledger.ledger.rules.scope_state import EMPTY, State
+from dpledger.ledger.rules.transitions import charged_scope, step
+from dpledger.ledger.signed import checkpoint, merkle
+from dpledger.ledger.signed.keys import Signer, VerifyingKey
+from dpledger.ledger.stores.memory import MemoryStore
+from dpledger.ledger.stores.protocol import ChargeRow, Reader, Transaction
+
+__all__ = ["FIRST_PREVIOUS", "START", "Head", "caught_up", "index_entry", "resumed"]
+
+FIRST_PREVIOUS = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a handle knows of the end of the log: the folded state, the tree, the last leaf."""
+
+    state: State
+    tree: merkle.CompactRange
+    last_leaf: bytes | None
+
+    def after(self, leaf: bytes, body: Body) -> Head:
+        """The head once `leaf`, which holds `body`, is at the end."""
+        return Head(step(self.state, body), self.tree.append(merkle.leaf_hash(leaf)), leaf)
+
+    def after_all(self, leaves: Iterable[bytes], told: Transaction | None = None) -> Head:
+        """The head once `leaves` follow; their charges and refusals go into the tables of `told`. No signature is
+        verified: check the root. Raises VerificationError with the index of the leaf that cannot follow."""
+        head = self
+        for leaf in leaves:
+            index = head.tree.size
+            try:
+                body = entry_of(leaf).body
+                head = head.after(leaf, body)
+            except VerificationError as error:
+                raise error.at(index) from None
+            if told is not None:
+                index_entry(told, index, body, head.state)
+        return head
+
+    @property
+    def previous(self) -> str:
+        """What the next entry names as the one before it."""
+        return FIRST_PREVIOUS if self.last_leaf is None else merkle.leaf_hash(self.last_leaf).hex()
+
+
+START = Head(EMPTY, merkle.CompactRange(), None)
+
+
+def resumed(reader: Reader, signer: Signer | None) -> Head:
+    """The head of the ledger in a store that was opened: everything is folded, and checked against the signed head and
+    the store's own tables of charges and refusals. Raises ForeignLedger for no ledger of this key, StoreBehind for a
+    changed one."""
+    if reader.checkpoint() is None or reader.size == 0:
+        raise ForeignLedger("the store holds no signed head: it was never a whole ledger, or it was truncated")
+    with MemoryStore().transaction() as told:
+        head = START.after_all(reader.leaves(), told)
+        charges, refusals = list(told.charges()), list(told.refusals())
+    _require_signed(head, reader, signer)
+    if list(reader.charges()) != charges:
+        raise StoreBehind("the stored charges are not those of the entries: the store was changed")
+    if list(reader.refusals()) != refusals:
+        raise StoreBehind("the stored refusals are not those of the entries: the store was changed")
+    return head
+
+
+def caught_up(head: Head, reader: Reader, signer: Signer | None) -> Head:
+    """`head`, and what others appended since. StoreBehind for a store that lost what this handle has seen."""
+    known = head.tree.size
+    if reader.size < known:
+        raise StoreBehind(f"the store holds {reader.size} entries; this handle has seen {known}")
+    if known and reader.leaf(known - 1) != head.last_leaf:
+        raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
+    if reader.size > known:
+        head = head.after_all(reader.leaves(known))
+        _require_signed(head, reader, signer)
+    elif known:  # this handle saw that head signed: its bytes alone need a look
+        _require_covered(head, checkpoint.parse_unverified(reader.checkpoint() or b"")[0])
+    return head
+
+
+def _require_signed(head: Head, reader: Reader, signer: Signer | None) -> None:
+    """Raises unless the stored head is that of `head`, signed by the key that the ledger names, and `signer` is it."""
+    opened, stored = head.state.opened, reader.checkpoint()
+    if opened is None or stored is None:
+        raise ForeignLedger("the store holds no signed head: it was never a whole ledger, or it was truncated")
+    try:
+        public = VerifyingKey.parse(opened.public_key)
+    except ParameterError as error:
+        raise ForeignLedger(f"the key that the ledger names cannot be used: {error}") from None
+    if signer is not None and signer.public != public:
+        raise ForeignLedger("the signing key is not the key of this ledger")
+    _require_covered(head, checkpoint.verify(stored, public))
+
+
+def _require_covered(head: Head, signed: checkpoint.Checkpoint) -> None:
+    if (signed.size, signed.root) != (head.tree.size, head.tree.root()):
+        raise StoreBehind("the stored entries are not those of the signed head: the store was changed or truncated")
+
+
+def index_entry(transaction: Transaction, index: int, body: Body, after: State) -> None:
+    """Keep the store's tables, of charges with their keys and of refusals, in step with the entry that holds `body`, at
+    `index`."""
+    match body:
+        case Reserved(charge=charge, key=key, request=request):
+            scope = after.open[charge].scope
+            transaction.add_charge(ChargeRow(charge=charge, scope=scope, key=key, request=request, status="open"))
+        case Committed(charge=charge):
+            transaction.end_charge(charge, "committed", index)
+        case Aborted(charge=charge):
+            transaction.end_charge(charge, "aborted", index)
+        case Refused(path=path, key=key, request=request):
+            transaction.note_refusal(charged_scope(after, path).scope, key, request)
+        case LedgerOpened() | ScopeOpened() | Started() | Progress() | Lost() | Snapshot() | Closed():
+            pass
+        case Declared() | Intended() | Audited() | Reported() | Heartbeat():
+            pass
+        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            pass
+        case _:
+            assert_never(body)
