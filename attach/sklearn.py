@@ -81,8 +81,8 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     that first time, whatever table, bins and classes are now, and pays nothing; `receipt_.replayed` says so. So folds
     under one key would all have the rule of the first.
 
-    After `fit`: `hypothesis_` (what was learned; or `dpl.FAIL` where the learner says so, and the first class is
-    predicted), `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with
+    After `fit`: `hypothesis_` (what was learned; or `dpl.learning.FAIL` where the learner says so, and the first class
+    is predicted), `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with
     nothing spent: ParameterError (a ValueError) for parameters, containers and axes that cannot be used, BudgetRefused
     and RelationError as `Scope.release` does; under a used key AlreadySpent, for a learner whose rules are not kept,
     and KeyReused, for another learner."""

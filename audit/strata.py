@@ -50,7 +50,7 @@ class ExPostClaim:
     of a mechanism's own parts, else 0. `cap`: what a run that raises lost at most; None: what a mechanism's own parts
     say, else anything.
 
-    >>> claim = dpl.ExPostClaim(lambda halted_at: min(1, halted_at / 4))
+    >>> claim = dpl.ex_post.ExPostClaim(lambda halted_at: min(1, halted_at / 4))
     >>> claim.loss(2)
     0.5
     """

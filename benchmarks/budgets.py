@@ -105,7 +105,7 @@ def in_runs(scope: dpl.Scope, law: dpl.Composition, steps: int) -> int:
 WAYS: dict[str, Callable[[dpl.Composition, str, str, int], int]] = {
     "before: single steps": lambda law, e, d, n: opened(before(e, d)).afford(law, most=2 * n, tail_delta=0).one_by_one,
     "allowance of one law": lambda law, e, d, n: (
-        opened(dpl.ApproxDP(e, d), allowance=dpl.Allowance(law, share=1)).afford(law, most=2 * n).one_by_one
+        opened(dpl.ApproxDP(e, d), allowance=dpl.filters.Allowance(law, share=1)).afford(law, most=2 * n).one_by_one
     ),
     "one plan, basic scope": lambda law, e, d, n: opened(filters.BasicFilter(e, d)).afford(law, most=2 * n).planned,
     "one plan, default scope": lambda law, e, d, n: opened(dpl.ApproxDP(e, d)).afford(law, most=2 * n).planned,
@@ -119,7 +119,7 @@ def measured(name: str, part: Part, epsilon: str, delta: str, ways: dict[str, ob
     """The case, or None where fewer than `FEW` copies are planned."""
     law = law_of(part)
     try:
-        planned = dpl.calibrate_count(lambda n: (law, n), dpl.ApproxDP(epsilon, delta), within=(1, MOST))
+        planned = dpl.planning.calibrate_count(lambda n: (law, n), dpl.ApproxDP(epsilon, delta), within=(1, MOST))
     except InfeasiblePlan:
         return None
     if planned < FEW:
@@ -254,7 +254,7 @@ def times() -> list[Verdict]:
         )
         scope.open(run, data)
 
-    def planned(number: int, steps: int) -> dpl.TrainingPlan:
+    def planned(number: int, steps: int) -> dpl.planning.TrainingPlan:
         """The least noise of so many steps, in a scope of its own."""
         own = opened(dpl.ApproxDP(Decimal(3) + Decimal(number) / 1000, "1e-6"))
         return own.plan_training(rate="0.01", steps=steps, expected_batch_size=10, dimension=10)

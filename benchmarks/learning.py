@@ -78,10 +78,10 @@ def choices(points: int, quick: bool) -> list[Case]:
     """One concept of a class by its errors on a hundred thousand rows."""
     generator = np.random.default_rng(1)
     x = generator.integers(0, points - 1, ROWS, dtype=np.uint64, endpoint=True)
-    sample = dpl.LabeledSample(x, x < points // 3)
+    sample = dpl.learning.LabeledSample(x, x < points // 3)
     found = []
-    for concepts in (dpl.ThresholdClass(points), dpl.PointClass(points)):
-        learner = dpl.ExponentialPPACLearner(concepts, epsilon=1).under(Relation.REPLACE_ONE, Unit())
+    for concepts in (dpl.learning.ThresholdClass(points), dpl.learning.PointClass(points)):
+        learner = dpl.learning.ExponentialPPACLearner(concepts, epsilon=1).under(Relation.REPLACE_ONE, Unit())
         name = f"{type(concepts).__name__} of {points:.0e} points"
         run = lambda learner=learner: learner.release(sample, entropy=system())  # noqa: E731
         within, peers = (1.0, {}) if points > CONCEPTS else (1.0, rivals(concepts, sample, quick))
@@ -89,7 +89,9 @@ def choices(points: int, quick: bool) -> list[Case]:
     return found
 
 
-def rivals(concepts: dpl.ThresholdClass | dpl.PointClass, sample: dpl.LabeledSample, quick: bool) -> dict[str, Run]:
+def rivals(
+    concepts: dpl.learning.ThresholdClass | dpl.learning.PointClass, sample: dpl.learning.LabeledSample, quick: bool
+) -> dict[str, Run]:
     """The same choice among all concepts in a row, from the same errors."""
     generator = np.random.default_rng(2)
 
@@ -197,11 +199,13 @@ def users(quick: bool) -> list[Case]:
     generator = np.random.default_rng(4)
     unit = Unit("user", max_contributions=100)
     few = generator.integers(0, 1024, (250, 100))
-    clipped = dpl.ClippedPairwiseEM(dpl.ThresholdClass(1024), epsilon=1, clip=29).under(Relation.REPLACE_ONE, unit)
-    small = dpl.UserSample(few, few < 400)
+    clipped = dpl.learning.ClippedPairwiseEM(dpl.learning.ThresholdClass(1024), epsilon=1, clip=29).under(
+        Relation.REPLACE_ONE, unit
+    )
+    small = dpl.learning.UserSample(few, few < 400)
     many = generator.integers(0, 2**40, (10**4 if quick else 10**5, 100))
-    halving = UserLevelThresholdLearner(concept_class=dpl.ThresholdClass(2**40), epsilon=1, alpha="0.1")
-    placed, large = halving.under(Relation.REPLACE_ONE, unit), dpl.UserSample(many, many < 2**39)
+    halving = UserLevelThresholdLearner(concept_class=dpl.learning.ThresholdClass(2**40), epsilon=1, alpha="0.1")
+    placed, large = halving.under(Relation.REPLACE_ONE, unit), dpl.learning.UserSample(many, many < 2**39)
 
     def dense() -> object:
         wrong = np.arange(1024)[None, :] < np.arange(1025)[:, None]
@@ -223,14 +227,14 @@ def queries(quick: bool) -> list[Case]:
     """Two hundred indicators of a thousand points, asked of a million records."""
     generator = np.random.default_rng(5)
     rows, points, many = 10**5 if quick else 10**6, 1000, 200
-    sample = dpl.LabeledSample(generator.integers(0, points, rows), generator.integers(0, 2, rows))
+    sample = dpl.learning.LabeledSample(generator.integers(0, points, rows), generator.integers(0, 2, rows))
     tables = generator.integers(0, 2, (many, 2, points))
-    oracle = dpl.StatisticalQueryOracle(epsilon=1, queries=many, values="whole", n=rows)
+    oracle = dpl.learning.StatisticalQueryOracle(epsilon=1, queries=many, values="whole", n=rows)
     placed = oracle.under(Relation.REPLACE_ONE, Unit())
 
     def on_cells() -> object:
         run = placed.open(sample, entropy=system())
-        return [run.ask(dpl.DomainQuery(table)) for table in tables]
+        return [run.ask(dpl.learning.DomainQuery(table)) for table in tables]
 
     def by_row() -> object:
         run = placed.open(sample, entropy=system())

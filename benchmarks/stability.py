@@ -110,11 +110,11 @@ def told(name: str, seconds: list[float]) -> None:
     print(f"{name:22} {ours:10.4f} {plain:10.4f} {ours / plain:8.2f}", flush=True)
 
 
-def through_scope(ensemble: dpl.Ensemble, asked: npt.NDArray[Any]) -> int:
+def through_scope(ensemble: dpl.stability.Ensemble, asked: npt.NDArray[Any]) -> int:
     """All of it: open, ask, close, in a fresh ledger."""
     book = dpl.Ledger.in_memory()
     scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(11, "1e-5"))
-    mechanism = dpl.PrivateClassifier(10, "1e-6", MODELS, cutoff=5, max_queries=len(asked), classes=CLASSES)
+    mechanism = dpl.stability.PrivateClassifier(10, "1e-6", MODELS, cutoff=5, max_queries=len(asked), classes=CLASSES)
     with scope.open(mechanism, ensemble) as session:
         answered = len(session.ask_many(asked))
     if answered != len(asked):
@@ -122,11 +122,11 @@ def through_scope(ensemble: dpl.Ensemble, asked: npt.NDArray[Any]) -> int:
     return answered
 
 
-def one_by_one(ensemble: dpl.Ensemble, asked: npt.NDArray[Any], models: int = MODELS) -> None:
+def one_by_one(ensemble: dpl.stability.Ensemble, asked: npt.NDArray[Any], models: int = MODELS) -> None:
     """A query at a time."""
     book = dpl.Ledger.in_memory()
     scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(11, "1e-5"))
-    mechanism = dpl.PrivateClassifier(10, "1e-6", models, cutoff=5, classes=CLASSES)
+    mechanism = dpl.stability.PrivateClassifier(10, "1e-6", models, cutoff=5, classes=CLASSES)
     with scope.open(mechanism, ensemble) as session:
         for row in asked:
             session.ask(row)
@@ -161,14 +161,14 @@ def main() -> None:
 
     wide = rows[:, None] + GENERATOR.normal(size=(ROWS, FEATURES))
 
-    def trees(jobs: int) -> dpl.Ensemble:
-        return dpl.Ensemble.fit(DecisionTreeClassifier(), (wide, labels), MODELS, jobs=jobs, **fit)
+    def trees(jobs: int) -> dpl.stability.Ensemble:
+        return dpl.stability.Ensemble.fit(DecisionTreeClassifier(), (wide, labels), MODELS, jobs=jobs, **fit)
 
     trees(2)  # starts the workers
     fitting = timed(
         [lambda: trees(1), lambda: plain_models(DecisionTreeClassifier, wide, labels), lambda: trees(2)], options.rounds
     )
-    ensemble = dpl.Ensemble.fit(Shifted(), (rows, labels), MODELS, **fit)
+    ensemble = dpl.stability.Ensemble.fit(Shifted(), (rows, labels), MODELS, **fit)
     models = plain_models(Shifted, rows, labels)
     whole = timed(
         [
@@ -186,7 +186,7 @@ def main() -> None:
         options.rounds,
     )
     told("one answer", [seconds / len(few) for seconds in one])
-    many = dpl.Ensemble.fit(Shifted(), (rows, labels), MANY_MODELS, **fit)
+    many = dpl.stability.Ensemble.fit(Shifted(), (rows, labels), MANY_MODELS, **fit)
     many_models = plain_models(Shifted, rows, labels, MANY_MODELS)
     of_many = timed(
         [

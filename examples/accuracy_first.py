@@ -117,7 +117,7 @@ def doublings(found, risk, check):
     else:
         test = calibrated(found.calibration, moved=moved, alpha=alpha, beta=BETA, levels=rounds)
         accepts, epsilon, share = test.slack, test.epsilon, Decimal(test.share) / 100
-    return dpl.Doubling(
+    return dpl.ex_post.Doubling(
         first=least,
         rounds=rounds,
         accepts=f"{accepts:.6g}",
@@ -139,7 +139,7 @@ def doubling(mechanism, known, alpha, rng):
         errors.append(known.excess(known.hypothesis(noisy)))
         return errors[-1]
 
-    judged = dpl.Judged(known.statistic(36) * 2.0**-36, error)
+    judged = dpl.ex_post.Judged(known.statistic(36) * 2.0**-36, error)
     release = mechanism.release(judged, entropy=seeded(int(rng.integers(2**32))))
     found = release.value
     met = found.accepted and errors[-1] <= alpha
@@ -182,7 +182,7 @@ def row(name, full, setting, alpha, trials):
     risk, known = solved(name, full, setting.radius)
     theory = dict(theories(risk, alpha))
     public = task(name, full).public
-    found = dpl.AccuracyFirst(
+    found = dpl.ex_post.AccuracyFirst(
         str(alpha),
         **public,
         beta=str(BETA),

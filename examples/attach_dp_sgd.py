@@ -23,15 +23,17 @@ private, public = slice(0, 400), slice(400, None)
 def gradients(weights: np.ndarray, batch: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """One gradient of the logistic loss for each patient of the batch: shape (batch, 11).
 
-    `dpl.row_sums(x * weights)` is x @ weights with every sum in one order: a product by BLAS gives a patient other last
-    bits when the batch grows, and the guarantee is for gradients that depend on their own patient alone.
+    `dpl.learning.row_sums(x * weights)` is x @ weights with every sum in one order: a product by BLAS gives a patient
+    other last bits when the batch grows, and the guarantee is for gradients that depend on their own patient alone.
     """
     x, y = batch
-    return -(y / (1 + np.exp(y * dpl.row_sums(x * weights))))[:, None] * x
+    return -(y / (1 + np.exp(y * dpl.learning.row_sums(x * weights))))[:, None] * x
 
 
 made_up = np.random.default_rng(1).uniform(-1, 1, (200, features.shape[1]))
-print(dpl.check_batch_invariance(lambda batch: gradients(made_up[0], batch), (made_up, np.sign(made_up[:, 0]))))
+print(
+    dpl.learning.check_batch_invariance(lambda batch: gradients(made_up[0], batch), (made_up, np.sign(made_up[:, 0])))
+)
 
 with dpl.Ledger.in_memory() as book:
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))

@@ -40,14 +40,14 @@ def made_up(rng, number):
 
 
 grid = np.array([[0.7, 0.0], [0.0, 0.7], [0.5, 0.5]])
-found = dpl.estimate_stability(learner, made_up, 200, grid, repetitions=300, seed=1)
+found = dpl.stability.estimate_stability(learner, made_up, 200, grid, repetitions=300, seed=1)
 print(f"at 200 records, one of them drawn anew, on made-up rows: {found.words()}")
 print(f"by the theorem, for rows of any kind: mu^2 is at most {bound(200).mu_squared:.3g}")
 print("how far scores stray by the theorem, with probability 3/4:")
 for records in (1000, 10_000, 100_000):
     print(f"  {records:7,d} records: {bound(records).radius:.3f}")
 
-plan = dpl.soft_plan(
+plan = dpl.planning.soft_plan(
     10**8,
     lambda records: bound(records).mu,
     "0.05",

@@ -15,13 +15,13 @@ from dpledger.errors import BudgetRefused
 
 EACH = 100  # flights of a plane
 CLASSES = ("in time", "late")
-COLUMNS = dpl.Binning(
+COLUMNS = dpl.learning.Binning(
     {"dep_delay": range(-10, 121, 5), "hour": range(6, 23)},
     {"origin": ["EWR", "JFK", "LGA"]},
     source="five minutes and hours; the airports of the city",
 )
-MINUTES = dpl.Binning({"dep_delay": range(-10, 121)}, source="minutes, up to two hours")
-LATER = dpl.ThresholdClass(MINUTES.points)  # 1[bin < place]: in time
+MINUTES = dpl.learning.Binning({"dep_delay": range(-10, 121)}, source="minutes, up to two hours")
+LATER = dpl.learning.ThresholdClass(MINUTES.points)  # 1[bin < place]: in time
 
 
 def columns():
@@ -46,14 +46,14 @@ def learned(entropy=lambda: None):
     budget = dpl.PureDP(2)
     flights = book.scope("flights", unit=dpl.Unit("flight"), relation="add_remove", budget=budget)
     owners = book.scope("planes", unit=dpl.Unit("plane", EACH), relation="replace_one", budget=budget)
-    stumps = dpl.StumpClass(COLUMNS)
-    learner = dpl.ExponentialPPACLearner(stumps, epsilon=1, monotone=True)
+    stumps = dpl.learning.StumpClass(COLUMNS)
+    learner = dpl.learning.ExponentialPPACLearner(stumps, epsilon=1, monotone=True)
     by_flight = LearnerClassifier(learner, COLUMNS, CLASSES, flights)
     by_flight.fit(table, late)
     rules = {learner.kind: (stumps.words(by_flight.hypothesis_.place), by_flight.score(table, late))}
     for learner in (
-        dpl.ClippedPairwiseEM(LATER, epsilon=1, clip=10),
-        dpl.UserLevelThresholdLearner(LATER, epsilon=1, alpha="0.4"),
+        dpl.learning.ClippedPairwiseEM(LATER, epsilon=1, clip=10),
+        dpl.learning.UserLevelThresholdLearner(LATER, epsilon=1, alpha="0.4"),
     ):
         by_plane = LearnerClassifier(learner, MINUTES, CLASSES[::-1], owners)
         by_plane.fit(table, late, units=planes)

@@ -31,7 +31,11 @@ MOST_WEIGHED = 16  # bits of a parity, of all of which the errors are counted
 RELATION, RECORD = Relation.REPLACE_ONE, Unit("record")
 EPSILON = Decimal(1)
 EPSILONS = tuple(Decimal(text) for text in ("0.1", "0.2", "0.5", "1", "2", "5", "10"))
-CLASSES = {"points": dpl.PointClass, "thresholds": dpl.ThresholdClass, "parities": dpl.ParityClass}
+CLASSES = {
+    "points": dpl.learning.PointClass,
+    "thresholds": dpl.learning.ThresholdClass,
+    "parities": dpl.learning.ParityClass,
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Hard:
 
     def error(self, hypothesis):
         """How often it is wrong; 1 where there is none."""
-        if hypothesis is None or hypothesis == dpl.FAIL:
+        if hypothesis is None or hypothesis == dpl.learning.FAIL:
             return 1.0
         if self.kind == "parities":
             return HARD * (hypothesis.place != self.target)
@@ -107,15 +111,15 @@ def learners(kind, bits, epsilon=EPSILON):
     concepts = CLASSES[kind](bits if kind == "parities" else 2**bits)
     bare = {"points": point_learner, "thresholds": threshold_learner, "parities": parity_learner}[kind]
     free = dpl.plan(concepts, ALPHA, BETA).needed
-    yield Learner("no_privacy", free, lambda x, y: bare(concepts, dpl.LabeledSample(x, y)))
+    yield Learner("no_privacy", free, lambda x, y: bare(concepts, dpl.learning.LabeledSample(x, y)))
     if kind != "parities" or bits <= MOST_WEIGHED:
-        yield _private("exponential_mechanism", dpl.ExponentialPPACLearner(concepts, epsilon=epsilon))
+        yield _private("exponential_mechanism", dpl.learning.ExponentialPPACLearner(concepts, epsilon=epsilon))
     else:  # a plan without a learner: no one weighs so many
         needed = dpl.plan(concepts, ALPHA, BETA, epsilon=epsilon).needed
         yield Learner("exponential_mechanism", needed, None)
     if kind == "parities":
         shape = {"dimension": bits, "epsilon": epsilon, "mode": "until_success", "stop_probability": STOP}
-        yield _private("elimination", dpl.RepeatedParity(**shape))
+        yield _private("elimination", dpl.learning.RepeatedParity(**shape))
     if kind == "points":
         yield from hashed(bits, epsilon)
 
@@ -124,7 +128,7 @@ def _private(name, mechanism):
     placed = mechanism.under(RELATION, RECORD)
 
     def run(x, y):
-        return placed.release(dpl.LabeledSample(x, y), entropy=system()).value
+        return placed.release(dpl.learning.LabeledSample(x, y), entropy=system()).value
 
     return Learner(name, placed.plan(ALPHA, BETA).needed, run)
 
@@ -138,8 +142,8 @@ def hashed(bits, epsilon):
         cells = math.ceil(2 / (near * BETA) - 1).bit_length()
         if cells < bits:
             shape = {"dimension": bits, "bits": cells, "a": near}
-            drawn = dpl.HashedPointRepresentation.drawn(**shape)
-            learner = dpl.RealizableRepresentationLearner(representation=drawn, epsilon=epsilon)
+            drawn = dpl.learning.HashedPointRepresentation.drawn(**shape)
+            learner = dpl.learning.RealizableRepresentationLearner(representation=drawn, epsilon=epsilon)
             try:
                 found.append((learner.under(RELATION, RECORD).plan(ALPHA, BETA).needed, shape))
             except InfeasiblePlan:
@@ -148,9 +152,9 @@ def hashed(bits, epsilon):
         needed, shape = min(found, key=lambda one: one[0])
 
         def run(x, y):
-            fresh = dpl.HashedPointRepresentation.drawn(**shape)
-            learner = dpl.RealizableRepresentationLearner(representation=fresh, epsilon=epsilon)
-            return learner.under(RELATION, RECORD).release(dpl.LabeledSample(x, y), entropy=system()).value
+            fresh = dpl.learning.HashedPointRepresentation.drawn(**shape)
+            learner = dpl.learning.RealizableRepresentationLearner(representation=fresh, epsilon=epsilon)
+            return learner.under(RELATION, RECORD).release(dpl.learning.LabeledSample(x, y), entropy=system()).value
 
         yield Learner("hashed_points", needed, run)
 

@@ -30,7 +30,7 @@ from dpledger.relations import Relation, Unit
 
 SEED = 20261123
 POINTS = 1024
-CONCEPTS = dpl.ThresholdClass(POINTS)
+CONCEPTS = dpl.learning.ThresholdClass(POINTS)
 EPSILON = Decimal(1)
 BETA = Decimal("0.1")
 TURNED = 0.1  # of the labels of made-up users
@@ -50,7 +50,7 @@ class MadeUp:
 
     def sample(self, users, examples, rng):
         x = rng.integers(0, POINTS, (users, examples))
-        return dpl.UserSample(x, (x < PLACE) ^ (rng.random(x.shape) < TURNED))
+        return dpl.learning.UserSample(x, (x < PLACE) ^ (rng.random(x.shape) < TURNED))
 
     @property
     def errors(self):
@@ -77,7 +77,7 @@ class Planes:
         enough = [group for group in self.groups if len(group) >= examples]
         taken = [enough[place] for place in rng.choice(len(enough), users, replace=False)]
         rows = np.stack([rng.choice(group, examples, replace=False) for group in taken])
-        return dpl.UserSample(self.x[rows], self.y[rows])
+        return dpl.learning.UserSample(self.x[rows], self.y[rows])
 
     @property
     def errors(self):
@@ -97,13 +97,13 @@ def users_of(name):
 
 
 def no_privacy(sample):
-    return occam_learner(CONCEPTS, dpl.LabeledSample(sample.x.reshape(-1), sample.y.reshape(-1))).place
+    return occam_learner(CONCEPTS, dpl.learning.LabeledSample(sample.x.reshape(-1), sample.y.reshape(-1))).place
 
 
 def by_rows(unit, sample):
-    learner = dpl.ExponentialPPACLearner(CONCEPTS, epsilon=EPSILON).under(RELATION, unit)
+    learner = dpl.learning.ExponentialPPACLearner(CONCEPTS, epsilon=EPSILON).under(RELATION, unit)
     users = np.repeat(np.arange(len(sample.x)), sample.x.shape[1])
-    rows = dpl.LabeledSample(
+    rows = dpl.learning.LabeledSample(
         sample.x.reshape(-1), sample.y.reshape(-1), units=users if unit.max_contributions > 1 else None
     )
     return learner.release(rows, entropy=system()).value.place
@@ -111,7 +111,7 @@ def by_rows(unit, sample):
 
 def of_users(learner, sample):
     found = learner.release(sample, entropy=system()).value
-    return found.hypothesis.place if isinstance(learner, dpl.UserLevelProperLearner) else found.place
+    return found.hypothesis.place if isinstance(learner, dpl.learning.UserLevelProperLearner) else found.place
 
 
 def learners(users, examples, alphas):
@@ -121,13 +121,13 @@ def learners(users, examples, alphas):
     yield "item_level", None, partial(by_rows, Unit("example"))
     yield "group_privacy", None, partial(by_rows, unit)
     if users <= MOST_CLIPPED:
-        clipped = dpl.ClippedPairwiseEM(CONCEPTS, epsilon=EPSILON, clip=max(1, round(examples**0.5)))
+        clipped = dpl.learning.ClippedPairwiseEM(CONCEPTS, epsilon=EPSILON, clip=max(1, round(examples**0.5)))
         yield "clipped", None, partial(of_users, clipped.under(RELATION, unit))
     for alpha in alphas["by_users"]:
-        learner = dpl.UserLevelProperLearner.planned(CONCEPTS, examples, alpha, BETA, epsilon=EPSILON)
+        learner = dpl.learning.UserLevelProperLearner.planned(CONCEPTS, examples, alpha, BETA, epsilon=EPSILON)
         yield "by_users", alpha, partial(of_users, learner.under(RELATION, unit))
     for alpha in alphas["halving"]:
-        learner = dpl.UserLevelThresholdLearner(CONCEPTS, epsilon=EPSILON, alpha=alpha, beta=BETA)
+        learner = dpl.learning.UserLevelThresholdLearner(CONCEPTS, epsilon=EPSILON, alpha=alpha, beta=BETA)
         yield "halving", alpha, partial(of_users, learner.under(RELATION, unit))
 
 
@@ -234,7 +234,7 @@ def plan_cells(full):
 def planned(asked):
     """How many users each learner needs by its plan, for the made-up thresholds as for any other law."""
     alpha, examples = asked
-    found = dpl.recommend(alpha, PLANNED_BETA, EPSILON, examples, CONCEPTS, relation=RELATION)
+    found = dpl.planning.recommend(alpha, PLANNED_BETA, EPSILON, examples, CONCEPTS, relation=RELATION)
     return [
         {
             "learner": NAMES[one.learner.split()[0].rstrip(",")],

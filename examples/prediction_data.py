@@ -58,7 +58,7 @@ class Task:
 
     def ensemble(self, jobs=1, progress=False):
         """The models of all chunks."""
-        return dpl.Ensemble.fit(
+        return dpl.stability.Ensemble.fit(
             self.learner,
             (self.rows, self.labels),
             self.chunks,

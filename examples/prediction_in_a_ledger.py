@@ -21,7 +21,7 @@ def asked(one, entropy=lambda: None):
     book = dpl.Ledger.in_memory(entropy=entropy())
     budget = dpl.ApproxDP(10, "1e-5")
     scope = book.scope("late", unit=one.unit, relation=one.relation, budget=budget, dataset="flights of 2013")
-    classifier = dpl.PrivateClassifier(
+    classifier = dpl.stability.PrivateClassifier(
         EPSILON, DELTA, one.chunks, cutoff=CUTOFF, max_queries=1000, learner="logistic regression of nine columns"
     )
     ensemble, refusals = one.ensemble(), {}
@@ -42,8 +42,8 @@ def asked(one, entropy=lambda: None):
 
 def told(answers, refusals, receipt, account):
     """All that in lines."""
-    unstable = sum(answer is dpl.UNSTABLE for answer in answers)
-    yield "answers: " + " ".join("?" if answer is dpl.UNSTABLE else str(answer) for answer in answers)
+    unstable = sum(answer is dpl.stability.UNSTABLE for answer in answers)
+    yield "answers: " + " ".join("?" if answer is dpl.stability.UNSTABLE else str(answer) for answer in answers)
     yield f"{len(answers)} asked, {len(answers) - unstable} answered, {unstable} UNSTABLE; counts: {receipt.value}"
     for moment, error in refusals.items():
         yield f"{moment}, {type(error).__name__}: {error}"

@@ -48,13 +48,13 @@ def scores(one, ensemble, mean, epsilon, bins):
     """One run: what was answered, how far from the mean of all models, and how many were late at each score."""
     queries = one.queries
     tests = affordable("auto", epsilon, one.chunks, 2 * queries)
-    soft = dpl.SoftLabels(
+    soft = dpl.stability.SoftLabels(
         Decimal(epsilon), DELTA, one.chunks, failed_tests=tests, bins=bins, max_queries=queries, learner="P(late)"
     )
     with scope_for(one, epsilon).open(soft, ensemble) as session:
         answers = session.ask_many(one.asked[:queries])
-    told = np.array([answer is not dpl.UNSTABLE for answer in answers])
-    found = np.array([float(answer) for answer in answers if answer is not dpl.UNSTABLE])
+    told = np.array([answer is not dpl.stability.UNSTABLE for answer in answers])
+    found = np.array([float(answer) for answer in answers if answer is not dpl.stability.UNSTABLE])
     truth = one.truth[: len(answers)][told]
     counts = session.receipt.value
     return {
@@ -95,11 +95,11 @@ def student(one, ensemble, votes, epsilon):
     with their coins, and (`accuracy`) one of the answered rows alone."""
     taught, tried = slice(0, one.queries), slice(one.queries, None)
     size = affordable("gaussian", epsilon, one.chunks, one.queries)
-    learner = dpl.LabelPrivateLearner(
+    learner = dpl.stability.LabelPrivateLearner(
         Decimal(epsilon), DELTA, one.chunks, mode="gaussian", max_queries=size, student="logistic regression"
     )
     public = one.asked[taught][:size]
-    lesson = dpl.Lesson(ensemble, public, LogisticRegression())
+    lesson = dpl.stability.Lesson(ensemble, public, LogisticRegression())
     found = scope_for(one, epsilon).release(learner, lesson, tail_delta=DELTA).value
     truly = LogisticRegression(class_weight="balanced").fit(public, one.truth[taught][:size])
     clear = LogisticRegression().fit(public[found.answered], found.labels[found.answered])  # both are published
@@ -123,7 +123,7 @@ def student(one, ensemble, votes, epsilon):
 def experiment(full, shown):
     """All rows: scores on flights as they come; students on flights of which half are late."""
     halved, soft, rows = flight_late(full), flight_late(full, as_they_come=True), []
-    votes_of_scores = dpl.Ensemble.fit(
+    votes_of_scores = dpl.stability.Ensemble.fit(
         score, (soft.rows, soft.labels), soft.chunks, relation=soft.relation, classes=None, progress=shown
     )
     mean = mean_score(soft, votes_of_scores)

@@ -48,9 +48,9 @@ def with_constant(rows):
 def gradients(model, weights, batch):
     """Of the logistic loss, one for each row: float[rows, classes * columns]. Each depends on its own row alone."""
     rows, labels = batch
-    scores = dpl.row_sums(rows[:, None, :] * model)
+    scores = dpl.learning.row_sums(rows[:, None, :] * model)
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    errors = scores / dpl.row_sums(scores)[:, None]
+    errors = scores / dpl.learning.row_sums(scores)[:, None]
     errors[np.arange(len(labels)), labels] -= 1
     errors *= weights[labels][:, None]
     return (errors[:, :, None] * rows[:, None, :]).reshape(len(rows), model.size)

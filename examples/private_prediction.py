@@ -90,7 +90,7 @@ def mechanism(one, mode, epsilon):
     if size == 0:
         raise InfeasiblePlan(f"epsilon {epsilon} answers nothing on which {AGREE:g} of {one.chunks} models agree")
     planned = {"max_queries": size} if mode == "gaussian" else {"cutoff": size, "max_queries": queries}
-    return dpl.PrivateClassifier(
+    return dpl.stability.PrivateClassifier(
         Decimal(str(epsilon)), DELTA, one.chunks, mode=mode, classes=one.classes, learner=one.name, **planned
     )
 
@@ -107,7 +107,7 @@ def answered(one, ensemble, classifier, run):
     scope = book.scope(one.name, unit=one.unit, relation=one.relation, budget=budget)
     with scope.open(classifier, ensemble, tail_delta=tail_of(classifier)) as session:
         answers = session.ask_many(one.asked[one.turn(run)])
-    return np.array([-1 if answer is dpl.UNSTABLE else answer for answer in answers], dtype=np.int64)
+    return np.array([-1 if answer is dpl.stability.UNSTABLE else answer for answer in answers], dtype=np.int64)
 
 
 def counted(one, ensemble):
@@ -227,7 +227,9 @@ def crossing(better, than, queries, most, epsilon=1):
 def kept(mode, cutoff, queries, distance, runs, epsilon=1):
     """The share of runs in which every query at this distance is answered, while one less than the cutoff are at 0."""
     size = {"max_queries": queries} if mode == "gaussian" else {"max_queries": queries, "cutoff": cutoff}
-    tests = dpl.StableQueries(Decimal(str(epsilon)), DELTA, mode=mode, justification="made-up distances", **size)
+    tests = dpl.stability.StableQueries(
+        Decimal(str(epsilon)), DELTA, mode=mode, justification="made-up distances", **size
+    )
     near = np.zeros(queries, dtype=bool)
     near[np.random.default_rng([SEED, cutoff]).choice(queries, cutoff - 1, False)] = True
     distances = np.where(near, 0, distance)
@@ -235,10 +237,10 @@ def kept(mode, cutoff, queries, distance, runs, epsilon=1):
     for _ in range(runs):
         run = tests.open(None, entropy=system())
         try:
-            answers = run.ask_many(dpl.SideBySide(np.ones(queries), distances))
+            answers = run.ask_many(dpl.stability.SideBySide(np.ones(queries), distances))
         except Halted:
             answers = ()
-        passed = np.array([answer is not dpl.UNSTABLE for answer in answers], dtype=bool)
+        passed = np.array([answer is not dpl.stability.UNSTABLE for answer in answers], dtype=bool)
         fine += len(passed) == queries and bool(passed[~near].all())
         run.close()
     return fine / runs

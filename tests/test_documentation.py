@@ -9,14 +9,14 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 
 import pytest
 
-import dpledger as dpl
 import warm_process
 from dpledger.reports.explain import worst_case
 from dpledger.reports.words import percent
+from public_names import public
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
@@ -37,6 +37,7 @@ PAGES = (
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 FIRST = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(), re.DOTALL)
 ON_A_FILE = [number for number, block in enumerate(BLOCKS) if "open_or_create" in block and block not in FIRST]
+SPACES = "ex_post|filters|learning|planning|stability"
 SHARED = "plotting"  # what the pictures of several examples share: nothing to run
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != SHARED)
 FEWER = {"accuracy_first": ("--trials", "2")}  # test_accuracy_experiment.py runs it as it is
@@ -82,9 +83,9 @@ def test_the_blocks_of_the_first_page_run_in_turn_twice(tmp_path: Path) -> None:
 def test_what_blocks_take_from_the_package_is_public() -> None:
     """A module of it that is not imported by a block, others have loaded: it would not be missed."""
     lines = [line for block in BLOCKS for line in block.splitlines() if not re.match(r"\s*(from|import) ", line)]
-    used = {name for line in lines for name in re.findall(r"\b(?:dpl|dpledger)\.(\w+)", line)}
+    used = {name for line in lines for name in re.findall(rf"\b(?:dpl|dpledger)\.((?:(?:{SPACES})\.)?\w+)", line)}
     assert used
-    assert used - set(dpl.__all__) == set()
+    assert used - public().keys() == set()
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[path.stem for path in EXAMPLES])
@@ -98,10 +99,7 @@ def test_each_example_runs(example: Path, tmp_path: Path) -> None:
 def test_each_public_name_shows_in_its_own_docstring_how_it_is_used() -> None:
     """`test_layout.py` runs what is found here. A text and an alias of types have no docstring; of a value it is that
     of its class."""
-    named = [getattr(dpl, name) for name in sorted(set(dpl.__all__) - {"__version__", "Composition"})]
-    spaces = [value for value in named if isinstance(value, ModuleType)]
-    values = [value for value in named if value not in spaces]
-    values += [getattr(space, name) for space in spaces for name in space.__all__]
+    values = [value for name, value in public().items() if name != "Composition"]
     homes = [value if isinstance(value, type | FunctionType) else type(value) for value in values]
     modules = {home.__module__ for home in homes}
     found = [test for name in modules for test in doctest.DocTestFinder().find(importlib.import_module(name))]

@@ -64,8 +64,8 @@ FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "accountant": lambda x: dpl.Accountant(x).delta,
     "confidence": dpl.Laplace(sensitivity=1, epsilon=1).interval,
     "within": lambda x: dpl.calibrate(dpl.LaplaceLaw, dpl.PureDP("0.4"), seek="most", within=("0.1", x)),
-    "bounds": lambda x: dpl.Bounds(0.0, x),
-    "epochs": lambda x: dpl.dpsgd_plan(1000, x, 500, dpl.ZCDP(1), dimension=10),
+    "bounds": lambda x: dpl.planning.Bounds(0.0, x),
+    "epochs": lambda x: dpl.planning.dpsgd_plan(1000, x, 500, dpl.ZCDP(1), dimension=10),
     "spent": lambda x: (
         dpl.Ledger.in_memory().scope("a", unit="record", relation="add_remove", budget=dpl.PureDP(1)).spent(x)
     ),
@@ -91,8 +91,10 @@ WHOLE: dict[str, Callable[[Any], object]] = {
     "rows of a unit": lambda n: dpl.Unit("user", n),
     "points of a curve": PROFILE.curve,
     "digits": lambda n: dpl.calibrate(dpl.LaplaceLaw, dpl.PureDP(1), seek="most", within=("0.1", 2), digits=n),
-    "an end": lambda n: dpl.calibrate_count(lambda m: (dpl.LaplaceLaw("0.1"), m), dpl.PureDP(1), within=(1, n)),
-    "units": lambda n: dpl.dpsgd_plan(n, 1, 2, dpl.ZCDP(1), dimension=n),
+    "an end": lambda n: dpl.planning.calibrate_count(
+        lambda m: (dpl.LaplaceLaw("0.1"), m), dpl.PureDP(1), within=(1, n)
+    ),
+    "units": lambda n: dpl.planning.dpsgd_plan(n, 1, 2, dpl.ZCDP(1), dimension=n),
     "appended": lambda n: dpl.Accountant("1e-5").append(dpl.LaplaceLaw("0.1"), n),
 }
 

@@ -12,6 +12,7 @@ import pytest
 
 import dpledger as dpl
 from dpledger.mechanisms.protocol import Interactive, Mechanism
+from public_names import public
 from public_surface import DOORS
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "mechanisms.md").read_text()
@@ -29,7 +30,7 @@ class Row:
 
 
 def rows() -> Mapping[str, Row]:
-    form = r"^\|[^|]*\| `(\w+)(\([^`]*\))?`[^|]*\| (\w+) \| (\w+) \| ([^|]+) \|$"
+    form = r"^\|[^|]*\| `([\w.]+)(\([^`]*\))?`[^|]*\| (\w+) \| (\w+) \| ([^|]+) \|$"
     found = re.findall(form, PAGE, re.MULTILINE)
     assert len({(name, how) for name, how, *_ in found}) == len(found), "each once"
     told: dict[str, Row] = {}
@@ -58,7 +59,7 @@ def fixed(mechanism: Any, unit: dpl.Unit) -> Any:
 
 
 def test_no_mechanism_is_missing_and_all_names_are_public() -> None:
-    assert set(ROWS) == {name for name in dpl.__all__ if is_mechanism(getattr(dpl, name))}
+    assert set(ROWS) == {name for name, value in public().items() if is_mechanism(value)}
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -200,7 +200,7 @@ def test_gradients_are_those_of_the_loss_and_of_each_row_alone(examples: dict[st
         step[place] = 1e-6
         slope = (loss(model + step.reshape(model.shape)) - loss(model - step.reshape(model.shape))) / 2e-6
         assert found[0, place] == pytest.approx(slope, abs=1e-6)
-    assert dpl.check_batch_invariance(partial(trained.gradients, model, weights), (rows, labels)).rows == 50
+    assert dpl.learning.check_batch_invariance(partial(trained.gradients, model, weights), (rows, labels)).rows == 50
     assert trained.gradients(model, weights, (rows[:0], labels[:0])).shape == (0, model.size)
 
 
@@ -253,7 +253,7 @@ def test_the_entry_tells_every_answer_and_the_halt(walked: Any) -> None:
     law = receipt.entry.body.parts
     assert isinstance(law, SparseVectorLaw)
     assert law.outcome is not None
-    charged = [place + 1 for place, answer in enumerate(answers) if answer is dpl.UNSTABLE]
+    charged = [place + 1 for place, answer in enumerate(answers) if answer is dpl.stability.UNSTABLE]
     assert len(charged) == law.cutoff
     assert np.cumsum(law.outcome.closed_epochs).tolist() == charged, "each epoch ends with an answer UNSTABLE"
     assert (law.outcome.open_epoch, law.outcome.halted) == (0, True)

@@ -1,9 +1,10 @@
 """The same bounds once more, in ball arithmetic: every rounding is enclosed by the library, not by our error analysis.
 
-The contour sum of `saddle_point`, its kernels, its aliases and the quadrature of the sampled Gaussian are evaluated with
-python-flint (Arb) at `BITS` bits, every ball with its radius; sections 1, 2 and 4 of docs/proofs/engine.md say what is
-added for what is left out. Taken from the engine: where the line lies, which may be anywhere, and the proven decay of
-the last node (section 3), a bound with a margin of 1e-9. Parameters are those that the engine holds, as doubles.
+The contour sum of `saddle_point`, its kernels, its aliases and the quadrature of the sampled Gaussian are evaluated
+with python-flint (Arb) at `BITS` bits, every ball with its radius; sections 1, 2 and 4 of docs/proofs/engine.md say
+what is added for what is left out. Taken from the engine: where the line lies, which may be anywhere, and the proven
+decay of the last node (section 3), a bound with a margin of 1e-9. Parameters are those that the engine holds, as
+doubles.
 Gaussians only, and one run of a Laplace, a bounded range or a sampled Gaussian, need no line: their closed forms
 (section 7) are evaluated instead, and nothing is taken from the engine.
 

@@ -9,14 +9,14 @@
     a direction that is not the larger one             one rough contour (`is_at_most`), first
     few runs, some of them sampled                     the lattice (`lattice`), which may show that the other direction
                                                        is larger; where it is not sharp, a contour of few nodes,
-                                                       `large_losses`, and a finer lattice; then as everything else; beside
-                                                       noise that smooths them, the contour first
+                                                       `large_losses`, and a finer lattice; then as everything else;
+                                                       beside noise that smooths them, the contour first
     everything else                                    the contour (`solve`); where that is wide, contours after
                                                        smooth cuts, with few large losses apart from the many small
-                                                       ones (`large_losses`): the latter first where large losses are seen to
-                                                       rule and a contour takes many nodes; then the contour after one
-                                                       cut far out (`cut`), the lattice, the second moment, the parts
-                                                       one by one
+                                                       ones (`large_losses`): the latter first where large losses are
+                                                       seen to rule and a contour takes many nodes; then the contour
+                                                       after one cut far out (`cut`), the lattice, the second moment,
+                                                       the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
 Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number

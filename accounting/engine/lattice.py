@@ -1,9 +1,9 @@
 """The lattice engine: certified bounds for few compositions, where no transform decays, and for profiles in a box.
 
-Each loss is put on a lattice twice, above and below (`connect_the_dots`); both lists are composed (`convolution`). Between
-lattice points the composed profiles are linear in e^eps. The two differ by about T (c+1) h^2 / 8 in epsilon, h the
-spacing and c the tilt: the spacing is chosen for the width that is wanted, and once more from the width that it gave.
-docs/proofs/lattice.md.
+Each loss is put on a lattice twice, above and below (`connect_the_dots`); both lists are composed (`convolution`).
+Between lattice points the composed profiles are linear in e^eps. The two differ by about T (c+1) h^2 / 8 in epsilon, h
+the spacing and c the tilt: the spacing is chosen for the width that is wanted, and once more from the width that it
+gave. docs/proofs/lattice.md.
 """
 
 from __future__ import annotations

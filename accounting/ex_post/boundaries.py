@@ -44,7 +44,7 @@ ZETA = Decimal("3.1055472779775803997829272156889237925")  # zeta(1.4), rounded 
 class LinearBoundary:
     """psi(v) = sqrt(log(1/delta)/2) (v/sqrt(tuning) + sqrt(tuning)): at v = tuning what one fixed time would cost.
 
-    >>> curve = dpl.LinearBoundary(tuning="0.1", delta="1e-6")
+    >>> curve = dpl.ex_post.LinearBoundary(tuning="0.1", delta="1e-6")
     >>> levels = dpl.Chain(of=dpl.GaussianLaw(2), reached=dpl.GaussianLaw(4), boundary=curve)
     >>> levels.boundary == curve
     True
@@ -59,7 +59,7 @@ class LinearBoundary:
 class MixtureBoundary:
     """psi(v) = the s with 2 sqrt(r/(v+r)) exp(s^2/(2(v+r))) Phi(s/sqrt(v+r)) = 1/delta, r = tuning.
 
-    >>> curve = dpl.MixtureBoundary(tuning="0.1", delta="1e-6")
+    >>> curve = dpl.ex_post.MixtureBoundary(tuning="0.1", delta="1e-6")
     >>> levels = dpl.Chain(of=dpl.GaussianLaw(2), reached=dpl.GaussianLaw(4), boundary=curve)
     >>> levels.boundary == curve
     True
@@ -75,7 +75,7 @@ class StitchedBoundary:
     """psi(v) = k sqrt(V (s log log(eta V/m) + log(zeta(s)/(delta (log eta)^s)))), V = max(v, m), m = tuning,
     k = (eta^(1/4) + eta^(-1/4))/sqrt 2, eta = 2, s = 1.4.
 
-    >>> curve = dpl.StitchedBoundary(tuning="0.1", delta="1e-6")
+    >>> curve = dpl.ex_post.StitchedBoundary(tuning="0.1", delta="1e-6")
     >>> levels = dpl.Chain(of=dpl.GaussianLaw(2), reached=dpl.GaussianLaw(4), boundary=curve)
     >>> levels.boundary == curve
     True

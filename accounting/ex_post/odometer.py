@@ -45,7 +45,7 @@ class Odometer:
 
     `tuning`: twice the sum of rho at which the reading is to be best.
 
-    >>> odometer = dpl.Odometer(boundary="mixture", tuning="0.01", delta_boundary="1e-7", delta_sum="1e-7")
+    >>> odometer = dpl.ex_post.Odometer(boundary="mixture", tuning="0.01", delta_boundary="1e-7", delta_sum="1e-7")
     >>> budget = dpl.ApproxDP(3, "1e-6")
     >>> book = dpl.Ledger.in_memory()
     >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=budget, odometer=odometer)

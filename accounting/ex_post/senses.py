@@ -132,7 +132,7 @@ def post_processed(promise: ExPostDP) -> ExPostDP:
     Claim: for any randomised function of the outcome the result holds. Source: docs/proofs/ex_post.md, "Senses". The
     loss of a run does not stay: at what was computed the bound is the largest over all outcomes it may come from.
 
-    >>> dpl.ex_post.post_processed(dpl.ExPostDP(5, "pure", outcome=dpl.ExPostOutcome("0.01"))).outcome is None
+    >>> dpl.ex_post.post_processed(dpl.ExPostDP(5, "pure", outcome=dpl.ex_post.ExPostOutcome("0.01"))).outcome is None
     True
     """
     _promised(promise)
@@ -170,7 +170,7 @@ def guarantee(promise: ExPostDP) -> ApproxDP:
 
     Claim: the mechanism is result-DP. Source: docs/proofs/ex_post.md, "Senses".
 
-    >>> dpl.ex_post.guarantee(dpl.ExPostDP(5, "pure", outcome=dpl.ExPostOutcome("0.01"))).epsilon
+    >>> dpl.ex_post.guarantee(dpl.ExPostDP(5, "pure", outcome=dpl.ex_post.ExPostOutcome("0.01"))).epsilon
     Decimal('5')
     """
     _promised(promise)

@@ -46,7 +46,7 @@ class AllowanceFilter:
 
     The deltas stay below 1 together; anything else is a ParameterError.
 
-    >>> budget = dpl.AllowanceFilter(
+    >>> budget = dpl.filters.AllowanceFilter(
     ...     law=dpl.LaplaceLaw("0.1"), steps=20, epsilon_law=2, delta_law=0, epsilon_rest=1, delta_rest=0
     ... )
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)

@@ -55,7 +55,7 @@ MOST_BOUNDARIES = 16  # of a mixture: each is two coordinates of every charge
 class PureFilter:
     """F1. Guarantee: epsilon-DP. Source: Rogers-Roth-Ullman-Vadhan 2016; docs/proofs/filters.md, "F1 and F2".
 
-    >>> budget = dpl.PureFilter(epsilon=1)
+    >>> budget = dpl.filters.PureFilter(epsilon=1)
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
     >>> scope.afford(dpl.LaplaceLaw("0.1"), most=50).one_by_one
     10
@@ -70,7 +70,7 @@ class BasicFilter:
     """F2. Guarantee: (epsilon, delta_sum)-DP. Source: Rogers et al. 2016, Lemma 3.5; docs/proofs/filters.md, "F1 and
     F2".
 
-    >>> budget = dpl.BasicFilter(epsilon=1, delta_sum="1e-6")
+    >>> budget = dpl.filters.BasicFilter(epsilon=1, delta_sum="1e-6")
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
     >>> scope.quote(dpl.Laplace(sensitivity=1, epsilon="0.1")).admitted
     True
@@ -86,7 +86,7 @@ class ZCDPFilter:
     """F3. Guarantee: delta_sum-approximate rho-zCDP. Source: Whitehouse-Ramdas-Rogers-Wu 2023, Theorem 1;
     docs/proofs/filters.md, "F3 and F6".
 
-    >>> budget = dpl.ZCDPFilter(rho="0.1", delta_sum=0)
+    >>> budget = dpl.filters.ZCDPFilter(rho="0.1", delta_sum=0)
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
     >>> scope.afford(dpl.GaussianLaw(10), most=50).one_by_one
     20
@@ -102,7 +102,7 @@ class RDPFilter:
     """F4. Guarantee: the Renyi divergence of orders[i] is at most epsilons[i], for every i. Orders rise, above 1; each
     epsilon is above 0. Source: Feldman-Zrnic 2021, Theorem 4.3; docs/proofs/filters.md, "F4".
 
-    >>> budget = dpl.RDPFilter(orders=(2, 8), epsilons=("0.5", "1"))
+    >>> budget = dpl.filters.RDPFilter(orders=(2, 8), epsilons=("0.5", "1"))
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
     >>> scope.afford(dpl.GaussianLaw(10), most=50).one_by_one
     25
@@ -133,7 +133,7 @@ class RDPFilter:
 class GDPFilter:
     """F5. Guarantee: mu-GDP. Source: Smith-Thakurta 2022, Theorem 1; docs/proofs/filters.md, "F5".
 
-    >>> budget = dpl.GDPFilter(mu=1)
+    >>> budget = dpl.filters.GDPFilter(mu=1)
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
     >>> scope.afford(dpl.GaussianLaw(10), most=50).one_by_one
     50
@@ -187,7 +187,7 @@ class MixedFilter:
     `offset` is at least the boundary's constant (conversions.boundary_offset) and the two deltas stay below 1 together;
     anything else is a ParameterError.
 
-    >>> budget = dpl.MixedFilter(
+    >>> budget = dpl.filters.MixedFilter(
     ...     epsilon=1, delta_boundary="9e-7", delta_sum="1e-7", order_minus_one=30, offset="0.5"
     ... )
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
@@ -213,7 +213,7 @@ class MixedFilter:
 class Boundary:
     """One order of a mixture, less one, and what of delta its account may let fail.
 
-    >>> one = dpl.Boundary(order_minus_one=30, delta_boundary="4e-7")  # the order 31
+    >>> one = dpl.filters.Boundary(order_minus_one=30, delta_boundary="4e-7")  # the order 31
     >>> float(one.order_minus_one), float(one.delta_boundary)
     (30.0, 4e-07)
     """
@@ -228,7 +228,7 @@ class EitherFilter:
 
     The orders differ, and the deltas stay below 1 together; anything else is a ParameterError.
 
-    >>> budget = dpl.EitherFilter(epsilon=1, delta_sum="1e-7", boundaries=(dpl.Boundary(30, "9e-7"),))
+    >>> budget = dpl.filters.EitherFilter(epsilon=1, delta_sum="1e-7", boundaries=(dpl.filters.Boundary(30, "9e-7"),))
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
     >>> scope.quote(dpl.Gaussian(sensitivity=1, noise_multiplier=50)).admitted
     True

@@ -45,7 +45,7 @@ class Allowance:
     this share of the budget's epsilon. `delta_rest`: of the budget's delta, what everything else may spend.
 
     >>> book = dpl.Ledger.in_memory()
-    >>> budget, draws = dpl.ApproxDP(3, "1e-6"), dpl.Allowance(dpl.GaussianLaw(40), steps=100)
+    >>> budget, draws = dpl.ApproxDP(3, "1e-6"), dpl.filters.Allowance(dpl.GaussianLaw(40), steps=100)
     >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=budget, allowance=draws)
     >>> scope.afford(dpl.GaussianLaw(40)).one_by_one
     100

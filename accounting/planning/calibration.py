@@ -165,7 +165,7 @@ def calibrate_count(
 
     Claim, Assumes, Raises: as `calibrate`.
 
-    >>> dpl.calibrate_count(lambda n: (dpl.GaussianLaw(10), n), dpl.ApproxDP(3, "1e-6"), within=(1, 1000))
+    >>> dpl.planning.calibrate_count(lambda n: (dpl.GaussianLaw(10), n), dpl.ApproxDP(3, "1e-6"), within=(1, 1000))
     41
     """
     low, high = (whole(end, field="within", least=1, most=10**17) for end in _ends(within))

@@ -129,9 +129,9 @@ def check_contract(
     Clopper-Pearson limits at error/(2 populations) each; no error at all where the law is enumerated.
     Source: Clopper-Pearson 1934; docs/proofs/audit.md 1.
 
-    >>> learner = dpl.ExponentialPPACLearner(dpl.ThresholdClass(2), epsilon=2)
-    >>> halves = dpl.Population("halves", ((0, 1), (1, 0)), (1, 1))
-    >>> found = dpl.check_contract(learner, dpl.PACContract("0.4", "0.2"), 9, [halves])
+    >>> learner = dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(2), epsilon=2)
+    >>> halves = dpl.learning.Population("halves", ((0, 1), (1, 0)), (1, 1))
+    >>> found = dpl.learning.check_contract(learner, dpl.learning.PACContract("0.4", "0.2"), 9, [halves])
     >>> found.verdict, found.met
     ('not_refuted', True)
     """

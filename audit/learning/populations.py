@@ -48,8 +48,8 @@ class Population:
     """Examples (point, label), each with a whole weight: one is drawn with probability weight / total. The weights add
     up to at most 10^7.
 
-    >>> halves = dpl.Population("halves", ((0, 1), (1, 0)), (1, 1))
-    >>> halves.least_error(dpl.ThresholdClass(2))
+    >>> halves = dpl.learning.Population("halves", ((0, 1), (1, 0)), (1, 1))
+    >>> halves.least_error(dpl.learning.ThresholdClass(2))
     Fraction(0, 1)
     """
 
@@ -113,7 +113,7 @@ def hard_populations(concepts: ConceptClass, alpha: Number) -> tuple[Population,
     point; alpha, a little less and a little more on one critical point; 1 - 8 alpha on one point of a shattered set and
     the rest on the others (Anthony-Bartlett 1999, section 5.2).
 
-    >>> [population.name for population in dpl.hard_populations(dpl.ThresholdClass(4), "0.2")][:2]
+    >>> [population.name for population in dpl.learning.hard_populations(dpl.learning.ThresholdClass(4), "0.2")][:2]
     ['uniform, target 0', 'all on 0, target 0']
     """
     if class_from(concepts, "concepts").points > MOST_POINTS:

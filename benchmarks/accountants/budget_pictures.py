@@ -46,7 +46,7 @@ def draw(folder: Path, ways: Ways, told: Callable[[str], None]) -> Path:
             noise, rate = law_of(value)
             law = dpl.PoissonSampled(dpl.GaussianLaw(noise), rate=rate)
             try:
-                planned = dpl.calibrate_count(
+                planned = dpl.planning.calibrate_count(
                     lambda n, law=law: (law, n), dpl.ApproxDP(EPSILON, DELTA), within=(1, MOST)
                 )
             except InfeasiblePlan:

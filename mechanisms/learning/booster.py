@@ -92,9 +92,10 @@ class PrivateStumpBooster(RowLearner):
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> bins = dpl.Binning({"age": [18, 65]}, source="the census form")
-    >>> rows = dpl.LabeledSample([{"age": age} for age in range(90)], [age >= 65 for age in range(90)])
-    >>> found = dpl.PrivateStumpBooster(binning=bins, epsilon=20, rounds=3).release(rows, entropy=seeded(1)).value
+    >>> bins = dpl.learning.Binning({"age": [18, 65]}, source="the census form")
+    >>> rows = dpl.learning.LabeledSample([{"age": age} for age in range(90)], [age >= 65 for age in range(90)])
+    >>> booster = dpl.learning.PrivateStumpBooster(binning=bins, epsilon=20, rounds=3)
+    >>> found = booster.release(rows, entropy=seeded(1)).value
     >>> found.predict([{"age": 70}, {"age": 30}]).tolist()
     [1, 0]
     """

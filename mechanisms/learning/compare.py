@@ -68,7 +68,7 @@ def compare_private_nonprivate(
     Source: `sizes`; Beimel-Brenner-Kasiviswanathan-Nissim 2014 (points); Feldman-Xiao 2014 (thresholds);
     Kasiviswanathan et al. 2011 (parities).
 
-    >>> rows = dpl.compare_private_nonprivate(dpl.ThresholdClass(1023), "0.1", "0.05", 1)
+    >>> rows = dpl.planning.compare_private_nonprivate(dpl.learning.ThresholdClass(1023), "0.1", "0.05", 1)
     >>> [(row.learner, row.needed) for row in rows[:2]]
     [('without privacy', 29), ('exponential mechanism', 248)]
     """

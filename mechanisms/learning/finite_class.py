@@ -58,7 +58,7 @@ class ExponentialPPACLearner(ChoosesByRows[Concept]):
     1/alpha^2 in its place where it is not (Nissim 2017, "Private Learning", slide on generic learners).
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
-    >>> learner = dpl.ExponentialPPACLearner(dpl.ThresholdClass(1023), epsilon=1)
+    >>> learner = dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(1023), epsilon=1)
     >>> learner.plan("0.1", "0.05").needed
     248
     """

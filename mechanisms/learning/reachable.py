@@ -58,8 +58,8 @@ def reachable_error(
     Raises as `plan` does, for a learner that has an alpha of its own too; InfeasiblePlan where so few are enough for
     no error below 0.999.
 
-    >>> learner = dpl.ExponentialPPACLearner(dpl.ThresholdClass(1023), epsilon="0.5")
-    >>> found = dpl.reachable_error(learner, 4000, "0.05", agnostic=True)
+    >>> learner = dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(1023), epsilon="0.5")
+    >>> found = dpl.planning.reachable_error(learner, 4000, "0.05", agnostic=True)
     >>> found.alpha, found.plan.needed
     (Decimal('0.0705'), 3995)
     """

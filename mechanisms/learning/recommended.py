@@ -87,7 +87,7 @@ def plan(
     accuracy (`PrivateStumpBooster`); InfeasiblePlan where no number is enough.
     Claim: as the bound that it names. Source: `sizes` and the learner's own.
 
-    >>> found = dpl.plan(dpl.ThresholdClass(1023), "0.1", "0.05", epsilon=1)
+    >>> found = dpl.plan(dpl.learning.ThresholdClass(1023), "0.1", "0.05", epsilon=1)
     >>> found.needed, found.binding
     (248, 'privacy')
     """
@@ -193,11 +193,12 @@ def recommend(
     Claim: each row is the plan of that learner, on the word that it names. Source: the plans' own;
     docs/proofs/learning_pac.md, learning_users.md, learning_median.md, learning_clipped.md.
 
-    >>> found = dpl.recommend("0.2", "0.2", 1, 3, dpl.ParityClass(3))
+    >>> found = dpl.planning.recommend("0.2", "0.2", 1, 3, dpl.learning.ParityClass(3))
     >>> found.plan.needed
     64
-    >>> stumps = dpl.StumpClass(dpl.Binning({"age": [18, 40, 65]}, {"colour": ["red", "blue"]}, source="the form"))
-    >>> dpl.recommend("0.1", "0.05", 1, 1, stumps).learner, dpl.recommend("0.1", "0.05", 1, 1, stumps).plan.needed
+    >>> bins = dpl.learning.Binning({"age": [18, 40, 65]}, {"colour": ["red", "blue"]}, source="the form")
+    >>> found = dpl.planning.recommend("0.1", "0.05", 1, 1, dpl.learning.StumpClass(bins))
+    >>> found.learner, found.plan.needed
     ('ExponentialPPACLearner', 1097)
     """
     fits, m = flag(realizable, field="realizable"), whole(examples, field="examples", least=1, most=MOST_TRIALS)

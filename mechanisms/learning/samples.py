@@ -65,10 +65,10 @@ class LabeledSample:
     each row the id of whom it belongs to, as of `ByUnit`; needed where one unit may have many rows, of which a learner
     then takes at most as many. Raises ParameterError where there is no id for each row.
 
-    >>> sample = dpl.LabeledSample(x=[3, 7, 5], y=[1, 0, 1])
+    >>> sample = dpl.learning.LabeledSample(x=[3, 7, 5], y=[1, 0, 1])
     >>> len(sample.x)
     3
-    >>> visits = dpl.LabeledSample(x=[3, 7, 5], y=[1, 0, 1], units=["ann", "ann", "bob"])
+    >>> visits = dpl.learning.LabeledSample(x=[3, 7, 5], y=[1, 0, 1], units=["ann", "ann", "bob"])
     """
 
     x: object
@@ -88,7 +88,7 @@ class LabeledSample:
 class UserSample:
     """One user a row: `x` and `y` are arrays of points and labels, shape (users, examples of each).
 
-    >>> sample = dpl.UserSample(x=np.array([[3, 7], [5, 5]]), y=np.array([[1, 0], [1, 1]]))
+    >>> sample = dpl.learning.UserSample(x=np.array([[3, 7], [5, 5]]), y=np.array([[1, 0], [1, 1]]))
     >>> sample.x.shape
     (2, 2)
     """

@@ -1,8 +1,8 @@
 """The door of noise that is added: `draw` adds a declared law to whole numbers.
 
 A mechanism turns its statistic into whole numbers of steps, says how far one unit may move them and why, and calls
-`draw`. What is chosen, tossed or refined has doors of its own (`choices`, `bernoulli`, `chains`); there is no other way to
-noise, and what passes a door can be recorded and replayed (`randomness_log`).
+`draw`. What is chosen, tossed or refined has doors of its own (`choices`, `bernoulli`, `chains`); there is no other way
+to noise, and what passes a door can be recorded and replayed (`randomness_log`).
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> from dpledger.mechanisms.noise.laws import DiscreteLaplace, Sensitivity

@@ -103,7 +103,8 @@ class AccuracyFirst:
     passed by then it is the noise of the check, and a finer hypothesis would not pass either). Data never raise.
     The value is a `Hypothesis`: `coefficients` of any sign, whether they passed, their level and its epsilon.
 
-    >>> search = dpl.AccuracyFirst(target_excess_risk=1, family="ridge", rows=100, dimension=2, regularisation=1)
+    >>> task = {"family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
+    >>> search = dpl.ex_post.AccuracyFirst(target_excess_risk=1, **task)
     >>> search.plan().most_epsilon  # what the costliest level costs; it stops before, where it can
     Decimal('0.216569')
     """

@@ -75,7 +75,7 @@ class Doubling(Search):
     The value is a `Doubled`: the last answer (a float, or float64[dimension], of any sign), whether it was accepted,
     the number of rounds and the last one's epsilon.
 
-    >>> search = dpl.Doubling(
+    >>> search = dpl.ex_post.Doubling(
     ...     first="0.01", rounds=8, sensitivity=1, error_sensitivity=1, accepts=20, check_epsilon=2
     ... )
     >>> search.claim()

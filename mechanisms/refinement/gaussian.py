@@ -62,7 +62,7 @@ class GradualGaussian(GradualStatistic):
     An answer is a float, or float64[dimension]; any entry may be negative.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> run = dpl.GradualGaussian(mu=1, sensitivity=1).open(1234, entropy=seeded(1))
+    >>> run = dpl.ex_post.GradualGaussian(mu=1, sensitivity=1).open(1234, entropy=seeded(1))
     >>> [round(float(run.ask(mu))) for mu in ("0.1", "0.5", "1")]
     [1237, 1235, 1235]
     """

@@ -48,8 +48,8 @@ class Judged:
     anything on its own.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> private = dpl.Judged(1234.0, lambda published: abs(published - 1234.0))
-    >>> search = dpl.Doubling(
+    >>> private = dpl.ex_post.Judged(1234.0, lambda published: abs(published - 1234.0))
+    >>> search = dpl.ex_post.Doubling(
     ...     first="0.01", rounds=8, sensitivity=1, error_sensitivity=1, accepts=20, check_epsilon=2
     ... )
     >>> search.release(private, entropy=seeded(1)).value.accepted

@@ -60,7 +60,7 @@ class GradualRelease(GradualStatistic):
     An answer is a float (with `whole` an int), or an array of `dimension` of them; any entry may be negative.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> run = dpl.GradualRelease(epsilon=1, sensitivity=1, whole=True).open(1234, entropy=seeded(1))
+    >>> run = dpl.ex_post.GradualRelease(epsilon=1, sensitivity=1, whole=True).open(1234, entropy=seeded(1))
     >>> [run.ask(epsilon) for epsilon in ("0.1", "0.5", "1")]
     [1194, 1232, 1232]
     """

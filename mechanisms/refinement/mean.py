@@ -50,7 +50,7 @@ class GradualMean(Gradual):
     An answer is a float in [lower, upper].
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> run = dpl.GradualMean(epsilon=1, lower=0, upper=10).open([3, 4, 5] * 500, entropy=seeded(1))
+    >>> run = dpl.ex_post.GradualMean(epsilon=1, lower=0, upper=10).open([3, 4, 5] * 500, entropy=seeded(1))
     >>> [round(float(run.ask(epsilon)), 2) for epsilon in ("0.1", "1")]
     [3.96, 3.98]
     """

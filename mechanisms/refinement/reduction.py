@@ -69,7 +69,7 @@ class NoiseReduction(Search):
     The value is a `Reduced`: the last answer (a float, or float64[dimension], of any sign), whether it was accepted,
     its level and that level's epsilon or mu.
 
-    >>> search = dpl.NoiseReduction(
+    >>> search = dpl.ex_post.NoiseReduction(
     ...     least="0.01", most="1.28", levels=8, sensitivity=1, error_sensitivity=1, accepts=20, check_epsilon=2
     ... )
     >>> search.claim()

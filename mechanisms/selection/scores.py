@@ -55,7 +55,7 @@ class Segments:
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> place = dpl.ExponentialMechanism(candidates=1000, epsilon=1, sensitivity=1)
-    >>> scores = dpl.Segments(scores=[0, 90, 0], counts=[500, 3, 497])
+    >>> scores = dpl.learning.Segments(scores=[0, 90, 0], counts=[500, 3, 497])
     >>> place.release(scores, entropy=seeded(1)).value
     500
     """

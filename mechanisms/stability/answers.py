@@ -42,8 +42,8 @@ class Unstable(StrEnum):
     entry then does not say which it was. Of a kept one `==` holds, `is` does not.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> winner = dpl.StableRelease(epsilon=1, delta="1e-6")
-    >>> winner.release(("B", 0), entropy=seeded(1)).value == dpl.UNSTABLE
+    >>> winner = dpl.stability.StableRelease(epsilon=1, delta="1e-6")
+    >>> winner.release(("B", 0), entropy=seeded(1)).value == dpl.stability.UNSTABLE
     True
     """
 
@@ -86,8 +86,8 @@ class SideBySide(Sequence[tuple[Any, Any]]):
     Shows nothing of them, and no copy is made.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> run = dpl.StableQueries(epsilon=1, delta="1e-6", cutoff=3).open(None, entropy=seeded(3))
-    >>> run.ask_many(dpl.SideBySide(values=["a", "b"], distances=[300, 0]))
+    >>> run = dpl.stability.StableQueries(epsilon=1, delta="1e-6", cutoff=3).open(None, entropy=seeded(3))
+    >>> run.ask_many(dpl.stability.SideBySide(values=["a", "b"], distances=[300, 0]))
     ('a', UNSTABLE)
     """
 

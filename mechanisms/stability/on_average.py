@@ -64,7 +64,7 @@ def radius(mu: Decimal, samples: int, *, factor: int = 2) -> Decimal:
 class MeanSquare:
     """mu^2 at `samples` samples, from above.
 
-    >>> found = dpl.MeanSquare(samples=50, mu_squared="0.0004")
+    >>> found = dpl.stability.MeanSquare(samples=50, mu_squared="0.0004")
     >>> found.mu_squared
     '0.0004'
     """
@@ -129,7 +129,7 @@ class PublicPool:
     """A sampler over finitely many public records, without replacement within a repetition: what is estimated is the
     stability on samples of this pool.
 
-    >>> pool = dpl.PublicPool(np.arange(100.0))
+    >>> pool = dpl.stability.PublicPool(np.arange(100.0))
     >>> pool(np.random.default_rng(1), 3).shape
     (3,)
     """
@@ -158,8 +158,8 @@ class StabilityEstimate:
 
     >>> def mean(records, coins):
     ...     return lambda grid: np.full(len(grid), records.mean())
-    >>> public = dpl.PublicPool(np.linspace(0, 1, 500))
-    >>> found = dpl.estimate_stability(mean, public, 50, np.zeros(1), repetitions=100, seed=1)
+    >>> public = dpl.stability.PublicPool(np.linspace(0, 1, 500))
+    >>> found = dpl.stability.estimate_stability(mean, public, 50, np.zeros(1), repetitions=100, seed=1)
     >>> found.pool, found.repetitions, found.mean_square[0] < found.upper[0]
     (500, 100, True)
     """
@@ -215,11 +215,12 @@ def estimate_stability(
 
     >>> def mean(records, coins):
     ...     return lambda grid: np.full(len(grid), records.mean())
-    >>> found = dpl.estimate_stability(mean, lambda rng, n: rng.random(n), 50, np.zeros(1), repetitions=100, seed=1)
+    >>> uniform = lambda rng, n: rng.random(n)
+    >>> asked = {"repetitions": 100, "seed": 1}
+    >>> found = dpl.stability.estimate_stability(mean, uniform, 50, np.zeros(1), **asked)
     >>> round(found.mean_square[0], 6), round(found.upper[0], 2)
     (7.8e-05, 0.09)
-    >>> uniform = lambda rng, n: rng.random(n)
-    >>> found = dpl.estimate_stability(mean, uniform, 50, np.zeros(1), repetitions=100, seed=1, most_move="0.02")
+    >>> found = dpl.stability.estimate_stability(mean, uniform, 50, np.zeros(1), **asked, most_move="0.02")
     >>> round(found.upper[0], 6)
     0.000139
     """

@@ -40,7 +40,7 @@ class StablePlan:
     """How a stream of stable queries will run. `cutoff`: None in mode gaussian. `runner_up`: the best other mode that
     has a cutoff; `gaussian`: the tests without one. None where a mode has no scale at this budget.
 
-    >>> dpl.stable_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000).required_distance
+    >>> dpl.planning.stable_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000).required_distance
     1055
     """
 
@@ -91,7 +91,7 @@ def stable_plan(
 
     `beta`: the chance that the promise about accuracy fails, which no delta counts. Raises as `StableQueries`.
 
-    >>> plan = dpl.stable_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000)
+    >>> plan = dpl.planning.stable_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000)
     >>> plan.mode, plan.required_distance
     ('target_charging', 1055)
     """

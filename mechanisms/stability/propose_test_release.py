@@ -57,7 +57,7 @@ class ProposeTestRelease:
     The value is a float, of any sign, or UNSTABLE.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> median = dpl.ProposeTestRelease(epsilon=1, delta="1e-6", local_sensitivity=2)
+    >>> median = dpl.stability.ProposeTestRelease(epsilon=1, delta="1e-6", local_sensitivity=2)
     >>> median.release((41.5, 0), entropy=seeded(2)).value
     UNSTABLE
     """

@@ -74,7 +74,7 @@ class StableQueries:
     An answer is a query's value as it is, or UNSTABLE; the value, at close, a `StableCounts`, whole numbers from 0 on.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> votes = dpl.StableQueries(epsilon=1, delta="1e-6", cutoff=3)
+    >>> votes = dpl.stability.StableQueries(epsilon=1, delta="1e-6", cutoff=3)
     >>> run = votes.open({"a": 900, "b": 20}, entropy=seeded(3))
     >>> run.ask(lambda counts: ("a", (counts["a"] - counts["b"] - 1) // 2))
     'a'

@@ -65,7 +65,7 @@ class StableRelease:
     The value is the one that was given, as it is, or UNSTABLE.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> winner = dpl.StableRelease(epsilon=1, delta="1e-6")
+    >>> winner = dpl.stability.StableRelease(epsilon=1, delta="1e-6")
     >>> winner.release(("B", 40), entropy=seeded(1)).value
     'B'
     """

@@ -86,7 +86,7 @@ class SampleAndAggregate(Voting):
     the `cutoff`-th that is UNSTABLE. `Voting` says what the parameters are.
     An answer is the number of a class, from 0 on, or UNSTABLE.
 
-    >>> dpl.SampleAndAggregate(epsilon=1, delta="1e-6", cutoff=2, chunks=300).claim()
+    >>> dpl.stability.SampleAndAggregate(epsilon=1, delta="1e-6", cutoff=2, chunks=300).claim()
     ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')
     """
 
@@ -108,7 +108,7 @@ class PrivateClassifier(Voting):
     UNSTABLE. `Voting` says what the parameters are.
     An answer is the number of a class, from 0 on, or UNSTABLE.
 
-    >>> dpl.PrivateClassifier(epsilon=1, delta="1e-6", cutoff=2, chunks=300).claim()
+    >>> dpl.stability.PrivateClassifier(epsilon=1, delta="1e-6", cutoff=2, chunks=300).claim()
     ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')
     """
 

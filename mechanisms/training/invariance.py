@@ -31,8 +31,8 @@ _EVERY_SIZE = 32  # batches of every size up to this, and then by a factor of 1.
 _STEP = 1.25
 _EXPECTED = "gradients of which row i depends, bit for bit, on item i alone"
 _ADVICE = (
-    "write the products with dpl.row_sums, leave out what looks at the whole batch, or take microbatch=1, which calls "
-    "the function on one unit at a time"
+    "write the products with dpl.learning.row_sums, leave out what looks at the whole batch, or take microbatch=1, "
+    "which calls the function on one unit at a time"
 )
 
 
@@ -63,7 +63,8 @@ def check_batch_invariance(
     Claim: none; it finds functions that break the assumption of `DPSGD`, and proves of none that it keeps it.
 
     >>> weights, made_up = np.linspace(-1, 1, 8), np.random.default_rng(0).normal(size=(20, 8))
-    >>> tried = dpl.check_batch_invariance(lambda x: dpl.row_sums(x * weights)[:, np.newaxis] * x, made_up)
+    >>> gradients = lambda x: dpl.learning.row_sums(x * weights)[:, np.newaxis] * x
+    >>> tried = dpl.learning.check_batch_invariance(gradients, made_up)
     >>> tried.rows
     20
     """

@@ -37,7 +37,7 @@ class TrainingPlan:
     largest norm that a mean gradient can have, over the typical norm of the noise on it. `levels`: the scope that was
     asked, and those above it, as they stood; none of a plan for a target.
 
-    >>> plan = dpl.dpsgd_plan(n_public=10_000, epochs=3, batch=100, target=dpl.ZCDP(1), dimension=10)
+    >>> plan = dpl.planning.dpsgd_plan(n_public=10_000, epochs=3, batch=100, target=dpl.ZCDP(1), dimension=10)
     >>> plan.steps, float(plan.noise_multiplier), plan.fits
     (300, 12.2475, True)
     """
@@ -179,7 +179,7 @@ def dpsgd_plan(
     Claim: with a target `parts()` meets it under add_remove; with a scope as `training_plan`. Source:
     calibration.calibrate. Raises ParameterError naming the field, InfeasiblePlan where no noise does.
 
-    >>> plan = dpl.dpsgd_plan(n_public=10_000, epochs=3, batch=100, target=dpl.ZCDP(1), dimension=10)
+    >>> plan = dpl.planning.dpsgd_plan(n_public=10_000, epochs=3, batch=100, target=dpl.ZCDP(1), dimension=10)
     >>> plan.steps, float(plan.noise_multiplier)
     (300, 12.2475)
     """

@@ -36,7 +36,7 @@ def row_sums(terms: npt.ArrayLike) -> npt.NDArray[Any]:
     ParameterError where `terms` are no array of numbers with at least one axis.
 
     >>> rows, weights = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, 0.25])
-    >>> dpl.row_sums(rows * weights).tolist()  # as rows @ weights
+    >>> dpl.learning.row_sums(rows * weights).tolist()  # as rows @ weights
     [1.0, 2.5]
     """
     try:

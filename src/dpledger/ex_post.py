@@ -18,30 +18,6 @@ gives one that holds wherever these do (`docs/ex_post.md`, "Three senses"; proof
 Decimal('1.5')
 """
 
-from dpledger.accounting.ex_post.senses import (
-    ProvedTail as ProvedTail,
-    concurrent as concurrent,
-    constant as constant,
-    group as group,
-    guarantee as guarantee,
-    guarantee_by_tail as guarantee_by_tail,
-    in_sense as in_sense,
-    poisson_sampled as poisson_sampled,
-    post_processed as post_processed,
-    sampled_without_replacement as sampled_without_replacement,
-    with_slack as with_slack,
-)
+import lazy_loader
 
-__all__ = [
-    "ProvedTail",
-    "concurrent",
-    "constant",
-    "group",
-    "guarantee",
-    "guarantee_by_tail",
-    "in_sense",
-    "poisson_sampled",
-    "post_processed",
-    "sampled_without_replacement",
-    "with_slack",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__package__, __file__)

@@ -255,9 +255,9 @@ def test_a_delta_that_protects_nobody_is_warned_of_where_it_is_promised() -> Non
     promises: list[Callable[[], object]] = [
         lambda: calibrate(GaussianLaw, wild, digits=1),
         lambda: calibrate_count(lambda n: (GaussianLaw(9), n), wild),
-        lambda: dpl.dpsgd_plan(100, 1, 50, wild, dimension=3),
+        lambda: dpl.planning.dpsgd_plan(100, 1, 50, wild, dimension=3),
         lambda: dpl.Ledger.in_memory().scope("rows", budget=wild, **scope),
-        lambda: dpl.Ledger.in_memory().scope("rows", budget=dpl.BasicFilter(1, "0.5"), **scope),
+        lambda: dpl.Ledger.in_memory().scope("rows", budget=dpl.filters.BasicFilter(1, "0.5"), **scope),
         lambda: dpl.Ledger.in_memory().scope("rows", budget=dpl.ZCDP(1, "0.01"), **scope),
     ]
     for promise in promises:

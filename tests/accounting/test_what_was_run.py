@@ -103,7 +103,7 @@ def test_a_relation_in_second_place_is_told_to_have_a_name() -> None:
 
 def test_no_node_takes_a_set_or_an_iterator() -> None:
     for parts in ({STEP, ANSWER}, iter([STEP, ANSWER]), frozenset({STEP}), {STEP: 1}.keys()):
-        for node in (dpl.Sequence, dpl.Parallel, lambda of: Filtered(dpl.PureFilter(1), of)):
+        for node in (dpl.Sequence, dpl.Parallel, lambda of: Filtered(dpl.filters.PureFilter(1), of)):
             with pytest.raises(ParameterError, match="a list or tuple"):
                 node(parts)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="a list or tuple"):
@@ -155,7 +155,7 @@ def test_a_calibration_takes_every_form() -> None:
     target = dpl.ApproxDP(1, "1e-6")
     noise = dpl.calibrate(lambda z: [(dpl.GaussianLaw(z), 50), (dpl.GaussianLaw(z), 50)], target)
     assert noise == dpl.calibrate(lambda z: (dpl.GaussianLaw(z), 100), target)
-    assert dpl.calibrate_count(lambda n: [(dpl.GaussianLaw(noise), n)], target) == 100
+    assert dpl.planning.calibrate_count(lambda n: [(dpl.GaussianLaw(noise), n)], target) == 100
 
 
 # ---- documents from files -------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ ENDS: dict[str, tuple[Callable[[], AuditResult], str, str | None]] = {
     "violation": (lambda: tried(half_noise, batched=True), "violation", None),
     "violation of a curve": (lambda: tried(normal, dpl.GDP(1), batched=True), "violation", None),
     "violation of strata": (
-        lambda: tried(coin, dpl.ExPostClaim(billed), 0, 1, batched=True, trials=5_000),
+        lambda: tried(coin, dpl.ex_post.ExPostClaim(billed), 0, 1, batched=True, trials=5_000),
         "violation",
         None,
     ),

@@ -29,15 +29,15 @@ def whole_gap(votes: npt.NDArray[Any], classes: int, _distance: str) -> Winners:
 def answered(table: npt.NDArray[Any], seed: int, monkeypatch: pytest.MonkeyPatch) -> npt.NDArray[np.int64]:
     """How many of the queries each run answers before the one that is unstable; the models vote as a table says."""
     monkeypatch.setattr(asking, "votes_of", lambda _, queries: table[:, [int(query) for query in queries]])
-    ensemble = dpl.Ensemble.fit(
+    ensemble = dpl.stability.Ensemble.fit(
         lambda rows, labels: lambda asked: [0] * len(asked), (np.arange(101), np.zeros(101)), 101, "slots"
     )
-    mechanism = dpl.PrivateClassifier(1, "1e-4", 101, cutoff=1, mode="basic").under(
+    mechanism = dpl.stability.PrivateClassifier(1, "1e-4", 101, cutoff=1, mode="basic").under(
         dpl.Relation.REPLACE_ONE, dpl.Unit("record")
     )
     entropy, asked = seeded(seed), np.arange(float(table.shape[1]))
     runs = (mechanism.open(ensemble, entropy=entropy) for _ in range(RUNS))
-    return np.array([sum(answer is not dpl.UNSTABLE for answer in run.ask_many(asked)) for run in runs])
+    return np.array([sum(answer is not dpl.stability.UNSTABLE for answer in run.ask_many(asked)) for run in runs])
 
 
 @pytest.mark.slow

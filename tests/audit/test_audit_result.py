@@ -163,7 +163,7 @@ def test_of_an_ex_post_claim_the_losses_are_drawn() -> None:
         scale = float(rng.choice([1.0, 2.0]))
         return data + 0.5 * scale * rng.laplace(), 1 / scale
 
-    claim = dpl.ExPostClaim(loss=lambda output: output[1])
+    claim = dpl.ex_post.ExPostClaim(loss=lambda output: output[1])
     result = dpl.audit_mechanism(priced, 0.0, 1.0, claim, trials=2_000, seed=1)
     event, strata, ceiling = result.plot().axes[1].lines
     assert np.asarray(strata.get_xdata()).tolist() == [0.5, 1.0]

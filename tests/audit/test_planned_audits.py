@@ -90,7 +90,7 @@ def test_a_recorded_audit_runs_again_from_its_entry_and_says_the_same(changes: d
 
 def test_a_realised_loss_runs_again_with_its_claim() -> None:
     shown = case("published_coin_billed_too_low")
-    assert isinstance(shown.claim, dpl.ExPostClaim)
+    assert isinstance(shown.claim, dpl.ex_post.ExPostClaim)
     given: dict[str, Any] = {"mechanism": shown.mechanism, "left": shown.left, "right": shown.right, "batched": True}
     audit = Audit(**given, claim=shown.claim, trials=50_000, seed=1)
     assert audit.body().claim is None

@@ -80,7 +80,7 @@ def test_a_mechanism_without_outcomes_has_one_stratum_its_cap() -> None:
 
 def refined(data: float, rng: Rng) -> Release[Any]:
     """A gradual release that is asked for a second level where the first is large."""
-    run = dpl.GradualRelease(epsilon=2, sensitivity=1).open(data, entropy=seeded(int(rng.integers(2**53))))
+    run = dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).open(data, entropy=seeded(int(rng.integers(2**53))))
     if (answer := run.ask("0.5")) > 1:
         answer = run.ask(2)
     return Release(value=answer, parts=run.close().parts)
@@ -104,7 +104,7 @@ def test_levels_are_held_to_what_their_chain_reached() -> None:
 
 
 def accurate(labels: list[float], rng: Rng) -> Release[Any]:
-    search = dpl.AccuracyFirst(
+    search = dpl.ex_post.AccuracyFirst(
         "1.6", "ridge", 10, 1, "0.25", beta="0.5", levels=2, least_epsilon="0.05", most_epsilon="0.1"
     ).under(Relation.LABEL_FLIP, Unit("row"))
     found = search.release((np.ones((10, 1)), np.array(labels)), entropy=seeded(int(rng.integers(2**53))))

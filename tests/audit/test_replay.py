@@ -269,14 +269,14 @@ def test_noise_that_is_added_by_hand_may_cover_what_came_back() -> None:
 
 def test_a_promise_may_break_with_its_delta() -> None:
     """At distance 0 a value is released with probability delta: in many a recording, and it is within the claim."""
-    release = dpl.StableRelease(epsilon=1, delta="0.2", mode="tight")
+    release = dpl.stability.StableRelease(epsilon=1, delta="0.2", mode="tight")
     results = [dpl.audit_replay(release, ("a", 0), ("b", 1), seed=seed) for seed in range(12)]
     assert {result.verdict for result in results} == {"not_refuted"}
     assert any("did not come again" in str(result) for result in results)
 
 
 def test_a_value_that_is_released_whatever_its_distance_is_found_in_spite_of_delta() -> None:
-    release = dpl.StableRelease(epsilon=1, delta="0.01", mode="tight")
+    release = dpl.stability.StableRelease(epsilon=1, delta="0.01", mode="tight")
     result = dpl.audit_replay(release, ("a", 10**6), ("b", 10**6 + 1))
     assert kinds(result) == [("returned", None)]
     assert result.recordings > 1

@@ -24,6 +24,7 @@ from dpledger.mechanisms.noise import (
     choices,
     randomness_log,
 )
+from public_names import public
 from replayed import CASES, Case
 
 DOORS = (chains, choices, bernoulli, api)
@@ -36,7 +37,7 @@ def is_mechanism(value: object) -> bool:
 
 
 def test_no_mechanism_is_missing() -> None:
-    assert {case.name for case in CASES} == {name for name in dpl.__all__ if is_mechanism(getattr(dpl, name))}
+    assert {case.name for case in CASES} == {value.__name__ for value in public().values() if is_mechanism(value)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
@@ -120,8 +121,8 @@ def no_noise(_: Draw) -> None:
 
 
 def tosses_coins_alone(case: Case) -> bool:
-    return isinstance(case.mechanism, (dpl.PrivateParityLearner, dpl.RepeatedParity)) or (
-        isinstance(case.mechanism, dpl.StableRelease) and case.mechanism.mode == "optimal"
+    return isinstance(case.mechanism, (dpl.learning.PrivateParityLearner, dpl.learning.RepeatedParity)) or (
+        isinstance(case.mechanism, dpl.stability.StableRelease) and case.mechanism.mode == "optimal"
     )
 
 

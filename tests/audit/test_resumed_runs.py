@@ -42,7 +42,7 @@ def priced(data: float, rng: np.random.Generator) -> tuple[float, float]:
     return data + scale * rng.laplace(), 1 / scale
 
 
-STRATA = dpl.ExPostClaim(loss=lambda output: output[1])
+STRATA = dpl.ex_post.ExPostClaim(loss=lambda output: output[1])
 AUDITS: dict[str, Callable[..., AuditResult]] = {
     "one by one": lambda **more: dpl.audit_mechanism(mixed, 0.0, 1.0, dpl.PureDP(1), floats="bits", **SETTINGS | more),
     "batched": lambda **more: dpl.audit_mechanism(batch, 0.0, 1.0, dpl.PureDP(1), batched=True, **SETTINGS | more),

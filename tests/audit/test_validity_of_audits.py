@@ -67,7 +67,7 @@ CASES = {
     "response": Case(response, dpl.PureDP(1), 1.0),
     "response with delta": Case(response_with_delta, dpl.ApproxDP(1, "0.05"), 1.0),
     "gaussian against its curve": Case(gaussian, dpl.GDP(1), gaussian_epsilon(1.0, 1e-5)),
-    "strata": Case(coins, dpl.ExPostClaim(billed), None),
+    "strata": Case(coins, dpl.ex_post.ExPostClaim(billed), None),
 }
 
 

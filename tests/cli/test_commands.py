@@ -234,7 +234,7 @@ def test_of_several_scopes_one_is_named_and_of_none_nothing_is_read(run: Run, tm
 
 
 def test_an_odometer_is_read_beside_what_was_spent(run: Run, tmp_path: Path) -> None:
-    odometer = dpl.Odometer("mixture", tuning="0.5", delta_boundary="1e-6")
+    odometer = dpl.ex_post.Odometer("mixture", tuning="0.5", delta_boundary="1e-6")
     with dpl.Ledger.create(tmp_path / "read.ledger") as book:
         budget = dpl.ApproxDP(1, "1e-6")
         scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, odometer=odometer)

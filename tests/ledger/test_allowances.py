@@ -30,7 +30,7 @@ LAW = dpl.GaussianLaw(40)
 
 
 def opened(book: Ledger, law: Composition = LAW, **size: object) -> Scope:
-    allowance = dpl.Allowance(law, **({"steps": 200} | size))  # type: ignore[arg-type]
+    allowance = dpl.filters.Allowance(law, **({"steps": 200} | size))  # type: ignore[arg-type]
     return book.scope("rows", unit="record", relation="add_remove", budget=BUDGET, allowance=allowance)
 
 
@@ -79,7 +79,7 @@ def test_the_same_words_open_the_same_scope_again(book: Ledger, scope: Scope) ->
             opened(book, **other)
     plain = book.scope("plain", unit="record", relation="add_remove", budget=BUDGET)
     with pytest.raises(ScopeError, match="another allowance"):
-        book.scope(plain.name, allowance=dpl.Allowance(LAW, steps=200))
+        book.scope(plain.name, allowance=dpl.filters.Allowance(LAW, steps=200))
 
 
 def test_a_share_opens_and_reopens_the_most_steps_in_it(book: Ledger) -> None:
@@ -107,10 +107,10 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(book: Ledger) -
     with pytest.raises(ParameterError, match=r"epsilon_law: expected at least"):
         book.scope("rows", budget=short, **words)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="allowance"):
-        book.scope("rows", budget=short, allowance=dpl.Allowance(LAW, steps=3), **words)  # type: ignore[arg-type]
+        book.scope("rows", budget=short, allowance=dpl.filters.Allowance(LAW, steps=3), **words)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="allowance"):
         book.scope("rows", budget=BUDGET, allowance=LAW, **words)  # type: ignore[arg-type]
-    sampled = dpl.Allowance(dpl.PoissonSampled(LAW, rate="0.1"), steps=3)
+    sampled = dpl.filters.Allowance(dpl.PoissonSampled(LAW, rate="0.1"), steps=3)
     with pytest.raises(CannotCertify, match="replace_one"):
         book.scope("rows", unit="record", relation="replace_one", budget=BUDGET, allowance=sampled)
     assert len(book) == before

@@ -118,16 +118,21 @@ def test_statistics_are_kept_as_they_were_released(mechanism: Any, path: Path) -
         assert book.scope("s").spent(delta=0) == spent
 
 
-SAMPLE = dpl.LabeledSample([1, 2, 5, 6] * 40, [0, 0, 1, 1] * 40)
-AGES = dpl.LabeledSample([{"age": age} for age in range(90)], [age >= 65 for age in range(90)])
+SAMPLE = dpl.learning.LabeledSample([1, 2, 5, 6] * 40, [0, 0, 1, 1] * 40)
+AGES = dpl.learning.LabeledSample([{"age": age} for age in range(90)], [age >= 65 for age in range(90)])
 
 
 @pytest.mark.parametrize(
     ("mechanism", "sample"),
     [
-        (dpl.ExponentialPPACLearner(dpl.ThresholdClass(7), epsilon=1), SAMPLE),
-        (dpl.PrivateStumpBooster(binning=dpl.Binning({"age": [18, 65]}, source="the form"), epsilon=1), AGES),
-        (dpl.PrivateParityLearner(dimension=3, epsilon=1), SAMPLE),
+        (dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(7), epsilon=1), SAMPLE),
+        (
+            dpl.learning.PrivateStumpBooster(
+                binning=dpl.learning.Binning({"age": [18, 65]}, source="the form"), epsilon=1
+            ),
+            AGES,
+        ),
+        (dpl.learning.PrivateParityLearner(dimension=3, epsilon=1), SAMPLE),
     ],
     ids=lambda value: getattr(value, "kind", "sample"),
 )
@@ -267,30 +272,50 @@ def test_a_statistic_says_its_value_in_numbers_and_makes_it_again_of_them(mechan
 
 
 BITS, POINTS = np.tile([[0, 1], [1, 1]], (50, 1)), np.arange(8)
-BY_ROW = dpl.LabeledSample(np.tile(POINTS, 20), np.tile(POINTS < 3, 20))
-BY_USER = dpl.UserSample(np.tile(POINTS, (60, 1)), np.tile(POINTS < 3, (60, 1)))
-UPWARDS = dpl.UserSample(BY_USER.x, np.tile(POINTS >= 3, (60, 1)))
+BY_ROW = dpl.learning.LabeledSample(np.tile(POINTS, 20), np.tile(POINTS < 3, 20))
+BY_USER = dpl.learning.UserSample(np.tile(POINTS, (60, 1)), np.tile(POINTS < 3, (60, 1)))
+UPWARDS = dpl.learning.UserSample(BY_USER.x, np.tile(POINTS >= 3, (60, 1)))
 X = np.linspace(-0.4, 0.4, 400).reshape(200, 2)
 
 
 @pytest.mark.parametrize(
     ("mechanism", "data"),
     [
-        (dpl.PrivateConjunctionLearner(2, epsilon=1), dpl.LabeledSample(BITS, BITS[:, 0])),
-        (dpl.PrivateSQThresholdLearner(8, epsilon=1), BY_ROW),
-        (dpl.RealizableRepresentationLearner(dpl.TrivialRepresentation(dpl.ThresholdClass(8)), epsilon=1), BY_ROW),
-        (dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=1, clip=2), BY_USER),
-        (dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), resolution="0.1", epsilon=1), BY_USER),
-        (dpl.UserLevelProperLearner(dpl.ThresholdClass(8), epsilon=1, resolution="0.1", margin="0.1"), BY_USER),
-        (dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8), epsilon=1, alpha="0.4", comparison="paper"), BY_USER),
-        (dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8, both_ways=True), epsilon=50, alpha="0.4"), UPWARDS),
-        (dpl.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), (X, X.sum(axis=1))),
+        (dpl.learning.PrivateConjunctionLearner(2, epsilon=1), dpl.learning.LabeledSample(BITS, BITS[:, 0])),
+        (dpl.learning.PrivateSQThresholdLearner(8, epsilon=1), BY_ROW),
+        (
+            dpl.learning.RealizableRepresentationLearner(
+                dpl.learning.TrivialRepresentation(dpl.learning.ThresholdClass(8)), epsilon=1
+            ),
+            BY_ROW,
+        ),
+        (dpl.learning.ClippedPairwiseEM(dpl.learning.ThresholdClass(8), epsilon=1, clip=2), BY_USER),
+        (dpl.learning.MinimumErrorEstimator(dpl.learning.ThresholdClass(8), resolution="0.1", epsilon=1), BY_USER),
+        (
+            dpl.learning.UserLevelProperLearner(
+                dpl.learning.ThresholdClass(8), epsilon=1, resolution="0.1", margin="0.1"
+            ),
+            BY_USER,
+        ),
+        (
+            dpl.learning.UserLevelThresholdLearner(
+                dpl.learning.ThresholdClass(8), epsilon=1, alpha="0.4", comparison="paper"
+            ),
+            BY_USER,
+        ),
+        (
+            dpl.learning.UserLevelThresholdLearner(
+                dpl.learning.ThresholdClass(8, both_ways=True), epsilon=50, alpha="0.4"
+            ),
+            UPWARDS,
+        ),
+        (dpl.ex_post.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), (X, X.sum(axis=1))),
     ],
     ids=lambda one: str(getattr(one, "kind", "")),
 )
 def test_what_was_learned_comes_back_under_its_key(mechanism: Any, data: Any) -> None:
     """Found: of most learners a used key raised AlreadySpent, whose rule is a number or two."""
-    unit = dpl.Unit("patient", 8 if isinstance(data, dpl.UserSample) else 1)
+    unit = dpl.Unit("patient", 8 if isinstance(data, dpl.learning.UserSample) else 1)
     scope = Ledger.in_memory().scope("s", unit=unit, relation="replace_one", budget=PureDP(100))
     first = scope.release(mechanism, data, key="k")
     again = scope.release(mechanism, data, key="k")

@@ -15,6 +15,7 @@ from hypothesis import given, reject, settings, strategies as st
 
 import dpledger as dpl
 from dpledger.accounting import certified, filters
+from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.planning.calibration import least_that, most_that
 from dpledger.accounting.planning.ways import admits, ways
 from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
@@ -29,7 +30,7 @@ def opened(budget: Any, **said: Any) -> dpl.Scope:
     return dpl.Ledger.in_memory().scope("work", unit="record", relation="add_remove", budget=budget, **said)
 
 
-def training(plan: dpl.TrainingPlan) -> dpl.DPSGD:
+def training(plan: dpl.planning.TrainingPlan) -> dpl.DPSGD:
     return dpl.DPSGD(
         rate=plan.rate,
         steps=plan.steps,
@@ -59,7 +60,7 @@ class TestAfford:
         ],
         ids=lambda value: type(value).__name__,
     )
-    def test_a_loop_counts_the_same(self, budget: dpl.Guarantee, what: Any) -> None:
+    def test_a_loop_counts_the_same(self, budget: Guarantee, what: Any) -> None:
         scope, counted = opened(budget), 0
         told = scope.afford(what).one_by_one
         while scope.quote(what).admitted:
@@ -83,7 +84,7 @@ class TestAfford:
     def test_a_plan_of_so_many_is_admitted_and_one_more_is_not(self) -> None:
         basic = opened(filters.BasicFilter(3, "1e-6"))
         planned = basic.afford(STEP).planned
-        assert planned == 2061 == dpl.calibrate_count(lambda n: (STEP, n), dpl.ApproxDP(3, "1e-6"))
+        assert planned == 2061 == dpl.planning.calibrate_count(lambda n: (STEP, n), dpl.ApproxDP(3, "1e-6"))
         scope = opened(dpl.ApproxDP(3, "1e-6"))
         most = scope.afford(STEP).planned
         assert 0.9 * planned < most <= planned
@@ -289,9 +290,9 @@ class TestPlans:
 
     def test_the_issue_s_plan(self) -> None:
         """(3, 1e-6): what alone meets the target is refused by a scope of that budget; what the scope plans is not."""
-        alone = dpl.dpsgd_plan(60_000, 10, 256, dpl.ApproxDP(3, "1e-6"), dimension=10)
+        alone = dpl.planning.dpsgd_plan(60_000, 10, 256, dpl.ApproxDP(3, "1e-6"), dimension=10)
         scope = opened(dpl.ApproxDP(3, "1e-6"))
-        planned = dpl.dpsgd_plan(60_000, 10, 256, dimension=10, scope=scope)
+        planned = dpl.planning.dpsgd_plan(60_000, 10, 256, dimension=10, scope=scope)
         assert not alone.fits
         assert "scope.plan_training" in alone.words()
         assert alone.noise_multiplier < planned.noise_multiplier < alone.noise_multiplier * Decimal("1.03")
@@ -357,9 +358,9 @@ class TestPlans:
     def test_a_plan_for_a_scope_has_no_target_of_its_own(self) -> None:
         scope = opened(dpl.ApproxDP(1, "1e-6"))
         with pytest.raises(dpl.ParameterError, match="scope"):
-            dpl.dpsgd_plan(100, 1, 10, dpl.ApproxDP(1, "1e-6"), dimension=1, scope=scope)
+            dpl.planning.dpsgd_plan(100, 1, 10, dpl.ApproxDP(1, "1e-6"), dimension=1, scope=scope)
         with pytest.raises(dpl.ParameterError, match="target"):
-            dpl.dpsgd_plan(100, 1, 10, dimension=1)
+            dpl.planning.dpsgd_plan(100, 1, 10, dimension=1)
 
 
 @pytest.mark.parametrize("closed", ["register", "work"])

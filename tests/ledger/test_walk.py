@@ -85,7 +85,7 @@ def test_a_reader_may_ask_before_spending() -> None:
     assert fits.admitted
     assert not too_much.admitted
     assert len(book) == before
-    assert scope.spent(0) == dpl.Bounds(lower=0.0, upper=0.0)
+    assert scope.spent(0) == dpl.planning.Bounds(lower=0.0, upper=0.0)
 
 
 def test_a_reservation_is_released_or_given_back() -> None:

@@ -23,7 +23,7 @@ CARRIERS = {"zcdp": {"rho"}, "rdp": {"rdp_0", "rdp_1", "rdp_2"}, "gdp": {"mu_squ
 def test_a_scope_walks_from_its_budget_to_its_report(kind: str) -> None:
     book = dpl.Ledger.in_memory()
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=BUDGETS[kind])
-    assert scope.spent("1e-5") == dpl.Bounds(0.0, 0.0)
+    assert scope.spent("1e-5") == dpl.planning.Bounds(0.0, 0.0)
 
     # Something pure, something Gaussian that stops early, and a stream whose outcome may be cheap.
     scope.release(laplace("0.1"), 0.0, key="laplace")
@@ -90,8 +90,8 @@ def test_the_orders_of_a_scope_are_what_people_choose_and_stand_in_its_entry() -
     book = dpl.Ledger.in_memory()
     budget, orders = dpl.ApproxDP(3, "0.000001"), [("9", "0.75"), ("3", "0.25")]
     scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, orders=orders)
-    chosen = (dpl.Boundary(8, "0.000000375"), dpl.Boundary(2, "0.000000125"))
-    assert scope.account().filter == dpl.EitherFilter(3, "0.0000005", chosen)
+    chosen = (dpl.filters.Boundary(8, "0.000000375"), dpl.filters.Boundary(2, "0.000000125"))
+    assert scope.account().filter == dpl.filters.EitherFilter(3, "0.0000005", chosen)
     book.scope("s", orders=orders)  # the same again is the same scope
     book.scope("s", budget=budget)
     with pytest.raises(ScopeError, match="other orders"):
@@ -109,7 +109,7 @@ def test_an_order_that_holds_nothing_refuses_as_any_other_does() -> None:
     assert len(scope.account().refusals) == 1
 
 
-@pytest.mark.parametrize("budget", [dpl.PureDP(1), dpl.ZCDP(1), dpl.BasicFilter(1, "1e-6")])
-def test_a_budget_without_orders_takes_none(budget: dpl.PureDP | dpl.ZCDP | dpl.BasicFilter) -> None:
+@pytest.mark.parametrize("budget", [dpl.PureDP(1), dpl.ZCDP(1), dpl.filters.BasicFilter(1, "1e-6")])
+def test_a_budget_without_orders_takes_none(budget: dpl.PureDP | dpl.ZCDP | dpl.filters.BasicFilter) -> None:
     with pytest.raises(dpl.ParameterError, match="orders"):
         dpl.Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=budget, orders=[9])

@@ -20,10 +20,12 @@ BUDGETS: dict[str, Any] = {
     "zcdp": dpl.ZCDP("0.5"),
     "gdp": dpl.GDP(1),
     "rdp": dpl.RDP((2, 8), ("0.5", 1)),
-    "basic": dpl.BasicFilter(3, "1e-6"),
+    "basic": dpl.filters.BasicFilter(3, "1e-6"),
     "advanced": advanced(3, "1e-6"),
-    "mixed": dpl.MixedFilter(epsilon=3, delta_boundary="9e-7", delta_sum="1e-7", order_minus_one=30, offset="0.5"),
-    "allowance": dpl.Allowance(dpl.GaussianLaw(20), share="0.5"),
+    "mixed": dpl.filters.MixedFilter(
+        epsilon=3, delta_boundary="9e-7", delta_sum="1e-7", order_minus_one=30, offset="0.5"
+    ),
+    "allowance": dpl.filters.Allowance(dpl.GaussianLaw(20), share="0.5"),
 }
 RUNS = [dpl.LaplaceLaw("0.3"), dpl.GaussianLaw(9), dpl.PureDP("0.0123"), dpl.ApproxDP("0.2", "1e-8")]
 PLACE = Decimal("0.000001")
@@ -31,7 +33,7 @@ PLACE = Decimal("0.000001")
 
 def opened(name: str, **said: Any) -> dpl.Scope:
     kept: Any = BUDGETS.get(name)
-    if isinstance(kept, dpl.Allowance):
+    if isinstance(kept, dpl.filters.Allowance):
         kept, said = dpl.ApproxDP(3, "1e-6"), {"allowance": kept, **said}
     said = {"unit": "record", "relation": "add_remove", "budget": kept, **said}
     return dpl.Ledger.in_memory().scope("work", **said)
@@ -91,7 +93,7 @@ def test_a_claim_of_exactly_the_budget_is_told_which_scopes_have_room_for_it() -
     assert "only 0.0000005 of the scope's delta 0.000001 may be asked for, the rest is for composing" in told
     assert "a new scope with delta 0.000002 has room" in told
     assert "BasicFilter(epsilon=3, delta_sum=0.000001)" in told
-    for enough in (dpl.ApproxDP(3, "0.000002"), dpl.BasicFilter(epsilon=3, delta_sum="0.000001")):
+    for enough in (dpl.ApproxDP(3, "0.000002"), dpl.filters.BasicFilter(epsilon=3, delta_sum="0.000001")):
         assert opened("", budget=enough).quote(claim, relation="add_remove").admitted
 
 

@@ -53,7 +53,7 @@ def test_of_one_that_is_closed_or_broken_before() -> None:
 
 
 def test_of_gaussian_tests() -> None:
-    tests = dpl.StableQueries(epsilon=1, delta="1e-6", mode="gaussian", max_queries=4)
+    tests = dpl.stability.StableQueries(epsilon=1, delta="1e-6", mode="gaussian", max_queries=4)
     with scope_of(dpl.ZCDP(1, "1e-4")).open(tests, None) as session:
         session.ask_many(SideBySide(["a"] * 3, [10**6] * 3))
         assert (session.asked, session.halted) == (3, False)

@@ -26,8 +26,8 @@ class TimeIsUp(Exception):
 def searches() -> list[Any]:
     common: dict[str, Any] = {"sensitivity": 1, "error_sensitivity": 1, "accepts": 20, "check_epsilon": 2}
     return [
-        dpl.NoiseReduction(least="0.01", most="1.28", levels=8, **common),
-        dpl.Doubling(first="0.01", rounds=8, **common),
+        dpl.ex_post.NoiseReduction(least="0.01", most="1.28", levels=8, **common),
+        dpl.ex_post.Doubling(first="0.01", rounds=8, **common),
     ]
 
 
@@ -70,7 +70,7 @@ def slow(_published: object) -> float:
 def test_what_the_error_raised_is_nowhere_on_what_is_told(search: Any) -> None:
     """Found: `from None` hides it from a traceback and keeps it as `__context__`."""
     with pytest.raises(ContractViolation) as refusal:
-        search.release(dpl.Judged(0, broken), entropy=seeded(1))
+        search.release(dpl.ex_post.Judged(0, broken), entropy=seeded(1))
     assert refusal.value.__context__ is None
     assert refusal.value.__cause__ is None
 
@@ -81,7 +81,7 @@ def test_a_timers_exception_is_told_as_one_once_the_charge_is_settled(search: An
     """Found: it was taken for a breach of the error's contract."""
     scope = dpl.Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=dpl.PureDP(20))
     with limit(handler), pytest.raises(TimeIsUp) as told:
-        scope.release(search, dpl.Judged(0, slow))
+        scope.release(search, dpl.ex_post.Judged(0, slow))
     kept: list[BaseException | None] = [told.value.__context__, told.value.__cause__]
     assert all(WORDS not in str(one) for one in kept)
     (admission,) = scope.account().admissions

@@ -219,7 +219,7 @@ class TestLabels:
         answers = PrivateClassifier(**given).under(REPLACE, RECORD).open(spread(), entropy=seeded(4)).ask_many(asked)
         mechanism = LabelPrivateLearner(**given).under(REPLACE, RECORD)
         student = mechanism.release(Lesson(spread(), asked), entropy=seeded(4)).value
-        assert student.answered.tolist() == [answer is not dpl.UNSTABLE for answer in answers]
+        assert student.answered.tolist() == [answer is not dpl.stability.UNSTABLE for answer in answers]
         assert [student.labels[i] for i in (0, 1, 3)] == [1, 0, 1]
 
     def test_after_the_halt_all_are_coins(self) -> None:

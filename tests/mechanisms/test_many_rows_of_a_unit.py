@@ -17,18 +17,20 @@ from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, capped
 from dpledger.relations import Relation, Unit
 
-CLASS = dpl.ThresholdClass(2)
-BITS = dpl.HashedPointRepresentation(dimension=4, bits=3, a="0.3", seed=7)
+CLASS = dpl.learning.ThresholdClass(2)
+BITS = dpl.learning.HashedPointRepresentation(dimension=4, bits=3, a="0.3", seed=7)
 LEARNERS: dict[str, Any] = {
-    "class": dpl.ExponentialPPACLearner(CLASS, epsilon=1),
-    "stumps": dpl.PrivateStumpBooster(binning=dpl.Binning({0: [1]}, source="made up"), epsilon=1, rounds=2),
-    "conjunction": dpl.PrivateConjunctionLearner(2, epsilon=1),
-    "threshold": dpl.PrivateSQThresholdLearner(2, epsilon=1),
-    "parity": dpl.PrivateParityLearner(dimension=2, epsilon=1),
-    "repeated": dpl.RepeatedParity(dimension=2, epsilon=1, mode="basic", runs=2),
-    "representation": dpl.RealizableRepresentationLearner(representation=BITS, epsilon=1),
-    "surrogate": dpl.SurrogateAgnosticLearner(
-        concept_class=CLASS, representation=dpl.TrivialRepresentation(CLASS), epsilon=1
+    "class": dpl.learning.ExponentialPPACLearner(CLASS, epsilon=1),
+    "stumps": dpl.learning.PrivateStumpBooster(
+        binning=dpl.learning.Binning({0: [1]}, source="made up"), epsilon=1, rounds=2
+    ),
+    "conjunction": dpl.learning.PrivateConjunctionLearner(2, epsilon=1),
+    "threshold": dpl.learning.PrivateSQThresholdLearner(2, epsilon=1),
+    "parity": dpl.learning.PrivateParityLearner(dimension=2, epsilon=1),
+    "repeated": dpl.learning.RepeatedParity(dimension=2, epsilon=1, mode="basic", runs=2),
+    "representation": dpl.learning.RealizableRepresentationLearner(representation=BITS, epsilon=1),
+    "surrogate": dpl.learning.SurrogateAgnosticLearner(
+        concept_class=CLASS, representation=dpl.learning.TrivialRepresentation(CLASS), epsilon=1
     ),
 }
 THREE = Unit("user", max_contributions=3)
@@ -64,7 +66,7 @@ def test_every_learner_of_rows_asks_whose_they_are_and_runs_on_them(name: str) -
 
 def test_a_repeated_run_that_finds_a_parity_at_once_is_over() -> None:
     """With one run left to go on, and none that does: it raised."""
-    learner = dpl.RepeatedParity(dimension=2, epsilon=50, mode="basic", runs=3, fail_probability="1e-9")
+    learner = dpl.learning.RepeatedParity(dimension=2, epsilon=50, mode="basic", runs=3, fail_probability="1e-9")
     assert (learner.sample(LabeledSample([1, 2], [1, 0]), 1, seeded(1)) >= 0).all()
 
 
@@ -126,7 +128,7 @@ def everything(most: int) -> Iterator[Rows]:
 @pytest.mark.parametrize("relation", [Relation.ADD_REMOVE, Relation.REPLACE_ONE])
 def test_a_unit_with_more_rows_than_it_may_have_loses_no_more_than_is_claimed(relation: Relation) -> None:
     """Up to five rows in a scope of two. All of them would lose more, as they did."""
-    learner = dpl.ExponentialPPACLearner(CLASS, epsilon=1).under(relation, Unit("user", max_contributions=2))
+    learner = dpl.learning.ExponentialPPACLearner(CLASS, epsilon=1).under(relation, Unit("user", max_contributions=2))
     claimed, exponent = float(learner.claim().eta), float(learner.exponent)
 
     def lost(most: int) -> float:
@@ -140,7 +142,7 @@ def test_a_unit_with_more_rows_than_it_may_have_loses_no_more_than_is_claimed(re
 
 def test_the_learner_takes_other_rows_in_each_of_many_runs_and_its_law_is_the_mean() -> None:
     """Five rows of one user of which one counts: with hardly any noise the answers are those of that row."""
-    learner: Any = dpl.ExponentialPPACLearner(CLASS, epsilon=60).under(Relation.ADD_REMOVE, Unit("user", 1))
+    learner: Any = dpl.learning.ExponentialPPACLearner(CLASS, epsilon=60).under(Relation.ADD_REMOVE, Unit("user", 1))
     data = LabeledSample([0, 0, 0, 1, 1], [0, 0, 1, 1, 1], units=["ann"] * 5)
     alone = sum(one_law((row,), float(learner.exponent)) for row in [(0, 0), (0, 0), (0, 1), (1, 1), (1, 1)]) / 5
     found = np.bincount(learner.sample(data, 2000, seeded(4)), minlength=3) / 2000
@@ -155,7 +157,7 @@ def test_fifty_rows_under_twenty_count_as_twenty() -> None:
     scope = book.scope("users", unit=Unit("user", 20), relation="add_remove", budget=dpl.PureDP(10**6))
     ids = ["ann"] * 50 + ["bob"] * 20 + ["cleo"] * 20
     data = LabeledSample([0] * 50 + [1] * 40, [1] * 50 + [0] * 40, units=ids)
-    learner = dpl.ExponentialPPACLearner(dpl.ThresholdClass(2), epsilon=10**5)
+    learner = dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(2), epsilon=10**5)
     with pytest.raises(ParameterError, match="units"):
         scope.release(learner, LabeledSample(data.x, data.y))
     assert scope.spent(0).upper == 0

@@ -65,8 +65,10 @@ def runs(entropy: Entropy) -> dict[str, Draws]:
     training = dpl.DPSGD(rate="0.5", steps=9, noise_multiplier=1, clip_norm=1, dimension=9, expected_batch_size=4).open(
         np.ones((8, 9)), entropy=entropy
     )
-    oracle = dpl.StatisticalQueryOracle(epsilon=1, queries=4).open(dpl.LabeledSample([1], [1]), entropy=entropy)
-    gradual = dpl.GradualGaussian(mu=9, sensitivity=1, dimension=6).open(np.zeros(6), entropy=entropy)
+    oracle = dpl.learning.StatisticalQueryOracle(epsilon=1, queries=4).open(
+        dpl.learning.LabeledSample([1], [1]), entropy=entropy
+    )
+    gradual = dpl.ex_post.GradualGaussian(mu=9, sensitivity=1, dimension=6).open(np.zeros(6), entropy=entropy)
     levels = iter(range(1, 9))
     return {
         "training": lambda: training.ask(lambda batch: np.zeros((len(batch), 9))).tolist(),
@@ -81,7 +83,9 @@ def of_a_ledger(entropy: Entropy | None) -> dict[str, Draws]:
         "rows", unit="record", relation="add_remove", budget=dpl.PureDP(1000)
     )
     laplace = dpl.Laplace(sensitivity=1, epsilon=1)
-    session = scope.open(dpl.StatisticalQueryOracle(epsilon=1, queries=9), dpl.LabeledSample([1], [1]))
+    session = scope.open(
+        dpl.learning.StatisticalQueryOracle(epsilon=1, queries=9), dpl.learning.LabeledSample([1], [1])
+    )
     return {
         "releases": lambda: [scope.release(laplace, 0.0).value for _ in range(5)],
         "asks": lambda: [session.ask(lambda x, y: x) for _ in range(3)],

@@ -14,13 +14,13 @@ from dpledger.mechanisms.learning.reachable import reachable_error
 from dpledger.mechanisms.learning.recommended import plan
 
 LEARNERS: dict[str, Any] = {
-    "exponential": dpl.ExponentialPPACLearner(dpl.ThresholdClass(1023), 1),
-    "queries": dpl.StatisticalQueryOracle(1, 3),
-    "parity": dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9),
-    "clipped": dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=1, clip=3),
-    "represented": dpl.SurrogateAgnosticLearner(
-        concept_class=dpl.ThresholdClass(8),
-        representation=dpl.TrivialRepresentation(dpl.ThresholdClass(8)),
+    "exponential": dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(1023), 1),
+    "queries": dpl.learning.StatisticalQueryOracle(1, 3),
+    "parity": dpl.learning.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9),
+    "clipped": dpl.learning.ClippedPairwiseEM(dpl.learning.ThresholdClass(8), epsilon=1, clip=3),
+    "represented": dpl.learning.SurrogateAgnosticLearner(
+        concept_class=dpl.learning.ThresholdClass(8),
+        representation=dpl.learning.TrivialRepresentation(dpl.learning.ThresholdClass(8)),
         epsilon=1,
     ),
 }
@@ -53,38 +53,41 @@ def test_so_many_are_enough_for_it_and_not_for_one_digit_less(name: str, availab
     beta=st.sampled_from(["0.2", "0.01"]),
 )
 def test_of_a_class_too(available: int, points: int, epsilon: str | None, agnostic: bool, beta: str) -> None:
-    concepts, asked = dpl.ThresholdClass(points), {"epsilon": epsilon, "agnostic": agnostic}
-    found = dpl.reachable_error(concepts, available, beta, **asked)  # type: ignore[arg-type]
+    concepts, asked = dpl.learning.ThresholdClass(points), {"epsilon": epsilon, "agnostic": agnostic}
+    found = dpl.planning.reachable_error(concepts, available, beta, **asked)  # type: ignore[arg-type]
     assert found.available == available
     assert dpl.plan(concepts, found.alpha, beta, **asked).needed == found.plan.needed <= available  # type: ignore[arg-type]
 
 
 def test_more_rows_reach_a_smaller_error() -> None:
-    errors = [dpl.reachable_error(dpl.ThresholdClass(99), n, "0.05", epsilon=1).alpha for n in (200, 400, 4000, 40_000)]
+    errors = [
+        dpl.planning.reachable_error(dpl.learning.ThresholdClass(99), n, "0.05", epsilon=1).alpha
+        for n in (200, 400, 4000, 40_000)
+    ]
     assert errors == sorted(errors, reverse=True)
     assert len(set(errors)) == len(errors)
 
 
 def test_so_few_that_no_error_can_be_promised_are_told_the_fewest() -> None:
     with pytest.raises(InfeasiblePlan, match="by so few available examples, 10: "):
-        dpl.reachable_error(dpl.ThresholdClass(2**16), 10, "0.05", epsilon="0.1")
+        dpl.planning.reachable_error(dpl.learning.ThresholdClass(2**16), 10, "0.05", epsilon="0.1")
 
 
 def test_words_say_the_error_and_its_plan() -> None:
-    found = dpl.reachable_error(dpl.ThresholdClass(2**16), 4000, "0.05", epsilon=1, agnostic=True)
+    found = dpl.planning.reachable_error(dpl.learning.ThresholdClass(2**16), 4000, "0.05", epsilon=1, agnostic=True)
     assert found.words() == f"4,000 examples reach an error of 0.076. {found.plan.words()}"
 
 
 @pytest.mark.parametrize(
     ("what", "changes", "field"),
     [
-        (dpl.ThresholdClass(8), {"available": 0}, "available"),
-        (dpl.ThresholdClass(8), {"available": "many"}, "available"),
-        (dpl.ThresholdClass(8), {"beta": None}, "beta"),
-        (dpl.ThresholdClass(8), {"beta": 2}, "beta"),
-        (dpl.ThresholdClass(8), {"epsilon": -1}, "epsilon"),
+        (dpl.learning.ThresholdClass(8), {"available": 0}, "available"),
+        (dpl.learning.ThresholdClass(8), {"available": "many"}, "available"),
+        (dpl.learning.ThresholdClass(8), {"beta": None}, "beta"),
+        (dpl.learning.ThresholdClass(8), {"beta": 2}, "beta"),
+        (dpl.learning.ThresholdClass(8), {"epsilon": -1}, "epsilon"),
         (LEARNERS["exponential"], {"epsilon": 1}, "epsilon"),
-        (dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8), 1, "0.5"), {}, "alpha"),
+        (dpl.learning.UserLevelThresholdLearner(dpl.learning.ThresholdClass(8), 1, "0.5"), {}, "alpha"),
         ("a class", {}, "what"),
     ],
     ids=["none", "a word", "no beta", "beta above 1", "epsilon below 0", "two epsilons", "its own alpha", "no class"],

@@ -415,9 +415,11 @@ class TestEnsembleOfScores:
         def mean(rows: Any, labels: Any) -> Any:
             return lambda asked: np.full(len(asked), labels.mean()) + np.asarray(asked)
 
-        assert dpl.try_learner(mean, [0.0, 9.0], [0.25, 0.5], classes=None).tolist() == [0.375, 1.0]
+        assert dpl.stability.try_learner(mean, [0.0, 9.0], [0.25, 0.5], classes=None).tolist() == [0.375, 1.0]
         with pytest.raises(ParameterError, match="2 scores"):
-            dpl.try_learner(lambda rows, labels: lambda asked: ["x"] * len(asked), [0, 0], [0.5, 0.5], classes=None)
+            dpl.stability.try_learner(
+                lambda rows, labels: lambda asked: ["x"] * len(asked), [0, 0], [0.5, 0.5], classes=None
+            )
 
     def test_labels_that_are_numbers_are_kept(self) -> None:
         def mean(rows: Any, labels: Any) -> Any:

@@ -289,12 +289,12 @@ def test_what_cannot_be_planned_says_why() -> None:
 
 
 PLANNERS = (
-    dpl.stable_plan,
-    dpl.subsample_plan,
-    dpl.binclas_plan,
-    dpl.binclas_required_n,
-    dpl.label_private_plan,
-    dpl.soft_plan,
+    dpl.planning.stable_plan,
+    dpl.planning.subsample_plan,
+    dpl.planning.binclas_plan,
+    dpl.planning.binclas_required_n,
+    dpl.planning.label_private_plan,
+    dpl.planning.soft_plan,
 )
 BY_PLACE = ("n", "rate", "vc", "mu", "alpha", "zeta")
 BY_NAME = ("epsilon", "delta", "beta", "cutoff", "uncertain", "max_queries", "mode", "delta_split")

@@ -15,7 +15,7 @@ TARGET = ApproxDP(3, "1e-6")
 
 
 def test_a_plan_meets_its_target_with_the_least_noise() -> None:
-    plan = dpl.dpsgd_plan(60_000, 10, 256, TARGET, dimension=10_000)
+    plan = dpl.planning.dpsgd_plan(60_000, 10, 256, TARGET, dimension=10_000)
     assert plan.rate == Decimal("0.00426666666667")
     assert plan.steps == 2344  # 10 * 60000 / 256, rounded up
     assert meets(plan.parts(), TARGET)
@@ -30,7 +30,9 @@ def test_a_plan_meets_its_target_with_the_least_noise() -> None:
 def test_the_prices_are_those_of_the_scope() -> None:
     roomy = opened_by(ApproxDP(9, "1e-6"))
     assert isinstance(roomy, EitherFilter)
-    tight, wide = (dpl.dpsgd_plan(60_000, 10, 256, TARGET, dimension=100, scope_filter=f) for f in (None, roomy))
+    tight, wide = (
+        dpl.planning.dpsgd_plan(60_000, 10, 256, TARGET, dimension=100, scope_filter=f) for f in (None, roomy)
+    )
     assert wide.fits
     assert not tight.fits  # a filter promises more than one plan needs
     scope = dpl.Ledger.in_memory().scope("s", unit="record", relation="add_remove", budget=roomy)
@@ -48,14 +50,14 @@ def test_the_prices_are_those_of_the_scope() -> None:
 
 
 def test_a_renyi_target_has_its_own_accounts() -> None:
-    plan = dpl.dpsgd_plan(1000, 1, 100, RDP((2, 8), ("0.5", 2)), dimension=10)
+    plan = dpl.planning.dpsgd_plan(1000, 1, 100, RDP((2, 8), ("0.5", 2)), dimension=10)
     assert plan.fits
     assert set(plan.prices) == {"rdp_0", "rdp_1"}
 
 
 @pytest.mark.parametrize(("dimension", "said"), [(1, "direction"), (10**6, "many"), (10**9, "larger batches")])
 def test_the_words_say_what_is_left_to_learn(dimension: int, said: str) -> None:
-    assert said in dpl.dpsgd_plan(60_000, 1, 256, TARGET, dimension=dimension).words()
+    assert said in dpl.planning.dpsgd_plan(60_000, 1, 256, TARGET, dimension=dimension).words()
 
 
 @pytest.mark.parametrize(
@@ -75,9 +77,9 @@ def test_the_words_say_what_is_left_to_learn(dimension: int, said: str) -> None:
 def test_bad_plans_name_their_field(words: dict[str, object], field: str) -> None:
     whole: dict[str, object] = {"n_public": 1000, "epochs": 1, "batch": 100, "target": TARGET, "dimension": 10, **words}
     with pytest.raises(ParameterError, match=field):
-        dpl.dpsgd_plan(**whole)  # type: ignore[arg-type]
+        dpl.planning.dpsgd_plan(**whole)  # type: ignore[arg-type]
 
 
 def test_a_pure_target_has_no_gaussian_plan() -> None:
     with pytest.raises(CannotCertify):
-        dpl.dpsgd_plan(1000, 1, 100, PureDP(1), dimension=10)
+        dpl.planning.dpsgd_plan(1000, 1, 100, PureDP(1), dimension=10)

@@ -37,6 +37,7 @@ from dpledger.reports.first_page.protection import meaning
 from dpledger.reports.model import Answer, Cell, Item, Items, OddsChart, Section, Table, blocks
 from dpledger.reports.promises import promises
 from dpledger.reports.sections.declared import ITEMS, REQUIRED
+from public_names import public
 from report_records import Record, audit, hostile, long, report_on_hostile, report_on_sample, sample
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
@@ -254,7 +255,8 @@ def test_a_mechanism_of_ours_that_ran_here_is_nobodys_word() -> None:
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(2), dataset="visits")
         scope.release(
-            dpl.ExponentialPPACLearner(dpl.ThresholdClass(7), epsilon=1), dpl.LabeledSample([1, 2, 3], [0, 1, 1])
+            dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(7), epsilon=1),
+            dpl.learning.LabeledSample([1, 2, 3], [0, 1, 1]),
         )
         made = build(book.verify())
     found = {answer.id: answer for answer in made.pages[0].answers}["first_page/used"]
@@ -591,7 +593,7 @@ def test_the_page_warns_of_a_large_epsilon(epsilon: str, warned: bool) -> None:
 def test_every_mechanism_of_ours_has_a_plain_name_on_the_page() -> None:
     ours = {
         kind
-        for value in (getattr(dpl, name) for name in dpl.__all__)
+        for value in public().values()
         if isinstance(value, type) and (hasattr(value, "parts") and hasattr(value, "claim"))
         for kind in [next((field.default for field in fields(value) if field.name == "kind"), None)]
         if isinstance(kind, str)

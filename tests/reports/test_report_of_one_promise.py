@@ -13,6 +13,7 @@ import dpledger as dpl
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.cli import app
 from dpledger.errors import BudgetRefused, ParameterError
+from dpledger.reports.document import Report
 from dpledger.reports.model import Answer, Items, Table, blocks
 
 
@@ -38,7 +39,7 @@ def book() -> dpl.Ledger:
     return opened(dpl.Ledger.in_memory())
 
 
-def pages(made: dpl.Report) -> list[dict[str, Answer]]:
+def pages(made: Report) -> list[dict[str, Answer]]:
     return [{answer.id.rpartition("/")[2]: answer for answer in page.answers} for page in made.model.pages]
 
 

@@ -11,7 +11,7 @@ from dpledger.reports.model import Item, Items, blocks
 def book() -> dpl.Ledger:
     book = dpl.Ledger.in_memory(clock=lambda: "2026-11-21T10:00:00Z", entropy=seeded(1))
     who = {"unit": "patient", "relation": "add_remove"}
-    odometer = dpl.Odometer("mixture", tuning="0.5", delta_boundary="1e-6")
+    odometer = dpl.ex_post.Odometer("mixture", tuning="0.5", delta_boundary="1e-6")
     for name in ("counts", "models"):
         book.scope(name, budget=dpl.ApproxDP(1, "1e-6"), dataset="ward 7", odometer=odometer, **who)  # type: ignore[arg-type]
     book.scope("survey", budget=dpl.PureDP(1), **who)  # type: ignore[arg-type]

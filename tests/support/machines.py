@@ -27,6 +27,7 @@ import dpledger as dpl
 import ledger_golden
 from dpledger.accounting.certified import certified_cost
 from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.pricing.costs import cost
 from dpledger.errors import BudgetRefused, CannotCertify
 from dpledger.ledger.ledger import Ledger
@@ -82,13 +83,14 @@ def random_ledger(seed: int) -> Ledger:
     return book
 
 
-def _budget(choose: random.Random) -> dpl.Guarantee:
-    return choose.choice(
-        [dpl.ApproxDP(30, "1e-5"), dpl.ZCDP(20), dpl.RDP((2, 8, 32), (20, 40, 80)), dpl.ApproxDP(60, "1e-6")]
-    )
+def _budget(choose: random.Random) -> Guarantee:
+    budgets: list[Guarantee] = [
+        dpl.ApproxDP(30, "1e-5"), dpl.ZCDP(20), dpl.RDP((2, 8, 32), (20, 40, 80)), dpl.ApproxDP(60, "1e-6")
+    ]  # fmt: skip
+    return choose.choice(budgets)
 
 
-def _claim(choose: random.Random, tree: Composition, relation: str) -> dpl.Guarantee | None:
+def _claim(choose: random.Random, tree: Composition, relation: str) -> Guarantee | None:
     if choose.random() < 0.5:
         return None
     found = dpl.compose(tree, relation=relation).epsilon(delta="1e-7")
@@ -124,11 +126,11 @@ def _planned(seed: int) -> str:
     rows, cutoff = choose.randrange(10**5, 10**6), choose.randrange(1, 60)
     found: list[Any] = [
         dpl.SparseVector(epsilon, cutoff, 1, 1, "1e-6", mode="target_charging"),
-        dpl.AccuracyFirst(tenth, "ridge", rows, 8, "0.02", beta=tenth),
-        dpl.AccuracyFirst(tenth, "logistic", rows, 8, "0.02", beta=tenth, radius="reference"),
-        dpl.PrivateSQThresholdLearner(rows, epsilon=epsilon, alpha=tenth),
+        dpl.ex_post.AccuracyFirst(tenth, "ridge", rows, 8, "0.02", beta=tenth),
+        dpl.ex_post.AccuracyFirst(tenth, "logistic", rows, 8, "0.02", beta=tenth, radius="reference"),
+        dpl.learning.PrivateSQThresholdLearner(rows, epsilon=epsilon, alpha=tenth),
     ]
-    clipped = dpl.clipped_pairwise_plan(rows, 20, tenth, tenth, epsilon=epsilon, relation=relation)
+    clipped = dpl.planning.clipped_pairwise_plan(rows, 20, tenth, tenth, epsilon=epsilon, relation=relation)
     placed = [one.under(relation, dpl.Unit()) for one in found]
     return f"{seed} {placed[-1].plan()} {clipped} {[one.parameters() for one in placed]}"
 

@@ -24,6 +24,7 @@ from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
 from dpledger.mechanisms.stability.ensembles.forms import Form
 from learners import Constant, majority
+from public_names import public
 
 __all__ = ["ANSWERS", "DOORS", "WORDS", "Door", "doors_wanted", "parameters"]
 
@@ -70,7 +71,7 @@ ELSEWHERE: dict[str, object] = {
 WHAT = "parts|Repeated.times"
 ELSEWHERE_NAMES = {"parts": WHAT, "claim": "claim|epsilon|delta"}
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
-ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
+ORDERS = (dpl.filters.Boundary(30, "1e-7"), dpl.filters.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
 FITTED_FORM = Form(None, None, (), 0.0)
 FITTED = Fitted((None,) * 3, FITTED_FORM, "slots", 2, False, False)
@@ -83,14 +84,14 @@ OWN_CODE = "the caller's own code: what it raises is the caller's"
 ACCURATE: dict[str, object] = {"alpha": "0.1", "beta": "0.1"}
 ONE_OF = {"epsilon": "epsilon|sampling_rate", "sampling_rate": "epsilon|sampling_rate"}
 CELLS = {"bits": "bits|a", "dimension": "dimension|bits"}
-HASHED = dpl.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=1)
+HASHED = dpl.learning.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=1)
 OWN_SIZE = {"learner": OWN_CODE}
 INJECTED = "a part that tests and stores put in, typed by a protocol"
 
 
-def student() -> dpl.Student:
+def student() -> dpl.stability.Student:
     """Of two public rows."""
-    return dpl.Student(np.zeros(2, np.int64), np.ones(2, np.bool_), FITTED_FORM, Constant([0, 0])(None, None))
+    return dpl.stability.Student(np.zeros(2, np.int64), np.ones(2, np.bool_), FITTED_FORM, Constant([0, 0])(None, None))
 
 
 def profile() -> dpl.Profile:
@@ -145,23 +146,26 @@ def folder() -> Path:
 
 
 OF_USERS: dict[str, Any] = {
-    "concept_class": dpl.ThresholdClass(8), "epsilon": 1, "resolution": "0.1", "margin": "0.1", "share": "0.5"
+    "concept_class": dpl.learning.ThresholdClass(8), "epsilon": 1, "resolution": "0.1", "margin": "0.1", "share": "0.5"
 }  # fmt: skip
 PLANNED_OF_USERS: dict[str, Any] = {
-    "concept_class": dpl.ThresholdClass(8), "examples": 3, "alpha": "0.3", "beta": "0.3", "epsilon": 1, "share": "0.5"
+    "concept_class": dpl.learning.ThresholdClass(8), "examples": 3, "alpha": "0.3", "beta": "0.3", "epsilon": 1,
+    "share": "0.5",
 }  # fmt: skip
 
 
 def no_mistakes() -> object:
     """Two users, right by a threshold."""
-    users = users_of(dpl.UserSample(np.zeros((2, 1)), np.ones((2, 1))), 8)
-    return mistakes_of(dpl.ThresholdClass(8), users)
+    users = users_of(dpl.learning.UserSample(np.zeros((2, 1)), np.ones((2, 1))), 8)
+    return mistakes_of(dpl.learning.ThresholdClass(8), users)
 
 
 @cache
 def hashed_users() -> object:
     """A learner of users by hashed points."""
-    return dpl.UserLevelSurrogateLearner.planned(dpl.PointClass(2**40), 3, "0.4", "0.4", epsilon=1, seed=1)
+    return dpl.learning.UserLevelSurrogateLearner.planned(
+        dpl.learning.PointClass(2**40), 3, "0.4", "0.4", epsilon=1, seed=1
+    )
 
 
 def of(make: Callable[[], object], method: str) -> Callable[..., object]:
@@ -186,9 +190,10 @@ DOORS: dict[str, Door] = {
     "Document": Door(dpl.Document, {"relation": "add_remove", "entries": (Entry(LEAF),)}),
     "Document.read": Door(dpl.Document.read, {"path": "nowhere.json"}, names={"path": "document"}),
     "ExPostDP": Door(
-        dpl.ExPostDP, {"epsilon": 1, "sense": "integrated", "delta": "1e-6", "outcome": dpl.ExPostOutcome("0.5")}
+        dpl.ExPostDP,
+        {"epsilon": 1, "sense": "integrated", "delta": "1e-6", "outcome": dpl.ex_post.ExPostOutcome("0.5")},
     ),
-    "ExPostOutcome": Door(dpl.ExPostOutcome, {"epsilon": "0.5"}),
+    "ex_post.ExPostOutcome": Door(dpl.ex_post.ExPostOutcome, {"epsilon": "0.5"}),
     "ExponentialLaw": Door(dpl.ExponentialLaw, {"epsilon": 1}),
     "GaussianLaw": Door(dpl.GaussianLaw, {"noise_multiplier": 1}),
     "Group": Door(dpl.Group, {"of": LEAF, "k": 2, "relation": "add_remove"}),
@@ -215,37 +220,41 @@ DOORS: dict[str, Door] = {
     "BoundedRange": Door(dpl.BoundedRange, {"eta": 1}),
     "PrivacyCurve": Door(dpl.PrivacyCurve, {"epsilons": (0, 1), "deltas": ("0.5", "0.1"), "reached": ()}),
     "PureDP": Door(dpl.PureDP, {"epsilon": 1}),
-    "AdvancedFilter": Door(
-        dpl.AdvancedFilter,
+    "filters.AdvancedFilter": Door(
+        dpl.filters.AdvancedFilter,
         {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
         {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
     ),
-    "LinearBoundary": Door(dpl.LinearBoundary, {"tuning": 1, "delta": "1e-6"}),
-    "MixtureBoundary": Door(dpl.MixtureBoundary, {"tuning": 1, "delta": "1e-6"}),
-    "StitchedBoundary": Door(dpl.StitchedBoundary, {"tuning": 1, "delta": "1e-6"}),
-    "Allowance": Door(dpl.Allowance, {"law": LEAF, "steps": 10, "delta_rest": 0}),
-    "AllowanceFilter": Door(
-        dpl.AllowanceFilter,
+    "ex_post.LinearBoundary": Door(dpl.ex_post.LinearBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "ex_post.MixtureBoundary": Door(dpl.ex_post.MixtureBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "ex_post.StitchedBoundary": Door(dpl.ex_post.StitchedBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "filters.Allowance": Door(dpl.filters.Allowance, {"law": LEAF, "steps": 10, "delta_rest": 0}),
+    "filters.AllowanceFilter": Door(
+        dpl.filters.AllowanceFilter,
         {"law": LEAF, "steps": 10, "epsilon_law": 1, "delta_law": "1e-7", "epsilon_rest": 1, "delta_rest": "1e-7"},
         {"delta_law": "delta_law|delta_rest", "epsilon_law": "epsilon_law|epsilon_rest"},
     ),
-    "Odometer": Door(
-        dpl.Odometer,
+    "ex_post.Odometer": Door(
+        dpl.ex_post.Odometer,
         {"boundary": "mixture", "tuning": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"},
     ),
-    "BasicFilter": Door(dpl.BasicFilter, {"epsilon": 1, "delta_sum": "1e-7"}),
-    "Boundary": Door(dpl.Boundary, {"order_minus_one": 30, "delta_boundary": "1e-7"}),
-    "EitherFilter": Door(dpl.EitherFilter, {"epsilon": 1, "delta_sum": "1e-7", "boundaries": ORDERS}),
-    "GDPFilter": Door(dpl.GDPFilter, {"mu": 1}),
-    "MixedFilter": Door(dpl.MixedFilter, FILTER, BOUNDARY),
-    "PureFilter": Door(dpl.PureFilter, {"epsilon": 1}),
-    "RDPFilter": Door(dpl.RDPFilter, {"orders": (2, 3), "epsilons": (1, 1)}),
-    "ZCDPFilter": Door(dpl.ZCDPFilter, {"rho": 1, "delta_sum": 0}),
+    "filters.BasicFilter": Door(dpl.filters.BasicFilter, {"epsilon": 1, "delta_sum": "1e-7"}),
+    "filters.Boundary": Door(dpl.filters.Boundary, {"order_minus_one": 30, "delta_boundary": "1e-7"}),
+    "filters.EitherFilter": Door(dpl.filters.EitherFilter, {"epsilon": 1, "delta_sum": "1e-7", "boundaries": ORDERS}),
+    "filters.GDPFilter": Door(dpl.filters.GDPFilter, {"mu": 1}),
+    "filters.MixedFilter": Door(dpl.filters.MixedFilter, FILTER, BOUNDARY),
+    "filters.PureFilter": Door(dpl.filters.PureFilter, {"epsilon": 1}),
+    "filters.RDPFilter": Door(dpl.filters.RDPFilter, {"orders": (2, 3), "epsilons": (1, 1)}),
+    "filters.ZCDPFilter": Door(dpl.filters.ZCDPFilter, {"rho": 1, "delta_sum": 0}),
     "Relation": Door(dpl.Relation, {"value": "add_remove"}, names={"value": "relation"}),
     "Unit": Door(dpl.Unit, {"name": "record", "max_contributions": 1}, names={"name": "unit"}),
     "Unit.read": Door(dpl.Unit.read, {"value": "record"}, names={"value": "unit"}),
     # the engine
-    "Bounds": Door(dpl.Bounds, {"lower": 0.0, "upper": 1.0}, names={"lower": "Bounds", "upper": "Bounds"}),
+    "planning.Bounds": Door(
+        dpl.planning.Bounds,
+        {"lower": 0.0, "upper": 1.0},
+        names={"lower": "Bounds", "upper": "Bounds"},
+    ),
     "compose": Door(
         lambda what=LEAF, **more: dpl.compose(what, **more),
         {"what": LEAF, "relation": None, "direction": None, "verify": None, "order": "any", "effort": 1},
@@ -266,8 +275,8 @@ DOORS: dict[str, Door] = {
         dpl.calibrate,
         {"make": dpl.LaplaceLaw, "target": dpl.PureDP(1), "seek": "most", "within": ("0.1", 2), "digits": 2},
     ),
-    "calibrate_count": Door(
-        dpl.calibrate_count, {"make": lambda n: (LEAF, n), "target": dpl.PureDP(1), "within": (1, 20)}
+    "planning.calibrate_count": Door(
+        dpl.planning.calibrate_count, {"make": lambda n: (LEAF, n), "target": dpl.PureDP(1), "within": (1, 20)}
     ),
     "Accountant": Door(dpl.Accountant, {"delta": "1e-5", "relation": "add_remove", "direction": None}),
     "Accountant.append": Door(of(lambda: dpl.Accountant("1e-5"), "append"), {"what": LEAF, "count": 2}, {"what": WHAT}),
@@ -290,17 +299,17 @@ DOORS: dict[str, Door] = {
     "RandomizedResponse.estimate": Door(
         dpl.RandomizedResponse(answers=("a", "b"), epsilon=1).estimate, {"published": ("a", "b", "a")}
     ),
-    "Segments": Door(dpl.Segments, {"scores": [1, 2], "counts": [3, 4]}),
+    "learning.Segments": Door(dpl.learning.Segments, {"scores": [1, 2], "counts": [3, 4]}),
     "Gaussian": Door(dpl.Gaussian, {"sensitivity": 1, "noise_multiplier": 1}),
     "Gaussian.interval": Door(dpl.Gaussian(sensitivity=1, sigma=1).interval, {"confidence": "0.95"}),
     "Geometric": Door(dpl.Geometric, {"sensitivity": 1, "epsilon": 1}),
     "Geometric.interval": Door(dpl.Geometric(sensitivity=1, epsilon=1).interval, {"confidence": "0.95"}),
-    "Doubling": Door(
-        dpl.Doubling,
+    "ex_post.Doubling": Door(
+        dpl.ex_post.Doubling,
         {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1, "sensitivity": 1, "error_sensitivity": 1},
     ),
-    "NoiseReduction": Door(
-        dpl.NoiseReduction,
+    "ex_post.NoiseReduction": Door(
+        dpl.ex_post.NoiseReduction,
         {
             "least": "0.1",
             "most": 2,
@@ -312,15 +321,17 @@ DOORS: dict[str, Door] = {
         },
         {"least": "least|most", "boundary": "boundary|noise"},
     ),
-    "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1, "sensitivity": 1}, {"mu": "mu|noise_multiplier"}),
-    "GradualGaussian.interval": Door(
-        dpl.GradualGaussian(mu=2, sensitivity=1).interval, {"mu": 1, "confidence": "0.95"}
+    "ex_post.GradualGaussian": Door(
+        dpl.ex_post.GradualGaussian, {"mu": 1, "sensitivity": 1}, {"mu": "mu|noise_multiplier"}
     ),
-    "GradualMean": Door(dpl.GradualMean, {"epsilon": 1, "lower": 0, "upper": 10}),
-    "GradualRelease": Door(dpl.GradualRelease, {"epsilon": 1, "sensitivity": 1}),
-    "GradualRelease.noise": Door(dpl.GradualRelease(epsilon=2, sensitivity=1).noise, {"epsilon": 1}),
-    "GradualRelease.interval": Door(
-        dpl.GradualRelease(epsilon=2, sensitivity=1).interval, {"epsilon": 1, "confidence": "0.95"}
+    "ex_post.GradualGaussian.interval": Door(
+        dpl.ex_post.GradualGaussian(mu=2, sensitivity=1).interval, {"mu": 1, "confidence": "0.95"}
+    ),
+    "ex_post.GradualMean": Door(dpl.ex_post.GradualMean, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "ex_post.GradualRelease": Door(dpl.ex_post.GradualRelease, {"epsilon": 1, "sensitivity": 1}),
+    "ex_post.GradualRelease.noise": Door(dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).noise, {"epsilon": 1}),
+    "ex_post.GradualRelease.interval": Door(
+        dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).interval, {"epsilon": 1, "confidence": "0.95"}
     ),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
@@ -328,9 +339,9 @@ DOORS: dict[str, Door] = {
     "IntegerGaussian.interval": Door(dpl.IntegerGaussian(sensitivity=1, sigma=1).interval, {"confidence": "0.95"}),
     "Laplace": Door(dpl.Laplace, {"sensitivity": 1, "epsilon": 1}),
     "Laplace.interval": Door(dpl.Laplace(sensitivity=1, epsilon=1).interval, {"confidence": "0.95"}),
-    "Hashed": Door(dpl.Hashed, {"salt": "a text"}),
-    "Ensemble.fit": Door(
-        dpl.Ensemble.fit,
+    "stability.Hashed": Door(dpl.stability.Hashed, {"salt": "a text"}),
+    "stability.Ensemble.fit": Door(
+        dpl.stability.Ensemble.fit,
         {
             "learner": Constant(lambda asked: [0] * len(asked)),
             "units": (np.zeros((9, 2)), [0] * 9),
@@ -344,9 +355,9 @@ DOORS: dict[str, Door] = {
         {"ids": "ids|units|chunker", "units": "units|data|chunks", "relation": "relation|slots"},
         {"learner": OWN_CODE, "unsafe_entropy": INJECTED},
     ),
-    "Ensemble": Door(dpl.Ensemble, {"fitted": FITTED}),
-    "try_learner": Door(
-        dpl.try_learner,
+    "stability.Ensemble": Door(dpl.stability.Ensemble, {"fitted": FITTED}),
+    "stability.try_learner": Door(
+        dpl.stability.try_learner,
         {
             "learner": Constant(lambda asked: [0] * len(asked)),
             "made_up_rows": np.zeros((4, 2)),
@@ -356,42 +367,53 @@ DOORS: dict[str, Door] = {
         {"made_up_rows": "data|made_up_rows", "made_up_labels": "data|made_up_rows"},
         {"learner": OWN_CODE},
     ),
-    "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
-    "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
-    "LabelPrivateLearner": Door(dpl.LabelPrivateLearner, VOTES),
-    "SoftLabels": Door(
-        dpl.SoftLabels,
+    "stability.SampleAndAggregate": Door(dpl.stability.SampleAndAggregate, VOTES),
+    "stability.PrivateClassifier": Door(dpl.stability.PrivateClassifier, VOTES),
+    "stability.LabelPrivateLearner": Door(dpl.stability.LabelPrivateLearner, VOTES),
+    "stability.SoftLabels": Door(
+        dpl.stability.SoftLabels,
         {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "failed_tests": 2, "max_queries": 50},
     ),
-    "SoftQuery": Door(dpl.SoftQuery, {"row": [0.0], "bins": 4}, left={"row": "a query is read by its run"}),
-    "bins_of_width": Door(dpl.bins_of_width, {"width": "0.1"}),
-    "Student.predict": Door(of(student, "predict"), {"rows": np.zeros((2, 2))}, {"rows": "queries"}),
-    "Student.teach": Door(
+    "stability.SoftQuery": Door(
+        dpl.stability.SoftQuery, {"row": [0.0], "bins": 4}, left={"row": "a query is read by its run"}
+    ),
+    "stability.bins_of_width": Door(dpl.stability.bins_of_width, {"width": "0.1"}),
+    "stability.Student.predict": Door(of(student, "predict"), {"rows": np.zeros((2, 2))}, {"rows": "queries"}),
+    "stability.Student.teach": Door(
         of(student, "teach"),
         {"student": Constant(lambda asked: [0] * len(asked)), "rows": np.zeros((2, 2))},
         {"student": "learner", "rows": "queries|rows"},
         {"student": OWN_CODE},
     ),
-    "ProposeTestRelease": Door(dpl.ProposeTestRelease, {"epsilon": 1, "delta": "1e-6", "local_sensitivity": 2}),
-    "ProposeTestRelease.released_from": Door(
-        of(lambda: dpl.ProposeTestRelease(1, "1e-6", 2), "released_from"), {"beta": "0.05"}
+    "stability.ProposeTestRelease": Door(
+        dpl.stability.ProposeTestRelease, {"epsilon": 1, "delta": "1e-6", "local_sensitivity": 2}
     ),
-    "SideBySide": Door(dpl.SideBySide, {"values": ["a", "b"], "distances": [1, 2]}, left=SIDES),
-    "StableQueries": Door(dpl.StableQueries, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50}),
-    "StableRelease": Door(dpl.StableRelease, {"epsilon": 1, "delta": "1e-6"}),
-    "StableRelease.released_from": Door(of(lambda: dpl.StableRelease(1, "1e-6"), "released_from"), {"beta": "0.05"}),
-    "stable_plan": Door(
-        dpl.stable_plan, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50, "beta": "0.05"}
+    "stability.ProposeTestRelease.released_from": Door(
+        of(lambda: dpl.stability.ProposeTestRelease(1, "1e-6", 2), "released_from"), {"beta": "0.05"}
     ),
-    "subsample_plan": Door(dpl.subsample_plan, {**PLANNED, "cutoff": 2, "dissent": "0.3"}),
-    "binclas_plan": Door(
-        dpl.binclas_plan, {"n": 10**8, "vc": 1, **PLANNED, **COUNTED}, {"vc": "vc|dimension"}, OWN_SIZE
+    "stability.SideBySide": Door(dpl.stability.SideBySide, {"values": ["a", "b"], "distances": [1, 2]}, left=SIDES),
+    "stability.StableQueries": Door(
+        dpl.stability.StableQueries, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50}
     ),
-    "binclas_required_n": Door(
-        dpl.binclas_required_n, {"rate": "0.1", "vc": 1, **PLANNED, **COUNTED}, {"vc": "vc|dimension"}, OWN_SIZE
+    "stability.StableRelease": Door(dpl.stability.StableRelease, {"epsilon": 1, "delta": "1e-6"}),
+    "stability.StableRelease.released_from": Door(
+        of(lambda: dpl.stability.StableRelease(1, "1e-6"), "released_from"), {"beta": "0.05"}
     ),
-    "label_private_plan": Door(
-        dpl.label_private_plan,
+    "planning.stable_plan": Door(
+        dpl.planning.stable_plan, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50, "beta": "0.05"}
+    ),
+    "planning.subsample_plan": Door(dpl.planning.subsample_plan, {**PLANNED, "cutoff": 2, "dissent": "0.3"}),
+    "planning.binclas_plan": Door(
+        dpl.planning.binclas_plan, {"n": 10**8, "vc": 1, **PLANNED, **COUNTED}, {"vc": "vc|dimension"}, OWN_SIZE
+    ),
+    "planning.binclas_required_n": Door(
+        dpl.planning.binclas_required_n,
+        {"rate": "0.1", "vc": 1, **PLANNED, **COUNTED},
+        {"vc": "vc|dimension"},
+        OWN_SIZE,
+    ),
+    "planning.label_private_plan": Door(
+        dpl.planning.label_private_plan,
         {
             "vc": 1,
             "alpha": "0.1",
@@ -400,15 +422,15 @@ DOORS: dict[str, Door] = {
         {"vc": "vc|dimension"},
         OWN_SIZE,
     ),
-    "soft_plan": Door(
-        dpl.soft_plan,
+    "planning.soft_plan": Door(
+        dpl.planning.soft_plan,
         {"n": 10**8, "mu": lambda size: 1 / size, "zeta": "0.1", "uncertain": 2, **PLANNED},
         {"max_queries": "max_queries|uncertain"},
         {"mu": OWN_CODE},
     ),
-    "PublicPool": Door(dpl.PublicPool, {"records": np.zeros(3)}),
-    "estimate_stability": Door(
-        dpl.estimate_stability,
+    "stability.PublicPool": Door(dpl.stability.PublicPool, {"records": np.zeros(3)}),
+    "stability.estimate_stability": Door(
+        dpl.stability.estimate_stability,
         {
             "learner": lambda records, coins: lambda grid: np.zeros(len(grid)),
             "sampler": lambda rng, n: rng.random(n),
@@ -422,46 +444,52 @@ DOORS: dict[str, Door] = {
         left={"learner": OWN_CODE, "sampler": OWN_CODE, "n": "a number that is right draws as many records"},
     ),
     "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10, "sensitivity": 1}),
-    "AccuracyFirst": Door(dpl.AccuracyFirst, ERM),
-    "AccuracyFirst.within": Door(dpl.AccuracyFirst(**ERM).within, {"left": 1000}),
+    "ex_post.AccuracyFirst": Door(dpl.ex_post.AccuracyFirst, ERM),
+    "ex_post.AccuracyFirst.within": Door(dpl.ex_post.AccuracyFirst(**ERM).within, {"left": 1000}),
     "DPSGD": Door(dpl.DPSGD, RUN, {"relation": "relation|label_flip"}),
     "ByUnit": Door(dpl.ByUnit, {"rows": [1, 2], "units": [1, 2]}, {"rows": "data|units|rows"}, DATA_BY_UNIT),
-    "check_batch_invariance": Door(
-        dpl.check_batch_invariance,
+    "learning.check_batch_invariance": Door(
+        dpl.learning.check_batch_invariance,
         {"gradients": zeros, "made_up_rows": np.zeros((3, 2)), "microbatch": None},
         names={"made_up_rows": "data|made_up_rows|gradients"},
         left={"gradients": OWN_CODE},
     ),
     # learning
-    "ExponentialPPACLearner": Door(
-        dpl.ExponentialPPACLearner,
-        {"concept_class": dpl.ThresholdClass(8), "epsilon": 1, "monotone": False},
+    "learning.ExponentialPPACLearner": Door(
+        dpl.learning.ExponentialPPACLearner,
+        {"concept_class": dpl.learning.ThresholdClass(8), "epsilon": 1, "monotone": False},
     ),
-    "ExponentialPPACLearner.plan": Door(
-        of(lambda: dpl.ExponentialPPACLearner(dpl.ThresholdClass(8), 1), "plan"),
+    "learning.ExponentialPPACLearner.plan": Door(
+        of(lambda: dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(8), 1), "plan"),
         {"alpha": "0.1", "beta": "0.1", "agnostic": False},
     ),
-    "Binning": Door(dpl.Binning, {"edges": {"age": [18, 65]}, "categories": {"colour": ["red"]}, "source": "a form"}),
-    "Binning.equal": Door(dpl.Binning.equal, {"ranges": {"age": (0, 100)}, "bins": 4, "source": "a form"}),
-    "StumpClass": Door(dpl.StumpClass, {"binning": dpl.Binning({0: [1]}, source="a form")}),
-    "StumpClass.predict": Door(
-        of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "predict"),
+    "learning.Binning": Door(
+        dpl.learning.Binning, {"edges": {"age": [18, 65]}, "categories": {"colour": ["red"]}, "source": "a form"}
+    ),
+    "learning.Binning.equal": Door(
+        dpl.learning.Binning.equal, {"ranges": {"age": (0, 100)}, "bins": 4, "source": "a form"}
+    ),
+    "learning.StumpClass": Door(dpl.learning.StumpClass, {"binning": dpl.learning.Binning({0: [1]}, source="a form")}),
+    "learning.StumpClass.predict": Door(
+        of(lambda: dpl.learning.StumpClass(dpl.learning.Binning({0: [1]}, source="a form")), "predict"),
         {"place": 0, "x": [[1]]},
         left=ROWS,
     ),
-    "StumpClass.words": Door(of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "words"), {"place": 0}),
-    "PrivateStumpBooster": Door(
-        dpl.PrivateStumpBooster,
-        {"binning": dpl.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
+    "learning.StumpClass.words": Door(
+        of(lambda: dpl.learning.StumpClass(dpl.learning.Binning({0: [1]}, source="a form")), "words"), {"place": 0}
     ),
-    "UserLevelMedian": Door(
-        dpl.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
+    "learning.PrivateStumpBooster": Door(
+        dpl.learning.PrivateStumpBooster,
+        {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
     ),
-    "UserLevelMedian.plan": Door(of(lambda: dpl.UserLevelMedian(8, 1), "plan"), {"beta": "0.1"}),
-    "UserLevelThresholdLearner": Door(
-        dpl.UserLevelThresholdLearner,
+    "learning.UserLevelMedian": Door(
+        dpl.learning.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
+    ),
+    "learning.UserLevelMedian.plan": Door(of(lambda: dpl.learning.UserLevelMedian(8, 1), "plan"), {"beta": "0.1"}),
+    "learning.UserLevelThresholdLearner": Door(
+        dpl.learning.UserLevelThresholdLearner,
         {
-            "concept_class": dpl.ThresholdClass(8),
+            "concept_class": dpl.learning.ThresholdClass(8),
             "epsilon": 1,
             "alpha": "0.5",
             "beta": "0.1",
@@ -473,19 +501,28 @@ DOORS: dict[str, Door] = {
         },
         {"alpha": "alpha|margin", "estimate_share": "estimate_share|median_share", "resolution": "resolution|margin"},
     ),
-    "UserLevelThresholdLearner.plan": Door(
-        of(lambda: dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8), 1, "0.5"), "plan"), {"beta": None}
+    "learning.UserLevelThresholdLearner.plan": Door(
+        of(lambda: dpl.learning.UserLevelThresholdLearner(dpl.learning.ThresholdClass(8), 1, "0.5"), "plan"),
+        {"beta": None},
     ),
-    "FiniteClass": Door(dpl.FiniteClass, {"matrix": [[0, 1]]}),
-    "FiniteClass.predict": Door(of(lambda: dpl.FiniteClass([[0, 1]]), "predict"), {"place": 0, "x": [1]}, left=ROWS),
-    "ParityClass": Door(dpl.ParityClass, {"dimension": 3}),
-    "ParityClass.predict": Door(of(lambda: dpl.ParityClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
-    "PointClass": Door(dpl.PointClass, {"points": 3}),
-    "PointClass.predict": Door(of(lambda: dpl.PointClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
-    "ThresholdClass": Door(dpl.ThresholdClass, {"points": 3}),
-    "ThresholdClass.predict": Door(of(lambda: dpl.ThresholdClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
-    "StatisticalQueryOracle": Door(
-        dpl.StatisticalQueryOracle,
+    "learning.FiniteClass": Door(dpl.learning.FiniteClass, {"matrix": [[0, 1]]}),
+    "learning.FiniteClass.predict": Door(
+        of(lambda: dpl.learning.FiniteClass([[0, 1]]), "predict"), {"place": 0, "x": [1]}, left=ROWS
+    ),
+    "learning.ParityClass": Door(dpl.learning.ParityClass, {"dimension": 3}),
+    "learning.ParityClass.predict": Door(
+        of(lambda: dpl.learning.ParityClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS
+    ),
+    "learning.PointClass": Door(dpl.learning.PointClass, {"points": 3}),
+    "learning.PointClass.predict": Door(
+        of(lambda: dpl.learning.PointClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS
+    ),
+    "learning.ThresholdClass": Door(dpl.learning.ThresholdClass, {"points": 3}),
+    "learning.ThresholdClass.predict": Door(
+        of(lambda: dpl.learning.ThresholdClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS
+    ),
+    "learning.StatisticalQueryOracle": Door(
+        dpl.learning.StatisticalQueryOracle,
         {
             "epsilon": 1,
             "queries": 3,
@@ -499,13 +536,14 @@ DOORS: dict[str, Door] = {
             "chains": 2,
         },
     ),
-    "StatisticalQueryOracle.plan": Door(
-        of(lambda: dpl.StatisticalQueryOracle(1, 3), "plan"), {"tolerance": "0.1", "beta": "0.1", "sharp": False}
+    "learning.StatisticalQueryOracle.plan": Door(
+        of(lambda: dpl.learning.StatisticalQueryOracle(1, 3), "plan"),
+        {"tolerance": "0.1", "beta": "0.1", "sharp": False},
     ),
-    "DomainQuery": Door(dpl.DomainQuery, {"values": [[0, 1], [1, 0]]}),
-    "JointQuery": Door(dpl.JointQuery, {"of": [majority], "l1": 1, "justification": "one query"}),
-    "query_size": Door(
-        dpl.query_size,
+    "learning.DomainQuery": Door(dpl.learning.DomainQuery, {"values": [[0, 1], [1, 0]]}),
+    "learning.JointQuery": Door(dpl.learning.JointQuery, {"of": [majority], "l1": 1, "justification": "one query"}),
+    "planning.query_size": Door(
+        dpl.planning.query_size,
         {
             "queries": 3,
             "tolerance": "0.1",
@@ -519,146 +557,162 @@ DOORS: dict[str, Door] = {
             "sharp": False,
         },
     ),
-    "PrivateConjunctionLearner": Door(
-        dpl.PrivateConjunctionLearner, {"variables": 3, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    "learning.PrivateConjunctionLearner": Door(
+        dpl.learning.PrivateConjunctionLearner, {"variables": 3, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
     ),
-    "PrivateSQThresholdLearner": Door(
-        dpl.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    "learning.PrivateSQThresholdLearner": Door(
+        dpl.learning.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
     ),
-    "LabeledSample": Door(
-        dpl.LabeledSample,
+    "learning.LabeledSample": Door(
+        dpl.learning.LabeledSample,
         {"x": [1], "y": [1], "units": ["a"]},
         {"x": "data|units|x", "y": "data|units|y", "units": "data|units"},
         DATA_BY_UNIT,
     ),
-    "UserSample": Door(dpl.UserSample, {"x": np.ones((1, 1)), "y": np.ones((1, 1))}),
-    "cap_users": Door(
-        dpl.cap_users,
+    "learning.UserSample": Door(dpl.learning.UserSample, {"x": np.ones((1, 1)), "y": np.ones((1, 1))}),
+    "learning.cap_users": Door(
+        dpl.learning.cap_users,
         {"data": dpl.ByUnit(([1, 2], [1, 0]), ["a", "a"]), "examples": 1, "entropy": seeded(1)},
     ),
-    "MinErrorTest": Door(
-        dpl.MinErrorTest,
-        {"concept_class": dpl.ThresholdClass(8), "guess": "0.2", "resolution": "0.1", "epsilon": 1},
+    "learning.MinErrorTest": Door(
+        dpl.learning.MinErrorTest,
+        {"concept_class": dpl.learning.ThresholdClass(8), "guess": "0.2", "resolution": "0.1", "epsilon": 1},
     ),
-    "MinimumErrorEstimator": Door(
-        dpl.MinimumErrorEstimator,
+    "learning.MinimumErrorEstimator": Door(
+        dpl.learning.MinimumErrorEstimator,
         {
-            "concept_class": dpl.ThresholdClass(8),
+            "concept_class": dpl.learning.ThresholdClass(8),
             "resolution": "0.1",
             "epsilon": 1,
             "below_half": False,
             "search": "scan",
         },
     ),
-    "MinimumErrorEstimator.plan": Door(
-        of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "plan"), {"beta": "0.1"}
+    "learning.MinimumErrorEstimator.plan": Door(
+        of(lambda: dpl.learning.MinimumErrorEstimator(dpl.learning.ThresholdClass(8), "0.1", 1), "plan"),
+        {"beta": "0.1"},
     ),
-    "MinimumErrorEstimator.searched": Door(
-        of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "searched"),
+    "learning.MinimumErrorEstimator.searched": Door(
+        of(lambda: dpl.learning.MinimumErrorEstimator(dpl.learning.ThresholdClass(8), "0.1", 1), "searched"),
         {"mistakes": no_mistakes(), "entropy": seeded(1)},
         left={"mistakes": "what users were counted by"},
     ),
-    "UserLevelProperLearner": Door(dpl.UserLevelProperLearner, OF_USERS),
-    "UserLevelProperLearner.planned": Door(dpl.UserLevelProperLearner.planned, PLANNED_OF_USERS),
-    "UserLevelProperLearner.plan": Door(of(lambda: dpl.UserLevelProperLearner(**OF_USERS), "plan"), {"beta": "0.1"}),
-    "UserLevelSurrogateLearner": Door(
-        dpl.UserLevelSurrogateLearner,
+    "learning.UserLevelProperLearner": Door(dpl.learning.UserLevelProperLearner, OF_USERS),
+    "learning.UserLevelProperLearner.planned": Door(dpl.learning.UserLevelProperLearner.planned, PLANNED_OF_USERS),
+    "learning.UserLevelProperLearner.plan": Door(
+        of(lambda: dpl.learning.UserLevelProperLearner(**OF_USERS), "plan"), {"beta": "0.1"}
+    ),
+    "learning.UserLevelSurrogateLearner": Door(
+        dpl.learning.UserLevelSurrogateLearner,
         {
             **OF_USERS,
-            "concept_class": dpl.PointClass(2**40),
+            "concept_class": dpl.learning.PointClass(2**40),
             "representation": HashedPointRepresentation(dimension=40, bits=9, a="0.1", seed=1),
         },
         {"concept_class": "concept_class|representation"},
     ),
-    "UserLevelSurrogateLearner.planned": Door(
-        dpl.UserLevelSurrogateLearner.planned,
-        {**PLANNED_OF_USERS, "concept_class": dpl.PointClass(2**40), "seed": 1},
+    "learning.UserLevelSurrogateLearner.planned": Door(
+        dpl.learning.UserLevelSurrogateLearner.planned,
+        {**PLANNED_OF_USERS, "concept_class": dpl.learning.PointClass(2**40), "seed": 1},
         {"alpha": "alpha|needed"},
     ),
-    "UserLevelSurrogateLearner.plan": Door(
+    "learning.UserLevelSurrogateLearner.plan": Door(
         of(hashed_users, "plan"),
         {"alpha": "0.4", "beta": "0.4"},
         {"alpha": "alpha|resolution", "beta": "beta|resolution"},
     ),
-    "PrivateParityLearner": Door(dpl.PrivateParityLearner, {"dimension": 3, "epsilon": 1}, names=ONE_OF),
-    "PrivateParityLearner.plan": Door(
-        of(lambda: dpl.PrivateParityLearner(dimension=3, epsilon=1, fail_probability="0.01"), "plan"), ACCURATE
+    "learning.PrivateParityLearner": Door(
+        dpl.learning.PrivateParityLearner, {"dimension": 3, "epsilon": 1}, names=ONE_OF
     ),
-    "RepeatedParity": Door(
-        dpl.RepeatedParity,
+    "learning.PrivateParityLearner.plan": Door(
+        of(lambda: dpl.learning.PrivateParityLearner(dimension=3, epsilon=1, fail_probability="0.01"), "plan"), ACCURATE
+    ),
+    "learning.RepeatedParity": Door(
+        dpl.learning.RepeatedParity,
         {"dimension": 3, "epsilon": 1, "mode": "until_success", "stop_probability": "0.05"},
         names={**ONE_OF, "runs": "runs|mode", "stop_probability": "stop_probability|mode", "max_runs": "max_runs|mode"},
     ),
-    "RepeatedParity.plan": Door(
-        of(lambda: dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9), "plan"), ACCURATE
+    "learning.RepeatedParity.plan": Door(
+        of(lambda: dpl.learning.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9), "plan"), ACCURATE
     ),
-    "parity_plan": Door(
-        dpl.parity_plan, {"dimension": 3, **ACCURATE, "epsilon": 1, "relation": "replace_one", "mode": "basic"}
+    "planning.parity_plan": Door(
+        dpl.planning.parity_plan, {"dimension": 3, **ACCURATE, "epsilon": 1, "relation": "replace_one", "mode": "basic"}
     ),
-    "TrivialRepresentation": Door(dpl.TrivialRepresentation, {"concept_class": dpl.ThresholdClass(8)}),
-    "HashedPointRepresentation": Door(
-        dpl.HashedPointRepresentation,
+    "learning.TrivialRepresentation": Door(
+        dpl.learning.TrivialRepresentation, {"concept_class": dpl.learning.ThresholdClass(8)}
+    ),
+    "learning.HashedPointRepresentation": Door(
+        dpl.learning.HashedPointRepresentation,
         {"dimension": 20, "bits": 12, "a": "0.0125", "seed": 1, "copies": 1},
         names=CELLS,
     ),
-    "HashedPointRepresentation.drawn": Door(
-        dpl.HashedPointRepresentation.drawn,
+    "learning.HashedPointRepresentation.drawn": Door(
+        dpl.learning.HashedPointRepresentation.drawn,
         {"dimension": 20, "bits": 12, "a": "0.0125", "copies": 1},
         names=CELLS,
     ),
-    "HashedPointRepresentation.cells": Door(of(lambda: HASHED, "cells"), {"x": [1], "copy": 0}, left=ROWS),
-    "HashedPointRepresentation.occupied": Door(of(lambda: HASHED, "occupied"), {"copy": 0}),
-    "BoostedRepresentation": Door(
-        dpl.BoostedRepresentation, {"dimension": 20, "a": "0.6", "b": "0.4", "seed": 1, "bits": 4}
+    "learning.HashedPointRepresentation.cells": Door(of(lambda: HASHED, "cells"), {"x": [1], "copy": 0}, left=ROWS),
+    "learning.HashedPointRepresentation.occupied": Door(of(lambda: HASHED, "occupied"), {"copy": 0}),
+    "learning.BoostedRepresentation": Door(
+        dpl.learning.BoostedRepresentation, {"dimension": 20, "a": "0.6", "b": "0.4", "seed": 1, "bits": 4}
     ),
-    "BoostedRepresentation.drawn": Door(
-        dpl.BoostedRepresentation.drawn, {"dimension": 20, "a": "0.6", "b": "0.4", "bits": 4}
+    "learning.BoostedRepresentation.drawn": Door(
+        dpl.learning.BoostedRepresentation.drawn, {"dimension": 20, "a": "0.6", "b": "0.4", "bits": 4}
     ),
-    "RealizableRepresentationLearner": Door(
-        dpl.RealizableRepresentationLearner, {"representation": HASHED, "epsilon": 1}
+    "learning.RealizableRepresentationLearner": Door(
+        dpl.learning.RealizableRepresentationLearner, {"representation": HASHED, "epsilon": 1}
     ),
-    "RealizableRepresentationLearner.plan": Door(
-        of(lambda: dpl.RealizableRepresentationLearner(representation=HASHED, epsilon=1), "plan"), ACCURATE
+    "learning.RealizableRepresentationLearner.plan": Door(
+        of(lambda: dpl.learning.RealizableRepresentationLearner(representation=HASHED, epsilon=1), "plan"), ACCURATE
     ),
-    "SurrogateAgnosticLearner": Door(
-        dpl.SurrogateAgnosticLearner,
-        {"concept_class": dpl.PointClass(2**20), "representation": HASHED, "epsilon": 1},
+    "learning.SurrogateAgnosticLearner": Door(
+        dpl.learning.SurrogateAgnosticLearner,
+        {"concept_class": dpl.learning.PointClass(2**20), "representation": HASHED, "epsilon": 1},
         names={"concept_class": "concept_class|representation"},
     ),
-    "SurrogateAgnosticLearner.plan": Door(
+    "learning.SurrogateAgnosticLearner.plan": Door(
         of(
-            lambda: dpl.SurrogateAgnosticLearner(
-                concept_class=dpl.ThresholdClass(8),
-                representation=dpl.TrivialRepresentation(dpl.ThresholdClass(8)),
+            lambda: dpl.learning.SurrogateAgnosticLearner(
+                concept_class=dpl.learning.ThresholdClass(8),
+                representation=dpl.learning.TrivialRepresentation(dpl.learning.ThresholdClass(8)),
                 epsilon=1,
             ),
             "plan",
         ),
         ACCURATE,
     ),
-    "ClippedPairwiseEM": Door(dpl.ClippedPairwiseEM, {"concept_class": dpl.ThresholdClass(8), "epsilon": 1, "clip": 3}),
-    "ClippedPairwiseEM.plan": Door(
-        of(lambda: dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=1, clip=3), "plan"), ACCURATE
+    "learning.ClippedPairwiseEM": Door(
+        dpl.learning.ClippedPairwiseEM, {"concept_class": dpl.learning.ThresholdClass(8), "epsilon": 1, "clip": 3}
     ),
-    "clipped_pairwise_plan": Door(
-        dpl.clipped_pairwise_plan, {"size": 9, "examples": 9, **ACCURATE, "epsilon": 1, "relation": "replace_one"}
+    "learning.ClippedPairwiseEM.plan": Door(
+        of(lambda: dpl.learning.ClippedPairwiseEM(dpl.learning.ThresholdClass(8), epsilon=1, clip=3), "plan"), ACCURATE
     ),
-    "compare_private_nonprivate": Door(
-        dpl.compare_private_nonprivate,
-        {"concepts": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "agnostic": False, "delta": "1e-6"},
+    "planning.clipped_pairwise_plan": Door(
+        dpl.planning.clipped_pairwise_plan,
+        {"size": 9, "examples": 9, **ACCURATE, "epsilon": 1, "relation": "replace_one"},
     ),
-    "order_bounds": Door(
-        dpl.order_bounds,
+    "planning.compare_private_nonprivate": Door(
+        dpl.planning.compare_private_nonprivate,
+        {"concepts": dpl.learning.ThresholdClass(8), **ACCURATE, "epsilon": 1, "agnostic": False, "delta": "1e-6"},
+    ),
+    "planning.order_bounds": Door(
+        dpl.planning.order_bounds,
         {"vc": 1, "rep_dim": 3, "alpha": "0.1", "epsilon": 1, "examples": 1, "thresholds": False},
     ),
     "plan": Door(
         dpl.plan,
-        {"what": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "relation": "replace_one", "agnostic": False},
-    ),
-    "reachable_error": Door(
-        dpl.reachable_error,
         {
-            "what": dpl.ThresholdClass(8),
+            "what": dpl.learning.ThresholdClass(8),
+            **ACCURATE,
+            "epsilon": 1,
+            "relation": "replace_one",
+            "agnostic": False,
+        },
+    ),
+    "planning.reachable_error": Door(
+        dpl.planning.reachable_error,
+        {
+            "what": dpl.learning.ThresholdClass(8),
             "available": 400,
             "beta": "0.1",
             "epsilon": 1,
@@ -666,23 +720,23 @@ DOORS: dict[str, Door] = {
             "agnostic": False,
         },
     ),
-    "recommend": Door(
-        dpl.recommend,
+    "planning.recommend": Door(
+        dpl.planning.recommend,
         {
             **ACCURATE,
             "epsilon": 1,
             "examples": 3,
-            "concepts": dpl.ParityClass(3),
+            "concepts": dpl.learning.ParityClass(3),
             "relation": "replace_one",
             "realizable": False,
         },
     ),
-    "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
-    "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),
-    "PPACContract": Door(dpl.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),
-    "row_sums": Door(dpl.row_sums, {"terms": np.ones((2, 3))}),
-    "dpsgd_plan": Door(
-        dpl.dpsgd_plan,
+    "learning.AgnosticContract": Door(dpl.learning.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
+    "learning.PACContract": Door(dpl.learning.PACContract, {"alpha": "0.1", "beta": "0.1"}),
+    "learning.PPACContract": Door(dpl.learning.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),
+    "learning.row_sums": Door(dpl.learning.row_sums, {"terms": np.ones((2, 3))}),
+    "planning.dpsgd_plan": Door(
+        dpl.planning.dpsgd_plan,
         {
             "n_public": 1000,
             "epochs": 1,
@@ -873,15 +927,19 @@ DOORS: dict[str, Door] = {
         },
         left={"left": DATA["data"], "right": DATA["data"]},
     ),
-    "Population": Door(dpl.Population, {"name": "one", "examples": ((0, 1),), "weights": (1,)}, WEIGHED),
-    "hard_populations": Door(dpl.hard_populations, {"concepts": dpl.ThresholdClass(8), "alpha": "0.1"}),
-    "check_contract": Door(
-        dpl.check_contract,
+    "learning.Population": Door(
+        dpl.learning.Population, {"name": "one", "examples": ((0, 1),), "weights": (1,)}, WEIGHED
+    ),
+    "learning.hard_populations": Door(
+        dpl.learning.hard_populations, {"concepts": dpl.learning.ThresholdClass(8), "alpha": "0.1"}
+    ),
+    "learning.check_contract": Door(
+        dpl.learning.check_contract,
         {
-            "learner": dpl.ExponentialPPACLearner(dpl.ThresholdClass(2), 1),
-            "contract": dpl.PACContract("0.2", "0.2"),
+            "learner": dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(2), 1),
+            "contract": dpl.learning.PACContract("0.2", "0.2"),
             "n": 5,
-            "populations": [dpl.Population("one", ((0, 1),), (1,))],
+            "populations": [dpl.learning.Population("one", ((0, 1),), (1,))],
             "concepts": None,
             "examples": 1,
             "trials": 10,
@@ -925,15 +983,15 @@ DOORS: dict[str, Door] = {
         names={"mechanism": "mechanism|claim", "alpha": "alpha|confidence", "batched": "batched|mechanism"},
         left={"claim": "one that is false is refuted", "jobs": "a number that is right starts processes"},
     ),
-    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
+    "ex_post.ExPostClaim": Door(dpl.ex_post.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
     "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }
 
 WORDS: dict[str, str] = {
     "__version__": "text",
-    "FAIL": "an answer",
-    "UNSTABLE": "an answer",
+    "learning.FAIL": "an answer",
+    "stability.UNSTABLE": "an answer",
     "Composition": "a union of types, for annotations",
 }
 """Public names that are no door."""
@@ -941,12 +999,16 @@ WORDS: dict[str, str] = {
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(
-        ("Profile", "AuditResult", "ReplayResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"
+        ("Profile", "AuditResult", "ReplayResult", "planning.TrainingPlan", "Receipt", "Scope", "Session"),
+        "dpledger makes it",
     ),
     "DeclaredRun": "dpledger makes it",
-    "StablePlan": "dpledger makes it",
-    **dict.fromkeys(("ClassifierPlan", "LabelPrivatePlan", "SoftPlan", "SubsamplePlan"), "dpledger makes it"),
-    **dict.fromkeys(("MeanSquare", "StabilityEstimate"), "dpledger makes it"),
+    "planning.StablePlan": "dpledger makes it",
+    **dict.fromkeys(
+        ("planning.ClassifierPlan", "planning.LabelPrivatePlan", "planning.SoftPlan", "planning.SubsamplePlan"),
+        "dpledger makes it",
+    ),
+    **dict.fromkeys(("stability.MeanSquare", "stability.StabilityEstimate"), "dpledger makes it"),
     **dict.fromkeys(("stability.MeanSquare", "stability.FirstMoment"), "dpledger makes it"),
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
     **dict.fromkeys(("ClaimRefuted", "AuditTooWeak"), "dpledger raises it"),
@@ -957,25 +1019,40 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
-    **dict.fromkeys(("Binning.read", "Binning.rows", "Binning.numbered", "Binning.tests"), "rows are data"),
-    **dict.fromkeys(("StumpClass.labels", "StumpClass.sums", "PrivateStumpBooster.scores"), "of rows in their bins"),
     **dict.fromkeys(
-        (f"{name}Class.errors" for name in ("Finite", "Threshold", "Point", "Stump", "Parity")),
+        ("learning.Binning.read", "learning.Binning.rows", "learning.Binning.numbered", "learning.Binning.tests"),
+        "rows are data",
+    ),
+    **dict.fromkeys(
+        ("learning.StumpClass.labels", "learning.StumpClass.sums", "learning.PrivateStumpBooster.scores"),
+        "of rows in their bins",
+    ),
+    **dict.fromkeys(
+        (f"learning.{name}Class.errors" for name in ("Finite", "Threshold", "Point", "Stump", "Parity")),
         "of a sample that its learner reads",
     ),
-    **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
     **dict.fromkeys(
-        (f"{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")), "exact fractions, of an audit's own"
+        ("stability.SideBySide.first", "stability.SideBySide.count", "stability.SideBySide.index"),
+        "of a sequence that its run reads",
     ),
     **dict.fromkeys(
-        ("Population.drawn", "Population.error", "Population.repeated", "Population.users"),
+        (f"learning.{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")),
+        "exact fractions, of an audit's own",
+    ),
+    **dict.fromkeys(
+        (
+            "learning.Population.drawn",
+            "learning.Population.error",
+            "learning.Population.repeated",
+            "learning.Population.users",
+        ),
         "between the parts of an audit",
     ),
-    **dict.fromkeys(("Population.least_error",), "takes a class of concepts alone"),
+    **dict.fromkeys(("learning.Population.least_error",), "takes a class of concepts alone"),
     "AuditResult.body": "between audits and the ledger",
-    "Judged": "data, and the caller's own code",
-    "Lesson": "data, and the caller's own code",
-    "Student": "what a release answers",
+    "ex_post.Judged": "data, and the caller's own code",
+    "stability.Lesson": "data, and the caller's own code",
+    "stability.Student": "what a release answers",
     "Session.ask": "a query is the caller's own code",
     "Session.ask_many": "queries are the caller's own code",
 }
@@ -1043,12 +1120,9 @@ def named(name: str) -> Any:
 def doors_wanted() -> set[str]:
     """Every public function, constructor, and method with parameters: what the table must hold."""
     found = set()
-    spaces = [name for name in dpl.__all__ if inspect.ismodule(getattr(dpl, name))]
-    names = {*dpl.__all__} - {*WORDS, *spaces} | {
-        f"{space}.{name}" for space in spaces for name in named(space).__all__
-    }
-    for name in names:
-        thing = named(name)
+    for name, thing in public().items():
+        if name in WORDS:
+            continue
         found.add(name)
         if not inspect.isclass(thing) or issubclass(thing, Exception):
             continue
@@ -1070,46 +1144,68 @@ def parameters(name: str) -> set[str]:
 
 
 TRIED = "tried in the tests of its module"
-_BINS = dpl.Binning({"a": [1]}, source="made up")
+_BINS = dpl.learning.Binning({"a": [1]}, source="made up")
 _CLASSES: dict[str, Any] = {
-    "FiniteClass": dpl.FiniteClass([[0, 1], [1, 0]]),
-    "PointClass": dpl.PointClass(3),
-    "ThresholdClass": dpl.ThresholdClass(3),
-    "ParityClass": dpl.ParityClass(3),
-    "StumpClass": dpl.StumpClass(_BINS),
+    "learning.FiniteClass": dpl.learning.FiniteClass([[0, 1], [1, 0]]),
+    "learning.PointClass": dpl.learning.PointClass(3),
+    "learning.ThresholdClass": dpl.learning.ThresholdClass(3),
+    "learning.ParityClass": dpl.learning.ParityClass(3),
+    "learning.StumpClass": dpl.learning.StumpClass(_BINS),
 }
 _MEAN = dpl.ClippedMean(epsilon=1, lower=0, upper=1)
 _COUNTS = dpl.Histogram(epsilon=1, edges=(0, 1))
-_ITSELF = dpl.TrivialRepresentation(dpl.ThresholdClass(7))
-_HASHED = dpl.HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=1)
+_ITSELF = dpl.learning.TrivialRepresentation(dpl.learning.ThresholdClass(7))
+_HASHED = dpl.learning.HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=1)
 _FOUND = ("0", "0.2", (("0.5", 1, "0.25", True),))
 LEARNED: tuple[tuple[str, Any, Any], ...] = (
-    ("ExponentialPPACLearner", dpl.ExponentialPPACLearner(dpl.ThresholdClass(7), epsilon=1), 3),
     (
-        "PrivateStumpBooster",
-        dpl.PrivateStumpBooster(binning=dpl.Binning({"age": [18]}, source="a form"), epsilon=1),
+        "learning.ExponentialPPACLearner",
+        dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(7), epsilon=1),
+        3,
+    ),
+    (
+        "learning.PrivateStumpBooster",
+        dpl.learning.PrivateStumpBooster(binning=dpl.learning.Binning({"age": [18]}, source="a form"), epsilon=1),
         (0,),
     ),
-    ("PrivateParityLearner", dpl.PrivateParityLearner(dimension=3, epsilon=1), 5),
-    ("RepeatedParity", dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=2), None),
-    ("PrivateConjunctionLearner", dpl.PrivateConjunctionLearner(3, epsilon=1), ((0,), (1, 2))),
-    ("PrivateSQThresholdLearner", dpl.PrivateSQThresholdLearner(7, epsilon=1), 3),
-    ("RealizableRepresentationLearner", dpl.RealizableRepresentationLearner(_ITSELF, epsilon=1), 3),
-    ("SurrogateAgnosticLearner", dpl.SurrogateAgnosticLearner(dpl.ThresholdClass(7), _ITSELF, epsilon=1), 3),
-    ("ClippedPairwiseEM", dpl.ClippedPairwiseEM(dpl.ThresholdClass(7), epsilon=1, clip=1), 3),
-    ("MinimumErrorEstimator", dpl.MinimumErrorEstimator(dpl.ThresholdClass(7), "0.1", 1), _FOUND),
-    ("UserLevelProperLearner", dpl.UserLevelProperLearner(dpl.ThresholdClass(7), 1, "0.1", "0.1"), (3, _FOUND, 1)),
+    ("learning.PrivateParityLearner", dpl.learning.PrivateParityLearner(dimension=3, epsilon=1), 5),
+    ("learning.RepeatedParity", dpl.learning.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=2), None),
+    ("learning.PrivateConjunctionLearner", dpl.learning.PrivateConjunctionLearner(3, epsilon=1), ((0,), (1, 2))),
+    ("learning.PrivateSQThresholdLearner", dpl.learning.PrivateSQThresholdLearner(7, epsilon=1), 3),
+    ("learning.RealizableRepresentationLearner", dpl.learning.RealizableRepresentationLearner(_ITSELF, epsilon=1), 3),
     (
-        "UserLevelSurrogateLearner",
-        dpl.UserLevelSurrogateLearner(dpl.PointClass(8), _HASHED, epsilon=1, resolution="0.1", margin="0.1"),
+        "learning.SurrogateAgnosticLearner",
+        dpl.learning.SurrogateAgnosticLearner(dpl.learning.ThresholdClass(7), _ITSELF, epsilon=1),
+        3,
+    ),
+    (
+        "learning.ClippedPairwiseEM",
+        dpl.learning.ClippedPairwiseEM(dpl.learning.ThresholdClass(7), epsilon=1, clip=1),
+        3,
+    ),
+    (
+        "learning.MinimumErrorEstimator",
+        dpl.learning.MinimumErrorEstimator(dpl.learning.ThresholdClass(7), "0.1", 1),
+        _FOUND,
+    ),
+    (
+        "learning.UserLevelProperLearner",
+        dpl.learning.UserLevelProperLearner(dpl.learning.ThresholdClass(7), 1, "0.1", "0.1"),
+        (3, _FOUND, 1),
+    ),
+    (
+        "learning.UserLevelSurrogateLearner",
+        dpl.learning.UserLevelSurrogateLearner(
+            dpl.learning.PointClass(8), _HASHED, epsilon=1, resolution="0.1", margin="0.1"
+        ),
         (1, _FOUND, None),
     ),
     (
-        "UserLevelThresholdLearner",
-        dpl.UserLevelThresholdLearner(dpl.ThresholdClass(7), epsilon=1, alpha="0.4"),
+        "learning.UserLevelThresholdLearner",
+        dpl.learning.UserLevelThresholdLearner(dpl.learning.ThresholdClass(7), epsilon=1, alpha="0.4"),
         (3, _FOUND, ((3, "here", ()),)),
     ),
-    ("AccuracyFirst", dpl.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), ((0.5, -0.5), True, 7)),
+    ("ex_post.AccuracyFirst", dpl.ex_post.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), ((0.5, -0.5), True, 7)),
 )
 DOORS |= {
     **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},

@@ -66,17 +66,20 @@ class Case:
         )
 
 
-def labelled(x: Any, y: Any) -> dpl.LabeledSample:
-    return dpl.LabeledSample(np.array(x), np.array(y))
+def labelled(x: Any, y: Any) -> dpl.learning.LabeledSample:
+    return dpl.learning.LabeledSample(np.array(x), np.array(y))
 
 
 POINTS = labelled([0, 1, 5, 6, 7], [1, 1, 0, 0, 0]), labelled([0, 1, 5, 6], [1, 1, 0, 0])
 FLIPPED = labelled([0, 1, 5, 6], [1, 0, 0, 0])
 BITS = labelled([[1, 0, 1], [0, 1, 1], [1, 1, 1]], [1, 0, 1]), labelled([[1, 0, 1], [0, 1, 1]], [1, 0])
-TABLE = dpl.LabeledSample([[20, 1, "red"], [70, 0, "blue"]], [1, 0]), dpl.LabeledSample([[20, 1, "red"]], [1])
+TABLE = (
+    dpl.learning.LabeledSample([[20, 1, "red"], [70, 0, "blue"]], [1, 0]),
+    dpl.learning.LabeledSample([[20, 1, "red"]], [1]),
+)
 USERS = (
-    dpl.UserSample(np.array([[0, 1], [2, 3], [6, 7]]), np.array([[1, 1], [0, 0], [0, 1]])),
-    dpl.UserSample(np.array([[0, 1], [2, 3]]), np.array([[1, 1], [0, 0]])),
+    dpl.learning.UserSample(np.array([[0, 1], [2, 3], [6, 7]]), np.array([[1, 1], [0, 0], [0, 1]])),
+    dpl.learning.UserSample(np.array([[0, 1], [2, 3]]), np.array([[1, 1], [0, 0]])),
 )
 TRAINED = np.linspace(-1, 1, 24).reshape(12, 2)
 TAUGHT = (np.arange(120) / 7, (np.arange(120) > 60).astype(int))
@@ -101,13 +104,13 @@ def mean_label(rows: Any, labels: Any) -> Any:
 def ensemble(chunker: str, learner: Any = first_label, classes: int | None = 2) -> Any:
     def ready(data: Any, entropy: Entropy) -> Any:
         dealt: dict[str, Any] = {"unsafe_entropy": entropy} if chunker == "random" else {}
-        return dpl.Ensemble.fit(learner, data, 41, chunker, classes=classes, progress=False, **dealt)
+        return dpl.stability.Ensemble.fit(learner, data, 41, chunker, classes=classes, progress=False, **dealt)
 
     return ready
 
 
 def lesson(data: Any, entropy: Entropy) -> Any:
-    return dpl.Lesson(ensemble("slots")(data, entropy), [0.5, 10.25, 15.5])
+    return dpl.stability.Lesson(ensemble("slots")(data, entropy), [0.5, 10.25, 15.5])
 
 
 def each(*queries: Any) -> Callable[[Any], object]:
@@ -137,8 +140,8 @@ def above(count: float) -> Any:
     return lambda rows: float(np.sum(np.asarray(rows) > count))
 
 
-def judged(value: float) -> dpl.Judged:
-    return dpl.Judged(value, lambda published: abs(published - value))
+def judged(value: float) -> dpl.ex_post.Judged:
+    return dpl.ex_post.Judged(value, lambda published: abs(published - value))
 
 
 def numbers() -> Iterator[Case]:
@@ -155,7 +158,7 @@ def numbers() -> Iterator[Case]:
     yield Case(dpl.IntegerGaussian(sensitivity=1, sigma=1), 12, 13)
     yield Case(dpl.ExponentialMechanism(candidates=3, epsilon=1, sensitivity="0.5"), [1, 2.5, 0], [1.5, 2, 0])
     yield Case(dpl.PermuteAndFlip(candidates=("a", "b"), epsilon=1, sensitivity=1), [3, 4], [4, 3])
-    segments = dpl.Segments([3, 1, 4], [10, 2**40, 3]), dpl.Segments([3, 2, 3], [10, 2**40, 3])
+    segments = dpl.learning.Segments([3, 1, 4], [10, 2**40, 3]), dpl.learning.Segments([3, 2, 3], [10, 2**40, 3])
     yield Case(dpl.ExponentialMechanism(candidates=2**40 + 13, epsilon=1, sensitivity=1), *segments)
 
 
@@ -167,26 +170,30 @@ def streams() -> Iterator[Case]:
     ):
         yield Case(mechanism, ROWS, ROWS[:-1], ask=until_halted(*asked))
         yield Case(mechanism, ROWS, ROWS[:-1], ask=many(*asked))
-    queries = dpl.StatisticalQueryOracle(epsilon=1, queries=3)
+    queries = dpl.learning.StatisticalQueryOracle(epsilon=1, queries=3)
     counted = each(lambda x, y: np.asarray(y) * 1.0, lambda x, y: np.asarray(x) > 3)
     yield Case(queries, *POINTS, ask=counted)
     yield Case(
-        dpl.StatisticalQueryOracle(epsilon=1, queries=3, mode="uniform", n=4), POINTS[1], FLIPPED, REPLACE, ask=counted
+        dpl.learning.StatisticalQueryOracle(epsilon=1, queries=3, mode="uniform", n=4),
+        POINTS[1],
+        FLIPPED,
+        REPLACE,
+        ask=counted,
     )
 
 
 def refinements() -> Iterator[Case]:
     levels = each("0.1", "0.3", 1)
-    yield Case(dpl.GradualRelease(epsilon=2, sensitivity=1), 33.5, 34.5, ask=levels)
-    yield Case(dpl.GradualRelease(epsilon=2, sensitivity=1, whole=True), 33, 34, ask=levels)
-    yield Case(dpl.GradualMean(epsilon=2, lower=0, upper=10), ROWS.tolist(), ROWS[:-1].tolist(), ask=levels)
-    boundary = dpl.MixtureBoundary(1, "1e-6")
-    yield Case(dpl.GradualGaussian(mu=2, sensitivity=1, boundary=boundary), 33.5, 34.5, ask=levels)
+    yield Case(dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1), 33.5, 34.5, ask=levels)
+    yield Case(dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1, whole=True), 33, 34, ask=levels)
+    yield Case(dpl.ex_post.GradualMean(epsilon=2, lower=0, upper=10), ROWS.tolist(), ROWS[:-1].tolist(), ask=levels)
+    boundary = dpl.ex_post.MixtureBoundary(1, "1e-6")
+    yield Case(dpl.ex_post.GradualGaussian(mu=2, sensitivity=1, boundary=boundary), 33.5, 34.5, ask=levels)
     search: dict[str, Any] = {"accepts": 5, "check_epsilon": 1, "sensitivity": 1, "error_sensitivity": 1}
-    yield Case(dpl.Doubling(first="0.1", rounds=3, **search), judged(33.5), judged(34.5))
-    yield Case(dpl.NoiseReduction(least="0.1", most=2, levels=4, **search), judged(33.5), judged(34.5))
+    yield Case(dpl.ex_post.Doubling(first="0.1", rounds=3, **search), judged(33.5), judged(34.5))
+    yield Case(dpl.ex_post.NoiseReduction(least="0.1", most=2, levels=4, **search), judged(33.5), judged(34.5))
     for family in ("ridge", "logistic"):
-        fitting = dpl.AccuracyFirst("0.4", family, 40, 3, "0.3", levels=20)
+        fitting = dpl.ex_post.AccuracyFirst("0.4", family, 40, 3, "0.3", levels=20)
         yield Case(fitting, FITTED, REFITTED, REPLACE)
 
 
@@ -195,20 +202,25 @@ def stable() -> Iterator[Case]:
         for distances in ((0, 1), (30, 31), (10**6, 10**6 + 1)):
             near = distances[0] == 0
             left, right = (("a", distances[0]), ("a" if not near else "b", distances[1] if not near else 0))
-            yield Case(dpl.StableRelease(epsilon=1, delta="1e-6", mode=mode), left, right)
-    proposed = dpl.ProposeTestRelease(epsilon=1, delta="1e-6", local_sensitivity=2)
+            yield Case(dpl.stability.StableRelease(epsilon=1, delta="1e-6", mode=mode), left, right)
+    proposed = dpl.stability.ProposeTestRelease(epsilon=1, delta="1e-6", local_sensitivity=2)
     yield Case(proposed, (33.5, 10**6), (35.5, 10**6 + 1))
     yield Case(proposed, (33.5, 0), (99.5, 1))
     values = tuple((lambda rows, k=k: (len(rows) > 12, 30 * k)) for k in range(5))
-    yield Case(dpl.StableQueries(epsilon=1, delta="1e-6", cutoff=2, max_queries=9), ROWS, ROWS[:-1], ask=many(*values))
+    yield Case(
+        dpl.stability.StableQueries(epsilon=1, delta="1e-6", cutoff=2, max_queries=9),
+        ROWS,
+        ROWS[:-1],
+        ask=many(*values),
+    )
     votes: dict[str, Any] = {"epsilon": 8, "delta": "1e-4", "chunks": 41, "cutoff": 2, "max_queries": 9}
-    for kind in (dpl.PrivateClassifier, dpl.SampleAndAggregate):
+    for kind in (dpl.stability.PrivateClassifier, dpl.stability.SampleAndAggregate):
         mechanism = kind(**votes)
         asked = many(0.5, 10.25, 15.5, 8.5)
         yield Case(mechanism, TAUGHT, SWAPPED, REPLACE, ask=asked, ready=ensemble("slots"))
         yield Case(mechanism, TAUGHT, FEWER, ADD, ask=asked, ready=ensemble("random"))
-    yield Case(dpl.LabelPrivateLearner(**votes), TAUGHT, SWAPPED, REPLACE, ready=lesson)
-    soft = dpl.SoftLabels(epsilon=8, delta="1e-4", chunks=41, failed_tests=2, bins=7, max_queries=9)
+    yield Case(dpl.stability.LabelPrivateLearner(**votes), TAUGHT, SWAPPED, REPLACE, ready=lesson)
+    soft = dpl.stability.SoftLabels(epsilon=8, delta="1e-4", chunks=41, failed_tests=2, bins=7, max_queries=9)
     ready = ensemble("slots", mean_label, None)
     yield Case(soft, SCORED, RESCORED, REPLACE, ask=many(0.5, 1.25, 1.5), ready=ready)
 
@@ -223,33 +235,40 @@ def training() -> Iterator[Case]:
 
 
 def learners() -> Iterator[Case]:
-    thresholds = dpl.ThresholdClass(8)
+    thresholds = dpl.learning.ThresholdClass(8)
     for sample in (POINTS, (POINTS[1], FLIPPED)):
         relation = ADD if sample is POINTS else REPLACE
-        yield Case(dpl.ExponentialPPACLearner(thresholds, epsilon=1), *sample, relation)
-        yield Case(dpl.PrivateSQThresholdLearner(points=9, epsilon=1), *sample, relation)
-    yield Case(dpl.ExponentialPPACLearner(dpl.PointClass(2**64), epsilon=1), *POINTS)
-    yield Case(dpl.PrivateConjunctionLearner(variables=3, epsilon=1, beta="0.9"), *BITS)
-    yield Case(dpl.PrivateStumpBooster(SMALL, epsilon=1, rounds=3), *TABLE)
-    yield Case(dpl.PrivateParityLearner(dimension=3, epsilon=2), *BITS)
+        yield Case(dpl.learning.ExponentialPPACLearner(thresholds, epsilon=1), *sample, relation)
+        yield Case(dpl.learning.PrivateSQThresholdLearner(points=9, epsilon=1), *sample, relation)
+    yield Case(dpl.learning.ExponentialPPACLearner(dpl.learning.PointClass(2**64), epsilon=1), *POINTS)
+    yield Case(dpl.learning.PrivateConjunctionLearner(variables=3, epsilon=1, beta="0.9"), *BITS)
+    yield Case(dpl.learning.PrivateStumpBooster(SMALL, epsilon=1, rounds=3), *TABLE)
+    yield Case(dpl.learning.PrivateParityLearner(dimension=3, epsilon=2), *BITS)
     one_row = labelled([[1]], [0]), labelled(np.zeros((0, 1)), [])
-    yield Case(dpl.RepeatedParity(dimension=1, epsilon=2, mode="basic", runs=3), *one_row)
-    yield Case(dpl.RepeatedParity(dimension=3, epsilon=2, stop_probability="0.05"), *BITS)
+    yield Case(dpl.learning.RepeatedParity(dimension=1, epsilon=2, mode="basic", runs=3), *one_row)
+    yield Case(dpl.learning.RepeatedParity(dimension=3, epsilon=2, stop_probability="0.05"), *BITS)
     hashed = HashedPointRepresentation(dimension=8, bits=3, a="0.2", seed=1)
-    yield Case(dpl.RealizableRepresentationLearner(hashed, epsilon=1), *POINTS)
-    itself = TrivialRepresentation(dpl.ThresholdClass(2**64))
-    yield Case(dpl.SurrogateAgnosticLearner(itself.concept_class, itself, epsilon=1), *POINTS)
-    yield Case(dpl.ClippedPairwiseEM(thresholds, epsilon=1, clip=1), *USERS, ADD, PAIR)
-    yield Case(dpl.MinErrorTest(thresholds, guess="0.2", resolution="0.1", epsilon=1), *USERS, ADD, PAIR)
-    yield Case(dpl.MinimumErrorEstimator(thresholds, resolution="0.1", epsilon=1), *USERS, ADD, PAIR)
-    yield Case(dpl.MinimumErrorEstimator(thresholds, resolution="0.1", epsilon=1, search="scan"), *USERS, ADD, PAIR)
+    yield Case(dpl.learning.RealizableRepresentationLearner(hashed, epsilon=1), *POINTS)
+    itself = TrivialRepresentation(dpl.learning.ThresholdClass(2**64))
+    yield Case(dpl.learning.SurrogateAgnosticLearner(itself.concept_class, itself, epsilon=1), *POINTS)
+    yield Case(dpl.learning.ClippedPairwiseEM(thresholds, epsilon=1, clip=1), *USERS, ADD, PAIR)
+    yield Case(dpl.learning.MinErrorTest(thresholds, guess="0.2", resolution="0.1", epsilon=1), *USERS, ADD, PAIR)
+    yield Case(dpl.learning.MinimumErrorEstimator(thresholds, resolution="0.1", epsilon=1), *USERS, ADD, PAIR)
+    yield Case(
+        dpl.learning.MinimumErrorEstimator(thresholds, resolution="0.1", epsilon=1, search="scan"), *USERS, ADD, PAIR
+    )
     inside: dict[str, Any] = {"epsilon": 1, "resolution": "0.1", "margin": "0.1"}
-    yield Case(dpl.UserLevelProperLearner(thresholds, **inside), *USERS, ADD, PAIR)
+    yield Case(dpl.learning.UserLevelProperLearner(thresholds, **inside), *USERS, ADD, PAIR)
     points = HashedPointRepresentation(dimension=40, bits=9, a="0.1", seed=1)
-    yield Case(dpl.UserLevelSurrogateLearner(dpl.PointClass(2**40), representation=points, **inside), *USERS, ADD, PAIR)
-    yield Case(dpl.UserLevelMedian(points=8, epsilon=1, mass=1), *USERS, ADD, PAIR)
+    yield Case(
+        dpl.learning.UserLevelSurrogateLearner(dpl.learning.PointClass(2**40), representation=points, **inside),
+        *USERS,
+        ADD,
+        PAIR,
+    )
+    yield Case(dpl.learning.UserLevelMedian(points=8, epsilon=1, mass=1), *USERS, ADD, PAIR)
     for comparison in ("sharp", "paper", "noisy_max"):
-        halving = dpl.UserLevelThresholdLearner(
+        halving = dpl.learning.UserLevelThresholdLearner(
             thresholds, epsilon=1, alpha="0.5", comparison=comparison, resolution="0.05", margin="0.1"
         )
         yield Case(halving, *USERS, ADD, PAIR)

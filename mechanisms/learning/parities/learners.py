@@ -183,19 +183,19 @@ class PrivateParityLearner(_Parity):
     nothing down to (1-p)/(3-p) under replace_one and label_flip and (1-p)/(2-p) under add_remove and zero_out, p being
     the rate. A unit of several rows pays for each. The data are a LabeledSample whose
     rows are bits (or numbers, bit j of a number being bit j of a row). `strict`: see `RowLearner`.
-    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
+    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.learning.FAIL`.
 
     Of the slides (Nissim 2017, "Private Learning"): at the rate epsilon/4 and a fail probability of 1/2 an example that
     no parity fits makes FAIL likelier by epsilon/8 and not by epsilon/4, and what is lost is 2 artanh(epsilon/4), about
     half of epsilon; above epsilon = 3.83 it is more than epsilon. The labels of their example are in two notations.
 
-    >>> learner = dpl.PrivateParityLearner(dimension=20, epsilon=1, fail_probability="0.01")
+    >>> learner = dpl.learning.PrivateParityLearner(dimension=20, epsilon=1, fail_probability="0.01")
     >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
     >>> learner.plan("0.1", "0.1").needed
     9367
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> none_fits = dpl.LabeledSample([5] * 10**4, [0, 1] * (10**4 // 2))
-    >>> learner.release(none_fits, entropy=seeded(1)).value == dpl.FAIL
+    >>> none_fits = dpl.learning.LabeledSample([5] * 10**4, [0, 1] * (10**4 // 2))
+    >>> learner.release(none_fits, entropy=seeded(1)).value == dpl.learning.FAIL
     True
     """
 
@@ -238,11 +238,11 @@ class RepeatedParity(_Parity):
     each of its `runs`, as if all were shown. Everything else as of a `PrivateParityLearner`. Which run found it is not
     said, and how long it takes depends on the examples: do not show the time. Where no parity fits, `until_success`
     takes up to 1/`stop_probability` runs on average, unless `max_runs` ends it.
-    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
+    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.learning.FAIL`.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> rows = dpl.LabeledSample([[1, 0, 1], [0, 1, 1], [1, 1, 1]] * 20, [1, 0, 1] * 20)
-    >>> learner = dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9)
+    >>> rows = dpl.learning.LabeledSample([[1, 0, 1], [0, 1, 1], [1, 1, 1]] * 20, [1, 0, 1] * 20)
+    >>> learner = dpl.learning.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9)
     >>> learner.release(rows, entropy=seeded(1)).value.params
     {'place': '1'}
     """

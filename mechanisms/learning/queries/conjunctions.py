@@ -90,7 +90,7 @@ class PrivateConjunctionLearner(RowLearner):
     1/epsilon to each, as if one moved alone, would be 2d epsilon-DP.
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
-    >>> learner = dpl.PrivateConjunctionLearner(5, epsilon=1, alpha="0.1", beta="0.1")
+    >>> learner = dpl.learning.PrivateConjunctionLearner(5, epsilon=1, alpha="0.1", beta="0.1")
     >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
     >>> learner.plan().needed
     13538

@@ -47,9 +47,9 @@ class DomainQuery:
     no points: asked of such, it is a query that raises.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> oracle = dpl.StatisticalQueryOracle(epsilon=40, queries=2, values="whole")
-    >>> run = oracle.open(dpl.LabeledSample([0, 1, 2, 2] * 50, [0, 1, 0, 1] * 50), entropy=seeded(1))
-    >>> [run.ask(dpl.DomainQuery(values)) for values in ([[1, 1, 0], [1, 1, 0]], [[0, 0, 0], [1, 1, 1]])]
+    >>> oracle = dpl.learning.StatisticalQueryOracle(epsilon=40, queries=2, values="whole")
+    >>> run = oracle.open(dpl.learning.LabeledSample([0, 1, 2, 2] * 50, [0, 1, 0, 1] * 50), entropy=seeded(1))
+    >>> [run.ask(dpl.learning.DomainQuery(values)) for values in ([[1, 1, 0], [1, 1, 0]], [[0, 0, 0], [1, 1, 1]])]
     [100, 100]
     """
 

@@ -91,9 +91,9 @@ class StatisticalQueryOracle:
     points are answered from one count of the records as `DomainQuery`.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> oracle = dpl.StatisticalQueryOracle(epsilon=1, queries=10, values="whole", n=6000)
+    >>> oracle = dpl.learning.StatisticalQueryOracle(epsilon=1, queries=10, values="whole", n=6000)
     >>> oracle = oracle.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
-    >>> run = oracle.open(dpl.LabeledSample(list(range(6000)), [1, 0, 0] * 2000), entropy=seeded(1))
+    >>> run = oracle.open(dpl.learning.LabeledSample(list(range(6000)), [1, 0, 0] * 2000), entropy=seeded(1))
     >>> round(float(run.ask(lambda x, y: y)), 2)
     0.33
     """

@@ -63,7 +63,7 @@ class PrivateSQThresholdLearner(RowLearner):
     oracle pays for those that were asked. `strict`: see `RowLearner`.
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
-    >>> learner = dpl.PrivateSQThresholdLearner(1023, epsilon=4)
+    >>> learner = dpl.learning.PrivateSQThresholdLearner(1023, epsilon=4)
     >>> learner.queries
     20
     """

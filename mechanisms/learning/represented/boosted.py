@@ -51,7 +51,7 @@ class BoostedRepresentation:
     section 5; Li-Wang-Ye 2024, lemma 2.4. It has (copies 2^bits)^rounds hypotheses: a learner lists them, and refuses
     more than 2^24.
 
-    >>> boosted = dpl.BoostedRepresentation(dimension=20, a="0.6", b="0.5", seed=7)
+    >>> boosted = dpl.learning.BoostedRepresentation(dimension=20, a="0.6", b="0.5", seed=7)
     >>> boosted.rounds, boosted.copies, boosted.size
     (4, 2, 1048576)
     """

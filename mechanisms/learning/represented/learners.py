@@ -123,8 +123,8 @@ class RealizableRepresentationLearner(_ByScores):
     see `RowLearner`.
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
-    >>> hashed = dpl.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=7)
-    >>> learner = dpl.RealizableRepresentationLearner(representation=hashed, epsilon=1)
+    >>> hashed = dpl.learning.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=7)
+    >>> learner = dpl.learning.RealizableRepresentationLearner(representation=hashed, epsilon=1)
     >>> learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record")).plan("0.1", "0.05").needed
     385
     """
@@ -186,9 +186,9 @@ class SurrogateAgnosticLearner(_ByScores):
     as counts, here, that is sound. A concept that must fit the sample would move scores without bound.
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
-    >>> concepts = dpl.ThresholdClass(8)
-    >>> itself = dpl.TrivialRepresentation(concepts)
-    >>> learner = dpl.SurrogateAgnosticLearner(concept_class=concepts, representation=itself, epsilon=1)
+    >>> concepts = dpl.learning.ThresholdClass(8)
+    >>> itself = dpl.learning.TrivialRepresentation(concepts)
+    >>> learner = dpl.learning.SurrogateAgnosticLearner(concept_class=concepts, representation=itself, epsilon=1)
     >>> learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record")).plan("0.1", "0.05").needed
     1039
     """

@@ -65,7 +65,7 @@ class TrivialRepresentation:
 
     Claim: a (0, 0)-representation. Source: Beimel-Nissim-Stemmer 2019.
 
-    >>> dpl.TrivialRepresentation(dpl.ThresholdClass(8)).size
+    >>> dpl.learning.TrivialRepresentation(dpl.learning.ThresholdClass(8)).size
     9
     """
 
@@ -117,7 +117,7 @@ class HashedPointRepresentation:
     Li-Wang-Ye 2024, section 2. `dimension`: bits of a point. Where there would be as many cells as points the class
     itself is the better representation.
 
-    >>> hashed = dpl.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=7)
+    >>> hashed = dpl.learning.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=7)
     >>> hashed.size, float(hashed.b)
     (4096, 0.01953125)
     """

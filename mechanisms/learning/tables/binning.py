@@ -104,7 +104,7 @@ class Binning:
     of one of an array. `source`: where they come from, in words, which the record keeps. Edges that are computed from
     the sample (its quantiles, its least and greatest value) make what is learned depend on it without any bound.
 
-    >>> bins = dpl.Binning({"age": [18, 65]}, {"colour": ["red", "blue"]}, source="the census form")
+    >>> bins = dpl.learning.Binning({"age": [18, 65]}, {"colour": ["red", "blue"]}, source="the census form")
     >>> bins.read([{"age": 70, "colour": "blue"}, {"age": "?"}]).places.tolist()
     [[3, 2], [0, 0]]
     """

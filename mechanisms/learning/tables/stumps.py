@@ -36,7 +36,7 @@ class StumpClass:
     Place 0 is the constant 0, place 1 the constant 1; place 2 + 2i is test i of the binning, and 3 + 2i its complement.
     A column of B bins has 2(B - 1) stumps, one of V values 2V.
 
-    >>> stumps = dpl.StumpClass(dpl.Binning({"age": [18, 65]}, source="the census form"))
+    >>> stumps = dpl.learning.StumpClass(dpl.learning.Binning({"age": [18, 65]}, source="the census form"))
     >>> stumps.size, stumps.words(4)
     (6, 'age >= 65')
     """

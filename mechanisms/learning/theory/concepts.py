@@ -61,7 +61,7 @@ class FiniteClass:
     the logarithm of all rows; where there are more of them than `distinct` ones, a class without the others needs fewer
     records.
 
-    >>> dpl.FiniteClass([[0, 0, 1], [0, 1, 1]]).predict(1, [0, 1, 2]).tolist()
+    >>> dpl.learning.FiniteClass([[0, 0, 1], [0, 1, 1]]).predict(1, [0, 1, 2]).tolist()
     [0, 1, 1]
     """
 
@@ -136,7 +136,7 @@ class FiniteClass:
 class PointClass:
     """c_j(x) = 1[x = j] on {0..points-1}. It does not hold the constant 0.
 
-    >>> dpl.PointClass(8).predict(3, [2, 3]).tolist()
+    >>> dpl.learning.PointClass(8).predict(3, [2, 3]).tolist()
     [0, 1]
     """
 
@@ -189,9 +189,9 @@ class ThresholdClass:
     """c_u(x) = 1[x < u] on {0..points-1}, for u in {0..points}: c_0 is the constant 0. `both_ways`: and after them
     1[x >= u], for the same u, where it is not known which label the low points have.
 
-    >>> dpl.ThresholdClass(8).predict(3, [2, 3]).tolist()
+    >>> dpl.learning.ThresholdClass(8).predict(3, [2, 3]).tolist()
     [1, 0]
-    >>> dpl.ThresholdClass(8, both_ways=True).predict(9 + 3, [2, 3]).tolist()
+    >>> dpl.learning.ThresholdClass(8, both_ways=True).predict(9 + 3, [2, 3]).tolist()
     [0, 1]
     """
 
@@ -257,7 +257,7 @@ class ThresholdClass:
 class ParityClass:
     """c_r(x) = <r, x> mod 2, for r and x of `dimension` bits; bit j of a number is column j of a row of bits.
 
-    >>> dpl.ParityClass(3).predict(5, [[1, 1, 0], [1, 0, 1]]).tolist()  # bits 0 and 2
+    >>> dpl.learning.ParityClass(3).predict(5, [[1, 1, 0], [1, 0, 1]]).tolist()  # bits 0 and 2
     [1, 0]
     """
 

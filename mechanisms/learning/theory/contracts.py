@@ -33,7 +33,7 @@ class PACContract(_Accurate):
     """For every distribution and every concept of the class as the truth: P(err(h) <= alpha) >= 1 - beta.
 
     >>> from fractions import Fraction
-    >>> dpl.PACContract("0.1", "0.05").accepts(Fraction(1, 5), least=Fraction(0))
+    >>> dpl.learning.PACContract("0.1", "0.05").accepts(Fraction(1, 5), least=Fraction(0))
     False
     """
 
@@ -46,7 +46,7 @@ class AgnosticContract(_Accurate):
     """For every distribution of examples: P(err(h) <= min err + alpha) >= 1 - beta, the minimum over the class.
 
     >>> from fractions import Fraction
-    >>> dpl.AgnosticContract("0.1", "0.05").accepts(Fraction(3, 10), least=Fraction(1, 4))
+    >>> dpl.learning.AgnosticContract("0.1", "0.05").accepts(Fraction(3, 10), least=Fraction(1, 4))
     True
     """
 
@@ -58,7 +58,7 @@ class AgnosticContract(_Accurate):
 class PPACContract(_Accurate):
     """A PACContract, and (epsilon, delta)-DP for all pairs of neighbours, realizable or not.
 
-    >>> dpl.PPACContract("0.1", "0.05", epsilon=1).epsilon
+    >>> dpl.learning.PPACContract("0.1", "0.05", epsilon=1).epsilon
     Decimal('1')
     """
 

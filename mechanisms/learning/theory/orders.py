@@ -52,7 +52,7 @@ def order_bounds(
     Source: Li-Wang-Ye 2024, table 1. The two middle terms of the lower bound for users are inferred: its text says that
     the bound of thresholds matches it.
 
-    >>> rows = dpl.order_bounds(vc=1, rep_dim="13.8629", alpha="0.01", epsilon=1, examples=100)
+    >>> rows = dpl.planning.order_bounds(vc=1, rep_dim="13.8629", alpha="0.01", epsilon=1, examples=100)
     >>> [(row.unit, row.side, round(row.order)) for row in rows[:2]]
     [('record', 'lower', 11386), ('record', 'upper', 140015)]
     """

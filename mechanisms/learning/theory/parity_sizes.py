@@ -85,7 +85,7 @@ def parity_plan(
 
     Claim: as `parity_size`; k = ceil(log2(2/beta)) runs, or stops with probability gamma, gamma/(1+gamma) = beta/2.
 
-    >>> dpl.parity_plan(20, "0.1", "0.05", epsilon=1, relation=dpl.Relation.REPLACE_ONE).needed
+    >>> dpl.planning.parity_plan(20, "0.1", "0.05", epsilon=1, relation=dpl.Relation.REPLACE_ONE).needed
     564
     """
     budget, risk, under = read(epsilon, field="epsilon"), open_unit(beta, "beta"), Relation.read(relation)

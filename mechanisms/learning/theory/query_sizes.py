@@ -73,7 +73,7 @@ def query_size(
     K exp(-m s t/b) + 2c exp(-2m((1-s)t/w)^2) <= beta for some s. Split: of each block; b counts one query.
     Source: docs/proofs/learning_queries.md, sections 2 and 3; Hoeffding 1963; Massart 1990 for chains.
 
-    >>> dpl.query_size(10, "0.05", "0.05", epsilon=1).needed
+    >>> dpl.planning.query_size(10, "0.05", "0.05", epsilon=1).needed
     5348
     """
     asked = whole(queries, field="queries", least=1, most=MOST_QUERIES)

@@ -70,10 +70,10 @@ class ClippedPairwiseEM(Chooses[Concept], ReadsUsers):
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> learner = dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=2, clip=2)
+    >>> learner = dpl.learning.ClippedPairwiseEM(dpl.learning.ThresholdClass(8), epsilon=2, clip=2)
     >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=4))
     >>> x = np.tile(np.array([1, 2, 3, 6]), (40, 1))
-    >>> learner.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value.params
+    >>> learner.release(dpl.learning.UserSample(x, x < 3), entropy=seeded(1)).value.params
     {'place': '3'}
     """
 

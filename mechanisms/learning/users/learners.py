@@ -221,8 +221,8 @@ class UserLevelProperLearner(ByUsers):
     Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_users.md, section 4.
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
-    >>> learner = dpl.UserLevelProperLearner(
-    ...     dpl.ThresholdClass(8), epsilon=1, resolution="0.1", margin="0.1", share="0.5"
+    >>> learner = dpl.learning.UserLevelProperLearner(
+    ...     dpl.learning.ThresholdClass(8), epsilon=1, resolution="0.1", margin="0.1", share="0.5"
     ... )
     >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=100))
     >>> learner.plan("0.1").needed

@@ -103,10 +103,10 @@ class MinErrorTest(ReadsUsers):
     The value is True or False.
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> test = dpl.MinErrorTest(dpl.ThresholdClass(8), guess="0.2", resolution="0.2", epsilon=1)
+    >>> test = dpl.learning.MinErrorTest(dpl.learning.ThresholdClass(8), guess="0.2", resolution="0.2", epsilon=1)
     >>> test = test.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=20))
     >>> x = np.random.default_rng(1).integers(0, 8, (300, 20))
-    >>> test.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
+    >>> test.release(dpl.learning.UserSample(x, x < 3), entropy=seeded(1)).value
     True
     """
 
@@ -205,15 +205,16 @@ class MinimumErrorEstimator(ReadsUsers):
     The value has `low`, `high` and `middle`, each in [0, 1].
 
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> estimator = dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), resolution="0.2", epsilon=1)
+    >>> estimator = dpl.learning.MinimumErrorEstimator(dpl.learning.ThresholdClass(8), resolution="0.2", epsilon=1)
     >>> estimator = estimator.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=20))
     >>> x = np.random.default_rng(1).integers(0, 8, (300, 20))
-    >>> found = estimator.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
+    >>> found = estimator.release(dpl.learning.UserSample(x, x < 3), entropy=seeded(1)).value
     >>> float(found.low), float(found.high)
     (0.0, 0.325)
-    >>> scan = dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), resolution="0.2", epsilon=1, search="scan")
+    >>> thresholds = dpl.learning.ThresholdClass(8)
+    >>> scan = dpl.learning.MinimumErrorEstimator(thresholds, resolution="0.2", epsilon=1, search="scan")
     >>> scan = scan.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=20))
-    >>> found = scan.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
+    >>> found = scan.release(dpl.learning.UserSample(x, x < 3), entropy=seeded(1)).value
     >>> float(found.low), float(found.high), len(found.tests)
     (0.0, 0.2, 1)
     """

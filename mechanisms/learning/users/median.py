@@ -60,7 +60,7 @@ class UserLevelMedian(ReadsUsers):
     McSherry-Talwar 2007. Raises ParameterError where low > high.
     The value is a whole number in [low, high].
 
-    >>> middle = dpl.UserLevelMedian(points=2**60, epsilon=1)
+    >>> middle = dpl.learning.UserLevelMedian(points=2**60, epsilon=1)
     >>> middle = middle.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=9))
     >>> middle.plan("0.1").needed
     6831

@@ -120,7 +120,7 @@ def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> rows = dpl.ByUnit(([5, 6, 7, 8], [1, 1, 0, 0]), units=["ann", "bob", "ann", "ann"])
-    >>> dpl.cap_users(rows, examples=2, entropy=seeded(1)).x.shape  # bob has too few
+    >>> dpl.learning.cap_users(rows, examples=2, entropy=seeded(1)).x.shape  # bob has too few
     (1, 2)
     """
     many = whole(examples, field="examples", least=1, most=2**53 - 1)

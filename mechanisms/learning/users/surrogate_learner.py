@@ -67,9 +67,9 @@ class UserLevelSurrogateLearner(ByUsers):
     Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_users.md, section 5.
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
-    >>> learner = dpl.UserLevelSurrogateLearner(
-    ...     dpl.PointClass(2**20), epsilon=1, resolution="0.1", margin="0.1", share="0.5",
-    ...     representation=dpl.HashedPointRepresentation(dimension=20, bits=9, a="0.1", seed=1),
+    >>> learner = dpl.learning.UserLevelSurrogateLearner(
+    ...     dpl.learning.PointClass(2**20), epsilon=1, resolution="0.1", margin="0.1", share="0.5",
+    ...     representation=dpl.learning.HashedPointRepresentation(dimension=20, bits=9, a="0.1", seed=1),
     ... )
     >>> learner.claim()
     PureDP(epsilon=Decimal('1'), kind='pure_dp')

@@ -136,7 +136,7 @@ class UserLevelThresholdLearner(ReadsUsers):
     Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_median.md.
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
-    >>> learner = dpl.UserLevelThresholdLearner(dpl.ThresholdClass(64), epsilon=1, alpha="0.2")
+    >>> learner = dpl.learning.UserLevelThresholdLearner(dpl.learning.ThresholdClass(64), epsilon=1, alpha="0.2")
     >>> learner.claim()
     PureDP(epsilon=Decimal('1'), kind='pure_dp')
     """

@@ -42,7 +42,7 @@ class Hashed:
     >>> def majority(rows, labels):
     ...     return lambda asked: np.full(len(asked), labels.mean() > 0.5, dtype=int)
     >>> rows = dpl.ByUnit((np.zeros((90, 2)), [1] * 90), units=[f"person {i}" for i in range(90)])
-    >>> dpl.Ensemble.fit(majority, rows, 3, dpl.Hashed("trial 7"))
+    >>> dpl.stability.Ensemble.fit(majority, rows, 3, dpl.stability.Hashed("trial 7"))
     Ensemble(...)
     """
 

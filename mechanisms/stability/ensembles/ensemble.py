@@ -82,7 +82,7 @@ class Ensemble:
 
     >>> def majority(rows, labels):
     ...     return lambda asked: np.full(len(asked), labels.mean() > 0.5, dtype=int)
-    >>> dpl.Ensemble.fit(majority, (np.zeros((9, 2)), [0] * 9), 3, "slots")
+    >>> dpl.stability.Ensemble.fit(majority, (np.zeros((9, 2)), [0] * 9), 3, "slots")
     Ensemble(...)
     """
 

@@ -251,7 +251,7 @@ def try_learner(
 
     >>> def majority(rows, labels):
     ...     return lambda asked: np.full(len(asked), labels.mean() > 0.5, dtype=int)
-    >>> dpl.try_learner(majority, np.zeros((4, 2)), [0, 1, 1, 1]).tolist()
+    >>> dpl.stability.try_learner(majority, np.zeros((4, 2)), [0, 1, 1, 1]).tolist()
     [1, 1, 1, 1]
     """
     check_learner(learner)

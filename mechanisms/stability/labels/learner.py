@@ -67,8 +67,8 @@ class Lesson:
 
     >>> def majority(rows, labels):
     ...     return lambda asked: np.full(len(asked), labels.mean() > 0.5, dtype=int)
-    >>> teachers = dpl.Ensemble.fit(majority, (np.zeros((9, 2)), [0] * 9), 3, "slots")
-    >>> lesson = dpl.Lesson(teachers, rows=np.zeros((4, 2)), student=majority)
+    >>> teachers = dpl.stability.Ensemble.fit(majority, (np.zeros((9, 2)), [0] * 9), 3, "slots")
+    >>> lesson = dpl.stability.Lesson(teachers, rows=np.zeros((4, 2)), student=majority)
     >>> lesson.rows.shape
     (4, 2)
     """
@@ -88,7 +88,7 @@ class LabelPrivateLearner(Voting):
 
     Data: a `Lesson`, with no more rows than `max_queries` if that is given. The value is a `Student`.
 
-    >>> teacher = dpl.LabelPrivateLearner(epsilon=1, delta="1e-6", cutoff=2, chunks=300)
+    >>> teacher = dpl.stability.LabelPrivateLearner(epsilon=1, delta="1e-6", cutoff=2, chunks=300)
     >>> teacher.claim()
     ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')
     """

@@ -61,7 +61,7 @@ def bins_of_width(width: Number) -> int:
 
     ParameterError for a width that leaves fewer than two, or more than a million.
 
-    >>> dpl.bins_of_width("0.3")
+    >>> dpl.stability.bins_of_width("0.3")
     4
     """
     asked = read(width, field="width")

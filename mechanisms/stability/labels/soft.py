@@ -58,7 +58,7 @@ class SoftLabels(OverEnsemble):
     gaussian. `OverEnsemble` says what the others are. Data: an `Ensemble.fit(..., classes=None)`.
     An answer is a float in [0, 1], or UNSTABLE.
 
-    >>> dpl.SoftLabels(epsilon=1, delta="1e-6", chunks=400, bins=5, failed_tests=2).claim()
+    >>> dpl.stability.SoftLabels(epsilon=1, delta="1e-6", chunks=400, bins=5, failed_tests=2).claim()
     ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')
     """
 

@@ -35,7 +35,7 @@ SoftAnswer: TypeAlias = "float | Literal[Unstable.UNSTABLE]"
 class SoftQuery:
     """A row with a number of bins of its own, chosen from public information or from earlier answers.
 
-    >>> query = dpl.SoftQuery(row=[0.5, 2.0], bins=4)
+    >>> query = dpl.stability.SoftQuery(row=[0.5, 2.0], bins=4)
     >>> query.bins
     4
     """

@@ -59,10 +59,11 @@ class Student:
     >>> from dpledger.mechanisms.entropy import seeded
     >>> def halves(rows, labels):
     ...     return lambda asked: (np.asarray(asked) > 450).astype(int).ravel()
-    >>> private = dpl.Ensemble.fit(halves, (np.arange(900.0), [0, 1] * 450), 300, "slots")
-    >>> teacher = dpl.LabelPrivateLearner(epsilon=1, delta="1e-6", cutoff=2, chunks=300)
+    >>> private = dpl.stability.Ensemble.fit(halves, (np.arange(900.0), [0, 1] * 450), 300, "slots")
+    >>> teacher = dpl.stability.LabelPrivateLearner(epsilon=1, delta="1e-6", cutoff=2, chunks=300)
     >>> teacher = teacher.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
-    >>> student = teacher.release(dpl.Lesson(private, np.array([1.0, 800.0]), halves), entropy=seeded(3)).value
+    >>> lesson = dpl.stability.Lesson(private, np.array([1.0, 800.0]), halves)
+    >>> student = teacher.release(lesson, entropy=seeded(3)).value
     >>> student.predict([4.0, 700.0]).tolist()
     [0, 1]
     """

@@ -61,7 +61,7 @@ class ClassifierPlan(PlanOfTests):
     `spoilt` of `max_queries` queries are unanswered or wrong. `chosen` records, of which `needed` are used; `terms`:
     how many spoilt queries each part of the argument allows.
 
-    >>> plan = dpl.binclas_plan(10**8, 1, epsilon=1, delta="1e-6", max_queries=100, mode="kov")
+    >>> plan = dpl.planning.binclas_plan(10**8, 1, epsilon=1, delta="1e-6", max_queries=100, mode="kov")
     >>> plan.chunks, plan.spoilt
     (1920, 2)
     """
@@ -159,7 +159,7 @@ def binclas_plan(
     which says how many records would do.
     Source: docs/proofs/stability_utility.md, "Counting".
 
-    >>> plan = dpl.binclas_plan(10**8, 1, epsilon=1, delta="1e-6", max_queries=100, mode="kov")
+    >>> plan = dpl.planning.binclas_plan(10**8, 1, epsilon=1, delta="1e-6", max_queries=100, mode="kov")
     >>> plan.chunks, plan.chunk_size, plan.spoilt
     (1920, 52083, 2)
     """
@@ -193,7 +193,7 @@ def binclas_required_n(
     Claim: that of `binclas_plan` for `needed` records, and no fewer do by this argument. Raises as that, InfeasiblePlan
     where 10^18 records would not do.
 
-    >>> plan = dpl.binclas_required_n("0.1", 1, epsilon=1, delta="1e-6", max_queries=20, mode="kov")
+    >>> plan = dpl.planning.binclas_required_n("0.1", 1, epsilon=1, delta="1e-6", max_queries=20, mode="kov")
     >>> plan.needed
     12412638
     """

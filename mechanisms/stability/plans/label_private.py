@@ -48,7 +48,7 @@ class LabelPrivatePlan(PlanOfTests):
     best; at most `spoilt` of the labels are wrong or coins. `error`: what the student's is at most. `needed`: private
     records; `terms`: parts of that error, in millionths.
 
-    >>> dpl.label_private_plan(1, "0.1", epsilon=1, delta="1e-6").public_rows
+    >>> dpl.planning.label_private_plan(1, "0.1", epsilon=1, delta="1e-6").public_rows
     2348
     """
 
@@ -93,7 +93,7 @@ def label_private_plan(
     `learner`: the teacher's models, as in `binclas_plan`. Raises ParameterError naming the field, InfeasiblePlan where
     the bound is no bound. Source: docs/proofs/stability_utility.md, "Students".
 
-    >>> plan = dpl.label_private_plan(1, "0.1", epsilon=1, delta="1e-6")
+    >>> plan = dpl.planning.label_private_plan(1, "0.1", epsilon=1, delta="1e-6")
     >>> plan.public_rows, plan.needed
     (2348, 103997760)
     """

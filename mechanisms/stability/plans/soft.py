@@ -51,7 +51,7 @@ class SoftPlan(PlanOfTests):
     is answered. `chosen` records, of which `needed` are used; `terms`: the chunks that each part asks for.
 
     >>> words = {"max_queries": 1000, "epsilon": 1, "delta": "1e-6", "beta": "0.05"}
-    >>> dpl.soft_plan(10**7, lambda size: 1 / size, "0.05", uncertain=20, **words).accuracy
+    >>> dpl.planning.soft_plan(10**7, lambda size: 1 / size, "0.05", uncertain=20, **words).accuracy
     Decimal('0.125')
     """
 
@@ -111,7 +111,7 @@ def soft_plan(
     Source: docs/proofs/stability_utility.md, "Soft answers".
 
     >>> words = {"max_queries": 1000, "epsilon": 1, "delta": "1e-6", "beta": "0.05"}
-    >>> plan = dpl.soft_plan(10**7, lambda size: 1 / size, "0.05", uncertain=20, **words)
+    >>> plan = dpl.planning.soft_plan(10**7, lambda size: 1 / size, "0.05", uncertain=20, **words)
     >>> plan.bins, plan.accuracy
     (6, Decimal('0.125'))
     """

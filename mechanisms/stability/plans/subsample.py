@@ -41,7 +41,7 @@ MOST_CUTOFF = 10**9
 class SubsamplePlan(PlanOfTests):
     """`chunks` models vote on `max_queries` queries. `dissent`: the part of the votes that may be wrong.
 
-    >>> dpl.subsample_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000).chunks
+    >>> dpl.planning.subsample_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000).chunks
     6504
     """
 
@@ -119,7 +119,7 @@ def subsample_plan(
     Raises ParameterError naming the field, InfeasiblePlan where no k will do.
     Source: docs/proofs/stability_utility.md, "Votes".
 
-    >>> plan = dpl.subsample_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000)
+    >>> plan = dpl.planning.subsample_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000)
     >>> plan.mode, plan.chunks
     ('target_charging', 6504)
     """

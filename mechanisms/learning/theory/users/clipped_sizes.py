@@ -67,7 +67,7 @@ def clipped_pairwise_plan(
     Claim: n >= (2 ln|C| + ln(1/beta))/(l g - 2 l^2 v), with l = min(exponent, g/(4v)), v = min(clip^2, m) and g what
     clipping leaves of a drift of at most m alpha. Source: docs/proofs/learning_clipped.md, section 2.
 
-    >>> plan = dpl.clipped_pairwise_plan(1025, 100, "0.1", "0.1", epsilon=1, relation=dpl.Relation.REPLACE_ONE)
+    >>> plan = dpl.planning.clipped_pairwise_plan(1025, 100, "0.1", "0.1", epsilon=1, relation=dpl.Relation.REPLACE_ONE)
     >>> plan.needed
     250
     """

@@ -1,0 +1,76 @@
+from . import ex_post as ex_post, filters as filters, learning as learning, planning as planning, stability as stability
+from .accounting.accountant import Accountant as Accountant
+from .accounting.composition import (
+    Chain as Chain,
+    Composition as Composition,
+    Converted as Converted,
+    DiscreteGaussianLaw as DiscreteGaussianLaw,
+    DiscreteLaplaceLaw as DiscreteLaplaceLaw,
+    ExponentialLaw as ExponentialLaw,
+    ExPostDP as ExPostDP,
+    GaussianLaw as GaussianLaw,
+    Group as Group,
+    LaplaceLaw as LaplaceLaw,
+    Parallel as Parallel,
+    PmfPair as PmfPair,
+    PoissonSampled as PoissonSampled,
+    PostProcessed as PostProcessed,
+    RandomAllocation as RandomAllocation,
+    RandomizedResponseLaw as RandomizedResponseLaw,
+    Repeated as Repeated,
+    SampledWithoutReplacement as SampledWithoutReplacement,
+    Sequence as Sequence,
+    Shuffled as Shuffled,
+    SparseVectorLaw as SparseVectorLaw,
+)
+from .accounting.documents import Document as Document
+from .accounting.guarantees import (
+    GDP as GDP,
+    RDP as RDP,
+    ZCDP as ZCDP,
+    ApproxDP as ApproxDP,
+    BoundedRange as BoundedRange,
+    PrivacyCurve as PrivacyCurve,
+    PureDP as PureDP,
+)
+from .accounting.planning.calibration import calibrate as calibrate
+from .accounting.profile import Profile as Profile, compose as compose
+from .attach.training import private_sgd as private_sgd
+from .audit.experiment import audit_mechanism as audit_mechanism, audit_outputs as audit_outputs
+from .audit.planned import Audit as Audit
+from .audit.replay import ReplayResult as ReplayResult, audit_replay as audit_replay
+from .audit.testing import assert_not_refuted as assert_not_refuted
+from .audit.verdict import AuditResult as AuditResult
+from .errors import (
+    AuditTooWeak as AuditTooWeak,
+    BudgetRefused as BudgetRefused,
+    ClaimRefuted as ClaimRefuted,
+    DpledgerError as DpledgerError,
+    ParameterError as ParameterError,
+    VerificationError as VerificationError,
+)
+from .ledger.declared_runs import DeclaredRun as DeclaredRun
+from .ledger.ledger import Ledger as Ledger
+from .ledger.scope import Receipt as Receipt, Scope as Scope, Session as Session
+from .mechanisms.learning.recommended import plan as plan
+from .mechanisms.numeric import (
+    ClippedMean as ClippedMean,
+    Count as Count,
+    Gaussian as Gaussian,
+    Geometric as Geometric,
+    Histogram as Histogram,
+    IntegerGaussian as IntegerGaussian,
+    Laplace as Laplace,
+)
+from .mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
+from .mechanisms.selection.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+from .mechanisms.selection.randomized_response import RandomizedResponse as RandomizedResponse
+from .mechanisms.threshold.above_threshold import AboveThreshold as AboveThreshold
+from .mechanisms.threshold.sparse_vector import SparseVector as SparseVector
+from .mechanisms.training.dp_sgd import DPSGD as DPSGD
+from .mechanisms.units import ByUnit as ByUnit
+from .relations import Relation as Relation, Unit as Unit
+from .reports import report as report
+
+__all__: list[str]
+__version__: str

@@ -1,0 +1,14 @@
+"""Private learners with proved error: classes of concepts, samples, learners, and what audits their accuracy.
+
+    PointClass, ThresholdClass, ParityClass, FiniteClass   what is to be learned; StumpClass and Binning on tables
+    PACContract, PPACContract, AgnosticContract            how well, and with which probability
+    LabeledSample, UserSample                              from what: one record a person, or several
+    check_contract, hard_populations                       whether a learner keeps its contract
+
+`dpledger.plan` says which learner fits, and how many rows it needs; `dpledger.planning` the sizes one by one
+(`docs/private_learning.md`).
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__package__, __file__)

@@ -1,0 +1,13 @@
+"""Planning: how much noise, how many runs, how many rows, before anything private is read.
+
+    calibrate_count                               how often a mechanism may run within a budget
+    dpsgd_plan -> TrainingPlan                    noise and steps of a training
+    recommend, reachable_error, query_size, ...   learners and their sample sizes
+    stable_plan, soft_plan, label_private_plan    votes of an ensemble, and what is learned from them
+
+`dpledger.calibrate` and `dpledger.plan` are the everyday ones (`docs/budgets.md`, `docs/private_learning.md`).
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__package__, __file__)
