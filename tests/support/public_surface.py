@@ -989,7 +989,6 @@ DOORS: dict[str, Door] = {
 }
 
 WORDS: dict[str, str] = {
-    "__version__": "text",
     "learning.FAIL": "an answer",
     "stability.UNSTABLE": "an answer",
     "Composition": "a union of types, for annotations",
