@@ -9,9 +9,10 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 PY := .venv/bin/python
 SLICES ?= commit
+SINCE ?= HEAD
 SOURCES := pyproject.toml setup.py constraints.txt
 
-.PHONY: help demo test test-slow coverage lint types bench clean
+.PHONY: help demo test test-near test-slow coverage lint types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -22,6 +23,10 @@ demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (unde
 
 test: .venv/.dev lint types  ## linters, types, layers and the tests, with the slice of seeds that the commit chooses (SLICES=all: all)
 	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES)
+
+test-near: .venv/.dev  ## the tests that a change reaches: what differs from the last commit, or from SINCE=main~3
+	files=$$($(PY) tests/support/near.py $(SINCE))
+	[ -z "$$files" ] || $(PY) -m pytest -n 2 --dist worksteal -m "not slow" $$files
 
 coverage: .venv/.dev  ## the same tests, and what they reach: fails where that is less than before (twice as long)
 	$(PY) -m coverage erase
@@ -36,6 +41,7 @@ lint: .venv/.dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	.venv/bin/lint-imports
+	$(PY) -m vulture
 
 types: .venv/.dev
 	$(PY) -m mypy
