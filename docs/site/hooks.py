@@ -58,7 +58,8 @@ def _written_out(nav: Any, generated: dict[str, list[str]]) -> Any:
             folder = item.removesuffix("/*")
             written = sorted(path.stem for path in (ROOT / "docs" / folder).glob("*.md"))
             names = generated.get(folder) or sorted(written, key=lambda name: name != "README")
-            out += [f"{folder}/{name}.md" for name in names]
+            pages = [f"{folder}/{name}.md" for name in names]
+            out += [{"Overview": page} if page.endswith("README.md") else page for page in pages]
         else:
             out.append(_written_out(item, generated))
     return out
