@@ -24,7 +24,7 @@ def first_sentence(path: Path) -> str:
     if not text:
         raise ValueError(f"{path.relative_to(ROOT)} has no docstring")
     paragraph = " ".join(text.split("\n\n")[0].split())
-    return re.split(r"(?<=[^.]\.)\s", paragraph)[0].rstrip(".")
+    return re.split(r"(?<=\.)\s(?=[A-Z`]|docs/)", paragraph)[0].rstrip(".")  # not after "i.i.d."
 
 
 def folders(part: str) -> list[Path]:
