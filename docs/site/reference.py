@@ -83,7 +83,8 @@ def _bare(annotation: Any) -> Any:
     if isinstance(annotation, griffe.ExprBinOp):
         return griffe.ExprBinOp(_bare(annotation.left), annotation.operator, _bare(annotation.right))
     if isinstance(annotation, griffe.ExprSubscript) and annotation.canonical_name == "Annotated":
-        return annotation.slice.elements[0]
+        added: Any = annotation.slice
+        return added.elements[0]
     return annotation
 
 
