@@ -12,7 +12,7 @@ SLICES ?= commit
 SINCE ?= HEAD
 SOURCES := pyproject.toml setup.py constraints.txt
 
-.PHONY: help demo test test-near test-slow coverage lint types bench clean
+.PHONY: help demo docs test test-near test-slow coverage lint types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -37,6 +37,10 @@ coverage: .venv/.dev  ## the same tests, and what they reach: fails where that i
 test-slow: .venv/.dev  ## the slower statistical and scale tests
 	DPLEDGER_HYPOTHESIS=explore $(PY) -m pytest -n 2 --dist worksteal -m slow
 
+docs: .venv/.docs  ## the site of these pages, with search and the reference of the API: writes site/
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
+	echo "open site/index.html"
+
 lint: .venv/.dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -50,7 +54,7 @@ bench: .venv/.dev  ## the benchmarks: ratios against peers in the same run
 	for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
 
 clean:  ## remove the environment and everything built
-	rm -rf .venv build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist demo site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.made: $(SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
@@ -61,6 +65,10 @@ clean:  ## remove the environment and everything built
 
 .venv/.demo: .venv/.made
 	$(PY) -m pip install --quiet --editable '.[demo]' --constraint constraints.txt
+	touch $@
+
+.venv/.docs: .venv/.made
+	$(PY) -m pip install --quiet --editable '.[docs]' --constraint constraints.txt
 	touch $@
 
 .venv/.dev: .venv/.made
