@@ -111,7 +111,7 @@ class Engine:
     def plan(self) -> Plan:
         """The next block, with bets fixed on the runs so far."""
         if self._plan is None:
-            self._tracks += self.births.born({track.score for track in self._tracks}, self.pairs)
+            self.births.bear(self._tracks, self.pairs)
             counted = self.pairs >= COUNTED and not self.paired
             for track in self._tracks:
                 track.recut(counted=counted)

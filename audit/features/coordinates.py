@@ -82,6 +82,10 @@ class Distance(Number):
     places: tuple[Place, ...]
     centre: tuple[float, ...]
 
+    @property
+    def fitted(self) -> str:
+        return "centre"
+
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
             return np.sqrt(row_sums(np.square(table(outcomes, self.places) - np.array(self.centre))))
@@ -97,10 +101,15 @@ class Distance(Number):
 
 @dataclass(frozen=True, slots=True)
 class Along(Number):
-    """A weighted sum of some numbers."""
+    """A weighted sum of some numbers. `fitted`: "direction" where past runs suggest the weights."""
 
     places: tuple[Place, ...]
     weights: tuple[float, ...]
+    fitted: str = ""
+
+    @property
+    def primary(self) -> bool:
+        return self.fitted != ""
 
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
