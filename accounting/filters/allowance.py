@@ -1,4 +1,4 @@
-"""F9: so many draws of one law, whose steps are decided as results come in, and a basic account beside them.
+"""F7: so many draws of one law, whose steps are decided as results come in, and a basic account beside them.
 
 >>> from dpledger.accounting.composition import GaussianLaw
 >>> from dpledger.accounting.filters import AllowanceFilter
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @record
 class AllowanceFilter:
-    """F9. Guarantee: (epsilon_law + epsilon_rest, delta_law + delta_rest)-DP, if `steps` independent runs of `law` are
+    """F7. Guarantee: (epsilon_law + epsilon_rest, delta_law + delta_rest)-DP, if `steps` independent runs of `law` are
     (epsilon_law, delta_law)-DP: whoever opens or verifies a scope asks the engine (`allotting.require_certified`).
     Source: docs/proofs/allowances.md.
 

@@ -1,4 +1,4 @@
-"""An allowance as people ask for it, and the filter (F9) that it opens within a budget, certified by the engine.
+"""An allowance as people ask for it, and the filter (F7) that it opens within a budget, certified by the engine.
 
 >>> from dpledger.accounting.composition import GaussianLaw
 >>> rule = allotted(Allowance(GaussianLaw(50), steps=100), ApproxDP(1, "1e-6"), Relation.ADD_REMOVE)

@@ -1,4 +1,4 @@
-"""What an allowance (F9) counts of a tree: draws of its law, by structure, and what is left to price beside them.
+"""What an allowance (F7) counts of a tree: draws of its law, by structure, and what is left to price beside them.
 
 A leaf that so many draws of the law dominate counts as these *copies*; a sequence, a repetition and what is computed
 from outputs count what their parts do. Every other node is left whole, and several leaves on one batch: a group of two

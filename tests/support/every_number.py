@@ -47,7 +47,7 @@ from dpledger.accounting.composition import (
     Shuffled,
 )
 from dpledger.accounting.ex_post import senses
-from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
+from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.learning import parity
@@ -539,7 +539,7 @@ def _ex_post() -> dict[str, Answer]:
     return {
         **{
             f"height of {kind.__name__}": partial(height, kind(THIRD, SMALL), variance)
-            for kind in (LinearBoundary, MixtureBoundary, StitchedBoundary)
+            for kind in (LinearBoundary, MixtureBoundary)
             for variance in (Decimal("0.7"),)
         },
         "odometer": lambda: readings.odometer(odometer, ADD, trees),
