@@ -32,10 +32,10 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
+from dpledger.accounting.families.bounded_range.repeated import Runs, in_blocks
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
-from dpledger.accounting.laws.repeated_ranges import Runs, in_blocks
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.pricing.costs import (
     admitted,
     converted_guarantee,

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from pydantic import model_validator
 
-from dpledger.accounting.leaves import Count
 from dpledger.decimals import INFINITY, ZERO, add, subtract
 from dpledger.errors import ParameterError
-from dpledger.number_fields import Exact, Probability
+from dpledger.number_fields import Count, Exact, Probability
 from dpledger.schema import given, record, tag
 
 __all__ = ["NAMES", "AllowanceFilter", "reading"]

@@ -19,14 +19,13 @@ from pydantic import model_validator
 from dpledger.accounting.composition import Composition, Part, Repeated
 from dpledger.accounting.filters import AllowanceFilter, Filter
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
-from dpledger.accounting.leaves import Count
 from dpledger.accounting.planning.calibration import calibrate_count
 from dpledger.accounting.pricing.allowances import law_of, require_law
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import compose
 from dpledger.decimals import INFINITY, ZERO, multiply, round_down, round_up, subtract, text
 from dpledger.errors import ParameterError
-from dpledger.number_fields import OptionalPositive, Probability
+from dpledger.number_fields import Count, OptionalPositive, Probability
 from dpledger.relations import Relation
 from dpledger.schema import complete, given, record
 

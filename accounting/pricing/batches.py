@@ -36,8 +36,8 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
+from dpledger.accounting.families.leaf_rules import Divergences, Orders, floats_up, written
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
-from dpledger.accounting.kinds.leaf_rules import Divergences, Orders, floats_up, written
 from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.draws import Allocation
 from dpledger.accounting.laws.finite import FiniteLoss

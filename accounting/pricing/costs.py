@@ -22,7 +22,7 @@ from typing import assert_never
 
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic import prices
-from dpledger.accounting.arithmetic.prices import FREE, Cost
+from dpledger.accounting.arithmetic.prices import FREE, Cost, approximate_cost
 from dpledger.accounting.chains import settles_by_levels
 from dpledger.accounting.composition import (
     Chain,
@@ -45,7 +45,6 @@ from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary, height
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
-from dpledger.accounting.kinds.worst_case import approximate_cost
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.pricing.allowances import counted, promised
 from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, in_floats, one_leaf

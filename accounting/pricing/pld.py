@@ -19,21 +19,20 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
 
-from dpledger.accounting.kinds import AnyLeaf, rules_of
-from dpledger.accounting.laws.bounded_range import USUALLY_RARE, far_tilt, range_pair, worst_position
-from dpledger.accounting.laws.cells import Bracket
-from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
-from dpledger.accounting.laws.finite import FinitePair
-from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.ranges_in_any_order import worst_in_any_order
-from dpledger.accounting.laws.ratios import averaged
-from dpledger.accounting.laws.repeated_ranges import (
+from dpledger.accounting.families.bounded_range.any_order import worst_in_any_order
+from dpledger.accounting.families.bounded_range.loss import USUALLY_RARE, far_tilt, range_pair, worst_position
+from dpledger.accounting.families.bounded_range.repeated import (
     Runs,
     attained_by_runs,
     in_blocks,
     worst_of_runs,
 )
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.kinds import AnyLeaf, rules_of
+from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
+from dpledger.accounting.laws.finite import FinitePair
+from dpledger.accounting.laws.law import Direction, Loss
+from dpledger.accounting.laws.ratios import averaged
 from dpledger.accounting.laws.symmetric import mirrored
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from dpledger.accounting.families.bounded_range.repeated import Runs
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.laws.draws import EVERYONE, Allocation
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
-from dpledger.accounting.laws.repeated_ranges import Runs
-from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.pricing.pld import Drawn, everyones, losses_of, ranges_above, ranges_below, tilts_of_ranges
 from dpledger.relations import Relation
 

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from dpledger.accounting.kinds.leaf_rules import ExPost, LeafRules
+from dpledger.accounting.families.leaf_rules import ExPost, LeafRules
 from new_kinds import BIT, COUNTED, facts, house, ran, without
 
 ROOT = Path(__file__).resolve().parents[2]
 
 CERTIFIED = """
-from dpledger.accounting.composition import BitLaw, PmfPair, PoissonSampled, Repeated
+from dpledger.accounting.composition import PmfPair, PoissonSampled, Repeated
+from dpledger.accounting.families.bit.leaf import BitLaw
 from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.profile import compose
@@ -41,13 +42,13 @@ print("certified")
 """
 
 NUMBER = """
-from dpledger.accounting.composition import BitLaw
+from dpledger.accounting.families.bit.leaf import BitLaw
 from dpledger.accounting.profile import compose
 print("a number:", compose(BitLaw("0.9", "0.5")).epsilon(0))
 """
 
 CONFORMS = """
-from dpledger.accounting.leaves import BitLaw
+from dpledger.accounting.families.bit.leaf import BitLaw
 from leaf_conformance import Example, LeafConformance
 
 example = Example(
@@ -75,8 +76,9 @@ def test_contributing_names_every_place_that_is_edited(tmp_path: Path) -> None:
         if not (own := ROOT / "src" / "dpledger" / file.relative_to(copy)).exists()
         or own.read_text() != file.read_text()
     }
-    assert {place if place in named else f"{Path(place).parent}/" for place in edited} <= named
-    assert len(edited) == 4
+    families = "accounting/families/"
+    assert {families if place.startswith(families) else place for place in edited} <= named
+    assert len(edited) == 5
 
 
 def test_the_bit_is_certified_in_both_directions(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_a_kind_without_an_example_fails_the_conformance_of_all(tmp_path: Path) 
     [
         ('mirrors=lambda _: "not"', 'mirrors=lambda _: "itself"'),
         ('if direction == "remove"', 'if direction == "add"'),
-        ("return approximate_cost(prices.pmf_epsilon(left, right)", "return approximate_cost(Decimal('0.5878')"),
+        ("return approximate_cost(pmf_epsilon(left, right)", "return approximate_cost(Decimal('0.5878')"),
         ("pair = listed_pair(*_sides(leaf))", "pair = listed_pair(*_sides(leaf)[::-1])"),
     ],
 )
@@ -137,9 +139,9 @@ def test_a_fact_that_is_untrue_fails_the_conformance_class(said: str, instead: s
 SETTLED = """
 from decimal import Decimal
 from typing import Any
-from dpledger.accounting.composition import CountedLaw, Repeated
+from dpledger.accounting.composition import Repeated
 from dpledger.accounting.guarantees import PureDP
-from dpledger.accounting.leaves import CountedOutcome
+from dpledger.accounting.families.counted.leaf import CountedLaw, CountedOutcome
 from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.protocol import Release

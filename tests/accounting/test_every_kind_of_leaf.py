@@ -29,9 +29,9 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
+from dpledger.accounting.families.leaf_rules import never_fails
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.kinds import EVERY_KIND, JointGaussian
-from dpledger.accounting.kinds.leaf_rules import never_fails
 from dpledger.accounting.pricing import pld
 from leaf_conformance import (
     Example,

@@ -21,7 +21,7 @@ from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition, GaussianLaw, Group, Leaf, PoissonSampled, Repeated, Shuffled
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import Poisson
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.lowering import read_losses
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.pricing.outcomes import certain, planned

@@ -17,11 +17,25 @@ __all__ = ["BIT", "COUNTED", "Kind", "facts", "house", "ran", "without"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
+FIELDS = '''"""The record of a new law."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dpledger.accounting.arithmetic.prices import approximate_cost
+from dpledger.accounting.arithmetic.prices import pure_cost
+from dpledger.accounting.families.declared.pmf_price import pmf_epsilon
+from dpledger.accounting.families.declared.pmf_price import pmf_failure
+from dpledger.number_fields import Count, Exact, Probability, Tally
+from dpledger.schema import given, record, tag
+'''
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """`name`: of the record. `record`: its class, in `leaves`. `union`: its line in the union. `rules`: the module of
-    `kinds`, `module` its name and `constant` the object in it. `table`: its line in the table."""
+    """`name`: of the record. `record`: its class, in the `leaf` of its family. `union`: its line in the union. `rules`:
+    the module of that name, `module` the family and `constant` the object in it. `table`: its line in the table."""
 
     name: str
     record: str
@@ -37,20 +51,19 @@ def house(folder: Path, kind: Kind) -> Path:
     package = folder / "dpledger"
     shutil.copytree(ROOT / "src" / "dpledger", package, ignore=shutil.ignore_patterns("__pycache__"))
     accounting = package / "accounting"
-    _append(accounting / "leaves.py", kind.record)
-    composition, table = accounting / "composition.py", accounting / "kinds" / "__init__.py"
-    _insert(composition, "from dpledger.accounting.leaves import (\n", f"    {kind.name},\n")
-    _insert(composition, "Leaf: TypeAlias = (\n    PureDP\n", kind.union)
-    (accounting / "kinds" / f"{kind.module}.py").write_text(kind.rules)
+    leaves, table, family = accounting / "leaves.py", accounting / "kinds.py", accounting / "families" / kind.module
+    family.mkdir()
+    (family / "__init__.py").write_text(f'"""The family {kind.module}: what an outsider adds."""\n')
+    (family / "leaf.py").write_text(FIELDS + kind.record)
+    imported = f"from dpledger.accounting.families.{kind.module}.leaf import {kind.name}\n"
+    _insert(leaves, "from dpledger.accounting.families.bounded_range.leaf import ExponentialLaw\n", imported)
+    _insert(leaves, "Leaf: TypeAlias = (\n    PureDP\n", kind.union)
+    (family / "rules.py").write_text(kind.rules)
     if kind.table:
-        imported = f"from dpledger.accounting.kinds.{kind.module} import {kind.constant}\n"
-        _insert(table, "from dpledger.accounting.composition import Leaf\n", imported)
+        imported = f"from dpledger.accounting.families.{kind.module}.rules import {kind.constant}\n"
+        _insert(table, "from dpledger.accounting.leaves import Leaf\n", imported)
     _insert(table, "EVERY_KIND: Final = table(\n", kind.table)
     return folder
-
-
-def _append(file: Path, text: str) -> None:
-    file.write_text(file.read_text() + text)
 
 
 def _insert(file: Path, after: str, text: str) -> None:
@@ -105,11 +118,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpledger.accounting.arithmetic import prices
-from dpledger.accounting.kinds.leaf_rules import LeafRules, may_overlap, no_group, no_theorem, states_no_orders
-from dpledger.accounting.kinds.worst_case import approximate_cost
+from dpledger.accounting.families.leaf_rules import LeafRules, may_overlap, no_group, no_theorem, states_no_orders
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.finite import listed_pair
-from dpledger.accounting.leaves import BitLaw
+from dpledger.accounting.families.bit.leaf import BitLaw
 
 
 def _sides(leaf):
@@ -118,7 +130,7 @@ def _sides(leaf):
 
 def _price(leaf, relation, orders):
     left, right = _sides(leaf)
-    return approximate_cost(prices.pmf_epsilon(left, right), prices.pmf_failure(left, right), orders)
+    return approximate_cost(pmf_epsilon(left, right), pmf_failure(left, right), orders)
 
 
 def _bracket(leaf, relation):
@@ -193,7 +205,7 @@ class CountedLaw:
 from __future__ import annotations
 
 from dpledger.accounting.guarantees import PureDP
-from dpledger.accounting.kinds.leaf_rules import (
+from dpledger.accounting.families.leaf_rules import (
     ExPost,
     LeafRules,
     may_overlap,
@@ -202,8 +214,8 @@ from dpledger.accounting.kinds.leaf_rules import (
     no_theorem,
     states_no_orders,
 )
-from dpledger.accounting.kinds.worst_case import approximate_bracket, pure_cost
-from dpledger.accounting.leaves import CountedLaw
+from dpledger.accounting.families.declared.worst_case import approximate_bracket
+from dpledger.accounting.families.counted.leaf import CountedLaw
 from dpledger.decimals import ZERO, multiply
 from dpledger.errors import ParameterError
 
