@@ -5,7 +5,7 @@ checked against the union `leaves.Leaf` when this is imported: a kind of the uni
 kind that is not in it, are a TypeError.
 
 >>> from dpledger.accounting.families.laplace.leaf import LaplaceLaw
->>> rules_of(LaplaceLaw(1)).loss_fields
+>>> rules_of(LaplaceLaw(1)).price.loss_fields
 frozenset({'epsilon'})
 """
 
@@ -44,8 +44,8 @@ def table(*every: LeafRules[Any], leaves: frozenset[type]) -> Mapping[type, Leaf
     if missing or unknown or len(found) < len(every):
         names = ", ".join(sorted(kind.__name__ for kind in missing | unknown)) or "a kind stated twice"
         raise TypeError(f"accounting/kinds and the union leaves.Leaf differ in: {names}")
-    noise = {name for rules in every for name in rules.noise_fields}
-    loss = {name for rules in every for name in rules.loss_fields}
+    noise = {name for rules in every for name in rules.price.noise_fields}
+    loss = {name for rules in every for name in rules.price.loss_fields}
     if noise & loss:
         raise TypeError(f"noise in one kind and loss in another: {', '.join(sorted(noise & loss))}")
     return MappingProxyType(found)

@@ -17,7 +17,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms, reach_and_variance
-from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import Cumulants, Direction, Nodes, decay_of_bounded, excess, prices
 from dpledger.accounting.laws.tails import TailProfile, listed_profile
 from dpledger.decimals import ZERO, add, total
 from dpledger.errors import WorkLimit
@@ -51,6 +51,10 @@ class FinitePair:
     loss_errors: tuple[float, ...]
     mass_error: float
     imbalance: float = math.inf
+
+    def loss_in(self, direction: Direction) -> FiniteLoss:
+        """The loss of this direction: P is the pair's left where the unit is removed."""
+        return (self if direction == "remove" else self.turned()).loss()
 
     def turned(self) -> FinitePair:
         """(Q, P) in place of (P, Q)."""

@@ -138,8 +138,8 @@ def _of_leaf(leaf: Leaf, relation: Relation, orders: Orders) -> Cost:
     other currencies are not refunded. Source: docs/proofs/filters.md, "Refunds"."""
     rules = rules_of(leaf)
     if rules.outcome is None:
-        return rules.price(leaf, relation, orders)
-    cap = rules.price(rules.outcome.planned(leaf), relation, orders)
+        return rules.price.cap(leaf, relation, orders)
+    cap = rules.price.cap(rules.outcome.planned(leaf), relation, orders)
     if cap.pure is None or not rules.outcome.known(leaf):
         return cap
     return replace(cap, pure=min(cap.pure, rules.outcome.loss(leaf)))
@@ -238,7 +238,9 @@ def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cos
     if tree.rate == 1:
         return priced(part, relation, orders)
     known = relation is Relation.ADD_REMOVE
-    if not known and not (relation is Relation.ZERO_OUT and isinstance(part, Leaf) and rules_of(part).null_is_absence):
+    if not known and not (
+        relation is Relation.ZERO_OUT and isinstance(part, Leaf) and rules_of(part).batch.null_is_absence
+    ):
         raise CannotCertify(f"no theorem prices a Poisson sample of {part.kind} under {relation.value}")
     amplified = _amplified(priced(part, relation, orders), tree.rate, orders)
     return _on_batch(part, Poisson(tree.rate), amplified, relation, orders)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dpledger.accounting.families.leaf_rules import ExPost, LeafRules
+from dpledger.accounting.families.leaf_rules import BatchFacts, ExPost, GroupFacts, PairFacts, PriceFacts
 from new_kinds import BIT, COUNTED, facts, house, ran, without
 
+GROUPS: tuple[type[Any], ...] = (PriceFacts, PairFacts, GroupFacts, BatchFacts)
 ROOT = Path(__file__).resolve().parents[2]
 
 CERTIFIED = """
@@ -88,7 +90,12 @@ def test_the_bit_is_certified_in_both_directions(tmp_path: Path) -> None:
 
 def test_every_fact_is_one_that_the_bit_states() -> None:
     for kind in (BIT, COUNTED):
-        assert facts(kind) == [field.name for field in dataclasses.fields(LeafRules)]
+        assert facts(kind) == [
+            "kind",
+            "attested",
+            *(field.name for group in GROUPS for field in dataclasses.fields(group)),
+            "outcome",
+        ]
 
 
 @pytest.mark.parametrize("fact", facts(BIT))

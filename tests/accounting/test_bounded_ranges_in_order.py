@@ -25,8 +25,9 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.families.bounded_range import any_order, repeated
 from dpledger.accounting.families.bounded_range.any_order import worst_in_any_order
 from dpledger.accounting.families.bounded_range.lattice import moved, moved_below
-from dpledger.accounting.families.bounded_range.repeated import Runs, worst_of_runs
+from dpledger.accounting.families.bounded_range.repeated import worst_of_runs
 from dpledger.accounting.guarantees import BoundedRange
+from dpledger.accounting.laws.draws import Runs
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.lowering import running_order
 from dpledger.accounting.profile import Profile, compose

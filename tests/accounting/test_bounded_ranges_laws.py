@@ -13,10 +13,10 @@ from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import Composition, GaussianLaw, RandomizedResponseLaw, Repeated, Sequence
 from dpledger.accounting.engine.dispatch import epsilon_interval
 from dpledger.accounting.families.bounded_range import any_order
-from dpledger.accounting.families.bounded_range.any_order import MOST_EFFORT
 from dpledger.accounting.families.bounded_range.lattice import Lattice, Table, after, after_each
-from dpledger.accounting.families.bounded_range.repeated import Runs
 from dpledger.accounting.guarantees import BoundedRange
+from dpledger.accounting.laws.draws import Runs
+from dpledger.accounting.pricing.pld_list import MOST_EFFORT
 from dpledger.accounting.profile import compose
 from dpledger.decimals import exact as decimal
 from dpledger.errors import Contradiction, ParameterError

@@ -23,10 +23,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dpledger.accounting.arithmetic.prices import approximate_cost
-from dpledger.accounting.arithmetic.prices import pure_cost
-from dpledger.accounting.families.declared.pmf_price import pmf_epsilon
-from dpledger.accounting.families.declared.pmf_price import pmf_failure
 from dpledger.number_fields import Count, Exact, Probability, Tally
 from dpledger.schema import given, record, tag
 '''
@@ -83,13 +79,14 @@ def ran(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
 def facts(kind: Kind) -> list[str]:
     """The facts that its rules state, one a line."""
     stated = kind.rules.partition("= LeafRules(\n")[2].partition("\n)")[0]
-    return [line.strip().partition("=")[0] for line in stated.splitlines() if line.startswith("    ")]
+    lines = [line for line in stated.splitlines() if line.startswith("    ") and line.strip() != "),"]
+    return [line.strip().partition("=")[0] for line in lines if not line.endswith("(")]
 
 
 def without(kind: Kind, fact: str) -> Kind:
     """The same, with one fact left out."""
     lines = kind.rules.splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith(f"    {fact}=")]
+    kept = [line for line in lines if not line.strip().startswith(f"{fact}=")]
     assert len(kept) == len(lines) - 1
     return replace(kind, rules="".join(kept))
 
@@ -117,8 +114,28 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting.arithmetic import prices
-from dpledger.accounting.families.leaf_rules import LeafRules, may_overlap, no_group, no_theorem, states_no_orders
+from dpledger.accounting.arithmetic.prices import approximate_cost
+from dpledger.accounting.families.declared.pmf_price import pmf_epsilon, pmf_failure
+from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_BRACKET,
+    BY_ITS_LOSSES,
+    BatchFacts,
+    EXACT,
+    GroupFacts,
+    HAS_A_PAIR,
+    LeafRules,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_OUTCOME,
+    NO_SQUARES,
+    ONE_MECHANISM,
+    PairFacts,
+    PriceFacts,
+    may_overlap,
+    no_group,
+    no_theorem,
+    states_no_orders,
+)
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.finite import listed_pair
 from dpledger.accounting.families.bit.leaf import BitLaw
@@ -146,29 +163,37 @@ def _failure(leaf, direction):
 BIT = LeafRules(
     kind=BitLaw,
     attested=False,
-    price=_price,
-    failure=_failure,
-    outcome=None,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset(),
-    mirrors=lambda _: "not",
-    bracket=_bracket,
-    alone=None,
-    sampled=None,
-    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for bit"),
-    quick=False,
-    in_floats=False,
-    null_is_absence=False,
-    grouped=no_group("bit"),
-    relative=False,
-    gaussian=None,
-    renyi=None,
-    range=None,
-    copies=None,
-    batch_divergences=None,
-    reason=None,
+    price=PriceFacts(
+        cap=_price,
+        exclusive=may_overlap,
+        stated_orders=states_no_orders,
+        noise_fields=NO_FIELDS,
+        loss_fields=NO_FIELDS,
+        in_floats=False,
+    ),
+    pair=PairFacts(
+        failure=_failure,
+        mirrors=lambda _: "not",
+        bracket=_bracket,
+        alone=BY_ITS_BRACKET,
+        squares=NO_SQUARES,
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason=EXACT,
+    ),
+    group=GroupFacts(
+        grouped=no_group("bit"),
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=BY_ITS_BRACKET,
+        shuffled=no_theorem("shuffled is certified for pure local randomisers, not for bit"),
+        quick=False,
+        null_is_absence=False,
+        divergences=BY_ITS_LOSSES,
+    ),
+    outcome=NO_OUTCOME,
 )
 ''',
 )
@@ -204,10 +229,23 @@ class CountedLaw:
 
 from __future__ import annotations
 
+from dpledger.accounting.arithmetic.prices import pure_cost
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_BRACKET,
+    BY_ITS_LOSSES,
+    BatchFacts,
+    EXACT,
     ExPost,
+    GroupFacts,
+    HAS_A_PAIR,
     LeafRules,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_SQUARES,
+    ONE_MECHANISM,
+    PairFacts,
+    PriceFacts,
     may_overlap,
     mirrors_itself,
     never_fails,
@@ -240,29 +278,37 @@ EX_POST = ExPost(
 COUNTED = LeafRules(
     kind=CountedLaw,
     attested=False,
-    price=lambda leaf, relation, orders: pure_cost(_whole(leaf), orders),
-    failure=never_fails,
+    price=PriceFacts(
+        cap=lambda leaf, relation, orders: pure_cost(_whole(leaf), orders),
+        exclusive=may_overlap,
+        stated_orders=states_no_orders,
+        noise_fields=NO_FIELDS,
+        loss_fields=frozenset({"epsilon"}),
+        in_floats=False,
+    ),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=lambda leaf, relation: approximate_bracket(_whole(leaf), ZERO),
+        alone=BY_ITS_BRACKET,
+        squares=NO_SQUARES,
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason=EXACT,
+    ),
+    group=GroupFacts(
+        grouped=lambda leaf, k, relation: PureDP(multiply(_whole(leaf), k)),
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=BY_ITS_BRACKET,
+        shuffled=no_theorem("shuffled is certified for pure local randomisers, not for counted"),
+        quick=False,
+        null_is_absence=False,
+        divergences=BY_ITS_LOSSES,
+    ),
     outcome=EX_POST,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset({"epsilon"}),
-    mirrors=mirrors_itself,
-    bracket=lambda leaf, relation: approximate_bracket(_whole(leaf), ZERO),
-    alone=None,
-    sampled=None,
-    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for counted"),
-    quick=False,
-    in_floats=False,
-    null_is_absence=False,
-    grouped=lambda leaf, k, relation: PureDP(multiply(_whole(leaf), k)),
-    relative=False,
-    gaussian=None,
-    renyi=None,
-    range=None,
-    copies=None,
-    batch_divergences=None,
-    reason=None,
 )
 ''',
 )

@@ -27,16 +27,16 @@ from dpledger.accounting.families.bounded_range.repeated import (
     LONGEST,
     Effort,
     Lattices,
-    Runs,
     all_of,
     is_iterated,
     loss_of,
     worst_of_runs,
 )
+from dpledger.accounting.laws.draws import Runs
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
 
-__all__ = ["MOST_EFFORT", "Losses", "worst_in_any_order"]
+__all__ = ["Losses", "worst_in_any_order"]
 
 Losses: TypeAlias = tuple[tuple[Loss, int], ...]
 
@@ -45,14 +45,13 @@ _Dealt: TypeAlias = tuple[float, tuple[Runs, ...]]
 _Dealings: TypeAlias = dict[float, _Dealt]
 """By how many steps they take."""
 
-MOST_EFFORT = 64
 _STEPS = 450  # of the recursion, at effort 1
 _GROUPED = 24  # different ranges that are dealt to groups, the widest
 _LAST_RUNS = 0.4  # of the square of its widest range: what a group adds to the sum of all squares, about
 
 
 def worst_in_any_order(ranges: Iterable[tuple[float, int]], effort: int = 1) -> tuple[Losses, ...]:
-    """Lists of losses, each with how often it is run: in groups, and each range by itself. `effort`: 1 to MOST_EFFORT.
+    """Lists of losses, each with how often it is run: in groups, and each range by itself. `effort`: 1 to 64.
 
     Claim: each list dominates adaptive runs of these bounded ranges in any order, chosen by what came out too, also
     where runs of what has fixed dominating pairs come in between. Source: docs/proofs/bounded_ranges.md, Theorems 1

@@ -9,11 +9,9 @@ dominates a run from where they start. Source: Dong-Durfee-Rogers 2020 (the recu
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
@@ -35,6 +33,7 @@ from dpledger.accounting.families.bounded_range.lattice import (
     smoothed,
 )
 from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss, far_tilt, range_pair, worst_position
+from dpledger.accounting.laws.draws import Runs, in_blocks
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
 
@@ -45,17 +44,12 @@ __all__ = [
     "LONGEST",
     "Effort",
     "Lattices",
-    "Runs",
     "all_of",
     "attained_by_runs",
-    "in_blocks",
     "is_iterated",
     "loss_of",
     "worst_of_runs",
 ]
-
-Runs: TypeAlias = tuple[tuple[float, int], ...]
-"""Ranges, each with how often it is run, the first of them first."""
 
 WIDEST = 32.0  # an eta above is so coarse on the lattice that its envelope is as good
 _MOST = 640  # cells of a lattice, for one eta
@@ -87,12 +81,6 @@ class Effort:
 _ALONE, _AMONG_OTHERS = Effort(64, 200, 1600, 48), Effort(24, 48, 640, 24)
 _MIXED = Effort(44, 100, 800, 38)
 IN_ANY_ORDER, IN_GROUPS = Effort(44, 100, 560, 42), Effort(44, 100, 180, 42)
-
-
-def in_blocks(runs: Iterable[tuple[float, int]]) -> Runs:
-    """The same runs, those of one range that follow each other as one."""
-    grouped = itertools.groupby(runs, key=lambda each: each[0])
-    return tuple((eta, sum(count for _, count in each)) for eta, each in grouped)
 
 
 def worst_of_runs(runs: Runs, *, is_alone: bool = True) -> tuple[tuple[Loss, int], ...]:

@@ -8,16 +8,29 @@ from typing import TypeVar
 
 from dpledger.accounting.arithmetic.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
 from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.families.bounded_range.conversations import (
+    dominating_ranges,
+    shown_ranges,
+    tilts_of_ranges,
+)
 from dpledger.accounting.families.bounded_range.leaf import ExponentialLaw
 from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
 from dpledger.accounting.families.declared.worst_case import agreeing_responses
 from dpledger.accounting.families.leaf_rules import (
+    HAS_A_PAIR,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_OUTCOME,
+    NO_SQUARES,
+    Envelope,
+    GroupFacts,
     LeafRules,
     Orders,
-    may_overlap,
+    PairFacts,
+    found_by_its_bracket,
     mirrors_itself,
     never_fails,
-    states_no_orders,
+    overlapping,
 )
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws.cells import Bracket, bounded_range_bracket
@@ -65,29 +78,26 @@ def _rules(kind: type[L], eta: Callable[[L], Decimal], field: str, *, attested: 
     return LeafRules(
         kind=kind,
         attested=attested,
-        price=lambda leaf, _, orders: _cost(eta(leaf), orders),
-        failure=never_fails,
-        outcome=None,
-        exclusive=may_overlap,
-        stated_orders=states_no_orders,
-        noise_fields=frozenset(),
-        loss_fields=frozenset({field}),
-        mirrors=mirrors_itself,
-        bracket=lambda leaf, _: _bracket(eta(leaf)),
-        alone=lambda leaf, *_: _alone(eta(leaf)),
-        sampled=None,
-        shuffled=lambda leaf, users: shuffled_pairs(eta(leaf), 2, users, _agreeing),
-        quick=False,
-        in_floats=False,
-        null_is_absence=False,
-        grouped=lambda leaf, k, _: BoundedRange(multiply(eta(leaf), k)),  # the losses of a path of k steps add up
-        relative=False,
-        gaussian=None,
-        renyi=None,
-        range=eta,
-        copies=None,
-        batch_divergences=None,
-        reason=_REASON,
+        price=overlapping(
+            lambda leaf, _, orders: _cost(eta(leaf), orders), noise_fields=NO_FIELDS, loss_fields=frozenset({field})
+        ),
+        pair=PairFacts(
+            failure=never_fails,
+            mirrors=mirrors_itself,
+            bracket=lambda leaf, _: _bracket(eta(leaf)),
+            alone=lambda leaf, *_: _alone(eta(leaf)),
+            squares=NO_SQUARES,
+            renyi=HAS_A_PAIR,
+            envelope=Envelope(eta=eta, above=dominating_ranges, tilts=tilts_of_ranges, below=shown_ranges),
+            reason=_REASON,
+        ),
+        group=GroupFacts(
+            grouped=lambda leaf, k, _: BoundedRange(multiply(eta(leaf), k)),  # the losses of a path of k steps add up
+            relative=False,
+            copies=NO_ALLOWANCE,
+        ),
+        batch=found_by_its_bracket(lambda leaf, users: shuffled_pairs(eta(leaf), 2, users, _agreeing)),
+        outcome=NO_OUTCOME,
     )
 
 

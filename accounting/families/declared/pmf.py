@@ -9,13 +9,18 @@ from dpledger.accounting.arithmetic.prices import Cost, approximate_cost
 from dpledger.accounting.families.declared.leaf import PmfPair
 from dpledger.accounting.families.declared.pmf_price import pmf_epsilon, pmf_failure, pmf_rdp
 from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_BRACKET,
+    NO_FIELDS,
+    NO_OUTCOME,
+    GroupFacts,
     LeafRules,
     Mirror,
     Orders,
-    may_overlap,
+    exact_pair,
+    found_by_its_bracket,
     no_group,
     no_theorem,
-    states_no_orders,
+    overlapping,
 )
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.finite import listed_pair
@@ -61,27 +66,18 @@ def _mirrors(leaf: PmfPair) -> Mirror:
 PMF = LeafRules(
     kind=PmfPair,
     attested=False,
-    price=_cost,
-    failure=_failure,
-    outcome=None,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset(),
-    mirrors=_mirrors,
-    bracket=_bracket,
-    alone=None,
-    sampled=None,
-    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for pmf"),
-    quick=False,
-    in_floats=False,
-    null_is_absence=False,
-    grouped=no_group("pmf"),
-    relative=False,
-    gaussian=None,
-    renyi=None,
-    range=None,
-    copies=lambda law, leaf: 1 if leaf == law else None,
-    batch_divergences=None,
-    reason=None,
+    price=overlapping(_cost, noise_fields=NO_FIELDS, loss_fields=NO_FIELDS),
+    pair=exact_pair(
+        failure=_failure,
+        mirrors=_mirrors,
+        bracket=_bracket,
+        alone=BY_ITS_BRACKET,
+    ),
+    group=GroupFacts(
+        grouped=no_group("pmf"),
+        relative=False,
+        copies=lambda law, leaf: 1 if leaf == law else None,
+    ),
+    batch=found_by_its_bracket(no_theorem("shuffled is certified for pure local randomisers, not for pmf")),
+    outcome=NO_OUTCOME,
 )

@@ -7,11 +7,17 @@ from fractions import Fraction
 
 from dpledger.accounting.arithmetic.prices import approximate_cost
 from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_BRACKET,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_OUTCOME,
+    GroupFacts,
     LeafRules,
-    may_overlap,
+    exact_pair,
+    found_by_its_bracket,
     no_group,
     no_theorem,
-    states_no_orders,
+    overlapping,
 )
 from dpledger.accounting.guarantees import PrivacyCurve
 from dpledger.accounting.laws.cells import Bracket
@@ -29,27 +35,22 @@ def _bracket(leaf: PrivacyCurve, _relation: Relation) -> Bracket:
 PRIVACY_CURVE = LeafRules(
     kind=PrivacyCurve,
     attested=True,
-    price=lambda leaf, _, orders: approximate_cost(leaf.epsilons[-1], leaf.deltas[-1], orders),
-    failure=lambda leaf, _: Fraction(min(leaf.deltas)),
-    outcome=None,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset(),
-    mirrors=lambda _: "above",  # a promise in both directions: the same profile, by pairs that are rounded apart
-    bracket=_bracket,
-    alone=None,
-    sampled=None,
-    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for privacy_curve"),
-    quick=False,
-    in_floats=False,
-    null_is_absence=False,
-    grouped=no_group("privacy_curve"),
-    relative=False,
-    gaussian=None,
-    renyi=None,
-    range=None,
-    copies=None,
-    batch_divergences=None,
-    reason=None,
+    price=overlapping(
+        lambda leaf, _, orders: approximate_cost(leaf.epsilons[-1], leaf.deltas[-1], orders),
+        noise_fields=NO_FIELDS,
+        loss_fields=NO_FIELDS,
+    ),
+    pair=exact_pair(
+        failure=lambda leaf, _: Fraction(min(leaf.deltas)),
+        mirrors=lambda _: "above",  # a promise in both directions: the same profile, by pairs that are rounded apart
+        bracket=_bracket,
+        alone=BY_ITS_BRACKET,
+    ),
+    group=GroupFacts(
+        grouped=no_group("privacy_curve"),
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=found_by_its_bracket(no_theorem("shuffled is certified for pure local randomisers, not for privacy_curve")),
+    outcome=NO_OUTCOME,
 )

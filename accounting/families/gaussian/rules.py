@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import numpy as np
 
@@ -18,15 +18,24 @@ from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.price import gaussian_mu_squared
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.families.leaf_rules import (
+    EXACT,
+    HAS_A_PAIR,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_OUTCOME,
+    ONE_MECHANISM,
+    BatchFacts,
     Divergences,
+    GroupFacts,
     LeafRules,
     Orders,
+    PairFacts,
+    Squares,
     floats_up,
-    may_overlap,
     mirrors_itself,
     never_fails,
     no_theorem,
-    states_no_orders,
+    overlapping,
     written,
 )
 from dpledger.accounting.guarantees import GDP
@@ -85,6 +94,14 @@ def gdp_cost(mu_squared: Decimal, orders: Orders) -> Cost:
 
 def _law_cost(leaf: GaussianLaw, relation: Relation, orders: Orders) -> Cost:
     return gdp_cost(gaussian_mu_squared(shift_of(relation), leaf.noise_multiplier), orders)
+
+
+def _gdp_cap(leaf: GDP, _relation: Relation, orders: Orders) -> Cost:
+    return gdp_cost(multiply(leaf.mu, leaf.mu), orders)
+
+
+def _joint_cap(leaf: JointGaussian, _relation: Relation, orders: Orders) -> Cost:
+    return gdp_cost(round_up(leaf.mu_squared), orders)
 
 
 # ---- its pair -------------------------------------------------------------------------------------------------------
@@ -224,83 +241,94 @@ def divergence_of_both(both: tuple[float, float], order: Decimal) -> float:
 GAUSSIAN = LeafRules(
     kind=GaussianLaw,
     attested=False,
-    price=_law_cost,
-    failure=never_fails,
-    outcome=None,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset({"noise_multiplier"}),
-    loss_fields=frozenset(),
-    mirrors=mirrors_itself,
-    bracket=_bracket,
-    alone=_alone,
-    sampled=_sampled_law,
-    shuffled=no_theorem(_NO_SHUFFLE.format("gaussian")),
-    quick=True,
-    in_floats=False,
-    null_is_absence=True,
-    grouped=_grouped,
-    relative=True,
-    gaussian=_law_ratio,
-    renyi=None,
-    range=None,
-    copies=_copies,
-    batch_divergences=_law_on_batch,
-    reason=None,
+    price=overlapping(_law_cost, noise_fields=frozenset({"noise_multiplier"}), loss_fields=NO_FIELDS),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=_bracket,
+        alone=_alone,
+        squares=Squares(ratio=_law_ratio, together=JointGaussian, loss=GaussianLoss),
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason=EXACT,
+    ),
+    group=GroupFacts(
+        grouped=_grouped,
+        relative=True,
+        copies=_copies,
+    ),
+    batch=BatchFacts(
+        sampled=_sampled_law,
+        shuffled=no_theorem(_NO_SHUFFLE.format("gaussian")),
+        quick=True,
+        null_is_absence=True,
+        divergences=_law_on_batch,
+    ),
+    outcome=NO_OUTCOME,
 )
 
-GDP_RULES = LeafRules(
+GDP_RULES: Final[LeafRules[GDP]] = LeafRules(
     kind=GDP,
     attested=True,
-    price=lambda leaf, _, orders: gdp_cost(multiply(leaf.mu, leaf.mu), orders),
-    failure=never_fails,
-    outcome=None,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset({"mu"}),
-    mirrors=mirrors_itself,
-    bracket=_bracket,
-    alone=_alone,
-    sampled=_sampled,
-    shuffled=no_theorem(_NO_SHUFFLE.format("gdp")),
-    quick=True,
-    in_floats=False,
-    null_is_absence=False,
-    grouped=_grouped,
-    relative=False,
-    gaussian=_gdp_ratio,
-    renyi=None,
-    range=None,
-    copies=None,
-    batch_divergences=_gdp_on_batch,
-    reason=None,
+    price=overlapping(
+        _gdp_cap,
+        noise_fields=NO_FIELDS,
+        loss_fields=frozenset({"mu"}),
+    ),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=_bracket,
+        alone=_alone,
+        squares=Squares(ratio=_gdp_ratio, together=JointGaussian, loss=GaussianLoss),
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason=EXACT,
+    ),
+    group=GroupFacts(
+        grouped=_grouped,
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=_sampled,
+        shuffled=no_theorem(_NO_SHUFFLE.format("gdp")),
+        quick=True,
+        null_is_absence=False,
+        divergences=_gdp_on_batch,
+    ),
+    outcome=NO_OUTCOME,
 )
 
-JOINT_GAUSSIAN = LeafRules(
+JOINT_GAUSSIAN: Final[LeafRules[JointGaussian]] = LeafRules(
     kind=JointGaussian,
     attested=False,
-    price=lambda leaf, _, orders: gdp_cost(round_up(leaf.mu_squared), orders),
-    failure=never_fails,
-    outcome=None,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset(),
-    mirrors=mirrors_itself,
-    bracket=_bracket,
-    alone=_alone,
-    sampled=_sampled,
-    shuffled=no_theorem(_NO_SHUFFLE.format("several gaussians")),
-    quick=True,
-    in_floats=False,
-    null_is_absence=True,
-    grouped=_grouped,
-    relative=False,
-    gaussian=_joint_ratio,
-    renyi=None,
-    range=None,
-    copies=None,
-    batch_divergences=_on_batch,
-    reason=None,
+    price=overlapping(
+        _joint_cap,
+        noise_fields=NO_FIELDS,
+        loss_fields=NO_FIELDS,
+    ),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=_bracket,
+        alone=_alone,
+        squares=Squares(ratio=_joint_ratio, together=JointGaussian, loss=GaussianLoss),
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason=EXACT,
+    ),
+    group=GroupFacts(
+        grouped=_grouped,
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=_sampled,
+        shuffled=no_theorem(_NO_SHUFFLE.format("several gaussians")),
+        quick=True,
+        null_is_absence=True,
+        divergences=_on_batch,
+    ),
+    outcome=NO_OUTCOME,
 )

@@ -11,12 +11,17 @@ from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.families.laplace.price import laplace_mu_squared, laplace_rdp, laplace_rho
 from dpledger.accounting.families.laplace.sampled import SampledLaplaceLoss
 from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_LOSSES,
+    NO_FIELDS,
+    NO_OUTCOME,
+    BatchFacts,
+    GroupFacts,
     LeafRules,
     Orders,
-    may_overlap,
+    exact_pair,
     mirrors_itself,
     never_fails,
-    states_no_orders,
+    overlapping,
 )
 from dpledger.accounting.laws.cells import Bracket, laplace_bracket
 from dpledger.accounting.laws.finite import FinitePair
@@ -59,27 +64,24 @@ def _agreeing(epsilon: float, users: int) -> FinitePair:
 LAPLACE = LeafRules(
     kind=LaplaceLaw,
     attested=False,
-    price=_cost,
-    failure=never_fails,
-    outcome=None,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset({"epsilon"}),
-    mirrors=mirrors_itself,
-    bracket=_bracket,
-    alone=_alone,
-    sampled=_sampled,
-    shuffled=lambda leaf, users: shuffled_pairs(leaf.epsilon, 2, users, _agreeing),
-    quick=True,
-    in_floats=False,
-    null_is_absence=False,
-    grouped=lambda leaf, k, _: LaplaceLaw(multiply(leaf.epsilon, k)),
-    relative=False,
-    gaussian=None,
-    renyi=None,
-    range=None,
-    copies=lambda law, leaf: 1 if leaf.epsilon <= law.epsilon else None,
-    batch_divergences=None,
-    reason=None,
+    price=overlapping(_cost, noise_fields=NO_FIELDS, loss_fields=frozenset({"epsilon"})),
+    pair=exact_pair(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=_bracket,
+        alone=_alone,
+    ),
+    group=GroupFacts(
+        grouped=lambda leaf, k, _: LaplaceLaw(multiply(leaf.epsilon, k)),
+        relative=False,
+        copies=lambda law, leaf: 1 if leaf.epsilon <= law.epsilon else None,
+    ),
+    batch=BatchFacts(
+        sampled=_sampled,
+        shuffled=lambda leaf, users: shuffled_pairs(leaf.epsilon, 2, users, _agreeing),
+        quick=True,
+        null_is_absence=False,
+        divergences=BY_ITS_LOSSES,
+    ),
+    outcome=NO_OUTCOME,
 )

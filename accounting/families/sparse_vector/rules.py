@@ -8,13 +8,18 @@ from fractions import Fraction
 from dpledger.accounting.arithmetic.prices import Cost, approximate_cost
 from dpledger.accounting.families.declared.worst_case import approximate_bracket, grouped_approximate
 from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_BRACKET,
+    NO_ALLOWANCE,
+    NO_FIELDS,
     ExPost,
+    GroupFacts,
     LeafRules,
     Orders,
-    may_overlap,
+    exact_pair,
+    found_by_its_bracket,
     mirrors_itself,
     no_theorem,
-    states_no_orders,
+    overlapping,
 )
 from dpledger.accounting.families.sparse_vector.leaf import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.families.sparse_vector.losses import certify, ex_post_epsilon, require_possible
@@ -65,27 +70,18 @@ def _grouped(leaf: SparseVectorLaw, k: int, _relation: Relation) -> ApproxDP:
 SPARSE_VECTOR = LeafRules(
     kind=SparseVectorLaw,
     attested=False,
-    price=_cap,
-    failure=lambda leaf, _: Fraction(leaf.delta),
+    price=overlapping(_cap, noise_fields=NO_FIELDS, loss_fields=frozenset({"epsilon"})),
+    pair=exact_pair(
+        failure=lambda leaf, _: Fraction(leaf.delta),
+        mirrors=mirrors_itself,
+        bracket=_bracket,
+        alone=BY_ITS_BRACKET,
+    ),
+    group=GroupFacts(
+        grouped=_grouped,
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=found_by_its_bracket(no_theorem("shuffled is certified for pure local randomisers, not for sparse_vector")),
     outcome=EX_POST,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset({"epsilon"}),
-    mirrors=mirrors_itself,
-    bracket=_bracket,
-    alone=None,
-    sampled=None,
-    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for sparse_vector"),
-    quick=False,
-    in_floats=False,
-    null_is_absence=False,
-    grouped=_grouped,
-    relative=False,
-    gaussian=None,
-    renyi=None,
-    range=None,
-    copies=None,
-    batch_divergences=None,
-    reason=None,
 )
