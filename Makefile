@@ -9,9 +9,10 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 PY := .venv/bin/python
 SLICES ?= commit
+SINCE ?= HEAD
 SOURCES := pyproject.toml setup.py constraints.txt
 
-.PHONY: help demo test test-slow coverage lint types bench clean
+.PHONY: help demo docs test test-near test-slow coverage lint types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -23,6 +24,10 @@ demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (unde
 test: .venv/.dev lint types  ## linters, types, layers and the tests, with the slice of seeds that the commit chooses (SLICES=all: all)
 	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES)
 
+test-near: .venv/.dev  ## the tests that a change reaches: what differs from the last commit, or from SINCE=main~3
+	files=$$($(PY) tests/support/near.py $(SINCE))
+	[ -z "$$files" ] || $(PY) -m pytest -n 2 --dist worksteal -m "not slow" $$files
+
 coverage: .venv/.dev  ## the same tests, and what they reach: fails where that is less than before (twice as long)
 	$(PY) -m coverage erase
 	$(PY) -m coverage run -m pytest -n 2 --dist worksteal -m "not slow"
@@ -32,10 +37,15 @@ coverage: .venv/.dev  ## the same tests, and what they reach: fails where that i
 test-slow: .venv/.dev  ## the slower statistical and scale tests
 	DPLEDGER_HYPOTHESIS=explore $(PY) -m pytest -n 2 --dist worksteal -m slow
 
+docs: .venv/.docs  ## the site of these pages, with search and the reference of the API: writes site/
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
+	echo "open site/index.html"
+
 lint: .venv/.dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	.venv/bin/lint-imports
+	$(PY) -m vulture
 
 types: .venv/.dev
 	$(PY) -m mypy
@@ -44,7 +54,7 @@ bench: .venv/.dev  ## the benchmarks: ratios against peers in the same run
 	for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
 
 clean:  ## remove the environment and everything built
-	rm -rf .venv build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist demo site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.made: $(SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
@@ -55,6 +65,10 @@ clean:  ## remove the environment and everything built
 
 .venv/.demo: .venv/.made
 	$(PY) -m pip install --quiet --editable '.[demo]' --constraint constraints.txt
+	touch $@
+
+.venv/.docs: .venv/.made
+	$(PY) -m pip install --quiet --editable '.[docs]' --constraint constraints.txt
 	touch $@
 
 .venv/.dev: .venv/.made

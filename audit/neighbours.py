@@ -1,5 +1,7 @@
-"""Whether two datasets can be neighbours: of rows, how many of each are not in the other, beside how many a unit has;
-of a number that somebody computed, how far it moves, beside the declared sensitivity.
+"""Whether two datasets can be neighbours: how many rows differ, or how far a number moves.
+
+How many rows of each are not in the other is held against how many a unit may have; how far a number moves that
+somebody computed, against the declared sensitivity.
 
 Only what is known to be rows is compared: a list or an array, row by row, as a bag (the order of rows says nothing).
 Whether somebody's own function takes its list for rows, nobody here knows; so of that a result is told, not refused.

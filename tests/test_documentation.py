@@ -7,11 +7,13 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from types import FunctionType
 
 import pytest
+from markdown_it import MarkdownIt
 
 import warm_process
 from dpledger.reports.explain import worst_case
@@ -38,6 +40,7 @@ BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```"
 FIRST = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(), re.DOTALL)
 ON_A_FILE = [number for number, block in enumerate(BLOCKS) if "open_or_create" in block and block not in FIRST]
 SPACES = "ex_post|filters|learning|planning|stability"
+MARKDOWN = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "ledger" / "SPEC.md"]
 SHARED = "plotting"  # what the pictures of several examples share: nothing to run
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != SHARED)
 FEWER = {"accuracy_first": ("--trials", "2")}  # test_accuracy_experiment.py runs it as it is
@@ -135,14 +138,35 @@ def test_the_odds_that_the_page_for_officers_shows_are_those_of_a_report() -> No
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "ledger" / "SPEC.md"]
     broken = [
         f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
+        for page in MARKDOWN
         for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text())
         if not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_each_page_stands_in_one_group_of_the_site() -> None:
+    """`folder/*` is each page of a folder; what is no page of `docs/` comes from docs/site/hooks.py."""
+    nav = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
+    assert re.findall(r"^  - (\w+):$", nav, re.MULTILINE) == ["Use", "Sign", "Operate", "Theory", "Change"]
+    listed = re.findall(r"^ +- (?:.+: )?(\S+(?:\.md|/\*))$", nav, re.MULTILINE)
+    folder = ROOT / "docs"
+    times = Counter(page for pattern in listed for page in folder.glob(pattern) if page.suffix == ".md")
+    assert {str(page.relative_to(ROOT)) for page in folder.rglob("*.md") if times[page] != 1} == set()
+
+
+def test_no_subscript_in_a_formula_is_read_as_emphasis() -> None:
+    """Between signs `_` opens and closes emphasis: there it is written as `\\_`."""
+    reader = MarkdownIt("commonmark").enable("table")
+    found = [
+        f"{page.relative_to(ROOT)}, line {block.map[0] + 1}"
+        for page in MARKDOWN
+        for block in reader.parse(page.read_text())
+        if block.map and any("_" in part.markup for part in block.children or ())
+    ]
+    assert found == []
 
 
 def test_the_page_of_tests_lists_all_invariants_and_names_tests_that_are_there() -> None:

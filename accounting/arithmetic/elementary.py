@@ -51,7 +51,6 @@ __all__ = [
 Whole: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[Any]  # real or complex
 Floats: TypeAlias = npt.ArrayLike
-OfOne: TypeAlias = Callable[[float], float]
 OfMany: TypeAlias = Callable[[Floats], Array]
 _FEW = 24  # entries: fewer go one by one
 _BLOCK = 8192

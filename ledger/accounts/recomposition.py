@@ -1,5 +1,6 @@
-"""What was recorded, read again from the beginning, and what it comes to: scope by scope, every admission with the
-account and the price that carried it, every refusal, and what was spent.
+"""What a record comes to, read again from the beginning: every admission, every refusal, and what was spent.
+
+Scope by scope; each admission with the account and the price that carried it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The redeem: 128 secret bits of the process that reads the data of a charge, kept there and written nowhere.
+"""Who may settle a charge: the process that holds its redeem, 128 secret bits that are written nowhere.
 
 Entries carry its SHA-256, which anyone may read. So it is the bits themselves, not the digest, that show who started a
 charge: whoever has them may be granted its steps and settle it, and nobody else.

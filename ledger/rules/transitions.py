@@ -1,4 +1,6 @@
-"""The fold: what each body does to the state of a ledger. `gate.decide` reads the state, `verification` recomputes it.
+"""Transitions: what each body does to the state of a ledger.
+
+`gate.decide` reads the state, `verification` recomputes it.
 
 `step(state, body)` is pure. A body that breaks a rule raises VerificationError: for the live ledger that cannot happen,
 since the gate makes the bodies; for a record it is the finding.

@@ -1,4 +1,4 @@
-"""The other way round: so many rows are there, so which error can be promised?
+"""Which error so many rows can promise: the inverse of a sample size.
 
 >>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 >>> found = reachable_error(ThresholdClass(1023), 4000, "0.05", epsilon=1)

@@ -1,5 +1,8 @@
-"""The questions that NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (2025), puts to
-whoever promises differential privacy, in our words and layer by layer, and where this report answers each."""
+"""The questions of NIST SP 800-226, in our words, and where a report answers each.
+
+They are those that the "Guidelines for Evaluating Differential Privacy Guarantees" (2025) put to whoever promises
+differential privacy, layer by layer.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""What is new since a checkpoint that somebody kept, or since the previous report: charges, at which price on whose
-word, budgets, refusals, audits, whose words; and what each scope had spent then and has now."""
+"""What is new since a checkpoint that somebody kept, or since the previous report.
+
+Charges with their price and on whose word, budgets, refusals, audits, changed declarations; and what each scope had
+spent then and has now.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a learner promises of its answers, in numbers; `audit.contracts` tries whether it keeps it.
+"""What a learner promises of its answers, in numbers. `audit.learning.contracts` tests whether it keeps it.
 
 >>> PACContract("0.1", "0.05").accepts(Fraction(1, 10), least=Fraction(0))
 True

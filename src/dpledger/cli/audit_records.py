@@ -1,4 +1,4 @@
-"""Where the shell's audits are noted: a ledger, and a scope in it if they are about one."""
+"""Where `dpledger audit` records what came of it: a ledger, and a scope in it if the audit is about one."""
 
 from __future__ import annotations
 
