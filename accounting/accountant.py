@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition, Repeated, Sequence
 from dpledger.accounting.documents import Entry, parse_document
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ParameterError, RelationError

@@ -25,7 +25,7 @@ from typing import SupportsIndex, TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, HasParts, Repeated, Sequence, is_pair
 from dpledger.accounting.documents import Document, as_tree
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.law import Direction
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 from dpledger.schema import listed, one_of

@@ -28,9 +28,8 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from dpledger.accounting.chains import Chain
 from dpledger.accounting.filters import AllowanceFilter, Filter
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.leaves import (
-    Count,
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     ExponentialLaw,
@@ -38,13 +37,13 @@ from dpledger.accounting.leaves import (
     ExPostOutcome,
     GaussianLaw,
     LaplaceLaw,
+    Leaf,
     PmfPair,
     RandomizedResponseLaw,
     SparseVectorLaw,
     SparseVectorOutcome,
-    Tally,
 )
-from dpledger.number_fields import Rate, Whole
+from dpledger.number_fields import Count, Rate, Tally, Whole
 from dpledger.relations import Relation
 from dpledger.schema import complete, given, record, tag
 
@@ -311,26 +310,6 @@ class Filtered:
     of: Parts
     kind: Literal["filtered"] = tag(default="filtered")
 
-
-Leaf: TypeAlias = (
-    PureDP
-    | ApproxDP
-    | ZCDP
-    | GDP
-    | RDP
-    | BoundedRange
-    | PrivacyCurve
-    | LaplaceLaw
-    | GaussianLaw
-    | DiscreteLaplaceLaw
-    | DiscreteGaussianLaw
-    | RandomizedResponseLaw
-    | ExponentialLaw
-    | PmfPair
-    | SparseVectorLaw
-    | ExPostDP
-)
-"""The closed union of leaves; what each says about itself stands in `kinds`."""
 
 Node: TypeAlias = (
     Sequence

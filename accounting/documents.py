@@ -16,8 +16,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from dpledger.accounting.composition import Composition, Part, Repeated, Sequence, is_pair
-from dpledger.accounting.leaves import Count
 from dpledger.errors import ParameterError
+from dpledger.number_fields import Count
 from dpledger.relations import Relation
 from dpledger.schema import complete, given, naming, record, validated
 from dpledger.strict_json import JsonValue, read_json_file

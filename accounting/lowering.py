@@ -32,10 +32,19 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
-from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
-from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
-from dpledger.accounting.laws.repeated_ranges import Runs, in_blocks
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.kinds import AnyLeaf, rules_of
+from dpledger.accounting.laws.draws import (
+    EVERYONE,
+    Allocation,
+    Draw,
+    Poisson,
+    Runs,
+    Shuffle,
+    Subset,
+    everyones,
+    in_blocks,
+)
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.pricing.costs import (
     admitted,
     converted_guarantee,
@@ -43,11 +52,7 @@ from dpledger.accounting.pricing.costs import (
     require_exchangeable,
     require_group,
 )
-from dpledger.accounting.pricing.pld import (
-    Drawn,
-    everyones,
-    mirrors_itself,
-)
+from dpledger.accounting.pricing.pld import Drawn, mirrors_itself, ranged
 from dpledger.accounting.pricing.pld_list import Ingredients, Leaves, Ranges, ingredients_of
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
@@ -164,7 +169,7 @@ def running_order(tree: Composition, relation: Relation) -> Runs | None:
     """The bounded ranges that everyone is in, the one that is run first first; None where that is not said, or takes
     more than MOST_BLOCKS."""
     if isinstance(tree, Leaf):
-        return everyones((run, 1) for run in (Drawn(tree),) if rules_of(run.leaf).range is not None)
+        return everyones(ranged(run, 1) for run in (Drawn(tree),) if rules_of(run.leaf).pair.envelope is not None)
     match tree:
         case Repeated(of=of, times=times):
             once = running_order(of, relation)
@@ -195,7 +200,7 @@ def _order_within(tree: Composition, relation: Relation) -> Runs | None:
     """Of what is read as one list: at most one range is in order."""
     lists = _lists(tree, relation)
     each = lists[0].items() if len(lists) == 1 else ()
-    runs = everyones(run for run in each if rules_of(run[0].leaf).range is not None)
+    runs = everyones(ranged(run, count) for run, count in each if rules_of(run.leaf).pair.envelope is not None)
     return runs if len(lists) == 1 and len(runs) < 2 else None
 
 
@@ -227,10 +232,10 @@ def _grouped(leaf: AnyLeaf, k: int, relation: Relation) -> AnyLeaf:
     Bun-Steinke 2016, Proposition 1.9 (zCDP); Dong-Roth-Su 2022, Theorem 2.14 (GDP); docs/proofs/engine.md, section 7
     (longer shifts).
     """
-    rules = rules_of(leaf)
-    if k == 1 and not rules.relative:
+    group = rules_of(leaf).group
+    if k == 1 and not group.relative:
         return leaf
-    larger: AnyLeaf = rules.grouped(leaf, k, relation)
+    larger: AnyLeaf = group.grouped(leaf, k, relation)
     return larger
 
 
@@ -280,17 +285,18 @@ def _one_batch(leaves: Leaves, how: Draw, relation: Relation) -> Leaves:
     if list(leaves.values()) == [1]:
         (drawn,) = leaves
         return {Drawn(drawn.leaf, _nested(drawn.how, how)): 1}
-    squares = Fraction(0)
+    square, squares = Fraction(0), None
     for drawn, count in leaves.items():
         rules = rules_of(drawn.leaf)
-        if drawn.how != EVERYONE or rules.gaussian is None:
+        squares = rules.pair.squares
+        if drawn.how != EVERYONE or squares is None:
             raise CannotCertify("one secret batch read several times is certified for Gaussian noise only")
-        if relation is Relation.ZERO_OUT and not rules.null_is_absence:
+        if relation is Relation.ZERO_OUT and not rules.batch.null_is_absence:
             raise CannotCertify(
                 f"a secret batch under zero_out is certified for Gaussian noise only, not for {drawn.leaf.kind}"
             )
-        squares += count * Fraction(*rules.gaussian(drawn.leaf, relation))
-    return {Drawn(JointGaussian(squares), how): 1}
+        square += count * Fraction(*squares.ratio(drawn.leaf, relation))
+    return {Drawn(squares.together(square), how): 1} if squares else {}
 
 
 def _nested(inner: Draw, outer: Draw) -> Draw:

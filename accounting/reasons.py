@@ -46,14 +46,14 @@ _ANY_ORDER = (
 def reasons(tree: Composition, *, in_any_order: bool = True) -> tuple[str, ...]:
     """What keeps the bounds of `tree` apart, whatever the work: nothing where every leaf has an exact pair.
     `in_any_order`: whether its bounded ranges were read so."""
-    ranges = {rules.range(leaf) for leaf in leaves(tree) if (rules := rules_of(leaf)).range is not None}
+    ranges = {envelope.eta(leaf) for leaf in leaves(tree) if (envelope := rules_of(leaf).pair.envelope) is not None}
     several = (_ANY_ORDER,) if in_any_order and len(ranges) > 1 else ()
     return tuple(dict.fromkeys((*_found(tree), *several)))
 
 
 def _found(tree: Composition) -> Iterator[str]:
     if isinstance(tree, Leaf):
-        reason = rules_of(tree).reason
+        reason = rules_of(tree).pair.reason
         if reason is not None:
             yield reason
         return

@@ -94,10 +94,10 @@ def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> 
 
 
 def _bounded_range(tree: Composition) -> Decimal:
-    range_of = rules_of(tree).range if isinstance(tree, Leaf) else None
-    if range_of is None:
+    envelope = rules_of(tree).pair.envelope if isinstance(tree, Leaf) else None
+    if envelope is None:
         raise CannotCertify(f"no theorem gives a bounded range to a {tree.kind}")
-    return range_of(tree)
+    return envelope.eta(tree)
 
 
 def _require(claim: Guarantee, *numbers: tuple[str, Decimal, Decimal | None]) -> None:

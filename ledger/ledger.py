@@ -256,7 +256,7 @@ class Ledger(Handle):
         there and one of the three is missing.
 
         `orders`: the Renyi orders of an approx_dp budget's accounts, alike or as pairs (order, share), in place of two
-        that suit most work (docs/proofs/filters.md, "F8").
+        that suit most work (docs/proofs/filters.md, "F6").
         `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
         salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
         `allowance`: so many draws of one law, within an approximate budget.

@@ -21,14 +21,12 @@ from dpledger import decimals
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Chain, Composition, PoissonSampled, Repeated, Sequence, children
 from dpledger.accounting.filters import (
-    AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
     Boundary,
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
@@ -215,7 +213,7 @@ def filter_rule(rule: Filter) -> str:
                 f"the sum of epsilons stays at most {at_most(epsilon)} and the sum of deltas at most {at_most(delta)}; "
                 "parameters may be chosen adaptively"
             )
-        case ZCDPFilter() | AdvancedFilter():
+        case ZCDPFilter():
             return (
                 f"the sum of zCDP prices (ρ) stays at most {at_most(rule.rho)} and the sum of deltas at most "
                 f"{at_most(rule.delta_sum)}; parameters may be chosen adaptively"
@@ -230,8 +228,6 @@ def filter_rule(rule: Filter) -> str:
                 f"the sum of squared GDP prices (μ²) stays at most the square of {at_most(mu)}; "
                 "parameters may be chosen adaptively"
             )
-        case MixedFilter():
-            return f"{_mixed(rule)}; parameters may be chosen adaptively"
         case EitherFilter(epsilon=epsilon, delta_sum=delta, boundaries=boundaries):
             return (
                 "one epsilon is read from the sum of epsilons and from the mixed accounts (pure epsilons, and Rényi "
@@ -267,15 +263,6 @@ def _law(law: Composition) -> str:
 
 def _boundary(one: Boundary) -> str:
     return f"order 1 + {at_most(one.order_minus_one)} (δ = {at_most(one.delta_boundary)})"
-
-
-def _mixed(rule: MixedFilter) -> str:
-    return (
-        f"the mixed account (pure epsilons, and Rényi divergences of order 1 + {at_most(rule.order_minus_one)}) "
-        f"stays at most {at_least(decimals.subtract(rule.epsilon, rule.offset))}, which is epsilon "
-        f"{at_most(rule.epsilon)} less an offset of {at_most(rule.offset)}, with δ = "
-        f"{at_most(rule.delta_boundary)} for its boundary and a sum of deltas of at most {at_most(rule.delta_sum)}"
-    )
 
 
 def account(which: str) -> str:

@@ -59,7 +59,6 @@ DEFAULTS = {
     "accounting/engine/dispatch.py": "losses: what has no closed form and cannot be counted is handed over",
     "accounting/engine/direct.py": "losses: what has no closed form is counted, where that can be",
     "accounting/engine/tilt.py": "losses: a guess where a search begins",
-    "accounting/laws/tails.py": "losses: those whose tails are not known have no lattice",
 }
 """Modules of these rooms with a `match` that does not end by refusing what it does not list, and what comes there."""
 
@@ -141,9 +140,8 @@ MAY_NAME_A_LAW = (
     "accounting/leaves.py",
     "accounting/chains.py",
     "accounting/composition.py",
-    "accounting/kinds/",
-    "accounting/sparse_vectors/",
-    "accounting/stability/",
+    "accounting/families/",
+    "accounting/certificates/",
     "accounting/ex_post/senses.py",
 )
 

@@ -202,7 +202,7 @@ def boundary_offset(order_minus_one: Decimal, delta: Decimal) -> Decimal:
     order 1 + l must be raised by to be an epsilon at `delta`. Not rounded; negative for a large order.
 
     Claim: (1+l, r)-RDP implies (r + result, delta)-DP; result is from above, by less than 1e-45 of its terms.
-    Source: Canonne-Kamath-Steinke 2020, Proposition 12; docs/proofs/filters.md, "F7".
+    Source: Canonne-Kamath-Steinke 2020, Proposition 12; docs/proofs/filters.md, "One order".
     """
     with localcontext(outward.context(order_minus_one, delta)):
         numerator = _log_failure(order_minus_one) - outward.ln(delta)
@@ -221,7 +221,7 @@ def best_order_minus_one(epsilon: Decimal, delta: Decimal) -> Decimal:
     """The l at which a boundary of (epsilon, delta) holds the most zCDP: it maximises (epsilon - offset(l))/(1 + l)
     where the offset is not negative. Any l is sound; this one is fixed by public numbers. Twelve digits.
 
-    Source: docs/proofs/filters.md, "F7" (the ratio is quasi-concave).
+    Source: docs/proofs/filters.md, "One order" (the ratio is quasi-concave).
     """
 
     with localcontext(outward.context(delta)):
@@ -243,7 +243,7 @@ def zcdp_within(epsilon: Decimal, delta: Decimal) -> Decimal:
     boundary holds nothing.
 
     Claim: rho-zCDP implies (epsilon, delta)-DP for every rho <= result (each l gives such a rho; this is the best one,
-    up to twelve digits of l). Source: Canonne-Kamath-Steinke 2020, Corollary 13; docs/proofs/filters.md, "F3 and F6".
+    up to twelve digits of l). Source: Canonne-Kamath-Steinke 2020, Corollary 13; docs/proofs/filters.md, "F3".
     """
     more = best_order_minus_one(epsilon, delta)
     room = subtract(epsilon, boundary_offset(more, delta))

@@ -17,10 +17,12 @@ import numpy.typing as npt
 
 __all__ = [
     "CIRCULAR",
+    "ERFC_ULPS",
     "SUBNORMAL",
     "ULPS",
     "UNIT",
     "Array",
+    "BoolArray",
     "ComplexArray",
     "Rounding",
     "down",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 Array: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 P = ParamSpec("P")
 T = TypeVar("T")
 ComplexArray: TypeAlias = npt.NDArray[np.complex128]
@@ -42,6 +45,8 @@ UNIT = 2.0**-53
 """The relative error of one rounding to nearest, in binary64."""
 ULPS = 4
 """The error, in units in the last place, that is assumed of exp, expm1, log and log1p."""
+ERFC_ULPS = 6
+"""The error, in units in the last place, that is assumed of erfc."""
 CIRCULAR = 8 * UNIT
 """The absolute error that is assumed of sin and cos; for sin x, |x| < 1, in units of |x|."""
 SUBNORMAL = 2.0**-1068

@@ -25,8 +25,9 @@ from dpledger.accounting.engine.quadratures import (
     node_sums,
     tilted_on,
 )
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes, excess, prices
-from dpledger.accounting.laws.subsampled import ALIAS, SampledGaussianLoss
+from dpledger.accounting.laws.sampled_curve import ALIAS
 from dpledger.errors import WorkLimit
 
 __all__ = ["BundledGaussians", "bundled"]
@@ -103,6 +104,9 @@ class BundledGaussians:
         c = excess(orders)
         tilted = [self.tilted(x).cumulants for x in c.tolist()]
         return prices(np.array([at.value + at.error for at in tilted]), c)
+
+    def profile(self) -> None:
+        """None: a lattice takes losses one by one."""
 
     def tilted(self, c: float) -> TiltedBundle:
         return TiltedBundle(self, c, tilted_on(self._grids_up_to(c), c))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
-from dpledger.accounting.laws.tails import Profiled
+from dpledger.accounting.laws.law import Profiled
 from dpledger.errors import WorkLimit
 
 __all__ = ["Mesh", "Steps", "lower_steps", "upper_steps"]

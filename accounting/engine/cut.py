@@ -24,9 +24,9 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, contours
 from dpledger.accounting.engine.solve import WIDTH, Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import saddle_for_delta
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
 __all__ = ["cut_delta", "cut_epsilon", "cuts"]

@@ -22,12 +22,12 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.enumeration import Outcomes, enumerated, lattice_runs, ratios
 from dpledger.accounting.engine.normal_tails import gaussian_delta
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
-from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
+from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
+from dpledger.accounting.families.laplace.sampled import SampledLaplaceLoss
 
 __all__ = ["Direct", "SampledLoss", "at_one", "direct_deltas", "outcomes_of", "sampled_deltas", "sampled_from"]
 

@@ -62,13 +62,13 @@ from dpledger.accounting.engine.normal_tails import gaussian_delta, gaussian_eps
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs, is_at_most
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
-from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
+from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
+from dpledger.accounting.families.laplace.sampled import SampledLaplaceLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.lowering import Ingredients
 from dpledger.decimals import float_down, float_up
 

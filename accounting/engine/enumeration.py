@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.errors import WorkLimit

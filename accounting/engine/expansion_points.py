@@ -45,7 +45,7 @@ from dpledger.accounting.engine.lattice import lattices
 from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import MOST_NODES, choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.lowering import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit

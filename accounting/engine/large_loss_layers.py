@@ -19,10 +19,10 @@ from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.saddle_point import Ladder
 from dpledger.accounting.engine.tilt import ladder_of
-from dpledger.accounting.laws.jumping_runs import JumpingRuns, Runs
+from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns, Runs
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
 __all__ = ["PREFACTOR", "Layered", "can_jump", "jumps", "layered", "mass_above"]

@@ -28,7 +28,7 @@ from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, can
 from dpledger.accounting.engine.saddle_point import Contour, Ladder, LogBounds
 from dpledger.accounting.engine.solve import WIDTH, Interval, from_logs, solved
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
 __all__ = ["jumps_delta", "jumps_epsilon", "layers", "two_scales"]

@@ -24,7 +24,8 @@ from dpledger.accounting.engine.covering import Answer, Indices
 from dpledger.accounting.engine.saddle_point import Ladder
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.support_estimate import Sketch, sketched
-from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
+from dpledger.accounting.laws.law import Profiled
+from dpledger.accounting.laws.tails import TINY
 from dpledger.errors import WorkLimit
 
 __all__ = [
@@ -61,7 +62,7 @@ def profiles_of(composed: Composed) -> list[Part] | None:
     if len(composed.parts) > MOST_LAWS:
         return None
     for loss, count in composed.parts:
-        profile = profile_of(loss)
+        profile = loss.profile()
         if profile is None:
             return None
         parts.append((profile, count))

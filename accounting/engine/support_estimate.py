@@ -16,7 +16,7 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.saddle_point import Ladder
-from dpledger.accounting.laws.tails import Profiled
+from dpledger.accounting.laws.law import Profiled
 
 __all__ = ["Sketch", "sketched"]
 

@@ -13,10 +13,10 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.saddle_point import SMOOTHED, Contour, Ladder, horizon_of
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.laws.finite import WorstCase
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
 __all__ = [

@@ -6,7 +6,6 @@ tail, as a function of the variance v = 2 rho:
 
     linear      tangent to the fixed-time curve at v = tuning
     mixture     a half-normal mixture of all lines, of precision `tuning`: good everywhere, best around v = tuning
-    stitched    a line for each doubling of v above `tuning`: the rate of the iterated logarithm
 
 Kind, tuning and delta are fixed before the first release: the better of two curves, chosen afterwards, is none.
 
@@ -30,14 +29,11 @@ from dpledger.errors import ParameterError
 from dpledger.number_fields import OpenProbability, Positive
 from dpledger.schema import record, tag
 
-__all__ = ["LinearBoundary", "MixtureBoundary", "StitchedBoundary", "TimeUniformBoundary", "height"]
+__all__ = ["LinearBoundary", "MixtureBoundary", "TimeUniformBoundary", "height"]
 
 ONE = Decimal(1)
 STEPS = 100  # of Newton's method, which converges in ten
 CLOSE = Decimal("1e-30")  # relative step at which it ends
-ETA = 2  # ratio of two epochs of the stitched boundary
-EXPONENT = Decimal("1.4")  # epoch k may fail with a share (k+1)^-1.4 / zeta(1.4) of delta
-ZETA = Decimal("3.1055472779775803997829272156889237925")  # zeta(1.4), rounded up
 
 
 @record
@@ -70,23 +66,7 @@ class MixtureBoundary:
     kind: Literal["mixture"] = tag(default="mixture")
 
 
-@record
-class StitchedBoundary:
-    """psi(v) = k sqrt(V (s log log(eta V/m) + log(zeta(s)/(delta (log eta)^s)))), V = max(v, m), m = tuning,
-    k = (eta^(1/4) + eta^(-1/4))/sqrt 2, eta = 2, s = 1.4.
-
-    >>> curve = dpl.ex_post.StitchedBoundary(tuning="0.1", delta="1e-6")
-    >>> levels = dpl.Chain(of=dpl.GaussianLaw(2), reached=dpl.GaussianLaw(4), boundary=curve)
-    >>> levels.boundary == curve
-    True
-    """
-
-    tuning: Positive
-    delta: OpenProbability
-    kind: Literal["stitched"] = tag(default="stitched")
-
-
-TimeUniformBoundary: TypeAlias = LinearBoundary | MixtureBoundary | StitchedBoundary
+TimeUniformBoundary: TypeAlias = LinearBoundary | MixtureBoundary
 
 if not TYPE_CHECKING:
     TimeUniformBoundary = Annotated[TimeUniformBoundary, Field(discriminator="kind")]
@@ -113,8 +93,6 @@ def height(boundary: TimeUniformBoundary, variance: Decimal) -> Decimal:
                 return outward.above(_linear(variance, tuning, failure))
             case MixtureBoundary():
                 return outward.above(_mixture(variance, tuning, failure))
-            case StitchedBoundary():
-                return outward.above(_stitched(variance, tuning, failure))
             case _:
                 assert_never(boundary)
 
@@ -150,13 +128,3 @@ def _mixed(x: Decimal) -> tuple[Decimal, Decimal]:
     mass = 1 - outward.normal_tail(x)[1]
     density = outward.exp(-(x * x + outward.LN_2_PI) / 2)
     return x * x / 2 + outward.ln1p(2 * mass - 1), x + density / mass
-
-
-@in_own_context
-def _stitched(variance: Decimal, tuning: Decimal, failure: Decimal) -> Decimal:
-    reached = max(variance, tuning)
-    of_eta = outward.ln(Decimal(ETA))
-    epochs = outward.ln(of_eta + outward.ln(reached / tuning)) - outward.ln(of_eta)  # log(1 + log_eta(V/m))
-    spent = EXPONENT * epochs + outward.ln(ZETA) + failure
-    root = Decimal(ETA).sqrt().sqrt()
-    return (root + 1 / root) * (reached * spent / 2).sqrt()

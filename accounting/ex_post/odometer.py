@@ -26,7 +26,6 @@ from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.ex_post.boundaries import (
     LinearBoundary,
     MixtureBoundary,
-    StitchedBoundary,
     TimeUniformBoundary,
     height,
 )
@@ -54,7 +53,7 @@ class Odometer:
     Decimal('0.1000')
     """
 
-    boundary: Literal["linear", "mixture", "stitched"]
+    boundary: Literal["linear", "mixture"]
     tuning: Positive
     delta_boundary: OpenProbability
     delta_sum: Probability = given(default=ZERO)
@@ -160,7 +159,5 @@ def _boundary(odometer: Odometer) -> TimeUniformBoundary:
             return LinearBoundary(odometer.tuning, odometer.delta_boundary)
         case "mixture":
             return MixtureBoundary(odometer.tuning, odometer.delta_boundary)
-        case "stitched":
-            return StitchedBoundary(odometer.tuning, odometer.delta_boundary)
         case _:
             assert_never(odometer.boundary)

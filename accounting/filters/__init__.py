@@ -10,20 +10,17 @@ which the caller keeps.
     F4 `rdp`     orders, epsilons                           at each order: sum of divergences, or of pure prices, <= its
                                                             epsilon
     F5 `gdp`     mu                                         sum of mu^2 <= mu^2
-    F6 `advanced` epsilon, delta_boundary, delta_sum, rho   as F3
-    F7 `mixed`   epsilon, delta_boundary, delta_sum,        mixed_pure + mixed_rdp + offset <= epsilon,
-                 order_minus_one, offset                    and sum of deltas <= delta_sum
-    F8 `either`  epsilon, delta_sum,                        the sum of pure prices and F7's accounts, one a boundary,
+    F6 `either`  epsilon, delta_sum,                        the sum of pure prices and a mixed account for each boundary
                  boundaries (order_minus_one,               come to at most epsilon together (`mixture`), and
                  delta_boundary)                            sum of deltas <= delta_sum
-    F9 `allowance` law, steps, epsilon_law, delta_law,      copies of the law <= steps, and F2's test of the rest at
+    F7 `allowance` law, steps, epsilon_law, delta_law,      copies of the law <= steps, and F2's test of the rest at
                  epsilon_rest, delta_rest                   epsilon_rest and delta_rest
 
 Coordinates: `pure` (epsilons), `delta`, `rho`, `mu_squared`; on a grid `rdp_0`, `rdp_1`, ... (one an order) beside
-`pure`, of which a request fills one or the other; and in the mixed account `mixed_pure` or `mixed_rdp`, of which a
-request fills the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. F8
-has `pure`, and a mixed account for each boundary: `mixed_pure_0`, `mixed_rdp_0`, `mixed_pure_1`, ... An allowance has
-`copies`, draws of its law (`accounting.pricing.allowances` counts them), beside `pure` and `delta` of the rest.
+`pure`, of which a request fills one or the other; and in the mixed account of each boundary `mixed_pure_0` or
+`mixed_rdp_0`, `mixed_pure_1` or `mixed_rdp_1`, ..., of which a request fills the cheaper and leaves the other 0:
+`mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. An allowance has `copies`,
+draws of its law (`accounting.pricing.allowances` counts them), beside `pure` and `delta` of the rest.
 Statements and proofs: docs/proofs/filters.md.
 
 >>> from decimal import Decimal
@@ -69,14 +66,12 @@ from dpledger.accounting.filters.charges import (
 from dpledger.accounting.filters.coordinates import mixed_names, names, orders
 from dpledger.accounting.filters.kinds import (
     KINDS,
-    AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
     Boundary,
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
@@ -89,7 +84,6 @@ __all__ = [
     "KINDS",
     "TOO_LARGE",
     "Account",
-    "AdvancedFilter",
     "AllowanceFilter",
     "BasicFilter",
     "Boundary",
@@ -97,7 +91,6 @@ __all__ = [
     "EitherFilter",
     "Filter",
     "GDPFilter",
-    "MixedFilter",
     "Orders",
     "PureFilter",
     "RDPFilter",

@@ -10,17 +10,15 @@ from typing import assert_never
 
 from dpledger.accounting.arithmetic.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
 from dpledger.accounting.filters import allowance
-from dpledger.accounting.filters.charges import MIXED_NAMES, TOO_LARGE, Coordinates, Sums, opening, with_charge
+from dpledger.accounting.filters.charges import TOO_LARGE, Coordinates, Sums, opening, with_charge
 from dpledger.accounting.filters.coordinates import mixed_names, renyi_names
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
-    AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
@@ -152,13 +150,12 @@ def fullest(filter_: RDPFilter, sums: Sums) -> str:
 def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
     """An epsilon that, with `delta`, bounds the loss of what has happened so far (an ex-post reading, not a claim).
 
-    F1: the sum of pure prices. F2: that, while the sum of deltas is within delta; else infinite. F3, F6: the sum of rho
+    F1: the sum of pure prices. F2: that, while the sum of deltas is within delta; else infinite. F3: the sum of rho
     at the order that reads the filter's rho best with the rest of delta, above delta_sum; at delta_sum and below with
     half of delta, while the sum of deltas is within the other half. F4: the sum at the order that reads the filter's
-    grid best. F5: the budget, converted, once anything is charged. F7: the mixed account with the offset that the rest
-    of delta, above delta_sum, buys at the filter's fixed order. F8: the mixture with the rest of delta shared out as at
-    the opening. F7 and F8 at delta_sum and below: as F2. At F8's own delta a request is admitted just when the reading
-    with it stays within epsilon (and the sum of deltas within delta_sum). F9: `allowance.reading`.
+    grid best. F5: the budget, converted, once anything is charged. F6: the mixture with the rest of delta, above
+    delta_sum, shared out as at the opening; at delta_sum and below as F2. At F6's own delta a request is admitted just
+    when the reading with it stays within epsilon (and the sum of deltas within delta_sum). F7: `allowance.reading`.
     Claim: for each delta fixed in advance the transcript is integrated ex-post (result, delta) at every prefix.
     Source: docs/proofs/filters.md, "Readings".
     """
@@ -167,7 +164,7 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
             return _total(sums, "pure")
         case BasicFilter():
             return _pure_reading(sums, _total(sums, "pure"), delta)
-        case ZCDPFilter(rho=rho, delta_sum=delta_sum) | AdvancedFilter(rho=rho, delta_sum=delta_sum):
+        case ZCDPFilter(rho=rho, delta_sum=delta_sum):
             claims = delta_sum if delta > delta_sum else multiply(delta, HALF)
             within = _total(sums, "delta") <= claims
             return _zcdp_reading(rho, _total(sums, "rho"), delta, subtract(delta, claims)) if within else INFINITY
@@ -175,8 +172,6 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
             return _grid_reading(filter_, _grid_totals(filter_, sums), delta)
         case GDPFilter(mu=mu):
             return _budget_reading(_total(sums, "mu_squared"), delta, lambda: epsilon_of_gdp(mu, delta))
-        case MixedFilter():
-            return _mixed_reading(filter_, sums, delta)
         case EitherFilter(delta_sum=delta_sum):
             if delta <= delta_sum:
                 return _pure_reading(sums, _total(sums, "pure"), delta)
@@ -191,17 +186,6 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
 def _pure_reading(sums: Sums, pure: Decimal, delta: Decimal) -> Decimal:
     """The sum of pure prices, while what fails beside them is within delta."""
     return pure if _total(sums, "delta") <= delta else INFINITY
-
-
-def _mixed_reading(filter_: MixedFilter, sums: Sums, delta: Decimal) -> Decimal:
-    boundary = subtract(delta, filter_.delta_sum)
-    if boundary <= 0:
-        pure, renyi = (_total(sums, name) for name in MIXED_NAMES)
-        return _pure_reading(sums, INFINITY if renyi else pure, delta)
-    spent_ = _mixed_spent(sums, MIXED_NAMES)
-    if boundary == filter_.delta_boundary:
-        return add(spent_, filter_.offset)
-    return INFINITY if spent_.is_infinite() else _raised(spent_, filter_.order_minus_one, boundary)
 
 
 def _zcdp_reading(rho: Decimal, spent_: Decimal, delta: Decimal, boundary: Decimal) -> Decimal:
@@ -246,7 +230,7 @@ def delta_for_claims(filter_: Filter) -> Decimal | None:
     """What of the budget's delta is for requests that have a delta of their own, where the rest of it pays for
     composing those that have none; None where no such rest is kept."""
     match filter_:
-        case AdvancedFilter(delta_sum=delta_sum) | MixedFilter(delta_sum=delta_sum) | EitherFilter(delta_sum=delta_sum):
+        case EitherFilter(delta_sum=delta_sum):
             return delta_sum
         case PureFilter() | BasicFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AllowanceFilter():
             return None
@@ -285,23 +269,19 @@ def left(filter_: Filter, sums: Sums) -> dict[str, str]:
 
 
 def _accounts(filter_: Filter, sums: Sums) -> Mapping[str, tuple[Decimal, Decimal]]:
-    """Each account's total and limit. The limit of F7's account is what its offset leaves of epsilon; F8's is told as
-    its reading at the filter's own delta."""
+    """Each account's total and limit. The mixture's is told as its reading at the filter's own delta."""
     match filter_:
         case PureFilter(epsilon=epsilon):
             return {"pure": (_total(sums, "pure"), epsilon)}
         case BasicFilter(epsilon=epsilon, delta_sum=delta_sum):
             return {"pure": (_total(sums, "pure"), epsilon), "delta": (_total(sums, "delta"), delta_sum)}
-        case ZCDPFilter(rho=rho, delta_sum=delta_sum) | AdvancedFilter(rho=rho, delta_sum=delta_sum):
+        case ZCDPFilter(rho=rho, delta_sum=delta_sum):
             return {"rho": (_total(sums, "rho"), rho), "delta": (_total(sums, "delta"), delta_sum)}
         case RDPFilter(epsilons=epsilons):
             totals = zip(_grid_totals(filter_, sums), epsilons, strict=True)
             return dict(zip(renyi_names(filter_), totals, strict=True))
         case GDPFilter(mu=mu):  # a sum of prices has no more digits than the limit is cut to
             return {"mu_squared": (_total(sums, "mu_squared"), round_down(multiply(mu, mu), digits=SQUARE_DIGITS))}
-        case MixedFilter(delta_sum=delta_sum):
-            mixed = _mixed_spent(sums, MIXED_NAMES), subtract(filter_.epsilon, filter_.offset)
-            return {"mixed": mixed, "delta": (_total(sums, "delta"), delta_sum)}
         case EitherFilter(epsilon=epsilon, delta_sum=delta_sum):
             return {
                 "pure": (_total(sums, "pure"), epsilon),

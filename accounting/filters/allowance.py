@@ -1,4 +1,4 @@
-"""F9: so many draws of one law, whose steps are decided as results come in, and a basic account beside them.
+"""F7: so many draws of one law, whose steps are decided as results come in, and a basic account beside them.
 
 >>> from dpledger.accounting.composition import GaussianLaw
 >>> from dpledger.accounting.filters import AllowanceFilter
@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from pydantic import model_validator
 
-from dpledger.accounting.leaves import Count
 from dpledger.decimals import INFINITY, ZERO, add, subtract
 from dpledger.errors import ParameterError
-from dpledger.number_fields import Exact, Probability
+from dpledger.number_fields import Count, Exact, Probability
 from dpledger.schema import given, record, tag
 
 __all__ = ["NAMES", "AllowanceFilter", "reading"]
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 @record
 class AllowanceFilter:
-    """F9. Guarantee: (epsilon_law + epsilon_rest, delta_law + delta_rest)-DP, if `steps` independent runs of `law` are
+    """F7. Guarantee: (epsilon_law + epsilon_rest, delta_law + delta_rest)-DP, if `steps` independent runs of `law` are
     (epsilon_law, delta_law)-DP: whoever opens or verifies a scope asks the engine (`allotting.require_certified`).
     Source: docs/proofs/allowances.md.
 

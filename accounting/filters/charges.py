@@ -11,13 +11,11 @@ from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.filters.coordinates import mixed_names, names, orders, renyi_names
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
-    AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
@@ -40,7 +38,6 @@ __all__ = [
 
 Coordinates = Mapping[str, Decimal]
 """One charge by the names of its coordinates. A coordinate that is absent has no price: it counts as infinite."""
-MIXED_NAMES = ("mixed_pure", "mixed_rdp")
 TOO_LARGE = Decimal(10**18)  # no decimal that is written down reaches it, and no budget
 Sum: TypeAlias = tuple[Decimal, int]
 """The exact sum of the priced charges, and how many charges have no price: while there is one, the sum is infinite."""
@@ -78,15 +75,12 @@ def currencies(filter_: Filter, cost: Cost) -> tuple[Account, ...]:
             return (_one(pure=None if cost.delta else cost.pure),)
         case BasicFilter():
             return (_one(pure=cost.pure, delta=cost.delta),)
-        case ZCDPFilter() | AdvancedFilter():
+        case ZCDPFilter():
             return (_one(rho=cost.rho, delta=cost.delta),)
         case GDPFilter():
             return (_one(mu_squared=None if cost.delta else _written(cost.mu_squared)),)
         case RDPFilter():
             return (Account(names(filter_), _grid_currencies(filter_, cost)),)
-        case MixedFilter():
-            (order,) = orders(filter_)
-            return (_one(delta=cost.delta), _mixed_account(MIXED_NAMES, order, cost))
         case EitherFilter():
             mixed = zip(mixed_names(filter_), orders(filter_), strict=True)
             return (
@@ -171,7 +165,7 @@ def _settled_prices(filter_: Filter, reserved: Coordinates, cost: Cost) -> Mappi
     match filter_:
         case PureFilter() | BasicFilter() | AllowanceFilter():
             return {"pure": cost.pure}
-        case ZCDPFilter() | AdvancedFilter():
+        case ZCDPFilter():
             return {"rho": cost.rho}
         case GDPFilter():
             return {"mu_squared": _written(cost.mu_squared)}
@@ -180,9 +174,6 @@ def _settled_prices(filter_: Filter, reserved: Coordinates, cost: Cost) -> Mappi
                 return {"pure": cost.pure}
             grid = zip(renyi_names(filter_), filter_.orders, strict=True)
             return {name: _renyi_price(order, cost) for name, order in grid}
-        case MixedFilter():
-            (order,) = orders(filter_)
-            return _settled_mixed(MIXED_NAMES, order, reserved, cost)
         case EitherFilter():
             prices = {"pure": cost.pure}
             for pair, order in zip(mixed_names(filter_), orders(filter_), strict=True):

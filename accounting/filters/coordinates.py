@@ -12,12 +12,10 @@ from typing import assert_never
 
 from dpledger.accounting.filters.allowance import NAMES, AllowanceFilter
 from dpledger.accounting.filters.kinds import (
-    AdvancedFilter,
     BasicFilter,
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
@@ -36,14 +34,12 @@ def names(filter_: Filter) -> tuple[str, ...]:
             return ("pure",)
         case BasicFilter():
             return ("pure", "delta")
-        case ZCDPFilter() | AdvancedFilter():
+        case ZCDPFilter():
             return ("rho", "delta")
         case RDPFilter():
             return ("pure", *renyi_names(filter_))
         case GDPFilter():
             return ("mu_squared",)
-        case MixedFilter():
-            return ("delta", "mixed_pure", "mixed_rdp")
         case EitherFilter():
             return ("pure", "delta", *(name for pair in mixed_names(filter_) for name in pair))
         case AllowanceFilter():
@@ -65,12 +61,10 @@ def mixed_names(filter_: EitherFilter) -> tuple[tuple[str, str], ...]:
 def orders(filter_: Filter) -> tuple[Decimal, ...]:
     """The Renyi orders at which the filter needs the price of a request (for `rules.cost`)."""
     match filter_:
-        case PureFilter() | BasicFilter() | ZCDPFilter() | GDPFilter() | AdvancedFilter():
+        case PureFilter() | BasicFilter() | ZCDPFilter() | GDPFilter():
             return ()
         case RDPFilter(orders=renyi_orders):
             return renyi_orders
-        case MixedFilter(order_minus_one=more):
-            return (add(ONE, more),)
         case EitherFilter(boundaries=boundaries):
             return tuple(add(ONE, boundary.order_minus_one) for boundary in boundaries)
         case AllowanceFilter():

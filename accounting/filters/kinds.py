@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import Field, field_validator, model_validator
 
-from dpledger.accounting.arithmetic.conversions import boundary_offset, zcdp_within
 from dpledger.accounting.filters.allowance import AllowanceFilter
 from dpledger.accounting.guarantees import (
     GDP,
@@ -20,23 +19,21 @@ from dpledger.accounting.guarantees import (
     one_epsilon_an_order,
     rising_orders,
 )
-from dpledger.decimals import ZERO, add, round_down, round_up, text, total
+from dpledger.decimals import ZERO, add, text, total
 from dpledger.errors import ParameterError
-from dpledger.number_fields import Exact, OpenProbability, Positive, Probability
+from dpledger.number_fields import OpenProbability, Positive, Probability
 from dpledger.schema import given, record, tag
 
 __all__ = [
     "KINDS",
     "MOST_BOUNDARIES",
     "SQUARE_DIGITS",
-    "AdvancedFilter",
     "AllowanceFilter",
     "BasicFilter",
     "Boundary",
     "EitherFilter",
     "Filter",
     "GDPFilter",
-    "MixedFilter",
     "PureFilter",
     "RDPFilter",
     "ZCDPFilter",
@@ -84,7 +81,7 @@ class BasicFilter:
 @record
 class ZCDPFilter:
     """F3. Guarantee: delta_sum-approximate rho-zCDP. Source: Whitehouse-Ramdas-Rogers-Wu 2023, Theorem 1;
-    docs/proofs/filters.md, "F3 and F6".
+    docs/proofs/filters.md, "F3".
 
     >>> budget = dpl.filters.ZCDPFilter(rho="0.1", delta_sum=0)
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
@@ -153,63 +150,6 @@ class GDPFilter:
 
 
 @record
-class AdvancedFilter:
-    """F6. Guarantee: (epsilon, delta_boundary + delta_sum)-DP, by holding the sum of rho to `rho`. Source:
-    Whitehouse-Ramdas-Rogers-Wu 2023, Theorem 1; docs/proofs/filters.md, "F3 and F6".
-
-    `rho` is at most what the boundary holds (conversions.zcdp_within; `advanced` fills it in) and the two deltas stay
-    below 1 together; anything else is a ParameterError.
-
-    >>> from dpledger.accounting.filters import advanced
-    >>> budget = advanced(epsilon=1, delta_boundary="1e-6")  # with the most rho that these hold
-    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
-    >>> scope.afford(dpl.GaussianLaw(20), most=50).one_by_one
-    19
-    """
-
-    epsilon: Positive
-    delta_boundary: OpenProbability
-    delta_sum: Probability
-    rho: Positive
-    kind: Literal["advanced"] = tag(default="advanced")
-
-    if not TYPE_CHECKING:
-
-        @model_validator(mode="after")
-        def _sound(self):
-            return _with_sound_rho(self)
-
-
-@record
-class MixedFilter:
-    """F7. Guarantee: (epsilon, delta_boundary + delta_sum)-DP. Source: docs/proofs/filters.md, "F7".
-
-    `offset` is at least the boundary's constant (conversions.boundary_offset) and the two deltas stay below 1 together;
-    anything else is a ParameterError.
-
-    >>> budget = dpl.filters.MixedFilter(
-    ...     epsilon=1, delta_boundary="9e-7", delta_sum="1e-7", order_minus_one=30, offset="0.5"
-    ... )
-    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
-    >>> scope.afford(dpl.GaussianLaw(50), most=50).one_by_one
-    50
-    """
-
-    epsilon: Positive
-    delta_boundary: OpenProbability
-    delta_sum: Probability
-    order_minus_one: Positive
-    offset: Exact
-    kind: Literal["mixed"] = tag(default="mixed")
-
-    if not TYPE_CHECKING:
-
-        @model_validator(mode="after")
-        def _sound(self):
-            return _with_sound_constants(self)
-
-
-@record
 class Boundary:
     """One order of a mixture, less one, and what of delta its account may let fail.
 
@@ -224,7 +164,7 @@ class Boundary:
 
 @record
 class EitherFilter:
-    """F8. Guarantee: (epsilon, the sum of the boundaries' deltas + delta_sum)-DP. Source: docs/proofs/filters.md, "F8".
+    """F6. Guarantee: (epsilon, the sum of the boundaries' deltas + delta_sum)-DP. Source: docs/proofs/filters.md, "F6".
 
     The orders differ, and the deltas stay below 1 together; anything else is a ParameterError.
 
@@ -252,29 +192,19 @@ class EitherFilter:
 
         @model_validator(mode="after")
         def _sound(self):
-            _require_room(self, delta_boundaries(self))
+            boundary = delta_boundaries(self)
+            if not add(boundary, self.delta_sum) < 1:
+                raise ParameterError("delta_sum", self.delta_sum, f"a number below 1 - {text(boundary)}")
             return self
 
 
-Filter: TypeAlias = (
-    PureFilter
-    | BasicFilter
-    | ZCDPFilter
-    | RDPFilter
-    | GDPFilter
-    | AdvancedFilter
-    | MixedFilter
-    | EitherFilter
-    | AllowanceFilter
-)
+Filter: TypeAlias = PureFilter | BasicFilter | ZCDPFilter | RDPFilter | GDPFilter | EitherFilter | AllowanceFilter
 KINDS = (
     PureFilter,
     BasicFilter,
     ZCDPFilter,
     RDPFilter,
     GDPFilter,
-    AdvancedFilter,
-    MixedFilter,
     EitherFilter,
     AllowanceFilter,
 )
@@ -284,27 +214,6 @@ KINDS = (
 def delta_boundaries(filter_: EitherFilter) -> Decimal:
     """What of delta all boundaries together may let fail."""
     return total(boundary.delta_boundary for boundary in filter_.boundaries)
-
-
-def _require_room(filter_: MixedFilter | EitherFilter | AdvancedFilter, boundary: Decimal) -> None:
-    if not add(boundary, filter_.delta_sum) < 1:
-        raise ParameterError("delta_sum", filter_.delta_sum, f"a number below 1 - {text(boundary)}")
-
-
-def _with_sound_rho(filter_: AdvancedFilter) -> AdvancedFilter:
-    _require_room(filter_, filter_.delta_boundary)
-    most = zcdp_within(filter_.epsilon, filter_.delta_boundary)
-    if filter_.rho > most:
-        raise ParameterError("rho", filter_.rho, f"at most {text(round_down(most))}")
-    return filter_
-
-
-def _with_sound_constants(filter_: MixedFilter) -> MixedFilter:
-    _require_room(filter_, filter_.delta_boundary)
-    least = boundary_offset(filter_.order_minus_one, filter_.delta_boundary)
-    if filter_.offset < least:
-        raise ParameterError("offset", filter_.offset, f"at least {text(round_up(least))}")
-    return filter_
 
 
 if not TYPE_CHECKING:
@@ -327,8 +236,6 @@ def budget_guarantee(filter_: Filter) -> Guarantee:
             return RDP(renyi_orders, epsilons)
         case GDPFilter(mu=mu):
             return GDP(mu)
-        case AdvancedFilter() | MixedFilter():
-            return ApproxDP(filter_.epsilon, add(filter_.delta_boundary, filter_.delta_sum))
         case EitherFilter(epsilon=epsilon, delta_sum=delta_sum):
             return ApproxDP(epsilon, add(delta_boundaries(filter_), delta_sum))
         case AllowanceFilter():
@@ -341,9 +248,9 @@ def tail_budget(filter_: Filter) -> Decimal | None:
     """The delta of which a request that is priced by its profile may take its share (`accounting.certified`); None
     where the filter counts neither pure nor Renyi prices beside a delta, and so takes no such request."""
     match filter_:
-        case BasicFilter(delta_sum=delta_sum) | MixedFilter(delta_sum=delta_sum) | EitherFilter(delta_sum=delta_sum):
+        case BasicFilter(delta_sum=delta_sum) | EitherFilter(delta_sum=delta_sum):
             return delta_sum
-        case PureFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter() | AllowanceFilter():
+        case PureFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AllowanceFilter():
             return None
         case _:
             assert_never(filter_)

@@ -1,4 +1,4 @@
-"""What a mixture of Renyi orders (F8) comes to: one epsilon for all its accounts.
+"""What a mixture of Renyi orders (F6) comes to: one epsilon for all its accounts.
 
 Each boundary j has an order 1 + l_j, a delta d_j and an account T_j; X is the sum of pure prices. With
 
@@ -66,7 +66,7 @@ def mixture_epsilon(shared: Sequence[Share], totals: Sequence[Decimal], pure: De
     """The reading of the accounts `totals` (one a boundary) and the sum `pure`, each infinite where it has no price.
 
     Claim: result is at least the number of the module's docstring, and above it by less than 1e-27 (1 + result).
-    Source: docs/proofs/filters.md, "F8".
+    Source: docs/proofs/filters.md, "F6".
     """
     known = [_Known(*one, total) for one, total in zip(shared, totals, strict=True) if not total.is_infinite()]
     simple = best_alone(shared, totals, pure)

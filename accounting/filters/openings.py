@@ -10,7 +10,6 @@ from typing import TypeAlias, assert_never
 from dpledger.accounting.arithmetic.conversions import best_order_minus_one, zcdp_within
 from dpledger.accounting.filters.kinds import (
     MOST_BOUNDARIES,
-    AdvancedFilter,
     Boundary,
     EitherFilter,
     Filter,
@@ -36,12 +35,12 @@ SHARE_DIGITS = 60  # a share of delta is cut, if at all, only at the last place 
 
 
 def opened_by(budget: Guarantee, *, orders: Orders | None = None) -> Filter:
-    """The filter that a scope's budget opens: F1 for a pure one, F8 for an approximate one, F3 for zCDP, F4 for RDP, F5
+    """The filter that a scope's budget opens: F1 for a pure one, F6 for an approximate one, F3 for zCDP, F4 for RDP, F5
     for GDP.
 
-    F8 gets half of delta for its boundaries and half for its charges. `orders` are those of its boundaries, which share
+    F6 gets half of delta for its boundaries and half for its charges. `orders` are those of its boundaries, which share
     alike or as they say (`chosen`); else they are `BOUNDARIES`. Raises ParameterError for another kind, for a budget of
-    nothing, and for orders where the budget opens no F8.
+    nothing, and for orders where the budget opens no F6.
     """
     if orders is not None and not (isinstance(budget, ApproxDP) and budget.delta):
         raise ParameterError("orders", len(orders), "none: only an approx_dp budget with a delta above 0 has orders")
@@ -110,14 +109,23 @@ def _less_one(order: Number) -> Decimal:
     return subtract(found, ONE)
 
 
-def advanced(epsilon: Number, delta_boundary: Number, delta_sum: Number = ZERO) -> AdvancedFilter:
-    """F6 with the most zCDP that its boundary holds. ParameterError where that is nothing.
+def advanced(epsilon: Number, delta_boundary: Number, delta_sum: Number = ZERO) -> ZCDPFilter:
+    """The zCDP budget that an epsilon holds at `delta_boundary`. ParameterError where that is nothing.
 
-    Claim: the result's `rho` is sound for its epsilon and delta_boundary. Source: conversions.zcdp_within.
+    Claim: what the result admits is (epsilon, delta_boundary + delta_sum)-DP. Source: conversions.zcdp_within;
+    docs/proofs/filters.md, "F3".
+
+    >>> budget = advanced(epsilon=1, delta_boundary="1e-6")
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.afford(dpl.GaussianLaw(20), most=50).one_by_one
+    19
     """
     loss, boundary = read(epsilon, field="epsilon"), read(delta_boundary, field="delta_boundary")
     if not loss > 0:
         raise ParameterError("epsilon", loss, "a number above 0")
     if not 0 < boundary < 1:
         raise ParameterError("delta_boundary", boundary, "a number in (0, 1)")
-    return AdvancedFilter(loss, boundary, delta_sum, round_down(zcdp_within(loss, boundary)))
+    failing = read(delta_sum, field="delta_sum")
+    if not add(boundary, failing) < 1:
+        raise ParameterError("delta_sum", failing, f"a number below 1 - {text(boundary)}")
+    return ZCDPFilter(round_down(zcdp_within(loss, boundary)), failing)

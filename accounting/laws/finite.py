@@ -17,7 +17,8 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms, reach_and_variance
-from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import Cumulants, Direction, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.tails import TailProfile, listed_profile
 from dpledger.decimals import ZERO, add, total
 from dpledger.errors import WorkLimit
 
@@ -50,6 +51,10 @@ class FinitePair:
     loss_errors: tuple[float, ...]
     mass_error: float
     imbalance: float = math.inf
+
+    def loss_in(self, direction: Direction) -> FiniteLoss:
+        """The loss of this direction: P is the pair's left where the unit is removed."""
+        return (self if direction == "remove" else self.turned()).loss()
 
     def turned(self) -> FinitePair:
         """(Q, P) in place of (P, Q)."""
@@ -174,6 +179,18 @@ class FiniteLoss:
             return np.full(orders.shape, math.inf)
         c = excess(orders)
         return prices(self.log_moments(c), c)
+
+    def profile(self) -> TailProfile:
+        """By its outcomes, summed from the largest loss down."""
+        order = np.argsort(self.losses, kind="stable")
+        values, masses = self.losses[order], self.masses[order] / (1 - self.infinite_mass)
+        moved = float(np.max(self.loss_errors))
+        odds = self.infinite_mass / (1 - self.infinite_mass)
+        wide = float(np.max(np.abs(values)))
+        error = (1 + 2 * odds) * self.mass_error + 1.01 * moved + UNIT * (16 + 4 * odds + values.size + 4 * wide)
+        return listed_profile(
+            values, (masses, masses * elementary.exp(-values)), moved, error, (float(values[0]) - moved, self.largest)
+        )
 
     def within(self, most: float) -> FiniteLoss:
         """A loss without infinite mass that is as bad for a mechanism known to be (most, 0)-DP: a mass m at infinity

@@ -9,14 +9,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 
-__all__ = ["Cumulants", "Loss", "Nodes", "Tilted", "decay_of_bounded", "excess", "prices", "spread_of"]
+__all__ = [
+    "Cumulants",
+    "Direction",
+    "Loss",
+    "Nodes",
+    "Profiled",
+    "Tilted",
+    "decay_of_bounded",
+    "excess",
+    "prices",
+    "spread_of",
+]
+
+Direction: TypeAlias = Literal["add", "remove"]
+"""Of a neighbour pair: P has the unit (remove), or Q has it (add)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,29 @@ class Tilted(Protocol):
         ...
 
 
+class Profiled(Protocol):
+    """A privacy profile delta(e^l) of a loss, given that it is finite, bounded on both sides."""
+
+    @property
+    def smallest(self) -> float:
+        """A lower bound of the loss: -inf where there is none."""
+        ...
+
+    @property
+    def largest(self) -> float:
+        """An upper bound of the finite loss."""
+        ...
+
+    def above(self, points: Array) -> Array:
+        """Upper bounds of delta(e^l) at rising points l."""
+        ...
+
+    def lines(self, middles: Array) -> tuple[Array, Array]:
+        """(A, B) for each point: the line A - B y, B >= 0, is at most delta(y) for every y >= 0 and near it at the
+        point; A is near P(L > l), B near Q(L > l)."""
+        ...
+
+
 class Loss(Protocol):
     """A privacy loss."""
 
@@ -87,6 +124,10 @@ class Loss(Protocol):
     def rdp_upper(self, orders: Array) -> Array:
         """Upper bounds of the Renyi divergences of these orders, infinite where the loss can be. Each is a function of
         the loss and its own order alone, bit for bit."""
+        ...
+
+    def profile(self) -> Profiled | None:
+        """The profile of the loss, given that it is finite, by its tails; None where they are not known."""
         ...
 
 

@@ -14,8 +14,21 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 
-__all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_step", "step_of_few"]
+__all__ = [
+    "ALIAS",
+    "DIGITS",
+    "MOST_POINTS",
+    "LossCurve",
+    "loss_curve",
+    "mixed_curve",
+    "quadrature_step",
+    "short_step",
+    "step_of_few",
+]
 
+DIGITS = 44.0  # the discretisation error of a quadrature is below e^-DIGITS, relative
+ALIAS = 1.01 * scalars.exp(-DIGITS)
+MOST_POINTS = 1 << 16  # of one quadrature
 _FARTHEST_HEIGHT = 0.97  # of the strip, in units of its half width pi s^2
 _LOW_HEIGHTS = elementary.geometric(1e-4, 0.49, 48)  # up to half of it: there arg(1 - s + s e^{iv}) rises with v
 _SHARES = (0.6, 0.8, 1.0)  # of the height that is best for a parabola: heights tried where log cos falls faster

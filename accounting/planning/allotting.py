@@ -1,4 +1,4 @@
-"""An allowance as people ask for it, and the filter (F9) that it opens within a budget, certified by the engine.
+"""An allowance as people ask for it, and the filter (F7) that it opens within a budget, certified by the engine.
 
 >>> from dpledger.accounting.composition import GaussianLaw
 >>> rule = allotted(Allowance(GaussianLaw(50), steps=100), ApproxDP(1, "1e-6"), Relation.ADD_REMOVE)
@@ -19,14 +19,13 @@ from pydantic import model_validator
 from dpledger.accounting.composition import Composition, Part, Repeated
 from dpledger.accounting.filters import AllowanceFilter, Filter
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
-from dpledger.accounting.leaves import Count
 from dpledger.accounting.planning.calibration import calibrate_count
 from dpledger.accounting.pricing.allowances import law_of, require_law
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import compose
 from dpledger.decimals import INFINITY, ZERO, multiply, round_down, round_up, subtract, text
 from dpledger.errors import ParameterError
-from dpledger.number_fields import OptionalPositive, Probability
+from dpledger.number_fields import Count, OptionalPositive, Probability
 from dpledger.relations import Relation
 from dpledger.schema import complete, given, record
 

@@ -34,8 +34,8 @@ from dpledger.strict_json import JsonValue
 __all__ = ["FREE", "Template", "read_template"]
 
 FREE = "free"
-NOISE = frozenset[str]().union(*(rules.noise_fields for rules in EVERY_KIND.values()))
-LOSSES = frozenset[str]().union(*(rules.loss_fields for rules in EVERY_KIND.values()))
+NOISE = frozenset[str]().union(*(rules.price.noise_fields for rules in EVERY_KIND.values()))
+LOSSES = frozenset[str]().union(*(rules.price.loss_fields for rules in EVERY_KIND.values()))
 COUNTS = frozenset({"count", "times", "batch"})
 MOST_RATE = Decimal(1)
 LEAST_RATE = Decimal("1e-9")

@@ -1,4 +1,4 @@
-"""What an allowance (F9) counts of a tree: draws of its law, by structure, and what is left to price beside them.
+"""What an allowance (F7) counts of a tree: draws of its law, by structure, and what is left to price beside them.
 
 A leaf that so many draws of the law dominate counts as these *copies*; a sequence, a repetition and what is computed
 from outputs count what their parts do. Every other node is left whole, and several leaves on one batch: a group of two
@@ -45,7 +45,9 @@ from dpledger.errors import ParameterError
 __all__ = ["counted", "law_of", "promised", "require_law", "split"]
 
 ALL = Decimal(1)
-LAWS = ", ".join(str(rules.kind.__dataclass_fields__["kind"].default) for rules in EVERY_KIND.values() if rules.copies)
+LAWS = ", ".join(
+    str(rules.kind.__dataclass_fields__["kind"].default) for rules in EVERY_KIND.values() if rules.group.copies
+)
 
 
 def counted(filter_: Filter, tree: Composition) -> tuple[Coordinates, Composition | None]:
@@ -97,7 +99,7 @@ class _Draw:
 
 def _law(tree: object) -> _Draw:
     found = _draw(tree)
-    if found is None or rules_of(found.leaf).copies is None:
+    if found is None or rules_of(found.leaf).group.copies is None:
         kind = getattr(tree, "kind", type(tree).__name__)
         raise ParameterError("law", kind, f"one draw of noise ({LAWS}), alone or poisson_sampled")
     return found
@@ -147,7 +149,7 @@ def _copies(law: _Draw, tree: Composition) -> int | None:
     """Of how many draws of the law `tree` is a post-processing; None where none is known to do, or it is no draw.
 
     A leaf on a sample costs no more than the leaf; under a law on a sample it has one of at most the law's rate."""
-    found, of_kind = _draw(tree), rules_of(law.leaf).copies
+    found, of_kind = _draw(tree), rules_of(law.leaf).group.copies
     if found is None or type(found.leaf) is not type(law.leaf) or of_kind is None:
         return None
     copies = of_kind(law.leaf, found.leaf)

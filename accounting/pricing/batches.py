@@ -36,8 +36,8 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
-from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
-from dpledger.accounting.kinds.leaf_rules import Divergences, Orders, floats_up, written
+from dpledger.accounting.families.leaf_rules import Divergences, Orders, floats_up, written
+from dpledger.accounting.kinds import AnyLeaf, rules_of
 from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.draws import Allocation
 from dpledger.accounting.laws.finite import FiniteLoss
@@ -55,7 +55,7 @@ MOST_KEPT = 1024  # orders of one law
 def in_floats(tree: Composition) -> bool:
     """Whether a price of `tree` other than its epsilon, delta and mu^2 may be computed in floating point."""
     if isinstance(tree, Leaf):
-        return rules_of(tree).in_floats
+        return rules_of(tree).price.in_floats
     if isinstance(tree, PoissonSampled) and tree.rate == 1:  # no sample: it costs what is run
         return in_floats(tree.of)
     if isinstance(tree, PoissonSampled | SampledWithoutReplacement | Shuffled | RandomAllocation):
@@ -66,7 +66,7 @@ def in_floats(tree: Composition) -> bool:
 def one_leaf(part: Composition, relation: Relation) -> AnyLeaf | None:
     """What runs on the batch, where it is one leaf with a pair; several Gaussians are one."""
     if isinstance(part, Leaf):
-        return part if rules_of(part).renyi is None else None
+        return part if rules_of(part).pair.renyi is None else None
     match part:
         case PostProcessed(of=of) | Chain(of=of):
             return one_leaf(of, relation)
@@ -74,14 +74,13 @@ def one_leaf(part: Composition, relation: Relation) -> AnyLeaf | None:
             return one_leaf(of, relation)
         case Repeated(of=of, times=times):
             leaf = one_leaf(of, relation)
-            return _joint(leaf, times, relation) if times > 1 else leaf
+            return leaf if times == 1 or leaf is None else _joint([leaf], times, relation)
         case Sequence(of=parts):
             leaves = [one_leaf(one, relation) for one in parts]
             if len(leaves) == 1:
                 return leaves[0]
-            squares = [_joint(leaf, 1, relation) for leaf in leaves]
-            known = [square.mu_squared for square in squares if square is not None]
-            return JointGaussian(sum(known, Fraction(0))) if len(known) == len(leaves) else None
+            known = [leaf for leaf in leaves if leaf is not None]
+            return _joint(known, 1, relation) if len(known) == len(leaves) else None
         case Parallel() | PoissonSampled() | SampledWithoutReplacement() | Shuffled() | RandomAllocation():
             return None
         case Group() | Converted() | Filtered():
@@ -90,9 +89,15 @@ def one_leaf(part: Composition, relation: Relation) -> AnyLeaf | None:
             assert_never(part)
 
 
-def _joint(leaf: AnyLeaf | None, times: int, relation: Relation) -> JointGaussian | None:
-    gaussian = None if leaf is None else rules_of(leaf).gaussian
-    return None if gaussian is None else JointGaussian(times * Fraction(*gaussian(leaf, relation)))
+def _joint(leaves: list[AnyLeaf], times: int, relation: Relation) -> AnyLeaf | None:
+    """So many runs of these on one batch as one leaf; None where their squares do not add."""
+    every = [rules_of(leaf).pair.squares for leaf in leaves]
+    known = [squares for squares in every if squares is not None]
+    if not known or len(known) < len(every):
+        return None
+    ratios = (squares.ratio(leaf, relation) for squares, leaf in zip(known, leaves, strict=True))
+    joint: AnyLeaf = known[0].together(times * sum((Fraction(*ratio) for ratio in ratios), Fraction(0)))
+    return joint
 
 
 def batch_rdp(drawn: Drawn, relation: Relation, orders: Orders) -> dict[Decimal, Decimal | None]:
@@ -116,7 +121,7 @@ def _kept(_drawn: Drawn, _relation: Relation) -> dict[Decimal, Decimal | None]:
 
 
 def _divergences(drawn: Drawn, relation: Relation, orders: Orders) -> Divergences:
-    divergences = rules_of(drawn.leaf).batch_divergences
+    divergences = rules_of(drawn.leaf).batch.divergences
     if divergences is not None:
         return divergences(drawn.leaf, drawn.how, relation, orders)
     each = [loss.rdp_upper(floats_up(orders)) for loss in _bounded(drawn, relation)]
@@ -129,7 +134,7 @@ def batch_rho(drawn: Drawn, relation: Relation) -> Decimal | None:
 
     Claim: result-zCDP. Source: module; `laws.concentration`.
     """
-    if rules_of(drawn.leaf).batch_divergences is not None:
+    if rules_of(drawn.leaf).batch.divergences is not None:
         return None
     if isinstance(drawn.how, Allocation):  # its pair takes a second: only where an order is asked for
         return None
@@ -152,5 +157,5 @@ def _bounded(drawn: Drawn, relation: Relation) -> tuple[Loss, ...]:
 def _within(loss: Loss, drawn: Drawn, relation: Relation) -> Loss:
     if not (isinstance(loss, FiniteLoss) and loss.infinite_mass > 0 and isinstance(drawn.leaf, Leaf)):
         return loss
-    whole = rules_of(drawn.leaf).price(drawn.leaf, relation, ())
+    whole = rules_of(drawn.leaf).price.cap(drawn.leaf, relation, ())
     return loss if whole.pure is None or whole.delta else loss.within(float_up(whole.pure))

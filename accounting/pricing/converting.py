@@ -62,10 +62,10 @@ def require_kept(tree: Converted, relation: Relation, price: Cost) -> None:
 
 def orders_for(claim: Guarantee, tree: Composition) -> tuple[Decimal, ...]:
     """The Renyi orders at which `tree` is to be priced: those of the claim, or those that its leaves state."""
-    stated = rules_of(claim).stated_orders(claim)
+    stated = rules_of(claim).price.stated_orders(claim)
     if stated:
         return stated
-    return tuple(sorted({order for leaf in leaves(tree) for order in rules_of(leaf).stated_orders(leaf)}))
+    return tuple(sorted({order for leaf in leaves(tree) for order in rules_of(leaf).price.stated_orders(leaf)}))
 
 
 def _shows(price: Cost, epsilon: Decimal, delta: Decimal) -> bool:

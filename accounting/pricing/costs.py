@@ -22,7 +22,7 @@ from typing import assert_never
 
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic import prices
-from dpledger.accounting.arithmetic.prices import FREE, Cost
+from dpledger.accounting.arithmetic.prices import FREE, Cost, approximate_cost
 from dpledger.accounting.chains import settles_by_levels
 from dpledger.accounting.composition import (
     Chain,
@@ -45,7 +45,6 @@ from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary, height
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
-from dpledger.accounting.kinds.worst_case import approximate_cost
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.pricing.allowances import counted, promised
 from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, in_floats, one_leaf
@@ -139,8 +138,8 @@ def _of_leaf(leaf: Leaf, relation: Relation, orders: Orders) -> Cost:
     other currencies are not refunded. Source: docs/proofs/filters.md, "Refunds"."""
     rules = rules_of(leaf)
     if rules.outcome is None:
-        return rules.price(leaf, relation, orders)
-    cap = rules.price(rules.outcome.planned(leaf), relation, orders)
+        return rules.price.cap(leaf, relation, orders)
+    cap = rules.price.cap(rules.outcome.planned(leaf), relation, orders)
     if cap.pure is None or not rules.outcome.known(leaf):
         return cap
     return replace(cap, pure=min(cap.pure, rules.outcome.loss(leaf)))
@@ -239,7 +238,9 @@ def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cos
     if tree.rate == 1:
         return priced(part, relation, orders)
     known = relation is Relation.ADD_REMOVE
-    if not known and not (relation is Relation.ZERO_OUT and isinstance(part, Leaf) and rules_of(part).null_is_absence):
+    if not known and not (
+        relation is Relation.ZERO_OUT and isinstance(part, Leaf) and rules_of(part).batch.null_is_absence
+    ):
         raise CannotCertify(f"no theorem prices a Poisson sample of {part.kind} under {relation.value}")
     amplified = _amplified(priced(part, relation, orders), tree.rate, orders)
     return _on_batch(part, Poisson(tree.rate), amplified, relation, orders)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from dpledger.accounting.families.leaf_rules import Envelope, Squares
 from dpledger.accounting.kinds import rules_of
-from dpledger.accounting.laws.draws import EVERYONE, Allocation
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.draws import EVERYONE, Allocation, Ranged, Runs, everyones
+from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
-from dpledger.accounting.laws.repeated_ranges import Runs
-from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.pricing.pld import Drawn, everyones, losses_of, ranges_above, ranges_below, tilts_of_ranges
+from dpledger.accounting.pricing.pld import Drawn, losses_of, ranged
 from dpledger.relations import Relation
 
-__all__ = ["Ingredients", "Leaves", "Ranges", "ingredients_of"]
+__all__ = ["MOST_EFFORT", "Ingredients", "Leaves", "Ranges", "ingredients_of"]
+
+MOST_EFFORT = 64  # of bounded ranges in any order
 
 Ranges: TypeAlias = Literal["any", "given", "envelope"]
 """How bounded ranges are read: run in any order, chosen by what came out too; in the order of the tree; or each by its
@@ -51,7 +51,7 @@ class Ingredients:
 def _is_supremum(drawn: Drawn, runs: int) -> bool:
     """Whether the profile above is a supremum over mechanisms that no single one attains at any epsilon: that of a
     bounded range, unless it is run once, on everyone or on a sample."""
-    return rules_of(drawn.leaf).range is not None and (runs > 1 or isinstance(drawn.how, Allocation))
+    return rules_of(drawn.leaf).pair.envelope is not None and (runs > 1 or isinstance(drawn.how, Allocation))
 
 
 def ingredients_of(
@@ -61,22 +61,24 @@ def ingredients_of(
     the bounded ranges that everyone is in, where it is known; `effort`: that of those in any order."""
     above: list[tuple[Loss, int]] = []
     below: list[tuple[Loss, int]] = []
-    ranges: list[tuple[Drawn, int, Loss]] = []
+    ranges: list[tuple[Ranged, Loss]] = []
     curves: list[tuple[RenyiCurve, int]] = []
+    squares: Squares[Any] | None = None
     top, bottom = 0, 1  # mu^2 of the Gaussians, as a ratio: a list of them is one
     failure, failure_below = Fraction(0), Fraction(0)
     approached = True
+    envelope: Envelope[Any] | None = None
     for drawn, count in leaves.items():
         if drawn.how == EVERYONE:
-            leaf, rules = drawn.leaf, rules_of(drawn.leaf)
-            if rules.renyi is not None:
-                curve = rules.renyi(leaf)
+            leaf, pair = drawn.leaf, rules_of(drawn.leaf).pair
+            if pair.renyi is not None:
+                curve = pair.renyi(leaf)
                 if curve is not None:
                     curves.append((curve, count))
-                    failure += count * rules.failure(leaf, direction)
+                    failure += count * pair.failure(leaf, direction)
                 continue
-            if rules.gaussian is not None:
-                over, under = rules.gaussian(leaf, relation)
+            if pair.squares is not None:
+                squares, (over, under) = pair.squares, pair.squares.ratio(leaf, relation)
                 top, bottom = top * under + count * over * bottom, bottom * under
                 continue
         losses = losses_of(drawn, relation, direction)
@@ -85,7 +87,8 @@ def ingredients_of(
         if losses.below is not losses.above:
             approached = False
         if _is_supremum(drawn, len(leaves) + count - 1):
-            ranges.append((drawn, count, losses.above))
+            envelope = rules_of(drawn.leaf).pair.envelope
+            ranges.append((ranged(drawn, count), losses.above))
             losses = replace(losses, below=None)
         else:
             above.append((losses.above, count))
@@ -95,25 +98,26 @@ def ingredients_of(
             below.append((losses.below, count))
             if losses.failure and losses.below is losses.above:
                 failure_below += count * losses.failure
-    ways: tuple[tuple[tuple[Loss, int], ...], ...] = (tuple((envelope, count) for _, count, envelope in ranges),)
-    if ranges and reading != "envelope" and not curves:
-        ways = ranges_above(ranges, order, effort)
-    joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
-    if not ranges and above == below:
+    ways: tuple[tuple[tuple[Loss, int], ...], ...] = (tuple((loss, each.times) for each, loss in ranges),)
+    if envelope is not None and reading != "envelope" and not curves:
+        ways = envelope.above(ranges, order, effort)
+    joint: list[tuple[Loss, int]] = [(squares.loss(top / bottom), 1)] if squares and top else []
+    if envelope is None and above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
     lists: list[list[tuple[Loss, int]]] = []
-    runs = [(drawn, count) for drawn, count, _ in ranges]
-    is_alone = len(runs) == len(leaves) and all(drawn.how == EVERYONE for drawn, _ in runs)
+    runs = [each for each, _ in ranges]
+    is_alone = len(runs) == len(leaves) and all(each.how == EVERYONE for each in runs)
     shown = tuple(sorted(everyones(runs)))  # last of all, and the widest of them last: hardly any order is worse
     if reading == "envelope" or (order is not None and not is_alone):
         shown = ()
     elif order is not None:
         shown = order
-    tilts = tilts_of_ranges(runs)
+    tilts = () if envelope is None else envelope.tilts(runs)
     for tilt in tilts:
-        each = [*below, *ranges_below(runs, tilts, tilt, direction, shown)]
-        if each not in lists:
-            lists.append(each)
+        assert envelope is not None
+        found = [*below, *envelope.below(runs, tilts, tilt, direction, shown)]
+        if found not in lists:
+            lists.append(found)
     first, *others = (
         Ingredients(
             (*above, *way, *joint), tuple(curves), failure, attained=False, approached=approached and not curves

@@ -16,14 +16,12 @@ from dpledger.accounting.arithmetic.adding import read_at
 from dpledger.accounting.composition import Composition, Filtered, Leaf, leaves
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import (
-    AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
     Coordinates,
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     Sums,
@@ -339,7 +337,7 @@ def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
     match rule:
         case PureFilter() | BasicFilter():
             return "pure"
-        case ZCDPFilter() | AdvancedFilter():
+        case ZCDPFilter():
             return "rho"
         case GDPFilter():
             return "mu_squared"
@@ -350,8 +348,6 @@ def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
         case EitherFilter():
             pure, renyi = filters.mixed_names(rule)[filters.leading(rule, sums)]
             return renyi if amounts.get(renyi) else pure
-        case MixedFilter():
-            return "mixed_rdp" if amounts.get("mixed_rdp") else "mixed_pure"
         case AllowanceFilter():
             return "copies" if amounts.get("copies") else "pure"
         case _:

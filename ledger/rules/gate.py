@@ -258,7 +258,7 @@ def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
         raise ParameterError(
             "tail_delta",
             text(tail_delta),
-            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic, mixed and either take others",
+            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic and either take others",
         )
 
 

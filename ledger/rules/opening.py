@@ -9,13 +9,11 @@ from typing import Literal
 from dpledger.accounting import filters
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
-    AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     Orders,
     PureFilter,
     RDPFilter,
@@ -169,9 +167,9 @@ def _rule_and_promise(
             if orders is not None:
                 raise ParameterError("orders", len(orders), "none beside an allowance, which has no Renyi accounts")
             return allotted(allowance, budget, relation), budget
-        case PureFilter() | BasicFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter():
+        case PureFilter() | BasicFilter() | ZCDPFilter() | RDPFilter() | GDPFilter():
             rule: Filter = budget
-        case MixedFilter() | EitherFilter() | AllowanceFilter():
+        case EitherFilter() | AllowanceFilter():
             rule = budget
         case _:
             raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")

@@ -153,7 +153,7 @@ def is_exclusive(form: Form, parts: Composition) -> bool:
     """Whether a charge may overlap no other interaction: one whose own guarantee is an approximate zCDP, which others
     that run between its answers break (docs/proofs/filters.md, "Setting"; Lyu 2022 and Haney et al. 2023 cover delta
     0)."""
-    return form != "release" and any(rules_of(leaf).exclusive(leaf) for leaf in leaves(parts))
+    return form != "release" and any(rules_of(leaf).price.exclusive(leaf) for leaf in leaves(parts))
 
 
 def state_payload(state: State) -> dict[str, Plain]:

@@ -4,7 +4,7 @@ toss coins, `uniform` deals whole numbers, `choose` picks one of many by their s
 
 from dpledger.mechanisms.noise.api import draw
 from dpledger.mechanisms.noise.bernoulli import Positions, happens, sampled, uniform
-from dpledger.mechanisms.noise.chains import Chain, chain, coarsened
+from dpledger.mechanisms.noise.chains import Chain, chain
 from dpledger.mechanisms.noise.choices import choose, exponent_for, respond
 from dpledger.mechanisms.noise.laws import (
     AnyLaw,
@@ -48,7 +48,6 @@ __all__ = [
     "answering",
     "chain",
     "choose",
-    "coarsened",
     "draw",
     "exponent_for",
     "half_width",

@@ -22,12 +22,12 @@ from dpledger.decimals import Number, read, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise.laws import DiscreteLaplace, Refinement, RoundedLaplace, Sensitivity
-from dpledger.mechanisms.noise.noise_chains import DiscretePath, Finest, LaplacePath, jumps_between, path
+from dpledger.mechanisms.noise.noise_chains import DiscretePath, Finest, LaplacePath, path
 from dpledger.mechanisms.noise.randomness_log import taped
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 
-__all__ = ["Chain", "chain", "coarsened"]
+__all__ = ["Chain", "chain"]
 
 Value = TypeVar("Value", int, npt.NDArray[Any])
 
@@ -59,8 +59,8 @@ class Chain(Generic[Value]):
     def refine(self, scale: Number) -> Value:
         """The value with noise of this scale: below that of the last level, and not below that of the finest.
 
-        Raises ParameterError, with nothing drawn, for another scale. A coarser level is had from the last answer by
-        post-processing (`coarsened`)."""
+        Raises ParameterError, with nothing drawn, for another scale. A coarser level is post-processing of the
+        last answer."""
         self._home.require()
         asked = read(scale, field="scale")
         with self._turn:
@@ -96,24 +96,6 @@ def chain(finest: Finest, value: Value, *, sensitivity: Sensitivity, entropy: En
     if not isinstance(sensitivity, Sensitivity):
         raise ParameterError("sensitivity", type(sensitivity).__name__, "a Sensitivity with norm and justification")
     return Chain(finest, _whole(value), sensitivity, entropy)
-
-
-def coarsened(finer: DiscreteLaplace, output: Value, *, scale: Number, entropy: Entropy) -> Value:
-    """From an answer with noise of the law `finer`, one with noise of this larger scale: a level that the chain might
-    have had before. Post-processing: it costs nothing.
-
-    Claim: (coarsened answer, answer) has the joint law of two levels of a chain.
-    Source: docs/proofs/noise.md, section 10.
-    """
-    if not isinstance(finer, DiscreteLaplace):
-        raise ParameterError("finer", type(finer).__name__, "DiscreteLaplace (of a rounded level the rest is lost)")
-    wider = read(scale, field="scale")
-    if wider < finer.scale:
-        raise ParameterError("scale", scale, f"at least that of the finer level, {text(finer.scale)}")
-    known = _whole(output)
-    size, shape = (known.size, known.shape) if isinstance(known, np.ndarray) else (1, ())
-    noise = jumps_between(finer, wider, size, entropy)
-    return taped(Refinement(finer, wider), _sum(known, noise), value=known, shape=shape)
 
 
 def _whole(value: Value) -> Value:

@@ -29,7 +29,7 @@ from dpledger.mechanisms.noise.laws import DiscreteLaplace, RoundedLaplace, step
 from dpledger.mechanisms.noise.refine import Lazy
 from dpledger.mechanisms.noise.sampling import Cells, sample
 
-__all__ = ["DiscretePath", "Finest", "LaplacePath", "jumps_between", "path"]
+__all__ = ["DiscretePath", "Finest", "LaplacePath", "path"]
 
 Finest: TypeAlias = RoundedLaplace | DiscreteLaplace
 """The laws that a chain can end at."""
@@ -360,12 +360,6 @@ def path(
     if isinstance(finest, RoundedLaplace):
         return LaplacePath(finest, first, size, entropy, coarse)
     return DiscretePath(finest, first, sample(finest, size, entropy), entropy, coarse)
-
-
-def jumps_between(finer: DiscreteLaplace, scale: Decimal, size: int, entropy: Entropy, *, coarse: float = 1.0) -> Cells:
-    """By how much independent paths move from the scale of `finer` up to `scale`: Python integers."""
-    still = np.zeros(size, dtype=np.int64)
-    return DiscretePath(finer, scale, still, entropy, coarse).read(scale)
 
 
 def _together(rounds: list[_Round]) -> _Round:

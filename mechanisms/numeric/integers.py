@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dpledger.accounting.arithmetic.prices import gaussian_mu_squared
 from dpledger.accounting.composition import Composition, DiscreteGaussianLaw, DiscreteLaplaceLaw
+from dpledger.accounting.families.gaussian.price import gaussian_mu_squared
 from dpledger.accounting.guarantees import ZCDP, PureDP
 from dpledger.decimals import Number, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy

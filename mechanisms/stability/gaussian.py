@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.certificates.gaussian_tests import GaussianTestsLaw, gaussian_tests_parts
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.stability.gaussian_tests import GaussianTestsLaw, gaussian_tests_parts
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, Sensitivity, draw
 

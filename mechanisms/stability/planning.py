@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dpledger.accounting.composition import SparseVectorLaw
+from dpledger.accounting.families.sparse_vector.scales import MODES
 from dpledger.accounting.guarantees import PrivacyFailure
-from dpledger.accounting.sparse_vectors.scales import MODES
 from dpledger.decimals import ZERO, Number, text, total, whole
 from dpledger.errors import CannotCertify, InfeasiblePlan, WorkLimit
 from dpledger.mechanisms.plan import open_unit

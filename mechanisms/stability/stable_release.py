@@ -27,9 +27,7 @@ from typing import Any, Literal, Self, TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure
-from dpledger.accounting.stability.releases import (
+from dpledger.accounting.certificates.stable_releases import (
     NoisyRelease,
     grouped_noisy,
     noisy_distance,
@@ -37,6 +35,8 @@ from dpledger.accounting.stability.releases import (
     release_distance,
     release_probability,
 )
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure
 from dpledger.decimals import Number, multiply, read
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy

@@ -12,17 +12,17 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-from dpledger.accounting.composition import Composition, SparseVectorLaw
-from dpledger.accounting.guarantees import PrivacyFailure
-from dpledger.accounting.sparse_vectors import delta_by_cause
-from dpledger.accounting.sparse_vectors.scales import SparseVectorMode
-from dpledger.accounting.sparse_vectors.stable_scales import published_law, required_distance, stable_law
-from dpledger.accounting.stability.gaussian_tests import (
+from dpledger.accounting.certificates.gaussian_tests import (
     GaussianTestsLaw,
     gaussian_distance,
     gaussian_tests,
     gaussian_tests_parts,
 )
+from dpledger.accounting.composition import Composition, SparseVectorLaw
+from dpledger.accounting.families.sparse_vector import delta_by_cause
+from dpledger.accounting.families.sparse_vector.scales import SparseVectorMode
+from dpledger.accounting.families.sparse_vector.stable_scales import published_law, required_distance, stable_law
+from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.decimals import subtract
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy

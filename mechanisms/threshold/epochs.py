@@ -1,6 +1,6 @@
 """The tests of a sparse vector, in whole steps: drawn, counted, halted. The one home of its law, whatever is asked.
 
-An *epoch* is the tests on one threshold, up to and including its charged one (`accounting/sparse_vectors`).
+An *epoch* is the tests on one threshold, up to and including its charged one (`accounting/families/sparse_vector`).
 """
 
 from __future__ import annotations

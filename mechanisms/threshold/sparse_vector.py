@@ -39,9 +39,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints
 
 from dpledger.accounting.composition import SparseVectorLaw
+from dpledger.accounting.families.sparse_vector import delta_by_cause
+from dpledger.accounting.families.sparse_vector.scales import SparseVectorMode, auto_mode, sparse_vector_law
 from dpledger.accounting.guarantees import ApproxDP, Failure, PureDP
-from dpledger.accounting.sparse_vectors import delta_by_cause
-from dpledger.accounting.sparse_vectors.scales import SparseVectorMode, auto_mode, sparse_vector_law
 from dpledger.decimals import multiply, read
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy

@@ -9,12 +9,11 @@ from typing import assert_never
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.filters import (
-    AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
+    Boundary,
     EitherFilter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
@@ -86,13 +85,11 @@ def _bar_words(bar: Bar) -> str:
 def _side(account: ScopeAccount, carrier: str) -> tuple[str, ...]:
     """The coordinates that the account of `carrier` adds up."""
     match account.filter:
-        case MixedFilter():
-            return ("mixed_pure", "mixed_rdp")
         case EitherFilter() as rule:
             return (carrier,) if carrier == "pure" else filters.mixed_names(rule)[_place(carrier)]
         case RDPFilter():
             return ("pure", _order_of(account, carrier))
-        case PureFilter() | BasicFilter() | ZCDPFilter() | AdvancedFilter() | GDPFilter() | AllowanceFilter():
+        case PureFilter() | BasicFilter() | ZCDPFilter() | GDPFilter() | AllowanceFilter():
             return (carrier,)
         case rule:
             assert_never(rule)
@@ -103,10 +100,12 @@ def _place(carrier: str) -> int:
 
 
 def _mixed_name(account: ScopeAccount, carrier: str) -> str:
-    if isinstance(account.filter, EitherFilter):
-        more = account.filter.boundaries[_place(carrier)].order_minus_one
-        return f"mixed account of order 1 + {words.at_most(more)}"
-    return words.account("mixed")
+    return f"mixed account of order 1 + {words.at_most(_boundary(account, carrier).order_minus_one)}"
+
+
+def _boundary(account: ScopeAccount, carrier: str) -> Boundary:
+    assert isinstance(account.filter, EitherFilter)  # no other has mixed accounts
+    return account.filter.boundaries[_place(carrier)]
 
 
 def _order_of(account: ScopeAccount, carrier: str) -> str:
@@ -117,24 +116,18 @@ def _order_of(account: ScopeAccount, carrier: str) -> str:
 
 def _offset(account: ScopeAccount, carrier: str) -> Decimal:
     """What the boundary of the mixed account costs by itself, beside what is charged in it."""
-    match account.filter:
-        case MixedFilter(offset=offset):
-            return offset
-        case EitherFilter(boundaries=boundaries):
-            own = boundaries[_place(carrier)]
-            return round_up(boundary_offset(own.order_minus_one, own.delta_boundary))
-        case rule:
-            raise AssertionError(f"{rule.kind} has no mixed account")
+    own = _boundary(account, carrier)
+    return round_up(boundary_offset(own.order_minus_one, own.delta_boundary))
 
 
 def _limit(account: ScopeAccount, carrier: str) -> Decimal:
     """What the account may reach by itself: in a mixed account epsilon, less the offset of its boundary."""
     match account.filter:
-        case MixedFilter(epsilon=epsilon) | EitherFilter(epsilon=epsilon):
+        case EitherFilter(epsilon=epsilon):
             return epsilon if carrier == "pure" else max(ZERO, subtract(epsilon, _offset(account, carrier)))
         case PureFilter(epsilon=epsilon) | BasicFilter(epsilon=epsilon):
             return epsilon
-        case ZCDPFilter(rho=rho) | AdvancedFilter(rho=rho):
+        case ZCDPFilter(rho=rho):
             return rho
         case GDPFilter(mu=mu):
             return multiply(mu, mu)

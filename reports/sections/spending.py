@@ -13,13 +13,11 @@ from dpledger.accounting import composition as trees, filters
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import (
-    AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
     Coordinates,
     EitherFilter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     Sums,
@@ -284,7 +282,7 @@ def native_sum(account: ScopeAccount) -> tuple[str, Decimal, Decimal] | None:
             symbol, name = "ρ", "rho"
         case GDPFilter(mu=mu):
             symbol, name, limit = "μ²", "mu_squared", decimals.multiply(mu, mu)
-        case PureFilter() | BasicFilter() | RDPFilter() | AdvancedFilter() | MixedFilter() | EitherFilter():
+        case PureFilter() | BasicFilter() | RDPFilter() | EitherFilter():
             return None
         case AllowanceFilter():
             return None

@@ -2,7 +2,6 @@ from .accounting.composition import ExPostOutcome as ExPostOutcome
 from .accounting.ex_post.boundaries import (
     LinearBoundary as LinearBoundary,
     MixtureBoundary as MixtureBoundary,
-    StitchedBoundary as StitchedBoundary,
 )
 from .accounting.ex_post.odometer import Odometer as Odometer
 from .accounting.ex_post.senses import (

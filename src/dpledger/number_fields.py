@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, overload
 from dpledger.decimals import Number, RoundsUp, float_up, read, whole_or_none
 
 __all__ = [
+    "Count",
     "Exact",
     "Exacts",
     "Noise",
@@ -27,6 +28,7 @@ __all__ = [
     "PromisedProbability",
     "Rate",
     "Signed",
+    "Tally",
     "Whole",
 ]
 
@@ -102,8 +104,10 @@ if TYPE_CHECKING:
     PromisedProbability: TypeAlias = Exact
     OpenProbability: TypeAlias = Exact
     Whole: TypeAlias = int
+    Count: TypeAlias = int
+    Tally: TypeAlias = int
 else:
-    from pydantic import AfterValidator, BeforeValidator
+    from pydantic import AfterValidator, BeforeValidator, Field
 
     def _checked(inside, expected):
         def check(number):
@@ -127,3 +131,7 @@ else:
     PromisedProbability = Annotated[Probability, AfterValidator(Promised)]
     OpenProbability = Annotated[Exact, _checked(lambda x: 0 < x < 1, "a number in (0, 1)")]
     Whole = Annotated[int, BeforeValidator(lambda value: value if (number := whole_or_none(value)) is None else number)]
+    Count = Annotated[Whole, Field(strict=True, ge=1, le=10**12)]
+    """How many times something is run: 1 to 10^12."""
+    Tally = Annotated[Whole, Field(strict=True, ge=0, lt=2**53)]
+    """How many times something happened."""

@@ -10,16 +10,19 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dpledger.accounting.kinds.leaf_rules import ExPost, LeafRules
+from dpledger.accounting.families.leaf_rules import BatchFacts, ExPost, GroupFacts, PairFacts, PriceFacts
 from new_kinds import BIT, COUNTED, facts, house, ran, without
 
+GROUPS: tuple[type[Any], ...] = (PriceFacts, PairFacts, GroupFacts, BatchFacts)
 ROOT = Path(__file__).resolve().parents[2]
 
 CERTIFIED = """
-from dpledger.accounting.composition import BitLaw, PmfPair, PoissonSampled, Repeated
+from dpledger.accounting.composition import PmfPair, PoissonSampled, Repeated
+from dpledger.accounting.families.bit.leaf import BitLaw
 from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.profile import compose
@@ -41,13 +44,13 @@ print("certified")
 """
 
 NUMBER = """
-from dpledger.accounting.composition import BitLaw
+from dpledger.accounting.families.bit.leaf import BitLaw
 from dpledger.accounting.profile import compose
 print("a number:", compose(BitLaw("0.9", "0.5")).epsilon(0))
 """
 
 CONFORMS = """
-from dpledger.accounting.leaves import BitLaw
+from dpledger.accounting.families.bit.leaf import BitLaw
 from leaf_conformance import Example, LeafConformance
 
 example = Example(
@@ -75,8 +78,9 @@ def test_contributing_names_every_place_that_is_edited(tmp_path: Path) -> None:
         if not (own := ROOT / "src" / "dpledger" / file.relative_to(copy)).exists()
         or own.read_text() != file.read_text()
     }
-    assert {place if place in named else f"{Path(place).parent}/" for place in edited} <= named
-    assert len(edited) == 4
+    families = "accounting/families/"
+    assert {families if place.startswith(families) else place for place in edited} <= named
+    assert len(edited) == 5
 
 
 def test_the_bit_is_certified_in_both_directions(tmp_path: Path) -> None:
@@ -86,7 +90,12 @@ def test_the_bit_is_certified_in_both_directions(tmp_path: Path) -> None:
 
 def test_every_fact_is_one_that_the_bit_states() -> None:
     for kind in (BIT, COUNTED):
-        assert facts(kind) == [field.name for field in dataclasses.fields(LeafRules)]
+        assert facts(kind) == [
+            "kind",
+            "attested",
+            *(field.name for group in GROUPS for field in dataclasses.fields(group)),
+            "outcome",
+        ]
 
 
 @pytest.mark.parametrize("fact", facts(BIT))
@@ -118,7 +127,7 @@ def test_a_kind_without_an_example_fails_the_conformance_of_all(tmp_path: Path) 
     [
         ('mirrors=lambda _: "not"', 'mirrors=lambda _: "itself"'),
         ('if direction == "remove"', 'if direction == "add"'),
-        ("return approximate_cost(prices.pmf_epsilon(left, right)", "return approximate_cost(Decimal('0.5878')"),
+        ("return approximate_cost(pmf_epsilon(left, right)", "return approximate_cost(Decimal('0.5878')"),
         ("pair = listed_pair(*_sides(leaf))", "pair = listed_pair(*_sides(leaf)[::-1])"),
     ],
 )
@@ -137,9 +146,9 @@ def test_a_fact_that_is_untrue_fails_the_conformance_class(said: str, instead: s
 SETTLED = """
 from decimal import Decimal
 from typing import Any
-from dpledger.accounting.composition import CountedLaw, Repeated
+from dpledger.accounting.composition import Repeated
 from dpledger.accounting.guarantees import PureDP
-from dpledger.accounting.leaves import CountedOutcome
+from dpledger.accounting.families.counted.leaf import CountedLaw, CountedOutcome
 from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.protocol import Release

@@ -12,7 +12,6 @@ from scipy.stats import binom, norm
 from dpledger.accounting.ex_post.boundaries import (
     LinearBoundary,
     MixtureBoundary,
-    StitchedBoundary,
     TimeUniformBoundary,
     height,
 )
@@ -21,7 +20,7 @@ from exact_tests import SIGNIFICANCE
 from price_oracles import Real, mp, real
 
 MILLIONTH, TWENTIETH = Decimal("1e-6"), Decimal("0.05")
-KINDS = (LinearBoundary, MixtureBoundary, StitchedBoundary)
+KINDS = (LinearBoundary, MixtureBoundary)
 CLOSE = real("3e-12")  # relative: the margin that is kept, and twelve digits
 
 
@@ -33,7 +32,6 @@ CLOSE = real("3e-12")  # relative: the margin that is kept, and twelve digits
     [
         (LinearBoundary(1, MILLIONTH), "5.25652"),
         (MixtureBoundary(1, MILLIONTH), "7.34001"),
-        (StitchedBoundary(1, MILLIONTH), "5.55015"),
     ],
 )
 def test_the_published_heights_at_variance_one(boundary: TimeUniformBoundary, published: str) -> None:
@@ -54,21 +52,6 @@ def mixed(s: Real, v: Real, precision: Real) -> Real:
     return mp.quad(lambda at: weight * mp.exp(-precision * at**2 / 2 + at * s - at**2 * v / 2), edges)
 
 
-def stitched(v: Real, tuning: Real, delta: Real) -> Real:
-    reached = max(v, tuning)
-    k = (2 ** real("0.25") + 2 ** real("-0.25")) / mp.sqrt(2)
-    s = real("1.4")
-    level = s * mp.log(mp.log(2 * reached / tuning)) + mp.log(mp.zeta(s) / (delta * mp.log(2) ** s))
-    return k * mp.sqrt(reached * level)
-
-
-def published_stitched(v: Real, tuning: Real, delta: Real) -> Real:
-    """The rounded constants of the literature."""
-    reached = max(v, tuning)
-    level = mp.log(mp.log(2 * reached / tuning)) + real("0.72") * mp.log(real("5.2") / delta)
-    return real("1.7") * mp.sqrt(reached * level)
-
-
 def conservative(v: Real, tuning: Real, delta: Real) -> Real:
     """The form of the literature for the mixture."""
     return mp.sqrt(2 * (v + tuning) * mp.log(mp.sqrt((v + tuning) / tuning) / delta))
@@ -81,15 +64,9 @@ deltas = st.integers(1, 999).flatmap(lambda n: st.integers(-30, -3).map(lambda e
 
 @given(variances, tunings, deltas)
 @settings(max_examples=60, deadline=None)
-def test_lines_and_stitched_lines_are_their_formulas(v: Decimal, tuning: Decimal, delta: Decimal) -> None:
-    cases: tuple[tuple[TimeUniformBoundary, Callable[[Real, Real, Real], Real]], ...] = (
-        (LinearBoundary(tuning, delta), linear),
-        (StitchedBoundary(tuning, delta), stitched),
-    )
-    for boundary, formula in cases:
-        exact, found = formula(real(v), real(tuning), real(delta)), real(height(boundary, v))
-        assert exact <= found <= exact * (1 + 20 * CLOSE)
-    assert found <= published_stitched(real(v), real(tuning), real(delta))
+def test_lines_are_their_formula(v: Decimal, tuning: Decimal, delta: Decimal) -> None:
+    exact = linear(real(v), real(tuning), real(delta))
+    assert exact <= real(height(LinearBoundary(tuning, delta), v)) <= exact * (1 + 20 * CLOSE)
 
 
 @given(variances, tunings, deltas)
@@ -168,7 +145,6 @@ def heights(boundary: TimeUniformBoundary) -> Callable[[float], float]:
     [
         (LinearBoundary(1, TWENTIETH), 0.03),
         (MixtureBoundary(1, TWENTIETH), 0.03),
-        (StitchedBoundary("1e-4", TWENTIETH), 0.004),
     ],
 )
 def test_no_more_paths_cross_than_delta(

@@ -12,9 +12,9 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize_scalar
 
 from dpledger.accounting.composition import GaussianLaw, Repeated, Sequence
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss, worst_position
+from dpledger.accounting.families.bounded_range.repeated import worst_of_runs
 from dpledger.accounting.guarantees import RDP, BoundedRange
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss, worst_position
-from dpledger.accounting.laws.repeated_ranges import worst_of_runs
 from dpledger.accounting.profile import compose
 from engine_oracles import mp
 

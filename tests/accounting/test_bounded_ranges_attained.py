@@ -17,7 +17,7 @@ from dpledger.accounting.composition import (
     SampledWithoutReplacement,
 )
 from dpledger.accounting.guarantees import BoundedRange
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.profile import compose
 
 

@@ -22,12 +22,13 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
+from dpledger.accounting.families.bounded_range import any_order, repeated
+from dpledger.accounting.families.bounded_range.any_order import worst_in_any_order
+from dpledger.accounting.families.bounded_range.lattice import moved, moved_below
+from dpledger.accounting.families.bounded_range.repeated import worst_of_runs
 from dpledger.accounting.guarantees import BoundedRange
-from dpledger.accounting.laws import ranges_in_any_order, repeated_ranges
+from dpledger.accounting.laws.draws import Runs
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.range_lattice import moved, moved_below
-from dpledger.accounting.laws.ranges_in_any_order import worst_in_any_order
-from dpledger.accounting.laws.repeated_ranges import Runs, worst_of_runs
 from dpledger.accounting.lowering import running_order
 from dpledger.accounting.profile import Profile, compose
 from dpledger.errors import ParameterError
@@ -206,16 +207,16 @@ def test_a_twin_that_forgets_an_order_is_caught(monkeypatch: pytest.MonkeyPatch)
     exact = in_any_order(step, cells)
 
     def is_above() -> bool:
-        ranges_in_any_order._of_group.cache_clear()
+        any_order._of_group.cache_clear()
         ((loss, _),), _ = worst_in_any_order((step * m, 1) for m in cells)
         assert isinstance(loss, FiniteLoss)
         epsilons: Numbers = step * np.arange(exact.size, dtype=np.float64)
         return bool(np.all(exact[:-1:5] <= profile(loss.losses, loss.masses, epsilons)[:-1:5] * (1 + 1e-9)))
 
     assert is_above()
-    monkeypatch.setattr(ranges_in_any_order, "_larger", lambda _, others: others)
+    monkeypatch.setattr(any_order, "_larger", lambda _, others: others)
     assert not is_above()
-    ranges_in_any_order._of_group.cache_clear()
+    any_order._of_group.cache_clear()
 
 
 MIXES = [
@@ -328,10 +329,10 @@ def test_a_twin_that_moves_values_the_wrong_way_is_caught(monkeypatch: pytest.Mo
     found = attained(STEP, order[::-1])
     runs = tuple((STEP * m, 1) for m in order)
     assert above_all(found, runs)
-    monkeypatch.setattr(repeated_ranges, "moved", lowered)
-    repeated_ranges._worst.cache_clear()
+    monkeypatch.setattr(repeated, "moved", lowered)
+    repeated._worst.cache_clear()
     assert not above_all(found, runs)
-    repeated_ranges._worst.cache_clear()
+    repeated._worst.cache_clear()
 
 
 def above_all(found: Numbers, runs: Runs) -> bool:

@@ -12,11 +12,11 @@ from hypothesis import example, given, settings, strategies as st
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import Composition, GaussianLaw, RandomizedResponseLaw, Repeated, Sequence
 from dpledger.accounting.engine.dispatch import epsilon_interval
+from dpledger.accounting.families.bounded_range import any_order
+from dpledger.accounting.families.bounded_range.lattice import Lattice, Table, after, after_each
 from dpledger.accounting.guarantees import BoundedRange
-from dpledger.accounting.laws import ranges_in_any_order
-from dpledger.accounting.laws.range_lattice import Lattice, Table, after, after_each
-from dpledger.accounting.laws.ranges_in_any_order import MOST_EFFORT
-from dpledger.accounting.laws.repeated_ranges import Runs
+from dpledger.accounting.laws.draws import Runs
+from dpledger.accounting.pricing.pld_list import MOST_EFFORT
 from dpledger.accounting.profile import compose
 from dpledger.decimals import exact as decimal
 from dpledger.errors import Contradiction, ParameterError
@@ -140,7 +140,7 @@ def test_a_twin_that_rounds_down_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
     profile = compose(Sequence(tuple(BoundedRange(f"{0.004 * m:.3f}") for m in NEARLY_EQUAL)))
     assert profile.epsilon("1e-6")
-    monkeypatch.setattr(ranges_in_any_order, "_rounded_up", down)
+    monkeypatch.setattr(any_order, "_rounded_up", down)
     with pytest.raises(Contradiction):
         compose(Sequence(tuple(BoundedRange(f"{0.004 * m:.3f}") for m in NEARLY_EQUAL))).epsilon("1e-6")
 
@@ -153,7 +153,7 @@ def test_rounding_up_makes_no_range_narrower(given_runs: list[tuple[float, int]]
         return sorted(eta for eta, count in runs for _ in range(count))
 
     runs = tuple(sorted(given_runs))
-    for risen, classes in ranges_in_any_order._rounded_up(runs):
+    for risen, classes in any_order._rounded_up(runs):
         wider = each(classes)
         assert all(narrow <= wide for narrow, wide in zip(each(runs), wider, strict=True))
         squares = sum(wide**2 for wide in wider) - sum(narrow**2 for narrow in each(runs))
@@ -176,8 +176,8 @@ def test_ten_different_ranges_are_not_much_work(monkeypatch: pytest.MonkeyPatch)
         entries += lattice.cells * sum(values.size + lattice.cells for values in functions)
         return after_each(lattice, functions, table)
 
-    ranges_in_any_order._of_group.cache_clear()
-    monkeypatch.setattr(ranges_in_any_order, "after_each", counted)
+    any_order._of_group.cache_clear()
+    monkeypatch.setattr(any_order, "after_each", counted)
     compose(mix([(f"{0.1 + 0.01 * k:.2f}", 1) for k in range(10)]))
     assert 0 < entries < 3_000_000
 

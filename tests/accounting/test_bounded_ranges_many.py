@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pytest
 
 from dpledger.accounting.composition import Repeated, Sequence
+from dpledger.accounting.families.bounded_range import repeated
+from dpledger.accounting.families.bounded_range.lattice import Lattice, Table, after, smoothed
+from dpledger.accounting.families.bounded_range.repeated import attained_by_runs
 from dpledger.accounting.guarantees import BoundedRange
-from dpledger.accounting.laws import repeated_ranges
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.range_lattice import Lattice, Table, after, smoothed
-from dpledger.accounting.laws.repeated_ranges import attained_by_runs
 from dpledger.accounting.profile import compose
 from range_conversations import attained
 
@@ -48,7 +48,7 @@ def test_below_is_what_a_finer_lattice_attains(eta: float, runs: int) -> None:
     """At its own points and between them: a lattice thrice as fine has the same positions, and more."""
     ((loss, _),) = attained_by_runs(((eta, runs),), (1.0,), 1.0)
     assert isinstance(loss, FiniteLoss)
-    lattice = repeated_ranges.Lattices(((eta, runs),), repeated_ranges._ALONE).of(eta)
+    lattice = repeated.Lattices(((eta, runs),), repeated._ALONE).of(eta)
     exact = attained_by_equal(eta, runs, 3 * lattice.cells)
     usual = np.flatnonzero(exact > 1e-30)
     for at in usual[:: max(1, usual.size // 97)].tolist():
@@ -77,7 +77,7 @@ def linear(step: float, values: Numbers, epsilons: Numbers) -> Numbers:
     return np.where(epsilons >= 0, found, -np.expm1(epsilons) + np.exp(epsilons) * found)
 
 
-def largest_excess(eta: float, weights: repeated_ranges._Weights, step: float, values: Numbers) -> float:
+def largest_excess(eta: float, weights: repeated._Weights, step: float, values: Numbers) -> float:
     """By how much a run at any of many positions is above the loss of these weights, relative to what it adds."""
     generator = np.random.default_rng(5)
     epsilons = generator.uniform(0, step * (values.size - 1) * 0.7, 400)
@@ -109,11 +109,11 @@ def above(lattice: Lattice, runs: int) -> Numbers:
 def test_a_loss_of_few_values_is_above_a_run_at_every_position(eta: float) -> None:
     lattice = Lattice(eta, 40)
     finer, values = smoothed(lattice, above(lattice, 24))
-    found = repeated_ranges._dominating(finer, values, Table(), 1.6 / eta, 1e-250)
+    found = repeated._dominating(finer, values, Table(), 1.6 / eta, 1e-250)
     assert found is not None
     weights, _ = found
     assert largest_excess(eta, weights, finer.step, values) <= 1e-9
-    less = repeated_ranges._Weights(
+    less = repeated._Weights(
         weights.none + 0.02 * (weights.most + weights.whole), 0.98 * weights.most, 0.98 * weights.whole
     )
     assert largest_excess(eta, less, finer.step, values) > 1e-3

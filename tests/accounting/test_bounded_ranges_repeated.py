@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.accounting.composition import GaussianLaw, Repeated, Sequence
+from dpledger.accounting.families.bounded_range.loss import range_pair
 from dpledger.accounting.guarantees import BoundedRange, PureDP
-from dpledger.accounting.laws.bounded_range import range_pair
 from dpledger.accounting.profile import compose
 from engine_oracles import mp
 from range_oracle import worst_epsilon

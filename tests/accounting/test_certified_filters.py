@@ -11,13 +11,12 @@ from decimal import Decimal
 import pytest
 
 from dpledger.accounting import filters
-from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.certified import certified_cost, cheaper_cost
 from dpledger.accounting.composition import PmfPair
-from dpledger.accounting.filters import BasicFilter, Filter, MixedFilter, opened_by
+from dpledger.accounting.filters import BasicFilter, Boundary, EitherFilter, Filter, opened_by
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.decimals import read, round_up
+from dpledger.decimals import read
 from dpledger.relations import Relation
 from filter_games import UNIT, Product, game
 from price_oracles import Move, best_attack
@@ -53,15 +52,9 @@ def attacked(filter_: Filter, price: Cost, *others: str) -> float:
     return best_attack(product, product.start(), played, float(filter_.epsilon), UNIT)  # type: ignore[union-attr]
 
 
-def mixed(epsilon: str, boundary: str, order_minus_one: str, delta_sum: str) -> MixedFilter:
-    more, delta = Decimal(order_minus_one), Decimal(boundary)
-    offset = max(Decimal(0), round_up(boundary_offset(more, delta)))
-    return MixedFilter(Decimal(epsilon), delta, Decimal(delta_sum), more, offset)
-
-
 FILTERS: dict[str, tuple[Filter, float]] = {
     "basic": (BasicFilter("0.75", "0.1"), 0.1),
-    "mixed": (mixed("1", "0.1", "1.5", "0.06"), 0.16),
+    "one order": (EitherFilter(1, "0.06", (Boundary("1.5", "0.1"),)), 0.16),
     "either": (opened_by(ApproxDP(1, "0.2")), 0.2),
 }
 
@@ -84,7 +77,7 @@ def test_a_rare_loss_costs_far_less_than_its_parts() -> None:
 
 
 NARROW: dict[str, tuple[Filter, float]] = {
-    "mixed": (mixed("2", "0.05", "1.5", "0.02"), 0.07),
+    "one order": (EitherFilter(2, "0.02", (Boundary("1.5", "0.05"),)), 0.07),
     "either": (opened_by(ApproxDP("1.5", "0.05")), 0.05),
 }
 

@@ -36,7 +36,6 @@ from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.ex_post.boundaries import (
     LinearBoundary,
     MixtureBoundary,
-    StitchedBoundary,
     TimeUniformBoundary,
     height,
 )
@@ -302,7 +301,6 @@ def test_a_gaussian_chain_settles_exactly_at_its_last_level(filter_: Filter, low
 BOUNDARIES: tuple[TimeUniformBoundary, ...] = (
     LinearBoundary(1, "1e-6"),
     MixtureBoundary(1, "1e-6"),
-    StitchedBoundary(1, "1e-6"),
 )
 
 
@@ -354,7 +352,7 @@ def test_wherever_a_chain_stops_it_is_below_its_boundary_and_not_below_a_price_f
 ) -> None:
     """U6: the Gaussian tail of one fixed level, taken at a level that the outputs choose, fails far more often."""
     levels = [GaussianLaw(Decimal(str(2 ** (-k / 2)))) for k in DOUBLINGS]
-    for boundary in (LinearBoundary(1, delta), MixtureBoundary(1, delta), StitchedBoundary(1, delta)):
+    for boundary in (LinearBoundary(1, delta), MixtureBoundary(1, delta)):
         found = [cost(Chain(levels[-1], level, boundary), ADD).pure for level in levels]
         assert found == sorted(found, key=float)  # type: ignore[arg-type]
         assert 0 < passed([float(one or 0) for one in found]) <= float(delta)

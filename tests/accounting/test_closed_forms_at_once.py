@@ -24,7 +24,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.engine import expansion_points
 from dpledger.accounting.engine.closed_forms import crossing
 from dpledger.accounting.engine.dispatch import delta_interval
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.lowering import read_losses
 from dpledger.accounting.profile import compose
 from dpledger.relations import Relation

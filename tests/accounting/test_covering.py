@@ -18,7 +18,7 @@ from dpledger.accounting.engine.cut import cuts
 from dpledger.accounting.engine.dispatch import delta_interval
 from dpledger.accounting.engine.large_losses import layers
 from dpledger.accounting.engine.lattice import lattices
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.lowering import read_both_ways
 from dpledger.relations import Relation
 

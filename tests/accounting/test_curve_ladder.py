@@ -9,11 +9,11 @@ from hypothesis import given, settings, strategies as st
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.renyi import CurveLadder, curve_ladder
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import ConcentratedCurve, ListedCurve, RenyiCurve
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.decimals import ZERO
 from threads import Meeting, together
 

@@ -14,8 +14,7 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import Mesh, lower_steps, upper_steps
 from dpledger.accounting.engine.enumeration import lattice_runs, ratio
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
-from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
-from dpledger.accounting.laws.tails import profile_of
+from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
 from dpledger.accounting.profile import compose
 from engine_oracles import holds_delta, holds_epsilon, mp
 from lattice_oracles import profile_of_steps
@@ -92,7 +91,7 @@ def test_what_is_not_listed_is_small_and_added() -> None:
 def test_a_lattice_of_its_tails_bounds_the_profile(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sigma, shift = math.exp(rng.uniform(-0.8, 1.5)), int(rng.integers(1, 4))
-    law = profile_of(DiscreteGaussianLoss(sigma, shift))
+    law = DiscreteGaussianLoss(sigma, shift).profile()
     assert law is not None
     mu = shift / sigma
     mesh = Mesh.near(mu * math.exp(rng.uniform(-3, 1)))

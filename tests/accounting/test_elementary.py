@@ -14,8 +14,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from dpledger.accounting.arithmetic import elementary, scalars
-from dpledger.accounting.arithmetic.floating import CIRCULAR, ULPS, UNIT
-from dpledger.accounting.laws.smooth_cut import ULPS as ERFC_ULPS
+from dpledger.accounting.arithmetic.floating import CIRCULAR, ERFC_ULPS, ULPS, UNIT
 
 Floats = npt.NDArray[np.float64]
 POINTS = 600

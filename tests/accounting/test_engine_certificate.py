@@ -12,8 +12,8 @@ import pytest
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.saddle_point import Contour, Ladder
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
-from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Cumulants
 from engine_oracles import gaussian_delta, mp, real
 

@@ -14,11 +14,11 @@ from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, Repeated, S
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.dispatch import epsilon_interval
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.guarantees import ApproxDP, BoundedRange, PureDP
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import approximate_pair
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.lowering import Ingredients
 from dpledger.accounting.profile import compose
 from engine_oracles import (

@@ -15,7 +15,7 @@ from dpledger.accounting.engine.enumeration import enumerated, ratio
 from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.profile import compose
 from engine_oracles import Pair, finite_delta, holds_epsilon, mp, randomised_response, real
 from seed_batches import over_seeds

@@ -24,13 +24,13 @@ from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, 
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_epsilon
 from dpledger.accounting.engine.tilt import ladder_of
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.jumping_runs import JumpingRuns, Runs
-from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns, Runs
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
+from dpledger.accounting.families.gaussian.window_decay import log_decay_of_window
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
-from dpledger.accounting.laws.window_decay import log_decay_of_window
 from dpledger.accounting.profile import compose
 from engine_oracles import ball, composed_sampled_delta
 from seed_batches import over_seeds

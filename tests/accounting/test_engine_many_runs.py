@@ -28,10 +28,10 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.solve import finite_epsilon
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import approximate_pair
-from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import decay_of_bounded
 from dpledger.accounting.profile import compose
 

@@ -15,12 +15,13 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
-from dpledger.accounting.kinds.gaussian import sampled_gaussian_rdp
+from dpledger.accounting.families.gaussian.rules import sampled_gaussian_rdp
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss, rdp_both_ways
+from dpledger.accounting.families.gaussian.sampled_grid import fine_grid, make_grid, weighted
+from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.laws.layers import MARGIN, lost_share
 from dpledger.accounting.laws.sampled_curve import loss_curve
-from dpledger.accounting.laws.sampled_grid import fine_grid, make_grid, weighted
-from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.profile import compose
 from engine_oracles import (
     ball,

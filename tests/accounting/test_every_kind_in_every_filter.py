@@ -18,11 +18,9 @@ from dpledger.accounting.filters import (
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
-    advanced,
     opened_by,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
@@ -98,8 +96,6 @@ FILTERS: tuple[Filter, ...] = (
     ZCDPFilter(100, "1e-3"),
     RDPFilter(("1.5", 8, 32), (100, 100, 100)),
     GDPFilter(50),
-    advanced(100, "1e-6", "1e-3"),
-    MixedFilter(100, "5e-4", "5e-4", "12.5", "0.5"),
     EITHER,
 )
 every_tree = pytest.mark.parametrize("name", TREES)
@@ -176,14 +172,12 @@ def test_each_filter_takes_what_its_currency_prices(filter_: Filter) -> None:
         "zcdp": {"rdp"},
         "rdp": deltas,
         "gdp": deltas | no_mu,
-        "advanced": {"rdp"},
-        "mixed": set[str](),
         "either": set[str](),
     }
     assert refused == expected[filter_.kind]
 
 
-BATCHED = {"zcdp", "rdp", "gdp", "advanced", "mixed", "either"}
+BATCHED = {"zcdp", "rdp", "gdp", "either"}
 
 
 @pytest.mark.parametrize("filter_", [one for one in FILTERS if one.kind in BATCHED], ids=lambda one: one.kind)

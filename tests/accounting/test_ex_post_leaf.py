@@ -60,8 +60,8 @@ def test_a_loss_that_may_fail_keeps_its_delta(sense: Any) -> None:
         price = cost(leaf, ADD)
         assert (price.pure, price.delta, price.rho) == (epsilon, Decimal("1e-6"), zcdp_of_pure(Decimal(1)))
         assert price.mu_squared is None
-        assert rules_of(leaf).exclusive(leaf)
-    assert not rules_of(PURE).exclusive(PURE)
+        assert rules_of(leaf).price.exclusive(leaf)
+    assert not rules_of(PURE).price.exclusive(PURE)
 
 
 masses = st.lists(st.integers(0, 40), min_size=2, max_size=7)

@@ -14,7 +14,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.large_losses import jumps_epsilon
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.profile import compose
 from seed_batches import over_seeds
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.arithmetic.conversions import boundary_offset, epsilon_of
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import (
     Composition,
@@ -25,7 +25,6 @@ from dpledger.accounting.filters import (
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
@@ -48,7 +47,6 @@ def opened(budget: ApproxDP) -> EitherFilter:
 
 
 EITHER = opened(ApproxDP(3, "1e-6"))
-MIXED = MixedFilter(3, "5e-7", "5e-7", EITHER.boundaries[0].order_minus_one, "1.36")
 GRID = RDPFilter(("1.5", 4, 32), ("0.2", "0.5", 3))
 FILTERS: tuple[Filter, ...] = (
     PureFilter(3),
@@ -57,7 +55,6 @@ FILTERS: tuple[Filter, ...] = (
     GRID,
     GDPFilter("0.6"),
     advanced(3, "1e-6", "1e-7"),
-    MIXED,
     EITHER,
 )
 every_filter = pytest.mark.parametrize("filter_", FILTERS, ids=lambda f: f.kind)
@@ -185,8 +182,6 @@ def test_a_request_with_both_currencies_pays_the_smaller_one_in_the_mixed_accoun
     assert refundable["mixed_rdp_0"] == 0 < refundable["mixed_pure_0"] == 1
     gaussian = filters.charge(EITHER, price(EITHER, GaussianLaw(10)))
     assert gaussian.keys() == {"delta", "mixed_pure_0", "mixed_rdp_0", "mixed_pure_1", "mixed_rdp_1"}
-    alone = filters.charge(MIXED, price(MIXED, GaussianLaw(10)))
-    assert alone == {"delta": 0, "mixed_pure": 0, "mixed_rdp": gaussian["mixed_rdp_0"]}
 
 
 def test_each_account_of_a_mixture_chooses_its_own_currency() -> None:
@@ -230,14 +225,12 @@ def test_the_delta_of_a_run_stays_spent_on_every_path() -> None:
 def test_a_plan_stopped_early_gets_its_other_steps_back_but_not_their_delta() -> None:
     step = ApproxDP("0.01", "1e-9")
     plan, stopped = Repeated(step, times=100), Repeated(step, times=100, done=10)
-    for filter_, places in ((MIXED, ("",)), (EITHER, ("_0", "_1"))):
-        reserved = filters.charge(filter_, price(filter_, plan))
-        settled = filters.settle(filter_, reserved, price(filter_, stopped))
-        for place in places:
-            assert (
-                settled[f"mixed_rdp{place}"] * 10 == reserved[f"mixed_rdp{place}"] > 0 == settled[f"mixed_pure{place}"]
-            )
-        assert settled["delta"] == reserved["delta"] == Decimal("1e-7")
+    reserved = filters.charge(EITHER, price(EITHER, plan))
+    settled = filters.settle(EITHER, reserved, price(EITHER, stopped))
+    for place in (0, 1):
+        assert settled[f"mixed_rdp_{place}"] * 10 == reserved[f"mixed_rdp_{place}"] > 0
+        assert settled[f"mixed_pure_{place}"] == 0
+    assert settled["delta"] == reserved["delta"] == Decimal("1e-7")
 
 
 def test_admission_asks_for_the_cap_whatever_the_outcome_may_be() -> None:
@@ -331,12 +324,8 @@ def test_budgets_of_nothing_are_refused(budget: Guarantee) -> None:
 
 
 def test_an_unsound_boundary_cannot_be_built() -> None:
-    least_offset = boundary_offset(Decimal(5), Decimal("1e-6"))
-    MixedFilter(3, "1e-6", 0, 5, str(round(least_offset + Decimal("1e-12"), 12)))
-    with pytest.raises(ParameterError, match=r"MixedFilter\.offset: expected at least"):
-        MixedFilter(3, "1e-6", 0, 5, str(round(least_offset - Decimal("1e-11"), 12)))
-    with pytest.raises(ParameterError, match=r"MixedFilter\.delta_sum: expected a number below 1 - 0\.5"):
-        MixedFilter(3, "0.5", "0.5", 5, 10)
+    with pytest.raises(ParameterError, match=r"delta_sum: expected a number below 1 - 0\.5"):
+        advanced(3, "0.5", "0.5")
     with pytest.raises(ParameterError, match=r"EitherFilter\.delta_sum: expected a number below 1 - 0\.6"):
         EitherFilter(3, "0.4", (Boundary(5, "0.3"), Boundary(4, "0.3")))
 
@@ -378,14 +367,6 @@ def test_below_the_filters_delta_a_reading_holds_while_as_much_may_fail(filter_:
         assert filters.reading(filter_, sums, Decimal(delta)) == Decimal(shown)
 
 
-def test_below_its_delta_a_mixed_filter_reads_what_it_keeps_as_epsilons() -> None:
-    sums = {**filters.opening(MIXED), "mixed_pure": (Decimal("0.7"), 0), "delta": (Decimal("1e-7"), 0)}
-    assert filters.reading(MIXED, sums, Decimal("1e-7")) == Decimal("0.7")
-    assert filters.reading(MIXED, sums, Decimal("9e-8")) == INFINITY
-    for renyi in ((Decimal("1e-9"), 0), (Decimal(0), 1)):
-        assert filters.reading(MIXED, {**sums, "mixed_rdp": renyi}, Decimal("1e-7")) == INFINITY
-
-
 def test_at_and_below_its_delta_a_filter_of_rho_reads_with_halves() -> None:
     filter_ = ZCDPFilter("0.1", "1e-5")
     sums = {"rho": (Decimal("0.02"), 0), "delta": (Decimal("2e-6"), 0)}
@@ -419,7 +400,6 @@ def test_a_refusal_can_be_told_account_by_account() -> None:
         "pure": "3",
         "delta": "0.000001",
     }
-    assert set(filters.spent(MIXED, filters.opening(MIXED))) == {"mixed", "delta"}
 
 
 def test_a_price_beyond_every_budget_is_no_price() -> None:

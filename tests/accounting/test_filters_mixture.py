@@ -43,7 +43,7 @@ def own_delta(filter_: EitherFilter) -> Decimal:
 
 
 def holds(filter_: EitherFilter, totals: Sequence[Decimal], pure: Decimal, epsilon: Real) -> bool:
-    """The test of the section on F8, y by y: where the difference of both sides is least, and on a grid."""
+    """The test of the section on F6, y by y: where the difference of both sides is least, and on a grid."""
     known = [
         (real(one.order_minus_one), real(one.delta_boundary), real(total))
         for one, total in zip(filter_.boundaries, totals, strict=True)

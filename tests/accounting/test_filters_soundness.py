@@ -20,7 +20,6 @@ from dpledger.accounting.filters import (
     Boundary,
     EitherFilter,
     Filter,
-    MixedFilter,
     PureFilter,
     ZCDPFilter,
     opened_by,
@@ -97,7 +96,7 @@ def test_a_reading_holds_wherever_the_analyst_stops(filter_: EitherFilter, moves
 BELOW: dict[str, Filter] = {
     "basic": BasicFilter(2, "0.1"),
     "either": either("1.5", ("1.5", "0.06"), ("0.4", "0.04"), delta_sum="0.1"),
-    "mixed": MixedFilter(2, "0.1", "0.1", 2, "0.4"),
+    "one order": EitherFilter(2, "0.1", (Boundary(2, "0.1"),)),
     "zcdp": ZCDPFilter("0.15", "0.1"),
 }
 
@@ -120,9 +119,8 @@ def test_a_reading_below_the_delta_of_the_filter_holds_too(name: str, delta: str
         assert (reached > 0) == (delta != "0.01")
 
 
-def test_no_adaptive_analyst_gets_past_the_mixed_filter() -> None:
-    offset = max(Decimal(0), round_up(boundary_offset(Decimal(2), Decimal("0.05"))))
-    filter_ = MixedFilter(2, "0.05", 0, 2, offset)
+def test_no_adaptive_analyst_gets_past_one_order() -> None:
+    filter_ = EitherFilter(2, 0, (Boundary(2, "0.05"),))
     product, moves = game(filter_, "pure 4", "zcdp 2", "refunded 4 1")
     assert 0 < best_attack(product, product.start(), moves, 2.0, UNIT) <= 0.05
 

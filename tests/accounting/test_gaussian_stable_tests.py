@@ -11,18 +11,18 @@ import mpmath
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting.composition import Group, Sequence
-from dpledger.accounting.guarantees import ApproxDP
-from dpledger.accounting.profile import compose
-from dpledger.accounting.rules import check, cost
-from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
-from dpledger.accounting.stability import gaussian_tests as gaussian_module
-from dpledger.accounting.stability.gaussian_tests import (
+from dpledger.accounting.certificates import gaussian_tests as gaussian_module
+from dpledger.accounting.certificates.gaussian_tests import (
     GaussianTestsLaw,
     gaussian_distance,
     gaussian_tests,
     gaussian_tests_parts,
 )
+from dpledger.accounting.composition import Group, Sequence
+from dpledger.accounting.families.sparse_vector.stable_scales import required_distance, stable_law
+from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.profile import compose
+from dpledger.accounting.rules import check, cost
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 

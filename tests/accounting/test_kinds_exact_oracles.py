@@ -39,7 +39,7 @@ from dpledger.accounting.composition import (
     Shuffled,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation

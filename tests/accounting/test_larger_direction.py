@@ -13,11 +13,11 @@ from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeate
 from dpledger.accounting.engine import dispatch
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.solve import finite_epsilon, is_at_most
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
+from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.profile import compose
 from engine_oracles import mp, real, sampled_gaussian_delta
 from seed_batches import over_seeds

@@ -11,7 +11,7 @@ import pytest
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine import connect_the_dots
 from dpledger.accounting.engine.connect_the_dots import Mesh, Steps, lower_steps, upper_steps
-from dpledger.accounting.laws.tails import Profiled, profile_of
+from dpledger.accounting.laws.law import Profiled
 from engine_oracles import mp
 from lattice_oracles import Exact, profile_of_steps, random_law
 from seed_batches import over_seeds
@@ -21,7 +21,7 @@ def drawn(seed: int) -> tuple[Profiled, Exact, Mesh, float, float]:
     """A law, its profile, a coarse mesh, and a range: around its losses, or cut short on either side."""
     rng = np.random.default_rng(seed)
     loss, exact = random_law(rng)
-    law = profile_of(loss)
+    law = loss.profile()
     assert law is not None
     at = loss.cumulants(0.5)
     deviation = math.sqrt(max(at.variance, 1e-8))

@@ -19,10 +19,10 @@ from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.saddle_point import Ladder
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.smooth_cut import Cut
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
-from dpledger.accounting.laws.tails import profile_of
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.gaussian.smooth_cut import Cut
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.profile import compose
 from engine_oracles import finite_delta as counted_delta, gaussian_delta, holds_delta, holds_epsilon, mp
 from lattice_oracles import plain_transform, profile_of_steps, random_finite, random_law, sampled_gaussian, twice
@@ -186,7 +186,7 @@ class WithoutAliases(Convolved):
 
 def composed_gaussians(mu: float, runs: int, c: float, length: int, spacing: float) -> tuple[Convolved, Convolved]:
     """Both lattices of `runs` Gaussians, at any tilt and window, sensible or not."""
-    law = profile_of(GaussianLoss(mu * mu))
+    law = GaussianLoss(mu * mu).profile()
     assert law is not None
     mesh, reach = Mesh.near(spacing), mu * mu / 2 + 9 * mu
     sums = []
@@ -247,7 +247,7 @@ def test_transforms_err_less_than_assumed(size: int) -> None:
 def test_a_law_without_tails_is_left_to_others() -> None:
     cut = SampledGaussianLoss(0.1, 1.0, "remove", cut=Cut(3.0, 0.3))
     composed = Composed(((cut, 2),))
-    assert profile_of(cut) is None
+    assert cut.profile() is None
     assert lattice_epsilon(composed, 1e-5, 1e-5) == Interval(0.0, math.inf)
     assert lattice_delta(composed, 1.0) == Interval(0.0, 1.0)
 
@@ -293,7 +293,7 @@ def test_extreme_parameters_give_an_interval_all_the_same(seed: int) -> None:
 
 def test_chernoff_bounds_of_a_lattice_law() -> None:
     """They hold for its own profile, and are not far above it."""
-    law = profile_of(GaussianLoss(0.25))
+    law = GaussianLoss(0.25).profile()
     assert law is not None
     steps = lower_steps(law, Mesh.near(0.1), -4.0, 4.0)
     ladder: Ladder = ladder_of([(steps, 1)], np.geomspace(0.2, 30, 12))

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
-from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
+from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
+from dpledger.accounting.families.laplace.sampled import SampledLaplaceLoss
 from dpledger.accounting.laws.finite import approximate_pair, discrete_laplace_pair
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
-from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from engine_oracles import SampledTransform, flint_number, mp, real
 from law_conformance import LawConformance, Transform
 

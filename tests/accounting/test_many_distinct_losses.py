@@ -20,9 +20,10 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.engine import solve
 from dpledger.accounting.engine.bundle import FEWEST, BundledGaussians, bundled
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.profile import compose
 
 directions = pytest.mark.parametrize("direction", ["remove", "add"])

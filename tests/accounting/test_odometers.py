@@ -21,7 +21,7 @@ from price_oracles import Move, best_attack, failing, lopsided, response
 
 UNIT = 0.25
 ODOMETER = Odometer("linear", tuning="0.5", delta_boundary="0.1", delta_sum="0.05")
-KINDS = ("linear", "mixture", "stitched")
+KINDS = ("linear", "mixture")
 
 
 def pure(epsilon: float, delta: str = "0") -> Cost:

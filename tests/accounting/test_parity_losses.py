@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import parity_oracle as oracle
-from dpledger.accounting.learning.parity import (
+from dpledger.accounting.certificates.parity import (
     capped_delta,
     first_of_runs,
     greatest_rate,

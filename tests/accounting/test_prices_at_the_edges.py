@@ -30,10 +30,13 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
+from dpledger.accounting.families.declared.pmf_price import pmf_rdp
+from dpledger.accounting.families.discrete.price import discrete_laplace_rho
+from dpledger.accounting.families.laplace.price import laplace_mu_squared, laplace_rdp, laplace_rho
+from dpledger.accounting.families.sparse_vector.scales import sparse_vector_law
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, BoundedRange, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import check, cost
-from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.decimals import add, multiply, negative
 from dpledger.errors import CannotCertify, ClaimTooSmall
 from dpledger.relations import Relation
@@ -91,7 +94,7 @@ def test_a_pure_guarantee_has_the_mu_of_its_vertex_at_every_size(epsilon: Decima
     with digits(200):
         e = real(epsilon)
         assert_is_the_mu_of(convert.mu_squared_of_pure(epsilon), -e - mp.log1p(mp.exp(-e)) if e < 10**6 else -e)
-        assert_is_the_mu_of(prices.laplace_mu_squared(epsilon), -e / 2 - mp.log(2))
+        assert_is_the_mu_of(laplace_mu_squared(epsilon), -e / 2 - mp.log(2))
 
 
 @pytest.mark.parametrize("epsilon", ["1e9", "2.3e18", "2.4e18", "1e19", "1e40", "1e78"])
@@ -99,7 +102,7 @@ def test_beyond_the_exponents_of_decimals_the_price_goes_on_to_rise(epsilon: str
     """About 8 epsilon: an epsilon that the price of a discrete Laplace may have."""
     for price in (
         convert.mu_squared_of_pure(Decimal(epsilon)),
-        prices.laplace_mu_squared(multiply(Decimal(epsilon), 2)),
+        laplace_mu_squared(multiply(Decimal(epsilon), 2)),
     ):
         assert real("7.99") * real(epsilon) <= real(price) <= real("8.001") * real(epsilon)
 
@@ -108,10 +111,10 @@ RISING: dict[str, Callable[[Decimal], Decimal]] = {
     "zcdp_of_pure": convert.zcdp_of_pure,
     "rdp_of_pure": lambda epsilon: convert.rdp_of_pure(epsilon, Decimal("2.5")),
     "mu_squared_of_pure": convert.mu_squared_of_pure,
-    "laplace_rho": prices.laplace_rho,
-    "laplace_rdp": lambda epsilon: prices.laplace_rdp(epsilon, Decimal("2.5")),
-    "laplace_mu_squared": prices.laplace_mu_squared,
-    "discrete_laplace_rho": lambda epsilon: prices.discrete_laplace_rho(Decimal(1).scaleb(-12), multiply_up(epsilon)),
+    "laplace_rho": laplace_rho,
+    "laplace_rdp": lambda epsilon: laplace_rdp(epsilon, Decimal("2.5")),
+    "laplace_mu_squared": laplace_mu_squared,
+    "discrete_laplace_rho": lambda epsilon: discrete_laplace_rho(Decimal(1).scaleb(-12), multiply_up(epsilon)),
     "amplified": lambda epsilon: prices.amplified_epsilon(epsilon, Decimal("0.01")),
     "zcdp_of_gdp": convert.zcdp_of_gdp,
     "epsilon_of_zcdp": lambda rho: convert.epsilon_of_zcdp(rho, Decimal("1e-6")),
@@ -142,11 +145,11 @@ def test_pure_and_laplace_prices_have_their_definition_at_every_size(epsilon: De
     with digits(500):
         e, a = real(epsilon), real(order)
         assert_covers(convert.zcdp_of_pure(epsilon), e * mp.tanh(e / 2))
-        assert_covers(prices.laplace_rho(epsilon), e + mp.expm1(-e))
+        assert_covers(laplace_rho(epsilon), e + mp.expm1(-e))
         lost = mp.log1p(mp.exp(-e)) - mp.log1p(mp.exp(-(2 * a - 1) * e))
         assert_covers(convert.rdp_of_pure(epsilon, order), e - lost / (a - 1))
         falling = (a - 1) / a * mp.exp(-(2 * a - 1) * e)
-        assert_covers(prices.laplace_rdp(epsilon, order), e + (mp.log1p(falling) + mp.log(a / (2 * a - 1))) / (a - 1))
+        assert_covers(laplace_rdp(epsilon, order), e + (mp.log1p(falling) + mp.log(a / (2 * a - 1))) / (a - 1))
 
 
 # ---- a bounded range ------------------------------------------------------------------------------------------------
@@ -233,7 +236,7 @@ def test_a_listed_pair_has_its_divergence_at_every_order(rare: str, order: Decim
             logs = [a * mp.log(real(x)) + (1 - a) * mp.log(real(y)) for x, y in zip(one, other, strict=True)]
             return (max(logs) + mp.log(mp.fsum(mp.exp(x - max(logs)) for x in logs))) / (a - 1)
 
-        found = prices.pmf_rdp(left, right, order)
+        found = pmf_rdp(left, right, order)
         assert_covers(found, max(divergence(left, right), divergence(right, left)))
     assert found <= cost(PmfPair(left, right), ADD).pure  # type: ignore[operator]
 

@@ -12,13 +12,14 @@ from hypothesis import given, settings, strategies as st
 import dpledger as dpl
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled
-from dpledger.accounting.kinds.leaf_rules import Divergences
-from dpledger.accounting.laws import sampled_laplace, sampled_price
-from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
-from dpledger.accounting.laws.law import excess
-from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
-from dpledger.accounting.laws.sampled_price import MOST_PRICE_POINTS, divergences_upper
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_both_ways
+from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
+from dpledger.accounting.families.gaussian import sampled_price
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss, rdp_both_ways
+from dpledger.accounting.families.gaussian.sampled_price import MOST_PRICE_POINTS, divergences_upper
+from dpledger.accounting.families.laplace import sampled
+from dpledger.accounting.families.laplace.sampled import SampledLaplaceLoss
+from dpledger.accounting.families.leaf_rules import Divergences
+from dpledger.accounting.laws.law import Direction, excess
 from dpledger.accounting.pricing import batches
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.pricing.pld import Drawn
@@ -68,7 +69,7 @@ def test_nor_does_that_of_sampled_laplace_noise(
     together = law.rdp_upper(asked)
     assert together[chosen].tobytes() == law.rdp_upper(asked[chosen]).tobytes()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampled_laplace, "TOGETHER", 1)
+        patch.setattr(sampled, "TOGETHER", 1)
         assert together.tobytes() == law.rdp_upper(asked).tobytes()
 
 

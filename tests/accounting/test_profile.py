@@ -29,7 +29,7 @@ from dpledger.accounting.composition import (
     SparseVectorOutcome,
 )
 from dpledger.accounting.documents import Document, Entry
-from dpledger.accounting.filters import BasicFilter, Boundary, EitherFilter, Filter, MixedFilter, PureFilter
+from dpledger.accounting.filters import BasicFilter, Boundary, EitherFilter, Filter, PureFilter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.errors import CannotCertify, ParameterError, RelationError
@@ -211,7 +211,6 @@ def test_outcomes_do_not_change_the_plan() -> None:
     [
         (PureFilter(1), "1", "0"),
         (BasicFilter(1, "1e-6"), "1", "1e-6"),
-        (MixedFilter(3, "1e-6", "2e-6", 10, "2"), "3", "3e-6"),
         (EitherFilter(2, "1e-7", (Boundary(10, "7e-8"), Boundary(7, "3e-8"))), "2", "2e-7"),
     ],
 )

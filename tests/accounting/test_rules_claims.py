@@ -14,10 +14,10 @@ from dpledger.accounting.composition import (
     Sequence,
     SparseVectorLaw,
 )
+from dpledger.accounting.families.sparse_vector.scales import sparse_vector_law
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
 from dpledger.accounting.planning.calibration import calibrate
 from dpledger.accounting.rules import check
-from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import CannotCertify, ClaimTooSmall
 from dpledger.relations import Relation
 

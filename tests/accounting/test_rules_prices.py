@@ -15,8 +15,8 @@ from dpledger.accounting.composition import (
     LaplaceLaw,
     PoissonSampled,
 )
+from dpledger.accounting.families.gaussian.sampled import rdp_both_ways
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
-from dpledger.accounting.laws.subsampled import rdp_both_ways
 from dpledger.accounting.rules import cost
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation

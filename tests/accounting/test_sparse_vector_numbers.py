@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
-from dpledger.accounting.sparse_vectors import (
+from dpledger.accounting.families.sparse_vector import (
     certify,
     difference_tail,
     ex_post_epsilon,
@@ -19,7 +19,7 @@ from dpledger.accounting.sparse_vectors import (
     svt_alpha,
     target_delta,
 )
-from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, auto_mode, sparse_vector_law
+from dpledger.accounting.families.sparse_vector.scales import MODES, SparseVectorMode, auto_mode, sparse_vector_law
 from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError, WorkLimit
 from price_oracles import binomial_below, composed_delta, mp, real, target_charging_delta
 from sparse_vector_oracle import Law, Noise

@@ -14,12 +14,12 @@ from hypothesis import given, settings, strategies as st
 import dpledger as dpl
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.documents import parse_tree
+from dpledger.accounting.families.sparse_vector import certify, delta_by_cause, ex_post_epsilon, stability_delta
+from dpledger.accounting.families.sparse_vector.accuracy import difference_tail
+from dpledger.accounting.families.sparse_vector.losses import composition_delta
+from dpledger.accounting.families.sparse_vector.scales import MODES, SparseVectorMode, sparse_vector_law
+from dpledger.accounting.families.sparse_vector.stable_scales import required_distance, stable_law
 from dpledger.accounting.pricing.costs import cost
-from dpledger.accounting.sparse_vectors import certify, delta_by_cause, ex_post_epsilon, stability_delta
-from dpledger.accounting.sparse_vectors.accuracy import difference_tail
-from dpledger.accounting.sparse_vectors.losses import composition_delta
-from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, sparse_vector_law
-from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
 from dpledger.errors import ClaimTooSmall, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import plain

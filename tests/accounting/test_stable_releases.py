@@ -12,7 +12,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting.stability.releases import (
+from dpledger.accounting.certificates.stable_releases import (
     grouped_noisy,
     noisy_distance,
     noisy_release,

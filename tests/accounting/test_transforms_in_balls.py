@@ -15,12 +15,12 @@ import pytest
 
 from ball_contours import Gaussian, Laplace, Patience, SampledGaussian, Unresolved, nodes
 from ball_profiles import Ball, ball, precision
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
+from dpledger.accounting.laws.law import Cumulants, Direction, Loss, Tilted
 from dpledger.errors import WorkLimit
 from soundness import Random, decimal
 

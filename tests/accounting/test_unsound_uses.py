@@ -30,7 +30,6 @@ from scipy import stats
 
 import dpledger as dpl
 from dpledger.accounting import filters
-from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.composition import (
     Chain,
     ExPostDP,
@@ -43,14 +42,14 @@ from dpledger.accounting.composition import (
     Repeated,
 )
 from dpledger.accounting.ex_post import senses
-from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
-from dpledger.accounting.filters import AdvancedFilter, BasicFilter, MixedFilter, PureFilter
+from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, height
+from dpledger.accounting.filters import BasicFilter, PureFilter, ZCDPFilter
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.pricing.costs import charge, cost, settled
 from dpledger.accounting.rules import check
 from dpledger.audit import audit_mechanism
-from dpledger.decimals import ZERO, round_up
-from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError, ScopeError
+from dpledger.decimals import ZERO
+from dpledger.errors import CannotCertify, ClaimTooSmall, ScopeError
 from dpledger.ledger.accounts.recomposition import attested
 from dpledger.relations import Relation
 from finite_mechanisms import integrated_delta
@@ -113,7 +112,7 @@ def test_u3_realised_losses_do_not_compose_by_their_squares() -> None:
     assert delta(told) == pytest.approx(0.2103, abs=5e-5)
     assert delta(0.999998) <= 1.2e-6 <= delta(0.999997)
     step = ExPostDP(1, "pure")
-    advanced: AdvancedFilter = filters.advanced(3, "1e-6", "1e-7")
+    advanced: ZCDPFilter = filters.advanced(3, "1e-6", "1e-7")
     reserved = charge(advanced, step, ADD)
     assert settled(advanced, reserved, ExPostDP(1, "pure", outcome=ExPostOutcome("0.01")), ADD) == reserved
 
@@ -179,26 +178,11 @@ def crossed(curve: Any) -> float:
 def test_u6_a_tail_at_one_time_is_none_at_a_time_that_depends_on_outcomes(delta: str, true: float) -> None:
     tail = float(stats.norm.isf(float(delta)))
     assert crossed(lambda variance: tail * math.sqrt(variance)) == pytest.approx(true, rel=5e-3)
-    for kind in (LinearBoundary, MixtureBoundary, StitchedBoundary):
+    for kind in (LinearBoundary, MixtureBoundary):
         boundary = kind(1, delta)
         found = crossed(lambda variance, psi=boundary: float(height(psi, Decimal(variance))))
         assert found <= float(delta) * (1 + 1e-6) + 1e-12
     assert cost(Chain(GaussianLaw(1)), ADD).pure is None, "without a boundary it has no such price"
-
-
-def test_u7_the_order_is_fixed_before_the_first_release() -> None:
-    """What choosing it afterwards reaches, 0.0140 for 0.01, is played in test_filters_soundness.py
-    (test_choosing_the_order_afterwards_is_unsound). A filter is opened with one order and its own constant."""
-    orders = [Decimal(2), Decimal(5), Decimal(10)]
-    for order in orders:
-        least = round_up(boundary_offset(order, Decimal("0.01")))
-        made: dict[str, Any] = {"epsilon": 9, "delta_boundary": "0.01", "delta_sum": 0, "order_minus_one": order}
-        MixedFilter(**made, offset=least)
-        for other in orders:
-            smaller = round_up(boundary_offset(other, Decimal("0.01")))
-            if smaller < least:
-                with pytest.raises(ParameterError, match="offset"):
-                    MixedFilter(**made, offset=smaller)
 
 
 def test_u8_a_refinement_is_no_release_of_the_difference() -> None:

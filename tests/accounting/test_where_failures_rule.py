@@ -23,9 +23,9 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.normal_tails import gaussian_epsilon
 from dpledger.accounting.engine.second_moment import moment_epsilon
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP
 from dpledger.accounting.laws.finite import randomised_response_pair
-from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.profile import Bounds, compose
 
 RATES = ["0.999999999", "0.9999999999", "0.999999999997", "0.99999999999992567"]

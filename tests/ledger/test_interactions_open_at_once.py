@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dpledger.accounting import filters
-from dpledger.accounting.arithmetic.conversions import best_order_minus_one, boundary_offset, delta_of_gdp
+from dpledger.accounting.arithmetic.conversions import best_order_minus_one, delta_of_gdp
 from dpledger.accounting.composition import RandomizedResponseLaw, SparseVectorLaw
 from dpledger.accounting.filters import (
     AllowanceFilter,
@@ -26,7 +26,6 @@ from dpledger.accounting.filters import (
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
@@ -37,7 +36,6 @@ from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.planning.allotting import require_certified
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
-from dpledger.decimals import round_up
 from dpledger.ledger.rules.scope_state import is_exclusive
 from open_games import ADD, Amounts, Game, Open, Scope, State, game
 from open_interactions import (
@@ -71,12 +69,6 @@ COARSE = Refined((1, 2), far=0)
 GAUSSIAN = Sharpened((Decimal("0.25"), Decimal("0.5")), (1.5, 0.5))
 
 
-def mixed(epsilon: str, boundary: str, order_minus_one: str, delta_sum: str) -> MixedFilter:
-    more, delta = Decimal(order_minus_one), Decimal(boundary)
-    offset = max(Decimal(0), round_up(boundary_offset(more, delta)))
-    return MixedFilter(Decimal(epsilon), delta, Decimal(delta_sum), more, offset)
-
-
 def mixture(epsilon: str, delta_sum: str, *boundaries: tuple[str, str]) -> EitherFilter:
     return EitherFilter(epsilon, delta_sum, tuple(Boundary(more, delta) for more, delta in boundaries))
 
@@ -92,7 +84,7 @@ def allowance(steps: int, epsilon_rest: Decimal, delta_rest: str) -> AllowanceFi
 
 FILTERS: dict[str, Filter] = {
     "basic": BasicFilter("0.875", "0.06"),
-    "mixed": mixed("0.875", "0.1", "1.5", "0.04"),
+    "one order": mixture("0.875", "0.04", ("1.5", "0.1")),
     "default": opened_by(ApproxDP("0.875", "0.1")),
     "mixture": mixture("0.75", "0.04", ("3", "0.03"), ("1", "0.05"), ("0.3", "0.04")),
     "allowance": allowance(4, 6 * UNITS, "0.02"),
@@ -320,7 +312,7 @@ def test_a_realised_loss_is_no_guarantee_where_renyi_prices_are_added() -> None:
 
 
 FORKED = Forked(Decimal("3.55"), Decimal("0.0075"), 0.27, (8.85, 11.8))
-NARROW = mixed("13.5", "0.0069", "0.9", "0.0075")
+NARROW = mixture("13.5", "0.0075", ("0.9", "0.0069"))
 TWO_PLANS = (Plan((rarely(0.075, 5.475),)), responses(21))
 BETWEEN: tuple[Talk, ...] = (FORKED, *TWO_PLANS)
 

@@ -29,12 +29,12 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
+from dpledger.accounting.families.sparse_vector import certify
 from dpledger.accounting.filters import BasicFilter, Filter, opened_by
 from dpledger.accounting.guarantees import GDP, ZCDP, AccuracyFailure, ApproxDP, PrivacyFailure, PureDP
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.pricing.costs import charge, cost, settled
 from dpledger.accounting.rules import check
-from dpledger.accounting.sparse_vectors import certify
 from dpledger.decimals import ZERO
 from dpledger.errors import BudgetRefused, CannotCertify, ClaimTooSmall, RelationError
 from dpledger.mechanisms.threshold import AboveThreshold

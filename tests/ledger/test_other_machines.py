@@ -14,7 +14,7 @@ import pytest
 import machines
 from dpledger.accounting import certified
 from dpledger.accounting.arithmetic.prices import MARGIN, Cost, with_margin
-from dpledger.accounting.kinds import randomized_response
+from dpledger.accounting.families.randomized_response import rules
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, in_floats
 from dpledger.decimals import round_up
@@ -66,8 +66,8 @@ def on_a_machine(monkeypatch: pytest.MonkeyPatch, factor: Decimal) -> None:
 
     monkeypatch.setattr(costs, "batch_rdp", rdp(batch_rdp))
     monkeypatch.setattr(costs, "batch_rho", one(batch_rho))
-    monkeypatch.setattr(randomized_response, "_rdp", each(randomized_response._rdp))
-    monkeypatch.setattr(randomized_response, "_rho", one(randomized_response._rho))
+    monkeypatch.setattr(rules, "_rdp", each(rules._rdp))
+    monkeypatch.setattr(rules, "_rho", one(rules._rho))
     monkeypatch.setattr(certified, "certified_cost", whole(certified.certified_cost))
 
 

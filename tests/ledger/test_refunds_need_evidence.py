@@ -29,9 +29,9 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
+from dpledger.accounting.families.sparse_vector.scales import sparse_vector_law
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.accounting.pricing.outcomes import planned
-from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import ContractViolation, Halted, VerificationError
 from dpledger.ledger.entries.bodies import Body, Committed
 from dpledger.ledger.entries.members import LevelCharge

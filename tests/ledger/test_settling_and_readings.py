@@ -235,7 +235,6 @@ def spending(budget: Guarantee | filters.Filter) -> Scope:
         (PureDP(1), "0"),
         (ApproxDP(1, "0.000001"), "0.000001"),
         (filters.BasicFilter(1, "0.00001"), "0.00001"),
-        (filters.advanced(1, "0.00001", "0.00001"), "0.00002"),
     ],
     ids=lambda value: getattr(value, "kind", value),
 )

@@ -22,9 +22,7 @@ BUDGETS: dict[str, Any] = {
     "rdp": dpl.RDP((2, 8), ("0.5", 1)),
     "basic": dpl.filters.BasicFilter(3, "1e-6"),
     "advanced": advanced(3, "1e-6"),
-    "mixed": dpl.filters.MixedFilter(
-        epsilon=3, delta_boundary="9e-7", delta_sum="1e-7", order_minus_one=30, offset="0.5"
-    ),
+    "one order": dpl.filters.EitherFilter(3, "1e-7", (dpl.filters.Boundary(30, "9e-7"),)),
     "allowance": dpl.filters.Allowance(dpl.GaussianLaw(20), share="0.5"),
 }
 RUNS = [dpl.LaplaceLaw("0.3"), dpl.GaussianLaw(9), dpl.PureDP("0.0123"), dpl.ApproxDP("0.2", "1e-8")]

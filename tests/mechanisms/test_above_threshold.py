@@ -15,9 +15,9 @@ from scipy import stats
 import dpledger as dpl
 from above_threshold_oracle import Run
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
+from dpledger.accounting.families.sparse_vector import ex_post_epsilon
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.pricing.costs import cost
-from dpledger.accounting.sparse_vectors import ex_post_epsilon
 from dpledger.audit.zoo import ZOO
 from dpledger.errors import ContractViolation, Halted, ParameterError
 from dpledger.mechanisms.entropy import seeded

@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.chains import Chain
 from dpledger.accounting.composition import DiscreteLaplaceLaw, GaussianLaw, LaplaceLaw
-from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary
+from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.profile import compose
@@ -362,7 +362,7 @@ def test_a_level_of_a_chain_is_on_the_tape_with_its_sensitivity() -> None:
 # ---- what it claims -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [LinearBoundary, MixtureBoundary, StitchedBoundary])
+@pytest.mark.parametrize("kind", [LinearBoundary, MixtureBoundary])
 @pytest.mark.parametrize("relation", list(Relation))
 def test_with_a_boundary_a_gaussian_chain_is_approximately_private(kind: Any, relation: Relation) -> None:
     mechanism = GradualGaussian(mu=1, boundary=kind(tuning=1, delta="1e-6"), sensitivity=1).under(relation, Unit("row"))

@@ -20,7 +20,6 @@ from chain_oracle import discrete_joint, discrete_laplace
 from dpledger.accounting.ex_post.boundaries import (
     LinearBoundary,
     MixtureBoundary,
-    StitchedBoundary,
     TimeUniformBoundary,
     height,
 )
@@ -143,7 +142,7 @@ def crossings(curve: Callable[[Decimal], float]) -> int:
     return int(crossed.sum())
 
 
-@pytest.mark.parametrize("kind", [LinearBoundary, MixtureBoundary, StitchedBoundary])
+@pytest.mark.parametrize("kind", [LinearBoundary, MixtureBoundary])
 def test_the_loss_stays_below_the_boundary_at_every_level_but_for_its_delta(kind: Any) -> None:
     delta = 0.05
     boundary: TimeUniformBoundary = kind(tuning="0.01", delta=delta)

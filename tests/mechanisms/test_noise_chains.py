@@ -27,12 +27,11 @@ from dpledger.mechanisms.noise import (
     RoundedLaplace,
     Sensitivity,
     chain,
-    coarsened,
     draw,
     recording,
     replaying,
 )
-from dpledger.mechanisms.noise.noise_chains import LaplacePath, jumps_between, path
+from dpledger.mechanisms.noise.noise_chains import LaplacePath, path
 from exact_tests import SIGNIFICANCE, binomial_p_value, cumulative_p_value, events_p_value
 from forking import ignores_fork_warnings, in_child
 from noise_oracle import cdf_of
@@ -105,13 +104,7 @@ def on_the_way(seed: int) -> Levels:
     return older, newer
 
 
-def offline(seed: int) -> Levels:
-    finer = DiscreteLaplace(NEW)
-    newer = draw(finer, np.zeros(CHAINS, dtype=np.int64), sensitivity=ONE, entropy=seeded(seed))
-    return coarsened(finer, newer, scale=OLD, entropy=seeded(seed, 1)), newer
-
-
-@pytest.mark.parametrize("make", [online, on_the_way, offline])
+@pytest.mark.parametrize("make", [online, on_the_way])
 def test_two_levels_have_the_joint_law_of_the_kernels(make: Callable[[int], Levels]) -> None:
     assert p_value(make(2), discrete_joint(OLD, NEW)) > SIGNIFICANCE
 
@@ -373,7 +366,6 @@ def test_an_array_without_axes_has_one_chain(value: Cells) -> None:
     answer = chain(DiscreteLaplace(1), value, sensitivity=ONE, entropy=seeded(1)).refine(5)
     assert answer.shape == ()
     assert answer.item() == value.item() + levels_of(DiscreteLaplace(1), 5, chains=1)[0].item()
-    assert coarsened(DiscreteLaplace(1), value, scale=9, entropy=seeded(1)).shape == ()
 
 
 def test_masked_entries_have_chains_like_all_others() -> None:
@@ -406,25 +398,16 @@ def test_parameters_are_asked_for_before_anything_is_drawn() -> None:
             chain(DiscreteLaplace(1), value, sensitivity=ONE, entropy=seeded(1))  # type: ignore[type-var]
     with pytest.raises(ParameterError, match="sensitivity"):
         chain(DiscreteLaplace(1), 1, sensitivity=1, entropy=seeded(1))  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="scale"):
-        coarsened(DiscreteLaplace(2), 1, scale=1, entropy=seeded(1))
-    with pytest.raises(ParameterError, match="finer"):
-        coarsened(RoundedLaplace(2, 1), 1, scale=3, entropy=seeded(1))  # type: ignore[arg-type]
-
-
-def test_coarsening_to_the_same_scale_changes_nothing() -> None:
-    assert coarsened(DiscreteLaplace(2), 12, scale=2, entropy=seeded(1)) == 12
-    assert jumps_between(DiscreteLaplace(2), Decimal(2), 9, seeded(1)).tolist() == [0] * 9
 
 
 def test_levels_are_on_the_tape_and_replayed_on_another_value() -> None:
     def run(value: int, seed: int) -> list[int]:
         levels = chain(DiscreteLaplace(1), value, sensitivity=ONE, entropy=seeded(seed))
-        return [levels.refine(4), coarsened(DiscreteLaplace(1), levels.refine(1), scale=3, entropy=seeded(seed))]
+        return [levels.refine(4), levels.refine(1)]
 
     with recording() as draws_made:
         recorded = run(100, 1)
-    assert [one.law for one in draws_made] == [Refinement(DiscreteLaplace(1), scale) for scale in (4, 1, 3)]
+    assert [one.law for one in draws_made] == [Refinement(DiscreteLaplace(1), scale) for scale in (4, 1)]
     assert [one.value for one in draws_made[:2]] == [100, 100]
     with replaying(draws_made) as again:
         assert run(101, 2) == recorded

@@ -56,7 +56,6 @@ def doors(entropy: Entropy) -> dict[str, Draws]:
             RandomizedResponse(epsilon=1, k=1000), np.zeros(500, np.int64), entropy=entropy
         ).tolist(),
         "chain": lambda: noise.chain(WIDE, 0, sensitivity=ONE, entropy=entropy).refine(2 * 10**17),
-        "coarsened": lambda: noise.coarsened(WIDE, np.zeros(50, np.int64), scale=2 * 10**17, entropy=entropy).tolist(),
     }
 
 

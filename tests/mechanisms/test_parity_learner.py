@@ -13,9 +13,9 @@ import pytest
 
 import dpledger as dpl
 import parity_oracle as oracle
+from dpledger.accounting.certificates.parity import one_run
 from dpledger.accounting.composition import Repeated
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.accounting.learning.parity import one_run
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.mechanisms.entropy import seeded

@@ -13,7 +13,7 @@ from hypothesis import given, reject, settings, strategies as st
 from scipy import stats
 
 from dpledger.accounting.composition import SparseVectorLaw
-from dpledger.accounting.sparse_vectors import certify
+from dpledger.accounting.families.sparse_vector import certify
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.stability.on_average import mean_learner
 from dpledger.mechanisms.stability.plans import label_private

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, reject, settings, strategies as st
 from scipy import stats
 
+from dpledger.accounting.families.sparse_vector import certify
 from dpledger.accounting.leaves import SparseVectorLaw
-from dpledger.accounting.sparse_vectors import certify
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.stability.plans.classifier import (
     ClassifierPlan,

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from dpledger.accounting.certificates.stable_releases import release_probability
 from dpledger.accounting.composition import LaplaceLaw, Sequence
 from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure
-from dpledger.accounting.stability.releases import release_probability
 from dpledger.audit import audit_mechanism
 from dpledger.errors import ContractViolation
 from dpledger.mechanisms.entropy import seeded

@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from dpledger.accounting.composition import SparseVectorOutcome
-from dpledger.accounting.sparse_vectors import ex_post_epsilon
+from dpledger.accounting.families.sparse_vector import ex_post_epsilon
 from dpledger.errors import Halted
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.threshold import Outcome, SparseVector, SparseVectorRun

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpledger.accounting.stability.releases import release_probability
+from dpledger.accounting.certificates.stable_releases import release_probability
 from dpledger.mechanisms.stability.stable_release import StableRelease
 from dpledger.relations import Relation, Unit
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
+from dpledger.accounting.families.sparse_vector import difference_tail, pass_probability, svt_alpha
+from dpledger.accounting.families.sparse_vector.losses import certify, composition_delta
+from dpledger.accounting.families.sparse_vector.stability import stability_delta
+from dpledger.accounting.families.sparse_vector.stable_scales import published_law, required_distance, stable_law
 from dpledger.accounting.leaves import SparseVectorLaw
-from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, svt_alpha
-from dpledger.accounting.sparse_vectors.losses import certify, composition_delta
-from dpledger.accounting.sparse_vectors.stability import stability_delta
-from dpledger.accounting.sparse_vectors.stable_scales import published_law, required_distance, stable_law
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.stability.answers import UNSTABLE, SideBySide

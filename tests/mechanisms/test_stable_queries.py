@@ -15,8 +15,8 @@ import pytest
 
 import dpledger as dpl
 from dpledger.accounting.composition import Group, SparseVectorLaw
+from dpledger.accounting.families.sparse_vector.stable_scales import stable_law
 from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure
-from dpledger.accounting.sparse_vectors.stable_scales import stable_law
 from dpledger.errors import ContractViolation, ForkedProcess, Halted, ParameterError, RelationError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.mechanisms.entropy import seeded

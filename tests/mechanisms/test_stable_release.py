@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import pytest
 
 import dpledger as dpl
+from dpledger.accounting.certificates.stable_releases import release_probability
 from dpledger.accounting.composition import Group
 from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure
 from dpledger.accounting.rules import check
-from dpledger.accounting.stability.releases import release_probability
 from dpledger.errors import ContractViolation, InfeasiblePlan, RelationError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.entries.entry import Entry

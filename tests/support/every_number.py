@@ -26,6 +26,16 @@ from dpledger import decimals
 from dpledger.accounting import certified, filters, rules
 from dpledger.accounting.arithmetic import conversions, outward, prices
 from dpledger.accounting.arithmetic.adding import together
+from dpledger.accounting.certificates import parity
+from dpledger.accounting.certificates.gaussian_tests import gaussian_distance, gaussian_tests
+from dpledger.accounting.certificates.stable_releases import (
+    grouped_noisy,
+    noisy_distance,
+    noisy_release,
+    release_distance,
+    release_probability,
+    sure_distance,
+)
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -47,27 +57,17 @@ from dpledger.accounting.composition import (
     Shuffled,
 )
 from dpledger.accounting.ex_post import senses
-from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
+from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
+from dpledger.accounting.families.sparse_vector import delta_by_cause, difference_tail, pass_probability, svt_alpha
+from dpledger.accounting.families.sparse_vector.scales import sparse_vector_law
+from dpledger.accounting.families.sparse_vector.stability import stability_delta
+from dpledger.accounting.families.sparse_vector.stable_scales import published_law, required_distance, stable_law
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.accounting.learning import parity
 from dpledger.accounting.planning.allotting import Allowance, allotted
 from dpledger.accounting.planning.calibration import calibrate, calibrate_count
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
-from dpledger.accounting.sparse_vectors import delta_by_cause, difference_tail, pass_probability, svt_alpha
-from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
-from dpledger.accounting.sparse_vectors.stability import stability_delta
-from dpledger.accounting.sparse_vectors.stable_scales import published_law, required_distance, stable_law
-from dpledger.accounting.stability.gaussian_tests import gaussian_distance, gaussian_tests
-from dpledger.accounting.stability.releases import (
-    grouped_noisy,
-    noisy_distance,
-    noisy_release,
-    release_distance,
-    release_probability,
-    sure_distance,
-)
 from dpledger.cli import app
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import accounts
@@ -539,7 +539,7 @@ def _ex_post() -> dict[str, Answer]:
     return {
         **{
             f"height of {kind.__name__}": partial(height, kind(THIRD, SMALL), variance)
-            for kind in (LinearBoundary, MixtureBoundary, StitchedBoundary)
+            for kind in (LinearBoundary, MixtureBoundary)
             for variance in (Decimal("0.7"),)
         },
         "odometer": lambda: readings.odometer(odometer, ADD, trees),

@@ -32,11 +32,9 @@ from dpledger.accounting.filters import (
     EitherFilter,
     Filter,
     GDPFilter,
-    MixedFilter,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
-    advanced,
     opened_by,
 )
 from dpledger.accounting.guarantees import (
@@ -74,8 +72,6 @@ FILTERS: Mapping[str, Filter] = {
     "zcdp": ZCDPFilter("0.5", "0.000001"),
     "rdp": RDPFilter(("2", "8"), ("1", "4")),
     "gdp": GDPFilter(1),
-    "advanced": advanced(3, "0.000001", "0.000001"),
-    "mixed": MixedFilter(100, "0.0005", "0.0005", "12.5", "0.5"),
     "either": EITHER,
     "allowance": AllowanceFilter(GaussianLaw(10), 100, 6, "0.0005", 1, "0.0005"),
 }
@@ -111,11 +107,10 @@ EXAMPLES: Mapping[str, Example] = {
         claim=RDP(("2", "8"), ("0.01", "0.04")),
         scope="rdp",
     ),
-    "bounded_range": Example(tree={"eta": "0.25"}, claim=BoundedRange("0.25"), scope="advanced"),
+    "bounded_range": Example(tree={"eta": "0.25"}, claim=BoundedRange("0.25"), scope="zcdp"),
     "privacy_curve": Example(
         tree={"epsilons": ["0", "0.25"], "deltas": ["0.125", "0"]},
         claim=PrivacyCurve(("0", "0.25"), ("0.125", "0")),
-        scope="mixed",
     ),
     "laplace": Example(tree=LAPLACE, claim=QUARTER),
     "gaussian": Example(tree=GAUSSIAN, claim=TENTH_OF_MU),

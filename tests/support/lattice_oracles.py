@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dpledger.accounting.engine.connect_the_dots import Steps
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
+from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
+from dpledger.accounting.families.laplace.sampled import SampledLaplaceLoss
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
+from dpledger.accounting.laws.law import Direction, Loss
 from engine_oracles import (
     Pair,
     Real,

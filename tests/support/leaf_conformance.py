@@ -21,7 +21,7 @@ from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition, GaussianLaw, Group, Leaf, PoissonSampled, Repeated, Shuffled
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import Poisson
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.lowering import read_losses
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.pricing.outcomes import certain, planned
@@ -172,10 +172,14 @@ class LeafConformance:
     def test_the_two_directions_mirror_each_other_as_it_says(self, example: Example) -> None:
         rules, pair = rules_of(example.leaf), example.pair(1)
         gaps = [abs(hockey_stick(pair, float(e)) - hockey_stick(turned(pair, "add"), float(e))) for e in EPSILONS]
-        said = rules.mirrors(example.leaf)
+        said = rules.pair.mirrors(example.leaf)
         if example.slack is not None:
             assert (said == "not") == (max(gaps) > 1e-6)
-        if said == "itself" and rules.renyi is None and (pairs := rules.bracket(example.leaf, ADD)) is not None:
+        if (
+            said == "itself"
+            and rules.pair.renyi is None
+            and (pairs := rules.pair.bracket(example.leaf, ADD)) is not None
+        ):
             for one in (pairs.above, pairs.below):
                 there, back = _listed(one), _listed(one.turned())
                 assert all(
@@ -186,7 +190,7 @@ class LeafConformance:
     def test_where_units_are_exchanged_only_what_mirrors_itself_has_a_pair(self, example: Example) -> None:
         if isinstance(example.leaf, JointGaussian):
             return  # found under the relation of a group
-        if rules_of(example.leaf).mirrors(example.leaf) == "not":
+        if rules_of(example.leaf).pair.mirrors(example.leaf) == "not":
             assert _refused(lambda: compose(_written(example), relation=REPLACE))
         else:
             compose(_written(example), relation=REPLACE)
@@ -194,19 +198,19 @@ class LeafConformance:
     def test_the_mass_at_infinity_is_within_the_failure(self, example: Example) -> None:
         rules = rules_of(example.leaf)
         for direction in DIRECTIONS:
-            failure = rules.failure(example.leaf, direction)
+            failure = rules.pair.failure(example.leaf, direction)
             there, back = turned(example.pair(1), direction)
             shown = math.fsum(p for p, q in zip(there, back, strict=True) if p and not q)
             assert 0 <= failure <= 1
-            if example.slack is not None and rules.renyi is None:
+            if example.slack is not None and rules.pair.renyi is None:
                 assert shown <= float(failure) + 1e-12
-            if rules.renyi is None and (losses := losses_of(Drawn(example.leaf), ADD, direction)) is not None:
+            if rules.pair.renyi is None and (losses := losses_of(Drawn(example.leaf), ADD, direction)) is not None:
                 assert losses.failure == failure >= Fraction(losses.above.infinite_mass) - Fraction(1, 10**15)
 
     def test_the_loss_of_the_whole_and_the_finite_pairs_agree(self, example: Example) -> None:
         """A kind that has a loss of its own says the same by its finite pairs, above and below."""
         rules = rules_of(example.leaf)
-        if rules.renyi is not None or (pairs := rules.bracket(example.leaf, ADD)) is None:
+        if rules.pair.renyi is not None or (pairs := rules.pair.bracket(example.leaf, ADD)) is None:
             return
         for direction in DIRECTIONS:
             profile = compose(_written(example), relation=ADD, direction=direction)
@@ -235,18 +239,18 @@ class LeafConformance:
 
     def test_the_price_is_at_least_the_failure(self, example: Example) -> None:
         rules = rules_of(example.leaf)
-        failures = [rules.failure(example.leaf, direction) for direction in DIRECTIONS]
+        failures = [rules.pair.failure(example.leaf, direction) for direction in DIRECTIONS]
         assert Fraction(_price(example.leaf).delta) >= max(failures) or not any(failures)
 
     def test_noise_makes_it_cheaper_and_loss_dearer(self, example: Example) -> None:
         rules, leaf = rules_of(example.leaf), example.leaf
         if isinstance(leaf, JointGaussian) or rules.outcome is not None:
             return  # never written; or its numbers belong together
-        assert not rules.noise_fields & rules.loss_fields
-        for name in rules.noise_fields | rules.loss_fields:
+        assert not rules.price.noise_fields & rules.price.loss_fields
+        for name in rules.price.noise_fields | rules.price.loss_fields:
             values = {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
             more: Any = type(leaf)(**{**values, name: 2 * values[name]})
-            less, dear = (more, leaf) if name in rules.noise_fields else (leaf, more)
+            less, dear = (more, leaf) if name in rules.price.noise_fields else (leaf, more)
             assert compose(less, relation=ADD).epsilon(DELTA).upper < compose(dear, relation=ADD).epsilon(DELTA).upper
 
     def test_every_number_that_may_be_free_is_said_to_be_noise_or_loss(self, example: Example) -> None:
@@ -256,7 +260,7 @@ class LeafConformance:
             return
         values = {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
         numbers = {name for name, value in values.items() if isinstance(value, Decimal) and value}
-        dials = rules.noise_fields | rules.loss_fields
+        dials = rules.price.noise_fields | rules.price.loss_fields
         assert dials <= set(values)
         assert numbers - dials == example.no_dials
 
@@ -283,10 +287,10 @@ class LeafConformance:
 
     def test_the_relation_counts_where_it_says_so(self, example: Example) -> None:
         rules = rules_of(example.leaf)
-        if isinstance(example.leaf, JointGaussian) or rules.mirrors(example.leaf) == "not":
+        if isinstance(example.leaf, JointGaussian) or rules.pair.mirrors(example.leaf) == "not":
             return
         both = [compose(_written(example), relation=relation).epsilon(DELTA).upper for relation in (ADD, REPLACE)]
-        assert (both[0] != both[1]) == rules.relative
+        assert (both[0] != both[1]) == rules.group.relative
 
     def test_a_sample_is_above_what_a_mixture_shows(self, example: Example) -> None:
         tree = PoissonSampled(_written(example), rate=RATE)
@@ -318,7 +322,7 @@ class LeafConformance:
                 assert max(divergence(shown, float(order)) / float(order) for order in ORDERS) <= float(price.rho)
 
     def test_what_it_says_of_a_batch_is_above_what_a_mixture_shows(self, example: Example) -> None:
-        said = rules_of(example.leaf).batch_divergences
+        said = rules_of(example.leaf).batch.divergences
         if said is None:
             return
         for order, found in zip(ORDERS, said(example.leaf, Poisson(RATE), ADD, ORDERS), strict=True):
@@ -331,7 +335,7 @@ class LeafConformance:
         if isinstance(example.leaf, JointGaussian):
             return
         tree = PoissonSampled(_written(example), rate=RATE)
-        said = rules_of(example.leaf).null_is_absence
+        said = rules_of(example.leaf).batch.null_is_absence
         assert _refused(lambda: compose(tree, relation=Relation.ZERO_OUT)) == (not said)
 
     def test_a_shuffle_is_above_what_one_user_alone_among_constants_shows(self, example: Example) -> None:
@@ -354,34 +358,36 @@ class LeafConformance:
     # what composes otherwise
 
     def test_gaussians_add_their_squares(self, example: Example) -> None:
-        gaussian = rules_of(example.leaf).gaussian
-        if gaussian is None:
+        squares = rules_of(example.leaf).pair.squares
+        if squares is None:
             return
-        mu = math.sqrt(Fraction(*gaussian(example.leaf, ADD)))
+        mu = math.sqrt(Fraction(*squares.ratio(example.leaf, ADD)))
         for epsilon in EPSILONS:
             exact = hockey_stick(gaussian_cells(mu), float(epsilon))
             assert math.isclose(exact, hockey_stick(example.pair(1), float(epsilon)), abs_tol=1e-6)
 
     def test_a_curve_is_above_the_divergence_of_what_is_shown(self, example: Example) -> None:
         rules = rules_of(example.leaf)
-        if rules.renyi is None:
+        if rules.pair.renyi is None:
             return
         assert _refused(lambda: losses_of(Drawn(example.leaf), ADD, "remove"))
         (case,) = read_losses(_written(example), ADD, "remove")[:1]
-        assert case.curves == ((rules.renyi(example.leaf), 1),)
+        assert case.curves == ((rules.pair.renyi(example.leaf), 1),)
 
     def test_losses_lie_within_the_range_that_it_says(self, example: Example) -> None:
-        said = rules_of(example.leaf).range
+        said = rules_of(example.leaf).pair.envelope
         if said is None:
             return
         with_unit, without = example.pair(1)
         losses = [math.log(p / q) for p, q in zip(with_unit, without, strict=True) if p or q]
-        assert max(losses) - min(losses) <= float(said(example.leaf)) + 1e-9
+        assert max(losses) - min(losses) <= float(said.eta(example.leaf)) + 1e-9
 
     def test_where_it_gives_no_reason_its_bounds_meet(self, example: Example) -> None:
         runs = compose(Repeated(_written(example), times=3), relation=ADD)
         bounds = runs.delta(1)
-        assert runs.notes == (() if rules_of(example.leaf).reason is None else (rules_of(example.leaf).reason,))
+        assert runs.notes == (
+            () if rules_of(example.leaf).pair.reason is None else (rules_of(example.leaf).pair.reason,)
+        )
         if not runs.notes:
             assert bounds.upper - bounds.lower <= 1e-4
 
@@ -416,10 +422,12 @@ class LeafConformance:
 
     def test_orders_and_exclusiveness_are_said(self, example: Example) -> None:
         rules = rules_of(example.leaf)
-        assert all(order > 1 for order in rules.stated_orders(example.leaf))
-        assert isinstance(rules.exclusive(example.leaf), bool)
-        approximate_renyi = rules.renyi is not None and any(rules.failure(example.leaf, d) for d in DIRECTIONS)
-        assert rules.exclusive(example.leaf) or not approximate_renyi, "no theorem overlaps such interactions"
+        assert all(order > 1 for order in rules.price.stated_orders(example.leaf))
+        assert isinstance(rules.price.exclusive(example.leaf), bool)
+        approximate_renyi = rules.pair.renyi is not None and any(
+            rules.pair.failure(example.leaf, d) for d in DIRECTIONS
+        )
+        assert rules.price.exclusive(example.leaf) or not approximate_renyi, "no theorem overlaps such interactions"
 
 
 def _written(example: Example) -> Composition:
@@ -431,7 +439,7 @@ def _written(example: Example) -> Composition:
 
 
 def _price(leaf: AnyLeaf) -> Cost:
-    return rules_of(leaf).price(leaf, ADD, ORDERS)
+    return rules_of(leaf).price.cap(leaf, ADD, ORDERS)
 
 
 def _epsilons(price: Cost, delta: Decimal) -> list[Decimal]:

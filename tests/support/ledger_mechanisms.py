@@ -17,9 +17,9 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
+from dpledger.accounting.families.sparse_vector.scales import sparse_vector_law
 from dpledger.accounting.guarantees import ZCDP, Failure, Guarantee, PureDP
 from dpledger.accounting.pricing.outcomes import steps
-from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import Halted
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import Release, fixed

@@ -17,11 +17,21 @@ __all__ = ["BIT", "COUNTED", "Kind", "facts", "house", "ran", "without"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
+FIELDS = '''"""The record of a new law."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dpledger.number_fields import Count, Exact, Probability, Tally
+from dpledger.schema import given, record, tag
+'''
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """`name`: of the record. `record`: its class, in `leaves`. `union`: its line in the union. `rules`: the module of
-    `kinds`, `module` its name and `constant` the object in it. `table`: its line in the table."""
+    """`name`: of the record. `record`: its class, in the `leaf` of its family. `union`: its line in the union. `rules`:
+    the module of that name, `module` the family and `constant` the object in it. `table`: its line in the table."""
 
     name: str
     record: str
@@ -37,20 +47,19 @@ def house(folder: Path, kind: Kind) -> Path:
     package = folder / "dpledger"
     shutil.copytree(ROOT / "src" / "dpledger", package, ignore=shutil.ignore_patterns("__pycache__"))
     accounting = package / "accounting"
-    _append(accounting / "leaves.py", kind.record)
-    composition, table = accounting / "composition.py", accounting / "kinds" / "__init__.py"
-    _insert(composition, "from dpledger.accounting.leaves import (\n", f"    {kind.name},\n")
-    _insert(composition, "Leaf: TypeAlias = (\n    PureDP\n", kind.union)
-    (accounting / "kinds" / f"{kind.module}.py").write_text(kind.rules)
+    leaves, table, family = accounting / "leaves.py", accounting / "kinds.py", accounting / "families" / kind.module
+    family.mkdir()
+    (family / "__init__.py").write_text(f'"""The family {kind.module}: what an outsider adds."""\n')
+    (family / "leaf.py").write_text(FIELDS + kind.record)
+    imported = f"from dpledger.accounting.families.{kind.module}.leaf import {kind.name}\n"
+    _insert(leaves, "from dpledger.accounting.families.bounded_range.leaf import ExponentialLaw\n", imported)
+    _insert(leaves, "Leaf: TypeAlias = (\n    PureDP\n", kind.union)
+    (family / "rules.py").write_text(kind.rules)
     if kind.table:
-        imported = f"from dpledger.accounting.kinds.{kind.module} import {kind.constant}\n"
-        _insert(table, "from dpledger.accounting.composition import Leaf\n", imported)
+        imported = f"from dpledger.accounting.families.{kind.module}.rules import {kind.constant}\n"
+        _insert(table, "from dpledger.accounting.leaves import Leaf\n", imported)
     _insert(table, "EVERY_KIND: Final = table(\n", kind.table)
     return folder
-
-
-def _append(file: Path, text: str) -> None:
-    file.write_text(file.read_text() + text)
 
 
 def _insert(file: Path, after: str, text: str) -> None:
@@ -70,13 +79,14 @@ def ran(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
 def facts(kind: Kind) -> list[str]:
     """The facts that its rules state, one a line."""
     stated = kind.rules.partition("= LeafRules(\n")[2].partition("\n)")[0]
-    return [line.strip().partition("=")[0] for line in stated.splitlines() if line.startswith("    ")]
+    lines = [line for line in stated.splitlines() if line.startswith("    ") and line.strip() != "),"]
+    return [line.strip().partition("=")[0] for line in lines if not line.endswith("(")]
 
 
 def without(kind: Kind, fact: str) -> Kind:
     """The same, with one fact left out."""
     lines = kind.rules.splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith(f"    {fact}=")]
+    kept = [line for line in lines if not line.strip().startswith(f"{fact}=")]
     assert len(kept) == len(lines) - 1
     return replace(kind, rules="".join(kept))
 
@@ -104,12 +114,31 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting.arithmetic import prices
-from dpledger.accounting.kinds.leaf_rules import LeafRules, may_overlap, no_group, no_theorem, states_no_orders
-from dpledger.accounting.kinds.worst_case import approximate_cost
+from dpledger.accounting.arithmetic.prices import approximate_cost
+from dpledger.accounting.families.declared.pmf_price import pmf_epsilon, pmf_failure
+from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_BRACKET,
+    BY_ITS_LOSSES,
+    BatchFacts,
+    EXACT,
+    GroupFacts,
+    HAS_A_PAIR,
+    LeafRules,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_OUTCOME,
+    NO_SQUARES,
+    ONE_MECHANISM,
+    PairFacts,
+    PriceFacts,
+    may_overlap,
+    no_group,
+    no_theorem,
+    states_no_orders,
+)
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.finite import listed_pair
-from dpledger.accounting.leaves import BitLaw
+from dpledger.accounting.families.bit.leaf import BitLaw
 
 
 def _sides(leaf):
@@ -118,7 +147,7 @@ def _sides(leaf):
 
 def _price(leaf, relation, orders):
     left, right = _sides(leaf)
-    return approximate_cost(prices.pmf_epsilon(left, right), prices.pmf_failure(left, right), orders)
+    return approximate_cost(pmf_epsilon(left, right), pmf_failure(left, right), orders)
 
 
 def _bracket(leaf, relation):
@@ -134,29 +163,37 @@ def _failure(leaf, direction):
 BIT = LeafRules(
     kind=BitLaw,
     attested=False,
-    price=_price,
-    failure=_failure,
-    outcome=None,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset(),
-    mirrors=lambda _: "not",
-    bracket=_bracket,
-    alone=None,
-    sampled=None,
-    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for bit"),
-    quick=False,
-    in_floats=False,
-    null_is_absence=False,
-    grouped=no_group("bit"),
-    relative=False,
-    gaussian=None,
-    renyi=None,
-    range=None,
-    copies=None,
-    batch_divergences=None,
-    reason=None,
+    price=PriceFacts(
+        cap=_price,
+        exclusive=may_overlap,
+        stated_orders=states_no_orders,
+        noise_fields=NO_FIELDS,
+        loss_fields=NO_FIELDS,
+        in_floats=False,
+    ),
+    pair=PairFacts(
+        failure=_failure,
+        mirrors=lambda _: "not",
+        bracket=_bracket,
+        alone=BY_ITS_BRACKET,
+        squares=NO_SQUARES,
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason=EXACT,
+    ),
+    group=GroupFacts(
+        grouped=no_group("bit"),
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=BY_ITS_BRACKET,
+        shuffled=no_theorem("shuffled is certified for pure local randomisers, not for bit"),
+        quick=False,
+        null_is_absence=False,
+        divergences=BY_ITS_LOSSES,
+    ),
+    outcome=NO_OUTCOME,
 )
 ''',
 )
@@ -192,18 +229,31 @@ class CountedLaw:
 
 from __future__ import annotations
 
+from dpledger.accounting.arithmetic.prices import pure_cost
 from dpledger.accounting.guarantees import PureDP
-from dpledger.accounting.kinds.leaf_rules import (
+from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_BRACKET,
+    BY_ITS_LOSSES,
+    BatchFacts,
+    EXACT,
     ExPost,
+    GroupFacts,
+    HAS_A_PAIR,
     LeafRules,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_SQUARES,
+    ONE_MECHANISM,
+    PairFacts,
+    PriceFacts,
     may_overlap,
     mirrors_itself,
     never_fails,
     no_theorem,
     states_no_orders,
 )
-from dpledger.accounting.kinds.worst_case import approximate_bracket, pure_cost
-from dpledger.accounting.leaves import CountedLaw
+from dpledger.accounting.families.declared.worst_case import approximate_bracket
+from dpledger.accounting.families.counted.leaf import CountedLaw
 from dpledger.decimals import ZERO, multiply
 from dpledger.errors import ParameterError
 
@@ -228,29 +278,37 @@ EX_POST = ExPost(
 COUNTED = LeafRules(
     kind=CountedLaw,
     attested=False,
-    price=lambda leaf, relation, orders: pure_cost(_whole(leaf), orders),
-    failure=never_fails,
+    price=PriceFacts(
+        cap=lambda leaf, relation, orders: pure_cost(_whole(leaf), orders),
+        exclusive=may_overlap,
+        stated_orders=states_no_orders,
+        noise_fields=NO_FIELDS,
+        loss_fields=frozenset({"epsilon"}),
+        in_floats=False,
+    ),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=lambda leaf, relation: approximate_bracket(_whole(leaf), ZERO),
+        alone=BY_ITS_BRACKET,
+        squares=NO_SQUARES,
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason=EXACT,
+    ),
+    group=GroupFacts(
+        grouped=lambda leaf, k, relation: PureDP(multiply(_whole(leaf), k)),
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=BY_ITS_BRACKET,
+        shuffled=no_theorem("shuffled is certified for pure local randomisers, not for counted"),
+        quick=False,
+        null_is_absence=False,
+        divergences=BY_ITS_LOSSES,
+    ),
     outcome=EX_POST,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset(),
-    loss_fields=frozenset({"epsilon"}),
-    mirrors=mirrors_itself,
-    bracket=lambda leaf, relation: approximate_bracket(_whole(leaf), ZERO),
-    alone=None,
-    sampled=None,
-    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for counted"),
-    quick=False,
-    in_floats=False,
-    null_is_absence=False,
-    grouped=lambda leaf, k, relation: PureDP(multiply(_whole(leaf), k)),
-    relative=False,
-    gaussian=None,
-    renyi=None,
-    range=None,
-    copies=None,
-    batch_divergences=None,
-    reason=None,
 )
 ''',
 )

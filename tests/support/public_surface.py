@@ -52,9 +52,6 @@ COUNT = dpl.Count(1, of="rows")
 RUN: dict[str, object] = {
     "rate": "0.5", "steps": 2, "noise_multiplier": 4, "clip_norm": 1, "dimension": 2, "expected_batch_size": 5
 }  # fmt: skip
-FILTER: dict[str, object] = {
-    "epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "order_minus_one": 30, "offset": 1
-}  # fmt: skip
 ERM: dict[str, Any] = {"target_excess_risk": 1, "family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
 PLANNED: dict[str, object] = {
     "max_queries": 20, "epsilon": 1, "delta": "1e-6", "beta": "0.05", "mode": "kov",
@@ -70,7 +67,6 @@ ELSEWHERE: dict[str, object] = {
 }  # fmt: skip
 WHAT = "parts|Repeated.times"
 ELSEWHERE_NAMES = {"parts": WHAT, "claim": "claim|epsilon|delta"}
-BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.filters.Boundary(30, "1e-7"), dpl.filters.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
 FITTED_FORM = Form(None, None, (), 0.0)
@@ -220,14 +216,9 @@ DOORS: dict[str, Door] = {
     "BoundedRange": Door(dpl.BoundedRange, {"eta": 1}),
     "PrivacyCurve": Door(dpl.PrivacyCurve, {"epsilons": (0, 1), "deltas": ("0.5", "0.1"), "reached": ()}),
     "PureDP": Door(dpl.PureDP, {"epsilon": 1}),
-    "filters.AdvancedFilter": Door(
-        dpl.filters.AdvancedFilter,
-        {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
-        {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
-    ),
+    "filters.advanced": Door(dpl.filters.advanced, {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"}),
     "ex_post.LinearBoundary": Door(dpl.ex_post.LinearBoundary, {"tuning": 1, "delta": "1e-6"}),
     "ex_post.MixtureBoundary": Door(dpl.ex_post.MixtureBoundary, {"tuning": 1, "delta": "1e-6"}),
-    "ex_post.StitchedBoundary": Door(dpl.ex_post.StitchedBoundary, {"tuning": 1, "delta": "1e-6"}),
     "filters.Allowance": Door(dpl.filters.Allowance, {"law": LEAF, "steps": 10, "delta_rest": 0}),
     "filters.AllowanceFilter": Door(
         dpl.filters.AllowanceFilter,
@@ -242,7 +233,6 @@ DOORS: dict[str, Door] = {
     "filters.Boundary": Door(dpl.filters.Boundary, {"order_minus_one": 30, "delta_boundary": "1e-7"}),
     "filters.EitherFilter": Door(dpl.filters.EitherFilter, {"epsilon": 1, "delta_sum": "1e-7", "boundaries": ORDERS}),
     "filters.GDPFilter": Door(dpl.filters.GDPFilter, {"mu": 1}),
-    "filters.MixedFilter": Door(dpl.filters.MixedFilter, FILTER, BOUNDARY),
     "filters.PureFilter": Door(dpl.filters.PureFilter, {"epsilon": 1}),
     "filters.RDPFilter": Door(dpl.filters.RDPFilter, {"orders": (2, 3), "epsilons": (1, 1)}),
     "filters.ZCDPFilter": Door(dpl.filters.ZCDPFilter, {"rho": 1, "delta_sum": 0}),

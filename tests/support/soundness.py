@@ -30,8 +30,8 @@ from dpledger.accounting.composition import (
     Sequence,
 )
 from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import approximate_pair
 from dpledger.accounting.lowering import Ingredients
 from dpledger.accounting.profile import compose

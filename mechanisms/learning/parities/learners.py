@@ -30,9 +30,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from dpledger.accounting.certificates.parity import capped_delta, first_of_runs, greatest_rate, one_run, until_success
 from dpledger.accounting.composition import Composition, Repeated
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
-from dpledger.accounting.learning.parity import capped_delta, first_of_runs, greatest_rate, one_run, until_success
 from dpledger.decimals import Number, multiply, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never, get_args
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.learning.parity import first_of_runs, greatest_rate, one_run, until_success
+from dpledger.accounting.certificates.parity import first_of_runs, greatest_rate, one_run, until_success
 from dpledger.decimals import Number, multiply, read, round_down, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_BITS

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.composition import SparseVectorLaw
+from dpledger.accounting.families.sparse_vector.scales import MODES
 from dpledger.accounting.guarantees import PrivacyFailure
-from dpledger.accounting.sparse_vectors.scales import MODES
 from dpledger.decimals import Number, read
 from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
 from dpledger.mechanisms.plan import Plan

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.composition import SparseVectorLaw
-from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
+from dpledger.accounting.families.sparse_vector.scales import sparse_vector_law
 from dpledger.decimals import Number, exact, read, round_down, text, whole
 from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass

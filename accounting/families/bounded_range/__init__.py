@@ -1,0 +1,1 @@
+"""Bounded ranges: their rules, the envelope of one, and runs of several."""

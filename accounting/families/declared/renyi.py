@@ -1,0 +1,160 @@
+"""Promises of Renyi divergences: the guarantees `zcdp` and `rdp`. They have no dominating pair."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_LOSSES,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_OUTCOME,
+    NO_SQUARES,
+    ONE_MECHANISM,
+    BatchFacts,
+    GroupFacts,
+    LeafRules,
+    Orders,
+    PairFacts,
+    PriceFacts,
+    may_overlap,
+    mirrors_itself,
+    never_fails,
+    no_group,
+    no_theorem,
+    states_no_orders,
+)
+from dpledger.accounting.guarantees import RDP, ZCDP
+from dpledger.accounting.laws.renyi_curves import ConcentratedCurve, ListedCurve
+from dpledger.decimals import ZERO, multiply, round_up
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+
+__all__ = ["RDP_RULES", "ZCDP_RULES", "zcdp_cost"]
+
+_REASON = "zcdp and rdp bound the loss from above only: the lower bound leaves them out"
+_NO_BATCH = "{} on a secret batch has no certified bound: state what noise it adds"
+_NO_SHUFFLE = "shuffled is certified for pure local randomisers, not for {}"
+
+
+def zcdp_cost(rho: Decimal, orders: Orders, *, delta: Decimal = ZERO) -> Cost:
+    """zCDP: the divergence of order a is at most a*rho. Source: Bun-Steinke 2016, Definition 1.1."""
+    rdp = {order: round_up(multiply(rho, order)) for order in orders}
+    return Cost(pure=None, delta=delta, rho=rho, mu_squared=None, rdp=rdp)
+
+
+def _grouped(leaf: ZCDP, k: int, _relation: Relation) -> ZCDP:
+    """Source: Bun-Steinke 2016, Proposition 1.9, of zCDP without a delta."""
+    if leaf.delta:
+        raise CannotCertify(f"no theorem gives this zcdp, with a delta, to a group of {k}")
+    return ZCDP(multiply(leaf.rho, k * k))
+
+
+def _zcdp_curve(leaf: ZCDP) -> ConcentratedCurve | None:
+    """Nothing is shown where the divergence is 0, which is so of equal distributions only. Source: van Erven-Harremoes
+    2014, Theorem 8."""
+    return ConcentratedCurve(leaf.rho, leaf.delta) if leaf.rho or leaf.delta else None
+
+
+def _rdp_curve(leaf: RDP) -> ListedCurve | None:
+    """As `_zcdp_curve`."""
+    return ListedCurve(leaf.orders, leaf.epsilons) if min(leaf.epsilons) else None
+
+
+def interpolated_rdp(orders: tuple[Decimal, ...], epsilons: tuple[Decimal, ...], order: Decimal) -> Decimal | None:
+    """The Renyi divergence of `order` from those of a grid; None above the greatest order.
+
+    Claim: (order, result)-RDP. (a-1) D_a is convex in a and 0 at a = 1, so the chord is an upper bound.
+    Source: van Erven-Harremoes 2014, Corollary 2.
+    """
+    left_order, left = Fraction(1), Fraction(0)
+    wanted = Fraction(order)
+    for right_order, declared, epsilon in zip(map(Fraction, orders), epsilons, map(Fraction, epsilons), strict=True):
+        right = (right_order - 1) * epsilon
+        if wanted == right_order:
+            return declared
+        if wanted < right_order:
+            chord = left + (right - left) * (wanted - left_order) / (right_order - left_order)
+            return round_up(chord / (wanted - 1))
+        left_order, left = right_order, right
+    return None
+
+
+def _rdp_cost(leaf: RDP, _relation: Relation, orders: Orders) -> Cost:
+    rdp = {order: interpolated_rdp(leaf.orders, leaf.epsilons, order) for order in orders}
+    return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
+
+
+ZCDP_RULES = LeafRules(
+    kind=ZCDP,
+    attested=True,
+    price=PriceFacts(
+        cap=lambda leaf, _, orders: zcdp_cost(leaf.rho, orders, delta=leaf.delta),
+        exclusive=lambda leaf: leaf.delta > 0,  # approximate zCDP is composed concurrently by no theorem
+        stated_orders=states_no_orders,
+        noise_fields=NO_FIELDS,
+        loss_fields=frozenset({"rho"}),
+        in_floats=False,
+    ),
+    pair=PairFacts(
+        failure=lambda leaf, _: Fraction(leaf.delta),
+        mirrors=mirrors_itself,
+        bracket=no_theorem(_NO_BATCH.format("zcdp")),
+        alone=no_theorem("zcdp has no dominating pair"),
+        squares=NO_SQUARES,
+        renyi=_zcdp_curve,
+        envelope=ONE_MECHANISM,
+        reason=_REASON,
+    ),
+    group=GroupFacts(
+        grouped=_grouped,
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=no_theorem(_NO_BATCH.format("zcdp")),
+        shuffled=no_theorem(_NO_SHUFFLE.format("zcdp")),
+        quick=False,
+        null_is_absence=False,
+        divergences=BY_ITS_LOSSES,
+    ),
+    outcome=NO_OUTCOME,
+)
+
+RDP_RULES = LeafRules(
+    kind=RDP,
+    attested=True,
+    price=PriceFacts(
+        cap=_rdp_cost,
+        exclusive=may_overlap,
+        stated_orders=lambda leaf: leaf.orders,
+        noise_fields=NO_FIELDS,
+        loss_fields=NO_FIELDS,
+        in_floats=False,
+    ),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=no_theorem(_NO_BATCH.format("rdp")),
+        alone=no_theorem("rdp has no dominating pair"),
+        squares=NO_SQUARES,
+        renyi=_rdp_curve,
+        envelope=ONE_MECHANISM,
+        reason=_REASON,
+    ),
+    group=GroupFacts(
+        grouped=no_group("rdp"),
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=no_theorem(_NO_BATCH.format("rdp")),
+        shuffled=no_theorem(_NO_SHUFFLE.format("rdp")),
+        quick=False,
+        null_is_absence=False,
+        divergences=BY_ITS_LOSSES,
+    ),
+    outcome=NO_OUTCOME,
+)

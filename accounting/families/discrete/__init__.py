@@ -1,0 +1,1 @@
+"""Noise on the integers: Laplace and Gaussian, with their rules and losses."""

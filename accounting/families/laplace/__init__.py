@@ -1,0 +1,1 @@
+"""Laplace noise: its rules, its loss, and that of a Poisson sample."""

@@ -1,0 +1,1 @@
+"""One of k values, the true one likelier: its rules."""

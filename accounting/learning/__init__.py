@@ -1,1 +1,0 @@
-"""Exact certificates of mechanisms that learn: pure numbers, no data."""
