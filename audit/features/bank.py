@@ -173,7 +173,8 @@ def _varies(blocks: Sequence[Floats]) -> npt.NDArray[np.bool_]:
 def _proposed(left: Outcomes, right: Outcomes, places: tuple[Place, ...], inputs: Inputs) -> Iterator[Number]:
     values = tuple(place for place in places if is_value(place.path))
     chief = set(values if 0 < len(values) <= FEW else places if not values and len(places) <= FEW else ())
-    yield from (Value(place, place in chief) for place in places)
+    best = {*_nearest(values, left, right)[:1]} if len(values) > FEW else set()
+    yield from (Value(place, place in chief | best, "place" if place in best else "") for place in places)
     yield from _sums(values)
     yield from _directions(values, left, right, inputs)
     yield from _labels(left, right, inputs, chief=not values)

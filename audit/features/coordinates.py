@@ -20,10 +20,11 @@ __all__ = ["Along", "Difference", "Distance", "Distinct", "Extent", "First", "Le
 
 @dataclass(frozen=True, slots=True)
 class Value(Number):
-    """A number of the outcome as it is. `chief`: it is one of a few."""
+    """A number of the outcome as it is. `chief`: it is one of a few. `fitted`: "place" where past runs say which."""
 
     place: Place
     chief: bool = True
+    fitted: str = ""
 
     @property
     def primary(self) -> bool:
