@@ -22,10 +22,11 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, contours
-from dpledger.accounting.engine.solve import WIDTH, Interval, finite_delta, finite_epsilon, from_logs
+from dpledger.accounting.engine.solve import WIDTH, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import saddle_for_delta
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Loss
 from dpledger.errors import WorkLimit
 

@@ -26,9 +26,10 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, from_logs_at
 from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, can_jump, jumps, layered, mass_above
 from dpledger.accounting.engine.saddle_point import Contour, Ladder, LogBounds
-from dpledger.accounting.engine.solve import WIDTH, Interval, from_logs, solved
+from dpledger.accounting.engine.solve import WIDTH, from_logs, solved
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.errors import WorkLimit
 
 __all__ = ["jumps_delta", "jumps_epsilon", "layers", "two_scales"]

@@ -22,7 +22,7 @@ from dpledger.accounting.engine.covering import Answer, Asked, Points, cover
 from dpledger.accounting.engine.large_loss_layers import can_jump
 from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, layers, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
-from dpledger.accounting.engine.solve import Interval, finite_epsilon
+from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.engine.tilt import ladder_of
 from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns, Runs
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
@@ -30,6 +30,7 @@ from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
 from dpledger.accounting.families.gaussian.window_decay import log_decay_of_window
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.profile import compose
 from engine_oracles import ball, composed_sampled_delta

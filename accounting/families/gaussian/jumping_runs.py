@@ -25,7 +25,7 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss, TiltedSampled
 from dpledger.accounting.families.gaussian.window_decay import log_decay_of_window
-from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes
+from dpledger.accounting.laws.law import FLOOR, Cumulants, LikeAnyOther, Nodes
 from dpledger.errors import WorkLimit
 
 __all__ = ["JumpingRuns", "Runs"]
@@ -48,7 +48,7 @@ class Runs:
 
 
 @dataclass(frozen=True, eq=False)
-class JumpingRuns:
+class JumpingRuns(LikeAnyOther):
     """The sum of the losses of all runs, `fewest` to `most` of which jump; it counts as one loss, run once."""
 
     groups: tuple[Runs, ...]
