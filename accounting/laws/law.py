@@ -25,8 +25,11 @@ __all__ = [
     "Cumulants",
     "Deltas",
     "Direction",
+    "Jumping",
+    "Layer",
     "LikeAnyOther",
     "Loss",
+    "Nested",
     "Nodes",
     "Outcomes",
     "Parts",
@@ -163,6 +166,41 @@ class RareLosses(Protocol):
         the mass that it takes away, rounded up."""
         ...
 
+    def nested(self, levels: Array, tilt: float) -> Nested:
+        """Cuts at these levels of the loss, rising, which fit tilts up to `tilt`. Raises WorkLimit where the layers
+        between them cannot be told apart."""
+        ...
+
+
+class Nested(Protocol):
+    """Cuts of one loss, each further out than the last."""
+
+    @property
+    def first(self) -> Loss:
+        """The loss within the first cut."""
+        ...
+
+    @property
+    def lost(self) -> float:
+        """The mass that the last cut takes away, rounded up."""
+        ...
+
+    def layer(self, every: Sequence[tuple[Any, int]], place: int) -> Layer:
+        """The runs of all these losses, of one kind with this one, with the layer between cut number `place` and the
+        next."""
+        ...
+
+
+class Layer(Protocol):
+    """Runs, each with a layer that it may jump into."""
+
+    @property
+    def runs(self) -> int: ...
+
+    def jumping(self, fewest: int, most: int) -> Jumping:
+        """All runs, of which so many jump."""
+        ...
+
 
 class Loss(Protocol):
     """A privacy loss."""
@@ -251,6 +289,24 @@ class Loss(Protocol):
     @property
     def rare(self) -> RareLosses | None:
         """How it is cut, where few large losses may be told from many small ones."""
+        ...
+
+
+class Jumping(Loss, Protocol):
+    """The sum of the losses of all runs, some of which jump."""
+
+    @property
+    def most(self) -> int: ...
+
+    @property
+    def counts(self) -> tuple[int, ...]: ...
+
+    def log_moments_beyond(self, c: Array) -> Array:
+        """Upper bounds of K at several c of the runs of which more than `most` jump."""
+        ...
+
+    def log_expected(self, c: Array) -> Array:
+        """log of how many jumps are to be expected at several tilts c."""
         ...
 
 

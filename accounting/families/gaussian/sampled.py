@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.families.gaussian.bundle import in_bundles
 from dpledger.accounting.families.gaussian.loss import GaussianLoss, gaussian_base
+from dpledger.accounting.families.gaussian.rare import RareGaussian
 from dpledger.accounting.families.gaussian.sampled_grid import (
     Weighted,
     cumulants,
@@ -133,6 +134,12 @@ class SampledGaussianLoss(LikeAnyOther):
     def steep(self) -> bool:
         """Under much noise the loss is all but linear in the outcome."""
         return not self.sigma > MUCH_NOISE
+
+    @property
+    def rare(self) -> RareGaussian | None:
+        if self.direction == "add" or self.cut:
+            return None
+        return RareGaussian(self.rate, self.sigma, self.chi_squared, lambda cut: replace(self, cut=cut))
 
     def profile(self) -> TailProfile | None:
         """By the tails of the Gaussian pair; None of a cut loss."""
