@@ -1,7 +1,8 @@
 """What can be promised: the closed union of privacy guarantees, and how each may fail.
 
 A guarantee is numbers only; the neighbouring relation stands beside it, in the scope or the document. Each is also a
-leaf of the composition tree: a declared guarantee, priced by what it says.
+leaf of the composition tree: a declared guarantee, priced by what it says. It answers for itself what it
+means as an epsilon, what of a price it asks for, how it adds up with its like, how it is told in words.
 
 >>> ApproxDP(epsilon=3, delta=1e-6)
 ApproxDP(epsilon=Decimal('3'), delta=Decimal('0.000001'), kind='approx_dp')
@@ -14,20 +15,26 @@ dpledger.errors.ParameterError: PureDP.epsilon: expected a number that is not ne
 from __future__ import annotations
 
 import warnings
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal, localcontext
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args, overload
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from dpledger.decimals import Number, text
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
+from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.decimals import INFINITY, ZERO, Number, multiply, round_up, subtract, text, total
 from dpledger.errors import ImplausiblePromise, ParameterError
 from dpledger.number_fields import Exact, Exacts, OpenProbability, Promise, PromisedProbability
 from dpledger.schema import given, plain, record, tag
 
 __all__ = [
     "GDP",
+    "GUARANTEES",
     "RDP",
+    "TOO_LARGE",
     "ZCDP",
     "AccuracyFailure",
     "ApproxDP",
@@ -35,6 +42,8 @@ __all__ = [
     "Failure",
     "Grid",
     "Guarantee",
+    "Need",
+    "Point",
     "PrivacyCurve",
     "PrivacyFailure",
     "PureDP",
@@ -49,6 +58,26 @@ MOST_CURVE_POINTS = 4096
 """Points that a privacy curve may have."""
 
 _FEW = 4  # numbers of a list that are written one by one
+TOO_LARGE = Decimal(10**18)  # no decimal that is written down reaches it
+
+Say: TypeAlias = Callable[[Decimal], str]
+"""How a number is written."""
+
+
+class Need(NamedTuple):
+    """What a claim asks of a price: what it is, how much is claimed, and how much was found, None without a theorem."""
+
+    name: str
+    claimed: Decimal
+    found: Decimal | None
+
+
+class Point(NamedTuple):
+    """(epsilon, delta)-DP."""
+
+    epsilon: Decimal
+    delta: Decimal
+
 
 if TYPE_CHECKING:
 
@@ -66,8 +95,61 @@ else:
     Grid = tuple[Exact, ...]
 
 
+# ---- what a guarantee answers for itself, and the nones of it by name -----------------------------------------------
+#
+# variant, registered     in words, and in those of the registry of deployments
+# is_point                whether an epsilon and a delta are all that it says
+# fails                   the delta that it lets fail, whatever it is read at
+# own_delta               that at which it is an epsilon by itself; None where one is read from it at any
+# epsilon_at(delta)       the epsilon that it means there
+# points                  those of a privacy profile, where that is how it is said
+# needs(price)            what it asks of a price in currencies that add up
+# summand, sum_of         the guarantee as which it adds up with its like; None: as an epsilon and a delta alone
+# in_words(say)           its numbers; an epsilon never stands without its delta
+
+
+class _NeverFails:
+    __slots__ = ()
+
+    @property
+    def fails(self) -> Decimal:
+        return ZERO
+
+
+class _ReadAtAnyDelta:
+    __slots__ = ()
+
+    @property
+    def own_delta(self) -> None:
+        return None
+
+
+class _NoProfile:
+    __slots__ = ()
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return ()
+
+
+class _NoCurrency:
+    __slots__ = ()
+
+    def needs(self, price: Cost) -> tuple[Need, ...]:
+        del price
+        return ()
+
+
+class _AddsUpAsEpsilon:
+    __slots__ = ()
+
+    @property
+    def summand(self) -> None:
+        return None
+
+
 @record
-class PureDP:
+class PureDP(_NeverFails, _NoProfile):
     """epsilon-differential privacy: P(S) <= e^epsilon Q(S) for every event S. Dwork et al. 2006.
 
     >>> round(dpl.compose((dpl.PureDP("0.1"), 3)).epsilon(0).upper, 4)
@@ -77,9 +159,39 @@ class PureDP:
     epsilon: Promise
     kind: Literal["pure_dp"] = tag(default="pure_dp")
 
+    variant: ClassVar[str] = "pure differential privacy"
+    registered: ClassVar[str] = "Pure DP"
+    is_point: ClassVar[bool] = True
+
+    @property
+    def own_delta(self) -> Decimal:
+        return ZERO
+
+    def epsilon_at(self, delta: Decimal) -> Decimal:
+        """The epsilon that this means at `delta`; infinite where it means none there.
+
+        Claim: it implies (result, delta)-DP, for a finite result. Source: its definition."""
+        del delta
+        return self.epsilon
+
+    def needs(self, price: Cost) -> tuple[Need, ...]:
+        return Need("epsilon", self.epsilon, price.pure), Need("delta", ZERO, price.delta)
+
+    @property
+    def summand(self) -> PureDP:
+        return self
+
+    @classmethod
+    def sum_of(cls, parts: Sequence[PureDP]) -> tuple[Guarantee | None, ...]:
+        """Source: Vadhan-Wang 2021."""
+        return (_below_limit(cls, total(part.epsilon for part in parts)),)
+
+    def in_words(self, say: Say) -> str:
+        return f"ε = {say(self.epsilon)}, δ = 0"
+
 
 @record
-class ApproxDP:
+class ApproxDP(_NoCurrency, _AddsUpAsEpsilon):
     """(epsilon, delta)-differential privacy: P(S) <= e^epsilon Q(S) + delta for every event S. Dwork et al. 2006.
 
     >>> promised = dpl.ApproxDP(epsilon="0.5", delta="1e-7")
@@ -91,9 +203,34 @@ class ApproxDP:
     delta: PromisedProbability = given(default=Decimal(0))
     kind: Literal["approx_dp"] = tag(default="approx_dp")
 
+    variant: ClassVar[str] = "approximate differential privacy"
+    registered: ClassVar[str] = "Approximate DP"
+    is_point: ClassVar[bool] = True
+
+    @property
+    def fails(self) -> Decimal:
+        return self.delta
+
+    @property
+    def own_delta(self) -> Decimal:
+        return self.delta
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return (Point(self.epsilon, self.delta),)
+
+    def epsilon_at(self, delta: Decimal) -> Decimal:
+        """The epsilon that this means at `delta`; infinite where it means none there.
+
+        Claim: it implies (result, delta)-DP, for a finite result. Source: its definition."""
+        return self.epsilon if delta >= self.delta else INFINITY
+
+    def in_words(self, say: Say) -> str:
+        return f"ε = {say(self.epsilon)}, δ = {say(self.delta)}"
+
 
 @record
-class ZCDP:
+class ZCDP(_ReadAtAnyDelta, _NoProfile):
     """delta-approximate rho-zero-concentrated DP: the Renyi divergence of order a is at most a*rho, for every a > 1
     (after removing mass delta). Bun-Steinke 2016.
 
@@ -105,9 +242,38 @@ class ZCDP:
     delta: PromisedProbability = given(default=Decimal(0))
     kind: Literal["zcdp"] = tag(default="zcdp")
 
+    variant: ClassVar[str] = "zero-concentrated differential privacy"
+    registered: ClassVar[str] = "Zero-concentrated DP"
+    is_point: ClassVar[bool] = False
+
+    @property
+    def fails(self) -> Decimal:
+        return self.delta
+
+    def epsilon_at(self, delta: Decimal) -> Decimal:
+        """The epsilon that this means at `delta`; infinite where it means none there.
+
+        Claim: it implies (result, delta)-DP, for a finite result. Source: `epsilon_of_zcdp`."""
+        return epsilon_of_zcdp(self.rho, subtract(delta, self.delta)) if delta > self.delta else INFINITY
+
+    def needs(self, price: Cost) -> tuple[Need, ...]:
+        return Need("rho", self.rho, price.rho), Need("delta", self.delta, price.delta)
+
+    @property
+    def summand(self) -> ZCDP | None:
+        return None if self.delta else self  # with a delta it is not known to compose concurrently
+
+    @classmethod
+    def sum_of(cls, parts: Sequence[ZCDP]) -> tuple[Guarantee | None, ...]:
+        """Source: Lyu 2022."""
+        return (_below_limit(cls, total(part.rho for part in parts)),)
+
+    def in_words(self, say: Say) -> str:
+        return f"ρ = {say(self.rho)}" + (f", δ = {say(self.delta)}" if self.delta else "")
+
 
 @record
-class GDP:
+class GDP(_NeverFails, _ReadAtAnyDelta, _NoProfile):
     """mu-Gaussian DP: at least as hard to tell apart as N(0,1) and N(mu,1). Dong-Roth-Su 2022.
 
     >>> round(dpl.compose(dpl.GDP(mu="0.5")).epsilon("1e-6").upper, 4)
@@ -116,6 +282,31 @@ class GDP:
 
     mu: Promise
     kind: Literal["gdp"] = tag(default="gdp")
+
+    variant: ClassVar[str] = "Gaussian differential privacy"
+    registered: ClassVar[str] = "Custom"
+    is_point: ClassVar[bool] = False
+
+    def epsilon_at(self, delta: Decimal) -> Decimal:
+        """The epsilon that this means at `delta`; infinite where it means none there.
+
+        Claim: it implies (result, delta)-DP, for a finite result. Source: `epsilon_of_gdp`."""
+        return epsilon_of_gdp(self.mu, delta) if delta or not self.mu else INFINITY
+
+    def needs(self, price: Cost) -> tuple[Need, ...]:
+        return Need("mu^2", multiply(self.mu, self.mu), price.mu_squared), Need("delta", ZERO, price.delta)
+
+    @property
+    def summand(self) -> GDP:
+        return self
+
+    @classmethod
+    def sum_of(cls, parts: Sequence[GDP]) -> tuple[Guarantee | None, ...]:
+        """Source: Vadhan-Zhang 2023."""
+        return (_below_limit(cls, _root_of_squares(part.mu for part in parts)),)
+
+    def in_words(self, say: Say) -> str:
+        return f"μ = {say(self.mu)}"
 
 
 def rising_orders(orders: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
@@ -133,7 +324,7 @@ def one_epsilon_an_order(epsilons: tuple[Decimal, ...], orders: tuple[Decimal, .
 
 
 @record
-class RDP:
+class RDP(_NeverFails, _ReadAtAnyDelta, _NoProfile):
     """Renyi DP on a grid: the divergence of order orders[i] is at most epsilons[i]. Orders rise, above 1.
     Mironov 2017.
 
@@ -157,9 +348,43 @@ class RDP:
         def _one_epsilon_an_order(cls, epsilons, info):
             return one_epsilon_an_order(epsilons, info.data.get("orders", epsilons))
 
+    variant: ClassVar[str] = "Rényi differential privacy"
+    registered: ClassVar[str] = "Renyi DP"
+    is_point: ClassVar[bool] = False
+
+    def epsilon_at(self, delta: Decimal) -> Decimal:
+        """The epsilon that this means at `delta`; infinite where it means none there.
+
+        Claim: it implies (result, delta)-DP, for a finite result. Source: `epsilon_of_rdp`."""
+        grid = zip(self.orders, self.epsilons, strict=True)
+        return min(epsilon_of_rdp(order, epsilon, delta) for order, epsilon in grid) if delta else INFINITY
+
+    def needs(self, price: Cost) -> tuple[Need, ...]:
+        grid = zip(self.orders, self.epsilons, strict=True)
+        each = (Need(f"epsilon({text(order)})", most, price.rdp.get(order)) for order, most in grid)
+        return (*each, Need("delta", ZERO, price.delta))
+
+    @property
+    def summand(self) -> RDP:
+        return self
+
+    @classmethod
+    def sum_of(cls, parts: Sequence[RDP]) -> tuple[Guarantee | None, ...]:
+        """At the orders that all of them name; all of them, where there is no such order. Source: Lyu 2022."""
+        shared = set(parts[0].orders).intersection(*(part.orders for part in parts))
+        if not shared:
+            return tuple(parts)
+        grids = [dict(zip(part.orders, part.epsilons, strict=True)) for part in parts]
+        sums = {order: total(grid[order] for grid in grids) for order in sorted(shared)}
+        return (None if max(sums.values()) >= TOO_LARGE else cls(tuple(sums), tuple(sums.values())),)
+
+    def in_words(self, say: Say) -> str:
+        points = [f"ε({text(order)}) = {say(at)}" for order, at in zip(self.orders, self.epsilons, strict=True)]
+        return _some(points, "orders")
+
 
 @record
-class BoundedRange:
+class BoundedRange(_NeverFails, _NoProfile, _NoCurrency):
     """eta-bounded range: the privacy losses of one pair of neighbours lie in an interval of length eta.
     Dong-Durfee-Rogers 2020 (the exponential mechanism).
 
@@ -170,9 +395,31 @@ class BoundedRange:
     eta: Promise
     kind: Literal["bounded_range"] = tag(default="bounded_range")
 
+    variant: ClassVar[str] = "bounded range"
+    registered: ClassVar[str] = "Custom"
+    is_point: ClassVar[bool] = False
+
+    @property
+    def own_delta(self) -> Decimal:
+        return ZERO
+
+    def epsilon_at(self, delta: Decimal) -> Decimal:
+        """The epsilon that this means at `delta`; infinite where it means none there.
+
+        Claim: it implies (result, delta)-DP, for a finite result. Source: Dong-Durfee-Rogers 2020: eta-DP."""
+        del delta
+        return self.eta
+
+    @property
+    def summand(self) -> PureDP:
+        return PureDP(self.eta)
+
+    def in_words(self, say: Say) -> str:
+        return f"η = {say(self.eta)}"
+
 
 @record
-class PrivacyCurve:
+class PrivacyCurve(_NeverFails, _NoCurrency, _AddsUpAsEpsilon):
     """A privacy profile at some points, in either direction: delta(epsilons[i]) <= deltas[i]; epsilons rise from 0 or
     more. What is between follows by convexity. Zhu-Dong-Wang 2022; Doroshenko et al. 2022.
 
@@ -211,9 +458,32 @@ class PrivacyCurve:
             raise ValueError("nothing, or as many numbers as epsilons, each at most the deltas up to there")
         return reached
 
+    variant: ClassVar[str] = "a privacy curve"
+    registered: ClassVar[str] = "Custom"
+    is_point: ClassVar[bool] = False
+
+    @property
+    def own_delta(self) -> Decimal:
+        return min(self.deltas)
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return tuple(map(Point, self.epsilons, self.deltas))
+
+    def epsilon_at(self, delta: Decimal) -> Decimal:
+        """The epsilon that this means at `delta`; infinite where it means none there.
+
+        Claim: it implies (result, delta)-DP, for a finite result. Source: its definition."""
+        return next((at.epsilon for at in self.points if at.delta <= delta), INFINITY)
+
+    def in_words(self, say: Say) -> str:
+        return _some([f"δ({say(at.epsilon)}) = {say(at.delta)}" for at in self.points], "points")
+
 
 Guarantee: TypeAlias = PureDP | ApproxDP | ZCDP | GDP | RDP | BoundedRange | PrivacyCurve
 """The closed union of guarantees; told apart by `kind`."""
+GUARANTEES: tuple[type[Guarantee], ...] = get_args(Guarantee)
+"""The classes of the union, for a value of which nothing is known yet."""
 
 if not TYPE_CHECKING:
     Guarantee = Annotated[Guarantee, Field(discriminator="kind")]
@@ -225,13 +495,9 @@ LARGEST_DELTA = Decimal("0.01")
 
 def warn_where_implausible(promise: Guarantee, field: str) -> None:
     """Warn (`ImplausiblePromise`) of a delta at which the promise protects hardly anybody."""
-    match promise:
-        case ApproxDP(delta=delta) | ZCDP(delta=delta):
-            pass
-        case PureDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
-            return
-        case _:
-            raise ParameterError(field, promise, "a guarantee, like ApproxDP(1, '1e-6')")
+    if not isinstance(promise, GUARANTEES):
+        raise ParameterError(field, promise, "a guarantee, like ApproxDP(1, '1e-6')")
+    delta = promise.fails
     if delta >= LARGEST_DELTA:
         words = (
             f"{field}: a delta of {text(delta)} allows to publish the data of each unit, whole, with that probability; "
@@ -262,6 +528,25 @@ Failure: TypeAlias = PrivacyFailure | AccuracyFailure
 
 if not TYPE_CHECKING:
     Failure = Annotated[Failure, Field(discriminator="kind")]
+
+
+def _below_limit(kind: Callable[[Decimal], Guarantee], amount: Decimal) -> Guarantee | None:
+    """The sum of some guarantees; None where it is too large to be one."""
+    return kind(amount) if amount < TOO_LARGE else None
+
+
+def _root_of_squares(numbers: Iterable[Decimal]) -> Decimal:
+    squares = total(multiply(number, number) for number in numbers)
+    with localcontext(outward.context(squares)):
+        root = squares.sqrt()
+        return round_up(root) if root * root == squares else outward.above(root)
+
+
+def _some(points: Sequence[str], what: str) -> str:
+    """The first, the middle and the last of a list, and how many there are."""
+    shown = sorted({0, len(points) // 2, len(points) - 1})
+    told = ", ".join(points[place] for place in shown)
+    return told if len(points) <= len(shown) else f"{told} ({len(points)} {what} in all)"
 
 
 def words_of(guarantee: Guarantee) -> str:

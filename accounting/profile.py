@@ -28,8 +28,8 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
 from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
 from dpledger.accounting.engine.expansion_points import Curve, Points
-from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.lowering import Ingredients, read_both_ways
 from dpledger.accounting.pricing.pld_list import MOST_EFFORT, Ranges

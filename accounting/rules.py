@@ -16,15 +16,14 @@ dpledger.errors.ClaimTooSmall: claimed epsilon 0.29, the parts compose to epsilo
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import assert_never
 
 from dpledger.accounting.composition import Composition, Leaf
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import ApproxDP, BoundedRange, Guarantee, Need, PrivacyCurve
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.pricing.costs import cost, priced
 from dpledger.accounting.pricing.outcomes import promised
 from dpledger.accounting.profile import kept_profile
-from dpledger.decimals import ZERO, multiply, round_up, text
+from dpledger.decimals import round_up, text
 from dpledger.errors import CannotCertify, ClaimTooSmall
 from dpledger.relations import Relation
 
@@ -44,28 +43,15 @@ def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
     The outcome of a run supports no claim: the tree is read as it was planned.
     """
     tree = promised(tree)
-    match claim:
-        case PureDP(epsilon=epsilon):
-            price = priced(tree, relation, ())
-            _require(claim, ("epsilon", epsilon, price.pure), ("delta", ZERO, price.delta))
-        case ApproxDP():
-            _check_approximate(claim, tree, relation)
-        case ZCDP(rho=rho, delta=delta):
-            price = priced(tree, relation, ())
-            _require(claim, ("rho", rho, price.rho), ("delta", delta, price.delta))
-        case GDP(mu=mu):
-            price = priced(tree, relation, ())
-            _require(claim, ("mu^2", multiply(mu, mu), price.mu_squared), ("delta", ZERO, price.delta))
-        case RDP(orders=orders, epsilons=epsilons):
-            price = priced(tree, relation, orders)
-            wanted = ((f"epsilon({text(a)})", e, price.rdp.get(a)) for a, e in zip(orders, epsilons, strict=True))
-            _require(claim, *wanted, ("delta", ZERO, price.delta))
-        case BoundedRange(eta=eta):
-            _require(claim, ("eta", eta, _bounded_range(tree)))
-        case PrivacyCurve():
-            _check_curve(claim, tree, relation)
-        case _:
-            assert_never(claim)
+    if isinstance(claim, ApproxDP):
+        _check_approximate(claim, tree, relation)
+    elif isinstance(claim, PrivacyCurve):
+        _check_curve(claim, tree, relation)
+    elif isinstance(claim, BoundedRange):
+        _require(claim, Need("eta", claim.eta, _bounded_range(tree)))
+    else:
+        price = priced(tree, relation, rules_of(claim).price.stated_orders(claim))
+        _require(claim, *claim.needs(price))
 
 
 def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -> None:
@@ -78,7 +64,7 @@ def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -
     delta = Decimal.from_float(profile.delta(claim.epsilon).upper)
     if delta > claim.delta and Decimal.from_float(profile.epsilon(claim.delta).upper) <= claim.epsilon:
         return
-    _require(claim, (f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
+    _require(claim, Need(f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
 
 
 def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> None:
@@ -88,7 +74,7 @@ def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> 
     found = kept_profile(tree, relation).deltas(claim.epsilons)
     reached = (Decimal.from_float(bounds.upper) for bounds in found)
     points = zip(claim.epsilons, claim.deltas, reached, strict=True)
-    _require(claim, *((f"delta at epsilon {text(at)}", most, delta) for at, most, delta in points))
+    _require(claim, *(Need(f"delta at epsilon {text(at)}", most, delta) for at, most, delta in points))
     if any(Decimal.from_float(bounds.lower) < least for least, bounds in zip(claim.reached, found, strict=False)):
         raise CannotCertify("these parts are not shown to reach what the claim of privacy_curve says is reached")
 
@@ -100,8 +86,10 @@ def _bounded_range(tree: Composition) -> Decimal:
     return envelope.eta(tree)
 
 
-def _require(claim: Guarantee, *numbers: tuple[str, Decimal, Decimal | None]) -> None:
-    for name, claimed, found in numbers:
+def _require(claim: Guarantee, *needs: Need) -> None:
+    if not needs:
+        raise CannotCertify(f"nothing is known that a claim of {claim.kind} asks of its parts")
+    for name, claimed, found in needs:
         if found is None:
             raise CannotCertify(
                 f"no theorem prices these parts in {name}, so the claim of {claim.kind} cannot be checked"

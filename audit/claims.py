@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from dpledger import decimals
-from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.audit.evidence.edges import Edges
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
@@ -72,25 +71,21 @@ def target(claim: Guarantee, parts: Composition | None, relation: Relation, delt
     Claim: whoever satisfies the claim and has the parts satisfies every point. Source: docs/proofs/audit.md 3.
     """
     curve = _curve(parts if parts is not None else claim, relation)
-    match claim:
-        case PureDP(epsilon=epsilon):
-            point = Point(epsilon, decimals.ZERO if delta is None else delta)
-        case ApproxDP(epsilon=epsilon, delta=own) if delta is None or delta >= own:
-            point = Point(epsilon, own if delta is None else delta)
-        case ApproxDP(delta=own):
-            raise ParameterError("delta", str(delta), f"at least the claim's own, {own}")
-        case GDP() | ZCDP() | RDP() | BoundedRange():
-            at = DELTA_OF_CURVES if delta is None else delta
-            if curve is None:
-                raise CannotCertify(f"no privacy curve can be certified for the claim {claim.kind}")
-            point = Point(decimals.round_up(curve.epsilon(at).upper), at)
-        case PrivacyCurve(deltas=deltas) if delta is not None and delta < min(deltas):
-            raise ParameterError("delta", str(delta), f"at least the claim's least, {min(deltas)}")
-        case PrivacyCurve(deltas=deltas):
-            at = max(DELTA_OF_CURVES, min(deltas)) if delta is None else delta
-            point = Point(epsilon_of(claim, at), at)
-        case _:
-            assert_never(claim)
+    own = claim.own_delta
+    if delta is not None and own is not None and delta < own:
+        least = "own" if claim.is_point else "least"
+        raise ParameterError("delta", str(delta), f"at least the claim's {least}, {own}")
+    if claim.is_point:
+        at = claim.fails if delta is None else delta
+        point = Point(claim.epsilon_at(at), at)
+    elif claim.points:
+        at = max(DELTA_OF_CURVES, min(each.delta for each in claim.points)) if delta is None else delta
+        point = Point(claim.epsilon_at(at), at)
+    else:
+        at = DELTA_OF_CURVES if delta is None else delta
+        if curve is None:
+            raise CannotCertify(f"no privacy curve can be certified for the claim {claim.kind}")
+        point = Point(decimals.round_up(curve.epsilon(at).upper), at)
     return Target(point, () if curve is None else _knots(curve, point.epsilon))
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, TypeVar, get_args
 
 from dpledger.accounting import reach, rules
-from dpledger.accounting.arithmetic.adding import read_at
+from dpledger.accounting.adding import read_at
 from dpledger.accounting.composable import Composable, Words, own_words, tree_of
 from dpledger.accounting.guarantees import Guarantee, PrivacyFailure
 from dpledger.accounting.planning.claiming import promise, require_guarantee

@@ -6,11 +6,10 @@ A report shows bounds and computes none. Where no theorem gives one the answer i
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
-from typing import assert_never
 
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -55,15 +54,10 @@ class Engine:
 
     def claimed_epsilon(self, claim: Guarantee, relation: Relation, delta: Decimal) -> Decimal | None:
         """The least epsilon, rounded up, that `claim` is known to promise at `delta`; None where there is none."""
-        match claim:
-            case PureDP(epsilon=epsilon):
-                return epsilon
-            case ApproxDP(epsilon=epsilon, delta=own):
-                return epsilon if delta >= own else None
-            case ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
-                found = self.epsilon(claim, relation, delta)
-            case _:
-                assert_never(claim)
+        if claim.is_point:
+            stated = claim.epsilon_at(delta)
+            return None if stated.is_infinite() else stated
+        found = self.epsilon(claim, relation, delta)
         upper = decimals.INFINITY if found is None else decimals.round_up(found.upper)
         return None if upper.is_infinite() else upper
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dpledger.accounting import filters
-from dpledger.accounting.arithmetic.adding import read_at
-from dpledger.accounting.arithmetic.conversions import epsilon_of
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, Guarantee
+from dpledger.accounting.adding import read_at
+from dpledger.accounting.guarantees import Guarantee
 from dpledger.decimals import INFINITY, negative
 from dpledger.ledger.accounts.overlap import SamePeople, Together
 from dpledger.ledger.accounts.recomposition import ScopeAccount
@@ -61,7 +60,7 @@ def _weakest_first(promise: Promise) -> tuple[Decimal, Decimal, Decimal, tuple[s
 
 def is_read(guarantee: Guarantee) -> bool:
     """Whether an epsilon is read from it at a delta that it does not name itself."""
-    return isinstance(guarantee, ZCDP | GDP | RDP)
+    return guarantee.own_delta is None
 
 
 def _of_group(group: Together, scopes: Mapping[str, ScopeState]) -> Promise:
@@ -72,7 +71,7 @@ def _of_group(group: Together, scopes: Mapping[str, ScopeState]) -> Promise:
         unit=group.unit,
         relation=group.relation,
         guarantee=guarantee,
-        epsilon=INFINITY if guarantee is None else epsilon_of(guarantee, delta),
+        epsilon=INFINITY if guarantee is None else guarantee.epsilon_at(delta),
         delta=delta,
         read=any(is_read(filters.budget_guarantee(scopes[name].filter)) for name in group.counted),
     )
@@ -84,7 +83,7 @@ def _of_scope(account: ScopeAccount) -> Promise:
         unit=account.unit,
         relation=account.relation,
         guarantee=account.budget,
-        epsilon=epsilon_of(account.guarantee, account.delta),
+        epsilon=account.guarantee.epsilon_at(account.delta),
         delta=account.delta,
         read=is_read(account.guarantee),
     )

@@ -30,8 +30,9 @@ from dpledger.accounting.filters import (
     PureFilter,
     RDPFilter,
     ZCDPFilter,
+    budget_guarantee,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.accounting.pricing.allowances import law_of
 from dpledger.relations import Relation
 from dpledger.reports.model import visible
@@ -151,56 +152,12 @@ def relation(which: Relation) -> str:
 
 def variant(promise: Guarantee) -> str:
     """The variant of differential privacy, in words."""
-    match promise:
-        case PureDP():
-            return "pure differential privacy"
-        case ApproxDP():
-            return "approximate differential privacy"
-        case ZCDP():
-            return "zero-concentrated differential privacy"
-        case GDP():
-            return "Gaussian differential privacy"
-        case RDP():
-            return "Rényi differential privacy"
-        case BoundedRange():
-            return "bounded range"
-        case PrivacyCurve():
-            return "a privacy curve"
-        case _:
-            assert_never(promise)
+    return promise.variant
 
 
 def guarantee(promise: Guarantee) -> str:
     """The native parameters of a guarantee. An epsilon never stands without its delta."""
-    match promise:
-        case PureDP(epsilon=epsilon):
-            return f"ε = {at_most(epsilon)}, δ = 0"
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return f"ε = {at_most(epsilon)}, δ = {at_most(delta)}"
-        case ZCDP(rho=rho, delta=delta):
-            return f"ρ = {at_most(rho)}" + (f", δ = {at_most(delta)}" if delta else "")
-        case GDP(mu=mu):
-            return f"μ = {at_most(mu)}"
-        case RDP(orders=orders, epsilons=epsilons):
-            return _renyi(orders, epsilons)
-        case BoundedRange(eta=eta):
-            return f"η = {at_most(eta)}"
-        case PrivacyCurve(epsilons=epsilons, deltas=deltas):
-            return _curve(epsilons, deltas)
-        case _:
-            assert_never(promise)
-
-
-def _renyi(orders: Listed[Decimal], epsilons: Listed[Decimal]) -> str:
-    shown = sorted({0, len(orders) // 2, len(orders) - 1})
-    points = ", ".join(f"ε({decimals.text(orders[i])}) = {at_most(epsilons[i])}" for i in shown)
-    return points if len(orders) <= len(shown) else f"{points} ({len(orders)} orders in all)"
-
-
-def _curve(epsilons: Listed[Decimal], deltas: Listed[Decimal]) -> str:
-    shown = sorted({0, len(epsilons) // 2, len(epsilons) - 1})
-    points = ", ".join(f"δ({at_most(epsilons[i])}) = {at_most(deltas[i])}" for i in shown)
-    return points if len(epsilons) <= len(shown) else f"{points} ({len(epsilons)} points in all)"
+    return promise.in_words(at_most)
 
 
 def filter_rule(rule: Filter) -> str:
@@ -218,10 +175,10 @@ def filter_rule(rule: Filter) -> str:
                 f"the sum of zCDP prices (ρ) stays at most {at_most(rule.rho)} and the sum of deltas at most "
                 f"{at_most(rule.delta_sum)}; parameters may be chosen adaptively"
             )
-        case RDPFilter(orders=orders, epsilons=epsilons):
+        case RDPFilter():
             return (
-                f"the sum of Rényi divergences stays within {_renyi(orders, epsilons)} at every order of the grid; "
-                "parameters may be chosen adaptively"
+                f"the sum of Rényi divergences stays within {guarantee(budget_guarantee(rule))} at every order of the "
+                "grid; parameters may be chosen adaptively"
             )
         case GDPFilter(mu=mu):
             return (

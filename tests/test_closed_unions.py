@@ -56,9 +56,6 @@ CLOSED = {
 
 DEFAULTS = {
     "accounting/engine/balls.py": "losses: where no closed form is known the integral answers",
-    "accounting/engine/dispatch.py": "losses: what has no closed form and cannot be counted is handed over",
-    "accounting/engine/direct.py": "losses: what has no closed form is counted, where that can be",
-    "accounting/engine/tilt.py": "losses: a guess where a search begins",
 }
 """Modules of these rooms with a `match` that does not end by refusing what it does not list, and what comes there."""
 

@@ -12,18 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import assert_never
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.decimals import INFINITY, ZERO, add, in_own_context, multiply, round_down, round_up, subtract
+from dpledger.decimals import ZERO, add, in_own_context, multiply, round_down, round_up, subtract
 from dpledger.errors import ParameterError
 
 __all__ = [
     "best_order_minus_one",
     "boundary_offset",
     "delta_of_gdp",
-    "epsilon_of",
     "epsilon_of_gdp",
     "epsilon_of_rdp",
     "epsilon_of_zcdp",
@@ -147,29 +144,6 @@ def epsilon_of_gdp(mu: Decimal, delta: Decimal) -> Decimal:
             break
         low, high = (low, middle) if delta_of_gdp(mu, middle) <= delta else (middle, high)
     return high
-
-
-def epsilon_of(guarantee: Guarantee, delta: Decimal) -> Decimal:
-    """The epsilon that a guarantee means at `delta`; infinite where it means none there.
-
-    Claim: the guarantee implies (result, delta)-DP, for a finite result. Source: the conversion of each kind above.
-    """
-    match guarantee:
-        case PureDP(epsilon=epsilon) | BoundedRange(eta=epsilon):
-            return epsilon
-        case ApproxDP(epsilon=epsilon, delta=failure):
-            return epsilon if delta >= failure else INFINITY
-        case ZCDP(rho=rho, delta=failure):
-            return epsilon_of_zcdp(rho, subtract(delta, failure)) if delta > failure else INFINITY
-        case RDP(orders=orders, epsilons=epsilons):
-            grid = zip(orders, epsilons, strict=True)
-            return min(epsilon_of_rdp(order, epsilon, delta) for order, epsilon in grid) if delta else INFINITY
-        case GDP(mu=mu):
-            return epsilon_of_gdp(mu, delta) if delta or not mu else INFINITY
-        case PrivacyCurve(epsilons=epsilons, deltas=deltas):
-            return next((at for at, failure in zip(epsilons, deltas, strict=True) if failure <= delta), INFINITY)
-        case _:
-            assert_never(guarantee)
 
 
 def _require_delta(delta: Decimal) -> None:

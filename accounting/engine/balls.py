@@ -24,13 +24,14 @@ from typing import Any
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.saddle_point import decay_beyond
-from dpledger.accounting.engine.solve import WIDTH, Interval
+from dpledger.accounting.engine.solve import WIDTH
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_curve import quadrature_step
 from dpledger.accounting.lowering import Ingredients

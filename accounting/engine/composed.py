@@ -10,13 +10,12 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
-from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
+from dpledger.accounting.laws.law import MOST_DECAYS, Cumulants, Loss, Tilted, sum_up
 
-__all__ = ["MOST_TERMS", "Composed", "TiltedComposition", "log_kappa", "sum_up"]
+__all__ = ["MOST_TERMS", "Composed", "TiltedComposition", "log_kappa"]
 
 MOST_TERMS = 1 << 24  # of one transform: points times nodes
 ALL_TERMS = 1 << 27  # of all of them together
-MOST_DECAYS = 96  # losses whose decay is used; the others are bounded by 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +119,3 @@ def log_kappa(c: float | Array) -> Array:
     cancel. Source: Canonne-Kamath-Steinke 2020, Proposition 12; Balle et al. 2020, Theorem 21."""
     value: Array = -c * elementary.log1p(1 / np.asarray(c)) - elementary.log1p(c)
     return value
-
-
-def sum_up(values: list[float]) -> float:
-    """Claim: at least the exact sum of the products that `values` round, each within one rounding."""
-    if math.inf in values or -math.inf in values:
-        return math.inf if math.inf in values else -math.inf
-    return math.nextafter(math.fsum(values) + 2 * UNIT * math.fsum(map(abs, values)), math.inf)

@@ -12,9 +12,7 @@ Direction remove only: in the direction add the loss is bounded. docs/proofs/eng
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -22,10 +20,9 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, contours
-from dpledger.accounting.engine.solve import WIDTH, Interval, finite_delta, finite_epsilon, from_logs
+from dpledger.accounting.engine.solve import WIDTH, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import saddle_for_delta
-from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
-from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Loss
 from dpledger.errors import WorkLimit
 
@@ -44,11 +41,10 @@ def cut_epsilon(composed: Composed, down: float, up: float) -> Interval:
     docs/proofs/engine.md, section 10.
     """
     whole = Interval(0.0, composed.largest)
-    if not any(_can_be_cut(loss) for loss, _ in composed.parts):
+    if not _can_be_cut(composed):
         return whole
     try:
-        cut = _placed(composed, down)
-        lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
+        cut, lost = _placed(composed, down)
         left = down - lost * (1 + 1e-9)
         if not left > 0:
             return whole
@@ -64,11 +60,10 @@ def cut_delta(composed: Composed, epsilon: float, about: float) -> Interval:
     Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 10.
     """
     whole = Interval(0.0, 1.0)
-    if not any(_can_be_cut(loss) for loss, _ in composed.parts):
+    if not _can_be_cut(composed):
         return whole
     try:
-        cut = _placed(composed, about)
-        lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
+        cut, lost = _placed(composed, about)
         found = from_logs(finite_delta(cut, epsilon))
     except WorkLimit:
         return whole
@@ -80,11 +75,10 @@ def cuts(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
 
     Claim: as `cut_delta`. Source: docs/proofs/engine.md, section 10.
     """
-    if not any(_can_be_cut(loss) for loss, _ in composed.parts):
+    if not _can_be_cut(composed):
         return
     for _ in range(PLACED):
-        cut = _placed(composed, about)
-        lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
+        cut, lost = _placed(composed, about)
         for answer in contours(cut, epsilon, about):
             yield functools.partial(_with_lost, answer, lost)
             about = min(about, float(answer(np.array([epsilon]))[1][0]))
@@ -95,38 +89,25 @@ def _with_lost(answer: Answer, lost: float, epsilons: Array) -> tuple[Array, Arr
     return lower, np.minimum(1.0, (upper + lost) * (1 + 1e-9))
 
 
-def _can_be_cut(loss: Loss) -> bool:
-    return isinstance(loss, SampledGaussianLoss) and loss.direction == "remove"
+def _can_be_cut(composed: Composed) -> bool:
+    return any(loss.rare is not None for loss, _ in composed.parts)
 
 
-def _placed(composed: Composed, delta: float) -> Composed:
-    """Cuts that fit the tilt which the cut losses themselves ask for: found by repetition. Any cut is valid."""
+def _placed(composed: Composed, delta: float) -> tuple[Composed, float]:
+    """Cuts that fit the tilt which the cut losses themselves ask for, and the mass that they take away: found by
+    repetition. Any cut is valid."""
     log_delta = scalars.log(delta)
     tilt = saddle_for_delta(composed, log_delta, WIDTH).c
+    share = LOST * delta / len(composed.parts)
     for _ in range(ROUNDS):
-        share = LOST * delta / len(composed.parts)
-        cut = Composed(tuple((_cut(loss, share / count, ROOM * tilt), count) for loss, count in composed.parts))
+        each = [(*_cut(loss, share / count, ROOM * tilt), count) for loss, count in composed.parts]
+        cut = Composed(tuple((loss, count) for loss, _, count in each))
         wanted = saddle_for_delta(cut, log_delta, WIDTH, most=4 * tilt).c
         if wanted <= 1.2 * tilt:
             break
         tilt = wanted
-    return cut
+    return cut, sum(count * lost for _, lost, count in each)
 
 
-def _cut(loss: Loss, mass: float, tilt: float) -> Loss:
-    """The loss with a cut that takes away at most about `mass`, narrow enough for e^{tilt L} not to outgrow it."""
-    if not isinstance(loss, SampledGaussianLoss) or loss.direction != "remove":
-        return loss
-    width = 1.6 * scalars.square(loss.sigma) / math.sqrt(2.4 * (tilt + 1) + 2)
-    low, high = 0.0, 1 + 40 * (loss.sigma + width)
-    for _ in range(40):
-        point = (low + high) / 2
-        low, high = (point, high) if mass_beyond(loss.rate, loss.sigma, Cut(point, width)) > mass else (low, point)
-    return replace(loss, cut=Cut(high, width))
-
-
-def _mass_cut_away(loss: Loss) -> float:
-    """E_P(1 - chi), rounded up: 0 without a cut."""
-    if isinstance(loss, SampledGaussianLoss) and loss.cut:
-        return mass_beyond(loss.rate, loss.sigma, loss.cut)
-    return 0.0
+def _cut(loss: Loss, mass: float, tilt: float) -> tuple[Loss, float]:
+    return (loss, 0.0) if loss.rare is None else loss.rare.cut_away(mass, tilt)

@@ -34,54 +34,32 @@ from typing import TypeAlias
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, quietly, raised
-from dpledger.accounting.engine.closed_forms import (
-    bounded_range_epsilon,
-    crossing,
-    guessed_addition,
-    laplace_epsilon,
-    nearest,
-    removed_epsilon,
-)
-from dpledger.accounting.engine.composed import Composed, sum_up
+from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import LARGEST_EPSILON
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
-from dpledger.accounting.engine.direct import (
-    SampledLoss,
-    at_one,
-    direct_deltas,
-    outcomes_of,
-    sampled_deltas,
-    sampled_from,
-)
-from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, ratio, ratios
+from dpledger.accounting.engine.direct import closed_form, direct_deltas, outcomes_of
+from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated, ratio, ratios
 from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_part, with_mass
 from dpledger.accounting.engine.large_loss_layers import can_jump
 from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
-from dpledger.accounting.engine.normal_tails import gaussian_delta, gaussian_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.second_moment import moment_epsilon
-from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs, is_at_most
-from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
-from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
-from dpledger.accounting.families.gaussian.loss import GaussianLoss
-from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
-from dpledger.accounting.families.laplace.loss import LaplaceLoss
-from dpledger.accounting.families.laplace.sampled import SampledLaplaceLoss
-from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.engine.solve import finite_delta, finite_epsilon, from_logs, is_at_most
+from dpledger.accounting.laws.closed_forms import at_one, at_the_ends, crossing
+from dpledger.accounting.laws.intervals import NOTHING, Interval
+from dpledger.accounting.laws.law import Loss, Outcomes, sum_up
 from dpledger.accounting.lowering import Ingredients
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "few", "joint_square"]
+__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "few"]
 
-NOTHING = Interval(0.0, 0.0)
 SHARP = 1e-6  # relative width above which sampled losses are asked for by another method as well
 TRIED_NODES = 200  # of a contour that is tried where large losses are seen to rule
 NARROW_ENOUGH = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
 RARE = 1e-9  # of delta: the mass of a value that need not be counted
-LEAST_SMOOTHING = 1e-4  # mu^2 of a Gaussian that hardly smooths
 CHEAP = 1 << 12  # terms of a sum that take no longer than calling numpy
 CUTS = 2  # for a delta, each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
@@ -124,32 +102,23 @@ def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, fl
 def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0) -> Interval:
     """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up;
     where that is not above `floor`, however wide."""
-    if up >= 1:
-        return NOTHING if down >= 1 else Interval(0.0, _finite_epsilon(composed, down, down, floor).upper)
-    if down <= 0:
-        lower = _finite_epsilon(composed, up, up).lower if up > 0 else max(0.0, composed.largest_down)
-        return Interval(lower, max(0.0, composed.largest))
-    square = joint_square(composed)
-    if square is not None:
-        return gaussian_epsilon(square, down, up)
-    match composed.parts:
-        case ((LaplaceLoss(epsilon=e0), 1),):
-            return laplace_epsilon(e0, down, up)
-        case ((BoundedRangeLoss(eta=eta), 1),):
-            return bounded_range_epsilon(eta, down, up)
-        case ((SampledGaussianLoss() | SampledLaplaceLoss() as loss, 1),):
-            return _sampled_epsilon(loss, down, up)
-        case _:
-            outcomes = outcomes_of(composed, scalars.log(down))
-            if outcomes is not None and outcomes.log_beyond < scalars.log(down) - _CLEARLY:
-                return _counted_epsilon(outcomes, composed, down, up)
-            return _composed_epsilon(composed, down, up, floor)
+    ends = composed.largest_down, composed.largest
+
+    def answer(low: float, high: float) -> Interval:
+        return _epsilon_inside(composed, low, high, floor if (low, high) == (down, up) else 0.0)
+
+    return at_the_ends(answer, ends, down, up)
 
 
-def joint_square(composed: Composed) -> float | None:
-    """mu^2 of the whole within 4 UNIT, where every loss is Gaussian: their squares add."""
-    squares = [count * loss.mu_squared for loss, count in composed.parts if isinstance(loss, GaussianLoss)]
-    return math.fsum(squares) if len(squares) == len(composed.parts) else None
+def _epsilon_inside(composed: Composed, down: float, up: float, floor: float) -> Interval:
+    """`_finite_epsilon`, of 0 < down <= up < 1."""
+    closed = closed_form(composed)
+    if closed is not None:
+        return closed.epsilon(down, up)
+    outcomes = outcomes_of(composed, scalars.log(down))
+    if outcomes is not None and outcomes.log_beyond < scalars.log(down) - _CLEARLY:
+        return _counted_epsilon(outcomes, composed, down, up)
+    return _composed_epsilon(composed, down, up, floor)
 
 
 Method: TypeAlias = Callable[[Composed, float, float], Interval]
@@ -208,16 +177,12 @@ def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
 
 def few(composed: Composed) -> bool:
     """Whether runs are few and some of them sampled: a quadrature whose transform hardly decays."""
-    sampled = any(isinstance(loss, SampledGaussianLoss | SampledLaplaceLoss) for loss, _ in composed.parts)
-    return sampled and composed.runs <= FEW
+    return any(loss.decays_slowly for loss, _ in composed.parts) and composed.runs <= FEW
 
 
 def _smoothed(composed: Composed) -> bool:
     """Whether there is noise among the losses whose transform decays."""
-    return any(
-        isinstance(loss, DiscreteGaussianLoss) or (isinstance(loss, GaussianLoss) and loss.mu_squared > LEAST_SMOOTHING)
-        for loss, _ in composed.parts
-    )
+    return any(loss.smooths for loss, _ in composed.parts)
 
 
 def _contour(composed: Composed, down: float, up: float) -> Interval:
@@ -271,20 +236,6 @@ def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: fl
     return crossing(functools.partial(ratios, outcomes, log_scale=scale), under, over, low, high, at_once=at_once)
 
 
-def _sampled_epsilon(loss: SampledLoss, down: float, up: float) -> Interval:
-    base = sampled_from(loss)
-    if loss.direction == "remove":
-        return removed_epsilon(loss.rate, lambda d, u: NOTHING if d >= 1 else _finite_epsilon(base, d, u), down, up)
-
-    deltas = sampled_deltas(loss)
-    if at_one(deltas, 0.0).upper <= down:
-        return NOTHING
-    if isinstance(loss, SampledGaussianLoss):
-        guess = guessed_addition(loss.rate, loss.sigma, down)
-        return nearest(deltas, down, up, guess, Interval(0.0, loss.largest))
-    return crossing(deltas, down, up, 0.0, loss.largest)
-
-
 def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: float) -> float:
     """Claim: at least the least epsilon >= 0 with delta(epsilon) <= down."""
     below = (down - _mass_beside_curves(composed, what)) * (1 - 4 * UNIT)
@@ -326,9 +277,6 @@ def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
 
 def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Interval:
     """Bounds of the profile of the finite loss; where that is not above `floor`, however wide."""
-    square = joint_square(composed)
-    if square is not None:
-        return gaussian_delta(square, epsilon)
     result = Interval(0.0, 1.0)
     direct = direct_deltas(composed)
     if direct is not None:

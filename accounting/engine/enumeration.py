@@ -10,45 +10,25 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
-from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.law import Loss
-from dpledger.errors import WorkLimit
+from dpledger.accounting.laws.intervals import Interval
+from dpledger.accounting.laws.law import Loss, Outcomes
 
-__all__ = ["MANY_OUTCOMES", "Outcomes", "enumerated", "lattice_runs", "ratio", "ratios"]
+__all__ = ["MANY_OUTCOMES", "enumerated", "ratio", "ratios"]
 
 MOST_OUTCOMES = 1 << 15
 MANY_OUTCOMES = 100_000  # where nothing else is narrow
 MOST_TALLIES = 1 << 20  # counts that are laid out at once
 _LAID_OUT = 1 << 16  # epsilons times outcomes, at once: they stay in the cache
-MOST_SUMS = 1024  # sums of noises on the integers: where they are more, smoothing is narrow
-DIGITS_KEPT = 600.0  # digits, to base e, of an outcome of several runs that is looked at
-TINY = 1e-280  # masses below are counted among those not listed: where products underflow, none above is touched
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _FIRST = 24  # log n! by Stirling's series from here on: its error is below the next term, 1e-15
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcomes:
-    """Finite losses of a composition: `losses` with logarithms of their masses, given that the loss is finite.
-
-    `mass_errors`: absolute errors of the logarithms. `loss_errors`: absolute. `log_beyond`: log of the mass of outcomes
-    that are not listed, whose loss may be anything.
-    """
-
-    losses: Array
-    log_masses: Array
-    loss_errors: Array
-    mass_errors: Array
-    log_beyond: float = -math.inf
 
 
 def enumerated(parts: tuple[tuple[Loss, int], ...], most: int = MOST_OUTCOMES, rare: float = 0.0) -> Outcomes | None:
@@ -152,50 +132,6 @@ def _log_factorials(last: int) -> Array:
     square = 1 / (n * n)
     series = (_STIRLING[0] + square * (_STIRLING[1] + square * (_STIRLING[2] + square * _STIRLING[3]))) / n
     return np.concatenate([table, (n + 0.5) * elementary.log(n) - n + scalars.log(2 * math.pi) / 2 + series])
-
-
-def lattice_runs(loss: DiscreteGaussianLoss, count: int, log_delta: float) -> Outcomes | None:
-    """The outcomes of a discrete Gaussian, run `count` times, but for a mass that is small beside e^log_delta; None
-    where they are more than MOST_SUMS. The loss depends on the sum of the noises alone, whose masses are sums of
-    positive products. Source: docs/proofs/lattice.md, section 7."""
-    digits = -log_delta if count == 1 else min(DIGITS_KEPT, scalars.log(count) - log_delta)
-    try:
-        losses, log_masses, mass_errors, log_beyond = loss.outcomes(digits)
-    except WorkLimit:
-        return None
-    if count == 1:
-        errors = 8 * UNIT * (np.abs(losses) + scalars.square(loss.shift / loss.sigma))
-        return Outcomes(losses, log_masses, errors, mass_errors + 8 * UNIT * np.abs(log_masses), log_beyond)
-    size = count * (losses.size - 1) + 1
-    if size > MOST_SUMS:
-        return None
-    masses = _power_of_masses(elementary.exp(log_masses), count)
-    sums = np.arange(size, dtype=np.float64) - size // 2
-    scale = scalars.square(loss.shift / loss.sigma) / 2
-    totals = scale * (count - 2 * sums / loss.shift)
-    each = float(np.max(mass_errors + 8 * UNIT * (np.abs(log_masses) + 1)))
-    kept = masses > TINY
-    error = count * (each + 2 * UNIT * size)
-    return Outcomes(
-        totals[kept],
-        elementary.log(masses[kept]),
-        8 * UNIT * (np.abs(totals[kept]) + 2 * scale * count),
-        np.full(int(kept.sum()), error * (1 + 1e-6)) + 4 * UNIT * np.abs(elementary.log(masses[kept])),
-        float(elementary.logaddexp(log_beyond + scalars.log(count), scalars.log(4 * size * TINY))),
-    )
-
-
-def _power_of_masses(masses: Array, count: int) -> Array:
-    """The masses of the sum of `count` independent draws: relative errors of at most 2 `count` times the last size,
-    in UNIT, where nothing underflows."""
-    result: Array | None = None
-    while True:
-        if count & 1:
-            result = masses if result is None else elementary.convolved(result, masses)
-        count >>= 1
-        if not count:
-            return masses if result is None else result
-        masses = elementary.convolved(masses, masses)
 
 
 def ratios(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Array, Array]:

@@ -20,7 +20,6 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, quietly
 from dpledger.accounting.engine.bundle import bundled
-from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import (
     LARGEST_EPSILON,
@@ -38,14 +37,14 @@ from dpledger.accounting.engine.covering import (
     with_mass,
 )
 from dpledger.accounting.engine.cut import cuts
-from dpledger.accounting.engine.direct import direct_deltas
-from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval, few, joint_square
+from dpledger.accounting.engine.direct import closed_form, direct_deltas
+from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval, few
 from dpledger.accounting.engine.large_losses import layers
 from dpledger.accounting.engine.lattice import lattices
 from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import MOST_NODES, choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.laws.law import Deltas
 from dpledger.accounting.lowering import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
@@ -62,7 +61,6 @@ BLOCK = 1 << 16  # points times nodes
 HANDFUL = 16  # runs up to which no contour decays within a few hundred nodes
 MANY = 8  # points that are worth anchors: fewer are asked one by one
 STRIDE = 8  # of the points that are asked first
-MUCH_NOISE = 10.0  # a noise multiplier: the loss is all but linear in the outcome
 _NEWTON, _WALKS = 12, 5
 _NEAR_ROOT = 1e-11  # of log delta
 
@@ -91,7 +89,7 @@ class Curve:
         Claim: lower[i] <= delta <= upper[i] at epsilon number i. Source: docs/proofs/engine.md, sections 1 and 8.
         """
         epsilons, composed = points.near, self._composed
-        if composed is not None and epsilons.size < MANY and joint_square(composed) is not None:
+        if composed is not None and epsilons.size < MANY and closed_form(composed) is not None:
             composed = None  # a closed form, for one point
         asked = Asked(points, floors, np.zeros(epsilons.shape), np.ones(epsilons.shape), SHARP if alone else PRICED)
         if self._direct is not None:
@@ -207,7 +205,7 @@ class Curve:
 
 def _methods(composed: Composed) -> tuple[Method, ...]:
     """Those that answer for many points at once, the most promising first: under much noise no outcome is a jump."""
-    apart = all(loss.sigma > MUCH_NOISE for loss, _ in composed.parts if isinstance(loss, SampledGaussianLoss))
+    apart = not any(loss.steep for loss, _ in composed.parts)
     return (*((lattices,) if few(composed) else ()), contours, *((cuts, layers) if apart else (layers, cuts)))
 
 
@@ -222,7 +220,7 @@ def _finite(what: Ingredients) -> Composed | None:
 def _direct(composed: Composed) -> Deltas | None:
     """The whole profile, where its finite part needs no contour."""
     direct = direct_deltas(composed)
-    if direct is None:
+    if direct is None or direct.one_by_one:
         return None
     deltas = direct.deltas
 

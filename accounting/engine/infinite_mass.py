@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised
-from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.laws.intervals import Interval
 
 __all__ = ["AT_THE_MASS", "finite_part", "with_mass"]
 

@@ -24,11 +24,11 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, from_logs_at
-from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, can_jump, jumps, layered, mass_above
+from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, can_jump, layered
 from dpledger.accounting.engine.saddle_point import Contour, Ladder, LogBounds
-from dpledger.accounting.engine.solve import WIDTH, Interval, from_logs, solved
+from dpledger.accounting.engine.solve import WIDTH, from_logs, solved
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.errors import WorkLimit
 
 __all__ = ["jumps_delta", "jumps_epsilon", "layers", "two_scales"]
@@ -53,9 +53,10 @@ def two_scales(composed: Composed, log_delta: float) -> bool:
     if not can_jump(composed) or len(composed.parts) > FEW_PARTS:
         return False
     height, delta = -log_delta, scalars.exp(log_delta)
-    variance = sum(count * loss.chi_squared for loss, count in composed.parts if isinstance(loss, SampledGaussianLoss))
+    rare = [(loss.rare, count) for loss, count in composed.parts if loss.rare is not None]
+    variance = sum(count * one.chi_squared for one, count in rare)
     far = LARGE_SHARE * (variance / 2 + math.sqrt(2 * height * variance))
-    if not any(count * mass_above(loss, far) > delta for loss, count in composed.parts if jumps(loss)):
+    if not any(count * one.mass_above(far) > delta for one, count in rare):
         return False
     try:
         saddle = saddle_for_delta(composed, log_delta, WIDTH)  # the contour's own, kept for it

@@ -22,8 +22,8 @@ from dpledger.accounting.engine.connect_the_dots import MOST_CELLS, Mesh, Steps,
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
 from dpledger.accounting.engine.covering import Answer, Indices
 from dpledger.accounting.engine.saddle_point import Ladder
-from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.support_estimate import Sketch, sketched
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Profiled
 from dpledger.accounting.laws.tails import TINY
 from dpledger.errors import WorkLimit

@@ -14,7 +14,7 @@ import math
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.errors import WorkLimit
 
 __all__ = ["moment_epsilon"]

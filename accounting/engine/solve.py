@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from dpledger.accounting.arithmetic import scalars
@@ -23,9 +22,10 @@ from dpledger.accounting.engine.tilt import (
     saddle_for_delta,
     saddle_for_epsilon,
 )
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.errors import WorkLimit
 
-__all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs", "is_at_most", "solved"]
+__all__ = ["finite_delta", "finite_epsilon", "from_logs", "is_at_most", "solved"]
 
 TOLERANCE = 1e-8
 WIDTH = 2e-4
@@ -34,23 +34,6 @@ ATTEMPTS = 3
 ROUGH, MOST_ROUGH = 1e-3, 1 << 9  # the tolerance and the nodes of a contour that need only tell which is larger
 _SETTLED = 3e-5  # a step of Newton's method in log delta after which the next would be below its rounding
 _STEPS = 24  # doublings of the distance before an end is given up
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """lower <= truth <= upper."""
-
-    lower: float
-    upper: float
-
-    def meet(self, other: Interval) -> Interval:
-        """What two intervals for the same number leave."""
-        return Interval(max(self.lower, other.lower), min(self.upper, other.upper))
-
-    def relative_width(self) -> float:
-        if self.upper == self.lower:
-            return 0.0
-        return (self.upper - self.lower) / self.upper if 0 < self.upper < math.inf else math.inf
 
 
 def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: float, most: int = MOST_NODES) -> Interval:

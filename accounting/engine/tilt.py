@@ -13,10 +13,6 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.saddle_point import SMOOTHED, Contour, Ladder, horizon_of
-from dpledger.accounting.families.gaussian.loss import GaussianLoss
-from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
-from dpledger.accounting.families.laplace.loss import LaplaceLoss
-from dpledger.accounting.laws.finite import WorstCase
 from dpledger.errors import WorkLimit
 
 __all__ = [
@@ -42,7 +38,6 @@ DECAY_NODES = 400  # up to here proven decay is preferred to smoothing
 _COUNTS = elementary.geometric(2, MOST_NODES, 36)
 CLIFF = 30.0  # of the logarithm of what is left out, from one count to the next
 _ITERATIONS = 60
-_SMALL_SIGMA = 0.3  # up to here a sampled Gaussian's variance says nothing of its losses: single ones rule it
 _NEAR_END = 3  # points: a contour's tilt is below that of the saddle, and bounds of its aliases above it
 _NO_GAP = 1e-9  # of the least c: what does not lie ahead is not the least
 _NO_TILT = 1e-9  # as good as none
@@ -67,7 +62,7 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: f
     aimed at. It is where h(c) = c K' - K + log(1 + c), which rises, reaches -log_delta."""
     best = min(composed.largest, math.inf)
     low, high = 0.0, math.inf
-    bend, reach = _bend(composed), _FIRST_STEP
+    bend, reach = min(loss.bend for loss, _ in composed.parts), _FIRST_STEP
     c = min(most, bend, _tilt_of_small_losses(composed, -log_delta))
     for _ in range(_ITERATIONS):
         at = composed.moments(c)
@@ -116,31 +111,14 @@ def saddle_for_epsilon(composed: Composed, epsilon: float) -> Saddle:
     return Saddle(c, epsilon, min(0.0, at.value + _log_kappa(c) - c * epsilon))
 
 
-def _bend(composed: Composed) -> float:
-    """The tilt where one large loss begins to rule e^K, about: a sample that holds the unit, at the shift that pays for
-    its rate. Beyond it K rises as no parabola does."""
-    bends = (
-        -2 * scalars.square(loss.sigma) * scalars.log(loss.rate)
-        for loss, _ in composed.parts
-        if isinstance(loss, SampledGaussianLoss) and loss.direction == "remove" and loss.cut is None
-    )
-    return min(bends, default=math.inf)
-
-
 def _tilt_of_small_losses(composed: Composed, height: float) -> float:
     """The tilt where c^2 K'' / 2 + log(1 + c) is `height` for losses so small that K'' is their variance at 0; 1 where
     that is not known at once."""
-    squares = []
-    for loss, count in composed.parts:
-        match loss:
-            case SampledGaussianLoss() if loss.sigma > _SMALL_SIGMA:
-                squares.append(count * loss.chi_squared)
-            case GaussianLoss():
-                squares.append(count * loss.mu_squared)
-            case LaplaceLoss() | WorstCase() if loss.epsilon <= 1:
-                squares.append(count * scalars.square(loss.epsilon))
-            case _:
-                return 1.0
+    variances = [loss.small_variance for loss, _ in composed.parts]
+    known = [variance for variance in variances if variance is not None]
+    if len(known) < len(variances):
+        return 1.0
+    squares = [count * variance for variance, (_, count) in zip(known, composed.parts, strict=True)]
     variance = math.fsum(squares)
     if not (0 < variance < math.inf and height > 0):
         return 1.0

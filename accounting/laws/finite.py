@@ -17,7 +17,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms, reach_and_variance
-from dpledger.accounting.laws.law import Cumulants, Direction, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import Cumulants, Direction, LikeAnyOther, Nodes, decay_of_bounded, excess, prices
 from dpledger.accounting.laws.tails import TailProfile, listed_profile
 from dpledger.decimals import ZERO, add, total
 from dpledger.errors import WorkLimit
@@ -97,7 +97,7 @@ class FinitePair:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FiniteLoss:
+class FiniteLoss(LikeAnyOther):
     """Values `losses` with masses `masses` (relative error `mass_error`, each value within `loss_errors`), whose exact
     sum with `infinite_mass` is 1 within `imbalance`.
 
@@ -216,6 +216,10 @@ class WorstCase(FiniteLoss):
     1 / (1 + e^-epsilon) and else -epsilon."""
 
     epsilon: float = 0.0
+
+    @property
+    def small_variance(self) -> float | None:
+        return scalars.square(self.epsilon) if self.epsilon <= 1 else None
 
     @property
     def largest(self) -> float:

@@ -8,25 +8,39 @@ that are no floats enter rounded to the nearest: every error bound covers a rela
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.laws.intervals import Interval
 
 __all__ = [
+    "FLOOR",
+    "MOST_DECAYS",
+    "Closed",
     "Cumulants",
+    "Deltas",
     "Direction",
+    "Jumping",
+    "Layer",
+    "LikeAnyOther",
     "Loss",
+    "Nested",
     "Nodes",
+    "Outcomes",
+    "Parts",
     "Profiled",
+    "RareLosses",
     "Tilted",
     "decay_of_bounded",
     "excess",
     "prices",
     "spread_of",
+    "sum_up",
 ]
 
 Direction: TypeAlias = Literal["add", "remove"]
@@ -95,6 +109,99 @@ class Profiled(Protocol):
         ...
 
 
+Parts: TypeAlias = "tuple[tuple[Loss, int], ...]"
+"""Losses, each with how often it is run."""
+Deltas: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Lower and upper bounds of delta at several epsilons >= 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A profile in closed form. `epsilon`: bounds of the least epsilon >= 0, whose upper end holds for every delta of
+    at least the first number, 0 < delta < 1, and whose lower end for every delta of at most the second. `one_by_one`:
+    whether many `deltas` take as many times as long as one."""
+
+    deltas: Deltas
+    epsilon: Callable[[float, float], Interval]
+    one_by_one: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """Finite losses of a composition: `losses` with logarithms of their masses, given that the loss is finite.
+
+    `mass_errors`: absolute errors of the logarithms. `loss_errors`: absolute. `log_beyond`: log of the mass of outcomes
+    that are not listed, whose loss may be anything.
+    """
+
+    losses: Array
+    log_masses: Array
+    loss_errors: Array
+    mass_errors: Array
+    log_beyond: float = -math.inf
+
+
+class RareLosses(Protocol):
+    """How a loss is cut off far out; docs/proofs/engine.md, sections 10 and 11."""
+
+    @property
+    def chi_squared(self) -> float:
+        """About the chi-square divergence of the pair: the variance of the loss, where that is small."""
+        ...
+
+    def mass_above(self, level: float) -> float:
+        """About the mass that P has where the loss is above a level > 0."""
+        ...
+
+    def loss_beyond(self, mass: float) -> float:
+        """About the loss beyond which P has this mass."""
+        ...
+
+    def log_density(self, losses: Array) -> Array:
+        """log of the density of the loss under P."""
+        ...
+
+    def cut_away(self, mass: float, tilt: float) -> tuple[Loss, float]:
+        """The loss with a cut that takes away at most about `mass`, narrow enough for e^{tilt L} not to outgrow it; and
+        the mass that it takes away, rounded up."""
+        ...
+
+    def nested(self, levels: Array, tilt: float) -> Nested:
+        """Cuts at these levels of the loss, rising, which fit tilts up to `tilt`. Raises WorkLimit where the layers
+        between them cannot be told apart."""
+        ...
+
+
+class Nested(Protocol):
+    """Cuts of one loss, each further out than the last."""
+
+    @property
+    def first(self) -> Loss:
+        """The loss within the first cut."""
+        ...
+
+    @property
+    def lost(self) -> float:
+        """The mass that the last cut takes away, rounded up."""
+        ...
+
+    def layer(self, every: Sequence[tuple[Any, int]], place: int) -> Layer:
+        """The runs of all these losses, of one kind with this one, with the layer between cut number `place` and the
+        next."""
+        ...
+
+
+class Layer(Protocol):
+    """Runs, each with a layer that it may jump into."""
+
+    @property
+    def runs(self) -> int: ...
+
+    def jumping(self, fewest: int, most: int) -> Jumping:
+        """All runs, of which so many jump."""
+        ...
+
+
 class Loss(Protocol):
     """A privacy loss."""
 
@@ -129,6 +236,127 @@ class Loss(Protocol):
     def profile(self) -> Profiled | None:
         """The profile of the loss, given that it is finite, by its tails; None where they are not known."""
         ...
+
+    # what else may be known of it: `LikeAnyOther` says that nothing is
+
+    @property
+    def closed(self) -> Closed | None:
+        """The profile of one run, given that it is finite, in closed form."""
+        ...
+
+    def joined(self, parts: Parts) -> Loss | None:
+        """The sum of some losses, this one the first of them, as one loss of its kind."""
+        ...
+
+    def counted(self, count: int, log_delta: float) -> Outcomes | None:
+        """The outcomes of so many runs, but for a mass that is small beside e^log_delta."""
+        ...
+
+    @property
+    def kin(self) -> Hashable | None:
+        """What it has in common with the losses that it can be `bundled` with."""
+        ...
+
+    def bundled(self, parts: Sequence[tuple[Any, int]]) -> tuple[Loss, ...] | None:
+        """The sum of its kin in fewer losses, each run once; None where they are too few."""
+        ...
+
+    @property
+    def decays_slowly(self) -> bool:
+        """Whether its transform hardly decays, so that a few runs of it are work for a contour."""
+        ...
+
+    @property
+    def smooths(self) -> bool:
+        """Whether its transform decays fast, so that what runs beside it decays too."""
+        ...
+
+    @property
+    def small_variance(self) -> float | None:
+        """K'' where the loss is so small that it is hardly anything else. A guess."""
+        ...
+
+    @property
+    def bend(self) -> float:
+        """The tilt where one large loss begins to rule e^K, about; infinite where none does. A guess."""
+        ...
+
+    @property
+    def steep(self) -> bool:
+        """Whether single outcomes far out may rule its tail. A guess."""
+        ...
+
+    @property
+    def rare(self) -> RareLosses | None:
+        """How it is cut, where few large losses may be told from many small ones."""
+        ...
+
+
+class Jumping(Loss, Protocol):
+    """The sum of the losses of all runs, some of which jump."""
+
+    @property
+    def most(self) -> int: ...
+
+    @property
+    def counts(self) -> tuple[int, ...]: ...
+
+    def log_moments_beyond(self, c: Array) -> Array:
+        """Upper bounds of K at several c of the runs of which more than `most` jump."""
+        ...
+
+    def log_expected(self, c: Array) -> Array:
+        """log of how many jumps are to be expected at several tilts c."""
+        ...
+
+
+class LikeAnyOther:
+    """A loss of which nothing is known beside what every loss tells."""
+
+    __slots__ = ()
+
+    @property
+    def closed(self) -> Closed | None:
+        return None
+
+    def joined(self, parts: Parts) -> Loss | None:
+        return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
+
+    def counted(self, count: int, log_delta: float) -> Outcomes | None:
+        del count, log_delta
+        return None
+
+    @property
+    def kin(self) -> Hashable | None:
+        return None
+
+    def bundled(self, parts: Sequence[tuple[Any, int]]) -> tuple[Loss, ...] | None:
+        del parts
+        return None
+
+    @property
+    def decays_slowly(self) -> bool:
+        return False
+
+    @property
+    def smooths(self) -> bool:
+        return False
+
+    @property
+    def small_variance(self) -> float | None:
+        return None
+
+    @property
+    def bend(self) -> float:
+        return math.inf
+
+    @property
+    def steep(self) -> bool:
+        return False
+
+    @property
+    def rare(self) -> RareLosses | None:
+        return None
 
 
 def excess(orders: Array) -> Array:
@@ -170,3 +398,12 @@ TINIEST = 1e-280
 """Below this a variance may be all rounding."""
 FLOOR = 1e-300
 """|phi| below this is taken as this, and the difference counted as an error: no logarithm of zero."""
+MOST_DECAYS = 96
+"""Losses whose decay is used; the others are bounded by 1."""
+
+
+def sum_up(values: list[float]) -> float:
+    """Claim: at least the exact sum of the products that `values` round, each within one rounding."""
+    if math.inf in values or -math.inf in values:
+        return math.inf if math.inf in values else -math.inf
+    return math.nextafter(math.fsum(values) + 2 * UNIT * math.fsum(map(abs, values)), math.inf)

@@ -18,21 +18,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, TypeVar, assert_never
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from dpledger.accounting import rules
 from dpledger.accounting.arithmetic import scalars
-from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.guarantees import (
-    GDP,
-    RDP,
-    ZCDP,
+    GUARANTEES,
     ApproxDP,
-    BoundedRange,
     Guarantee,
-    PrivacyCurve,
-    PureDP,
     warn_where_implausible,
 )
 from dpledger.accounting.profile import compose
@@ -92,20 +86,19 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
 
 def _excess(what: Composable, target: Guarantee, relation: Relation | str | None) -> float:
     """How much more `what` costs than `target` allows: see `Excess`."""
-    match target:
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return excess_of(Decimal.from_float(compose(what, relation=relation).epsilon(delta).upper), epsilon)
-        case PureDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
-            tree, under, direction = tree_of(what, relation=relation)
-            if direction is not None:
-                raise ParameterError("direction", direction, f"both directions, for a target of {target.kind}")
-            try:
-                rules.check(target, tree, under)
-            except ClaimTooSmall:
-                return math.inf
-            return -math.inf
-        case _:
-            raise ParameterError("target", target, "a guarantee, like ApproxDP(1, '1e-6')")
+    if not isinstance(target, GUARANTEES):
+        raise ParameterError("target", target, "a guarantee, like ApproxDP(1, '1e-6')")
+    if isinstance(target, ApproxDP):
+        found = compose(what, relation=relation).epsilon(target.delta).upper
+        return excess_of(Decimal.from_float(found), target.epsilon)
+    tree, under, direction = tree_of(what, relation=relation)
+    if direction is not None:
+        raise ParameterError("direction", direction, f"both directions, for a target of {target.kind}")
+    try:
+        rules.check(target, tree, under)
+    except ClaimTooSmall:
+        return math.inf
+    return -math.inf
 
 
 def excess_of(cost: Decimal, most: Decimal) -> float:
@@ -422,12 +415,7 @@ class _Search:
 
 
 def _words(target: Guarantee) -> str:
-    match target:
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return f"epsilon {text(epsilon)} at delta {text(delta)}"
-        case PureDP(epsilon=epsilon):
-            return f"epsilon {text(epsilon)}"
-        case ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
-            return f"{target.kind} {text(epsilon_of(target, Decimal('1e-6')))} (as an epsilon at delta 1e-6)"
-        case _:
-            assert_never(target)
+    if not target.is_point:
+        return f"{target.kind} {text(target.epsilon_at(Decimal('1e-6')))} (as an epsilon at delta 1e-6)"
+    epsilon = f"epsilon {text(target.epsilon_at(target.fails))}"
+    return f"{epsilon} at delta {text(target.fails)}" if isinstance(target, ApproxDP) else epsilon

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
-from typing import assert_never
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.arithmetic.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition, Converted, leaves
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import Guarantee, PrivacyCurve
 from dpledger.accounting.kinds import rules_of
-from dpledger.decimals import multiply, subtract
+from dpledger.decimals import subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -30,25 +29,12 @@ def keeps(price: Cost, claim: Guarantee) -> bool:
     Claim: True only if it does. Source: `conversions`, each formula by its name; a price in the currency of the claim
     itself. A bounded range follows from no price, nor what a privacy curve says is reached.
     """
-    match claim:
-        case PureDP(epsilon=epsilon):
-            return not price.delta and _within(price.pure, epsilon)
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return _shows(price, epsilon, delta)
-        case ZCDP(rho=rho, delta=delta):
-            return price.delta <= delta and _within(price.rho, rho)
-        case GDP(mu=mu):
-            return not price.delta and _within(price.mu_squared, multiply(mu, mu))
-        case RDP(orders=orders, epsilons=epsilons):
-            pairs = zip(orders, epsilons, strict=True)
-            return not price.delta and all(_within(price.rdp.get(order), most) for order, most in pairs)
-        case PrivacyCurve(epsilons=epsilons, deltas=deltas, reached=reached):
-            points = zip(epsilons, deltas, strict=True)
-            return not any(reached) and all(_shows(price, epsilon, delta) for epsilon, delta in points)
-        case BoundedRange():
-            return False
-        case _:
-            assert_never(claim)
+    needs = claim.needs(price)
+    if needs:
+        return all(need.found is not None and need.found <= need.claimed for need in needs)
+    if isinstance(claim, PrivacyCurve) and any(claim.reached):
+        return False
+    return bool(claim.points) and all(_shows(price, *point) for point in claim.points)
 
 
 def require_kept(tree: Converted, relation: Relation, price: Cost) -> None:
@@ -70,10 +56,6 @@ def orders_for(claim: Guarantee, tree: Composition) -> tuple[Decimal, ...]:
 
 def _shows(price: Cost, epsilon: Decimal, delta: Decimal) -> bool:
     return delta >= 1 or any(found <= epsilon for found in _epsilons(price, delta))
-
-
-def _within(price: Decimal | None, most: Decimal) -> bool:
-    return price is not None and price <= most
 
 
 def _epsilons(price: Cost, delta: Decimal) -> Iterator[Decimal]:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from dpledger.accounting import filters
-from dpledger.accounting.arithmetic.adding import read_at, together
-from dpledger.accounting.arithmetic.conversions import epsilon_of
+from dpledger.accounting.adding import read_at, together
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.errors import UnrelatedScopes
 from dpledger.ledger.entries.bodies import ScopeOpened
@@ -112,7 +111,7 @@ def _is_no_worse(left: Guarantee | None, right: Guarantee | None) -> bool:
     """Whether `left`, read as an epsilon at its delta, is at most `right`, read so."""
     if left is None or right is None:
         return right is None
-    pairs = [(epsilon_of(one, at), at) for one in (left, right) for at in (read_at(one),)]
+    pairs = [(one.epsilon_at(at), at) for one in (left, right) for at in (read_at(one),)]
     return pairs[0][0] <= pairs[1][0] and pairs[0][1] <= pairs[1][1]
 
 

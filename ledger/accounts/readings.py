@@ -15,11 +15,11 @@ from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.ex_post import odometer as odometers
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
-from dpledger.accounting.guarantees import ApproxDP, PureDP, words_of
+from dpledger.accounting.guarantees import words_of
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.accounting.profile import Bounds, compose
-from dpledger.decimals import ZERO, Number, float_up, read, text
+from dpledger.decimals import Number, float_up, read, text
 from dpledger.errors import CannotCertify, Contradiction, EngineError, InputError, ParameterError
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.relations import Relation
@@ -54,11 +54,9 @@ def spent(scope: ScopeState, delta: Number) -> Bounds:
 def own_delta(scope: ScopeState) -> Decimal:
     """The delta of the scope's own budget, 0 of one in epsilon alone. ParameterError for any other budget."""
     budget = filters.budget_guarantee(scope.filter)
-    if isinstance(budget, ApproxDP):
-        return budget.delta
-    if not isinstance(budget, PureDP):
+    if not budget.is_point:
         raise ParameterError("delta", "nothing", f"a delta, like 1e-6: {words_of(budget)}, the budget, is read at any")
-    return ZERO
+    return budget.fails
 
 
 def least(parts: Composition, relation: Relation, delta: Decimal) -> float:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Literal, assert_never
 
 from dpledger.accounting import filters
-from dpledger.accounting.arithmetic.adding import read_at
+from dpledger.accounting.adding import read_at
 from dpledger.accounting.composition import Composition, Filtered, Leaf, leaves
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import (

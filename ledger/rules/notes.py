@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from dpledger.accounting.arithmetic import scalars
-from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.ledger.entries.bodies import Audited, Declared, Intended, Note
 from dpledger.ledger.rules.scope_state import State, next_steps, those
@@ -184,7 +183,7 @@ def _check_numbers(body: Audited) -> None:
         if body.method in COUNTED and bound > _most_shown(body, delta):
             most = f"what {body.trials_left} and {body.trials_right} runs can show at confidence {body.confidence}"
             raise ParameterError("epsilon_lower", str(bound), f"at most {most}")
-    contradicts = _passes(body, body.epsilon_lower, epsilon_of(body.claim, body.delta))
+    contradicts = _passes(body, body.epsilon_lower, body.claim.epsilon_at(body.delta))
     together = body.together is not None
     needs_value = body.e_value is None and body.method != REPLAY
     if together and (contradicts or fallen is not None or needs_value):

@@ -9,27 +9,10 @@ from typing import Literal
 from dpledger.accounting import filters
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
-    AllowanceFilter,
-    BasicFilter,
-    EitherFilter,
     Filter,
-    GDPFilter,
     Orders,
-    PureFilter,
-    RDPFilter,
-    ZCDPFilter,
 )
-from dpledger.accounting.guarantees import (
-    GDP,
-    RDP,
-    ZCDP,
-    ApproxDP,
-    BoundedRange,
-    Guarantee,
-    PrivacyCurve,
-    PureDP,
-    warn_where_implausible,
-)
+from dpledger.accounting.guarantees import GUARANTEES, Guarantee, warn_where_implausible
 from dpledger.accounting.planning.allotting import Allowance, allotted, is_same, require_certified
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.entries.bodies import ScopeOpened
@@ -160,21 +143,16 @@ def _read_allowance(allowance: object) -> Allowance | None:
 def _rule_and_promise(
     budget: Guarantee | Filter, relation: Relation, orders: Orders | None, allowance: Allowance | None
 ) -> tuple[Filter, Guarantee]:
-    match budget:
-        case PureDP() | ApproxDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
-            if allowance is None:
-                return filters.opened_by(budget, orders=orders), budget
-            if orders is not None:
-                raise ParameterError("orders", len(orders), "none beside an allowance, which has no Renyi accounts")
-            return allotted(allowance, budget, relation), budget
-        case PureFilter() | BasicFilter() | ZCDPFilter() | RDPFilter() | GDPFilter():
-            rule: Filter = budget
-        case EitherFilter() | AllowanceFilter():
-            rule = budget
-        case _:
-            raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")
+    if isinstance(budget, GUARANTEES):
+        if allowance is None:
+            return filters.opened_by(budget, orders=orders), budget
+        if orders is not None:
+            raise ParameterError("orders", len(orders), "none beside an allowance, which has no Renyi accounts")
+        return allotted(allowance, budget, relation), budget
+    if not isinstance(budget, filters.KINDS):
+        raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")
     if orders is not None:
         raise ParameterError("orders", len(orders), "none beside a filter, which has its own")
     if allowance is not None:
         raise ParameterError("allowance", "one", "none beside a filter, which has every constant already")
-    return rule, filters.budget_guarantee(rule)
+    return budget, filters.budget_guarantee(budget)

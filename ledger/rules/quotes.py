@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from dpledger.accounting import certified, filters
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.planning import ways as asking
 from dpledger.accounting.planning.calibration import most_that
 from dpledger.accounting.planning.ways import Level, Levels
@@ -201,11 +201,10 @@ def left(state: State, scope: ScopeState) -> Decimal:
 def _places_left(level: Level) -> int:
     """What the reading at a budget's own delta leaves of its epsilon, if it has one, in whole `PLACE`s."""
     budget = filters.budget_guarantee(level.filter)
-    if not isinstance(budget, (PureDP, ApproxDP)):
+    if not budget.is_point:
         return MOST_PLACES
-    delta = budget.delta if isinstance(budget, ApproxDP) else ZERO
-    reading = filters.reading(level.filter, level.sums, delta)
-    return 0 if reading >= budget.epsilon else int((Fraction(budget.epsilon) - Fraction(reading)) / Fraction(PLACE))
+    reading, epsilon = filters.reading(level.filter, level.sums, budget.fails), budget.epsilon_at(budget.fails)
+    return 0 if reading >= epsilon else int((Fraction(epsilon) - Fraction(reading)) / Fraction(PLACE))
 
 
 def afforded(

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from dpledger import decimals
-from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import AllowanceFilter
 from dpledger.ledger.accounts.recomposition import ScopeAccount
@@ -85,7 +84,7 @@ def _dataset(noted: str | None, opening: Origin, prefix: str) -> Item:
 
 def bounds_of(account: ScopeAccount) -> tuple[Decimal, Decimal]:
     """(epsilon, delta) of the budget; of one that is neither pure nor approximate, its epsilon where it is read."""
-    return epsilon_of(account.guarantee, account.delta), account.delta
+    return account.guarantee.epsilon_at(account.delta), account.delta
 
 
 OWN_DELTA = "the budget's own"

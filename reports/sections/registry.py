@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from typing import assert_never
 
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import ZCDP, PureDP
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.reports import readings, words
@@ -229,8 +228,7 @@ def _privacy(promise: Promise | None) -> Iterator[Row]:
         return
     guarantee, unit = promise.guarantee, promise.unit
     loss = "deployment.privacy_loss"
-    variant = _variant(guarantee)
-    yield _row("deployment.dp_variant.variant_name", variant, variant)
+    yield _row("deployment.dp_variant.variant_name", guarantee.registered, guarantee.registered)
     yield _opened(f"{loss}.privacy_unit", unit.name)
     yield _opened(
         f"{loss}.privacy_unit_details",
@@ -253,22 +251,6 @@ def _privacy(promise: Promise | None) -> Iterator[Row]:
 def _opened(field: str, text: str) -> Row:
     """A field from what a scope was opened with: the word of whoever opened it."""
     return Cell(field), Cell(text, text, status="declared", note="declared by whoever opened the scope")
-
-
-def _variant(guarantee: Guarantee) -> str:
-    match guarantee:
-        case PureDP():
-            return "Pure DP"
-        case ApproxDP():
-            return "Approximate DP"
-        case ZCDP():
-            return "Zero-concentrated DP"
-        case RDP():
-            return "Renyi DP"
-        case GDP() | BoundedRange() | PrivacyCurve():
-            return "Custom"
-        case _:
-            assert_never(guarantee)
 
 
 def _rule(accounts: Sequence[ScopeAccount]) -> Iterator[Row]:

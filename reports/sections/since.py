@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
-from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.decimals import INFINITY, ZERO
 from dpledger.ledger.accounts.recomposition import Admission, ScopeAccount
 from dpledger.ledger.entries.bodies import (
@@ -191,7 +190,7 @@ class _Charge:
         """The claim, and the epsilon that it is by itself, where it is told in another currency."""
         claim, account = self.admission.claim, self.account
         native = words.guarantee(claim)
-        if isinstance(claim, PureDP | ApproxDP):
+        if claim.is_point:
             return native
         epsilon = self.engine.claimed_epsilon(claim, account.relation, account.delta)
         if epsilon is None:

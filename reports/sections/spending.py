@@ -10,7 +10,6 @@ from typing import TypeVar, assert_never
 
 from dpledger import decimals
 from dpledger.accounting import composition as trees, filters
-from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import (
     AllowanceFilter,
@@ -187,7 +186,7 @@ class Histories:
         ]
         return SpentChart(
             points=tuple(points),
-            budget=epsilon_of(account.guarantee, account.delta),
+            budget=account.guarantee.epsilon_at(account.delta),
             refused=tuple(item for item in _thinned(history.refused)),
             last=max(self.size - 1, 1),
         )

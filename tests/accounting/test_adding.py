@@ -7,8 +7,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting.arithmetic.adding import READ_AT, read_at, together
-from dpledger.accounting.arithmetic.conversions import epsilon_of
+from dpledger.accounting.adding import READ_AT, read_at, together
 from dpledger.accounting.composition import Composition, ExponentialLaw, GaussianLaw, RandomizedResponseLaw, Sequence
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import compose
@@ -40,14 +39,14 @@ def test_each_kind_adds_up_in_its_own_currency(parts: list[Guarantee], whole: Gu
 
 def test_kinds_that_do_not_add_are_read_as_epsilons_once_each() -> None:
     whole = together([ZCDP("0.1"), PureDP(1), ZCDP("0.2"), GDP(1)])
-    epsilons = Decimal(1) + epsilon_of(ZCDP("0.3"), READ_AT) + epsilon_of(GDP(1), READ_AT)
+    epsilons = Decimal(1) + ZCDP("0.3").epsilon_at(READ_AT) + GDP(1).epsilon_at(READ_AT)
     assert whole == ApproxDP(epsilons, 2 * READ_AT)
 
 
 def test_approximate_zcdp_does_not_add_in_rho() -> None:
     """No theorem composes it concurrently; each is an (epsilon, delta) of its own."""
     part = ZCDP("0.1", "1e-6")
-    once = epsilon_of(part, read_at(part))
+    once = part.epsilon_at(read_at(part))
     assert together([part, part]) == ApproxDP(2 * once, 4 * READ_AT)
 
 
@@ -60,7 +59,7 @@ def test_what_comes_to_nothing_is_none() -> None:
 
 def test_grids_without_a_common_order_are_read_one_by_one() -> None:
     parts = [RDP(("2",), ("0.1",)), RDP(("3",), ("0.1",))]
-    epsilons = sum((epsilon_of(part, READ_AT) for part in parts), Decimal(0))
+    epsilons = sum((part.epsilon_at(READ_AT) for part in parts), Decimal(0))
     assert together(parts) == ApproxDP(epsilons, 2 * READ_AT)
 
 
@@ -97,7 +96,7 @@ def test_one_more_is_never_less(parts: list[Guarantee], kind: Callable[[Decimal]
     assert after is not None
     at = max(read_at(before), read_at(after))
     assert read_at(after) >= read_at(before) or isinstance(after, type(before))
-    assert epsilon_of(after, at) >= epsilon_of(before, at) * (1 - Decimal("1e-11"))
+    assert after.epsilon_at(at) >= before.epsilon_at(at) * (1 - Decimal("1e-11"))
 
 
 # ---- against the engine, on laws that keep what is promised ----------------------------------------------------------
@@ -144,11 +143,11 @@ def test_it_is_never_below_what_one_after_the_other_comes_to(parts: list[tuple[G
     assert whole is not None
     at = max(read_at(whole), AT)
     composed = compose(Sequence(tuple(law for _, law in parts)), relation=Relation.ADD_REMOVE).epsilon(at)
-    assert composed.lower <= float(epsilon_of(whole, at))
+    assert composed.lower <= float(whole.epsilon_at(at))
 
 
 @pytest.mark.parametrize("witness", [response, gaussian(GDP), failing])
 def test_the_largest_alone_would_be_too_little(witness: Callable[[Decimal], tuple[Guarantee, Composition]]) -> None:
     promise, law = witness(Decimal(1))
     composed = compose(Sequence((law, law)), relation=Relation.ADD_REMOVE).epsilon(AT)
-    assert composed.lower > float(epsilon_of(promise, AT))
+    assert composed.lower > float(promise.epsilon_at(AT))

@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
-from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.lowering import Ingredients, read_losses
 from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify, ParameterError

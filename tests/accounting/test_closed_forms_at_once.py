@@ -22,8 +22,8 @@ from dpledger.accounting.composition import (
     Repeated,
 )
 from dpledger.accounting.engine import expansion_points
-from dpledger.accounting.engine.closed_forms import crossing
 from dpledger.accounting.engine.dispatch import delta_interval
+from dpledger.accounting.laws.closed_forms import crossing
 from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.lowering import read_losses
 from dpledger.accounting.profile import compose

@@ -12,7 +12,7 @@ import pytest
 from dpledger.accounting.composition import DiscreteGaussianLaw, GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import Mesh, lower_steps, upper_steps
-from dpledger.accounting.engine.enumeration import lattice_runs, ratio
+from dpledger.accounting.engine.enumeration import ratio
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
 from dpledger.accounting.profile import compose
@@ -74,7 +74,7 @@ def test_one_run_is_narrow_too() -> None:
 def test_what_is_not_listed_is_small_and_added() -> None:
     """Down to where masses underflow: there the contour answers, or the bound says so."""
     loss = DiscreteGaussianLoss(0.5, 1)
-    outcomes = lattice_runs(loss, 3, -690.0)
+    outcomes = loss.counted(3, -690.0)
     assert outcomes is not None
     assert outcomes.log_beyond < -630
     assert ratio(outcomes, 1e6, 0.0).upper >= math.exp(outcomes.log_beyond)
@@ -83,8 +83,8 @@ def test_what_is_not_listed_is_small_and_added() -> None:
         at = profile.epsilon(delta)
         assert 0 < at.lower <= at.upper < math.inf
         assert profile.delta(at.upper).lower <= float(delta) * (1 + 1e-9)
-    assert lattice_runs(DiscreteGaussianLoss(50.0, 1), 40, -14.0) is None, "many outcomes are left to others"
-    assert lattice_runs(DiscreteGaussianLoss(9000.0, 1), 1, -14.0) is None
+    assert DiscreteGaussianLoss(50.0, 1).counted(40, -14.0) is None, "many outcomes are left to others"
+    assert DiscreteGaussianLoss(9000.0, 1).counted(1, -14.0) is None
 
 
 @over_seeds(30, 400)
@@ -109,7 +109,7 @@ def test_the_lattice_agrees_with_the_count(seed: int) -> None:
     sigma, shift, runs = math.exp(rng.uniform(-0.8, 1.2)), int(rng.integers(1, 3)), int(rng.integers(2, 6))
     loss, delta = DiscreteGaussianLoss(sigma, shift), 10 ** rng.uniform(-9, -1)
     at = lattice_epsilon(Composed(((loss, runs),)), delta, delta)
-    outcomes = lattice_runs(loss, runs, -50.0)
+    outcomes = loss.counted(runs, -50.0)
     assert outcomes is not None
     assert ratio(outcomes, at.upper, 0.0).lower <= delta * (1 + 1e-9)
     assert at.lower == 0 or ratio(outcomes, at.lower, 0.0).upper >= delta * (1 - 1e-9)

@@ -9,8 +9,8 @@ import pytest
 
 from dpledger.accounting.composition import ExponentialLaw, GaussianLaw, PmfPair, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.infinite_mass import with_mass
-from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.guarantees import ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.profile import compose
 from engine_oracles import mp
 

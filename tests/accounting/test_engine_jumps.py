@@ -22,14 +22,16 @@ from dpledger.accounting.engine.covering import Answer, Asked, Points, cover
 from dpledger.accounting.engine.large_loss_layers import can_jump
 from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, layers, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
-from dpledger.accounting.engine.solve import Interval, finite_epsilon
+from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.engine.tilt import ladder_of
+from dpledger.accounting.families.gaussian import rare
 from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns, Runs
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
 from dpledger.accounting.families.gaussian.window_decay import log_decay_of_window
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.profile import compose
 from engine_oracles import ball, composed_sampled_delta
@@ -356,7 +358,7 @@ def test_a_lost_number_of_jumps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     """Without two jumps at once the upper bound is too low for a delta that is known from elsewhere."""
     delta = TWO_JUMPS[3]
     known = jumps_epsilon(composed_of(TWO_JUMPS), delta, delta)
-    numbers = large_loss_layers._numbers
+    numbers: Any = large_loss_layers._numbers
 
     def without_two(*given: Any) -> Iterator[Any]:
         yield from (pair for pair in numbers(*given) if (pair[0].fewest, pair[0].most) != (2, 2))
@@ -369,7 +371,7 @@ def test_a_lost_number_of_jumps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_lost_layer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     sigma, rate, delta = 2.63, 2e-3, 1.9e-48
     composed = composed_of((sigma, rate, 2, delta))
-    numbers = large_loss_layers._numbers
+    numbers: Any = large_loss_layers._numbers
 
     def faint(*given: Any) -> Iterator[Any]:
         for runs, _ in numbers(*given):
@@ -387,7 +389,7 @@ def test_what_the_last_cut_takes_away_counts(monkeypatch: pytest.MonkeyPatch, co
     sigma, rate, delta = 2.63, 2e-3, 1.9e-48
     monkeypatch.setattr(large_loss_layers, "LOST", 0.2)
     if not counted:
-        monkeypatch.setattr(large_loss_layers, "mass_beyond", lambda *_: 0.0)
+        monkeypatch.setattr(rare, "mass_beyond", lambda *_: 0.0)
     found = jumps_epsilon(composed_of((sigma, rate, 2, delta)), delta, delta)
     assert (jump_oracles.two_runs(rate, sigma, found.upper) <= delta * (1 + ORACLE)) == counted
 

@@ -9,7 +9,6 @@ from itertools import product
 import pytest
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.documents import parse_tree
@@ -218,7 +217,7 @@ def test_a_claim_is_kept_or_refused_in_words(name: str, claim: Guarantee) -> Non
         rules.check(claim, TREES[name], ADD)
         said = "kept: what is claimed is not below the engine's lower bound"
         at = max(claim.deltas) if isinstance(claim, PrivacyCurve) else Decimal("1e-5")
-        assert known_from_below(TREES[name], at) <= float(epsilon_of(claim, at)) * (1 + 1e-9)
+        assert known_from_below(TREES[name], at) <= float(claim.epsilon_at(at)) * (1 + 1e-9)
     except CannotCertify as refusal:  # ClaimTooSmall is one
         said = str(refusal)
     assert len(said) > 20
@@ -238,8 +237,8 @@ def test_a_curve_is_claimed_of_parts_that_keep_it_at_every_point() -> None:
         parse_tree({"kind": "privacy_curve", "epsilons": ["0", "0.5", "1"], "deltas": ["0.2", "0.05", "1e-7"]}),
         ADD,
     )
-    assert epsilon_of(CURVE, Decimal("0.06")) == Decimal("0.5")
-    assert epsilon_of(CURVE, Decimal("1e-8")).is_infinite()
+    assert CURVE.epsilon_at(Decimal("0.06")) == Decimal("0.5")
+    assert CURVE.epsilon_at(Decimal("1e-8")).is_infinite()
 
 
 def test_a_conversion_to_a_curve_is_shown_at_every_point() -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import (
     Composition,
@@ -148,7 +147,7 @@ def test_no_prefix_passes_the_budget_and_refusing_changes_nothing(filter_: Filte
             assert sums == kept
         assert filters.admits(filter_, sums)
         budget = filters.budget_guarantee(filter_)
-        assert filters.reading(filter_, sums, Decimal("1e-5")) <= epsilon_of(budget, Decimal("1e-5"))
+        assert filters.reading(filter_, sums, Decimal("1e-5")) <= budget.epsilon_at(Decimal("1e-5"))
     assert charged(filter_, admitted) == sums
 
 

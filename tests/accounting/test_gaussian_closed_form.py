@@ -10,7 +10,7 @@ import mpmath
 import pytest
 
 from dpledger.accounting.composition import GaussianLaw, Repeated, Sequence
-from dpledger.accounting.engine.normal_tails import gaussian_delta, gaussian_epsilon
+from dpledger.accounting.families.gaussian.normal_tails import gaussian_delta, gaussian_epsilon
 from dpledger.accounting.guarantees import GDP
 from dpledger.accounting.profile import compose
 

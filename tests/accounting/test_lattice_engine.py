@@ -18,10 +18,11 @@ from dpledger.accounting.engine.dispatch import _many_outcomes
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.saddle_point import Ladder
-from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
+from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.profile import compose
 from engine_oracles import finite_delta as counted_delta, gaussian_delta, holds_delta, holds_epsilon, mp

@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.arithmetic import conversions
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -143,4 +142,4 @@ def test_a_filter_charges_it_and_reads_its_sums(
 @settings(max_examples=600)
 def test_a_guarantee_means_an_epsilon_or_says_why_not(claim: Guarantee, delta: Decimal) -> None:
     with contextlib.suppress(DpledgerError):
-        assert conversions.epsilon_of(claim, delta) >= 0
+        assert claim.epsilon_at(delta) >= 0

@@ -23,8 +23,9 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine import saddle_point
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import upper_steps
-from dpledger.accounting.engine.enumeration import Outcomes, ratios
+from dpledger.accounting.engine.enumeration import ratios
 from dpledger.accounting.engine.saddle_point import Contour
+from dpledger.accounting.laws.law import Outcomes
 from dpledger.accounting.lowering import read_both_ways
 from dpledger.accounting.pricing.pld_list import Ingredients, Ranges
 from dpledger.errors import Contradiction

@@ -21,9 +21,9 @@ from dpledger.accounting.composition import (
     Sequence,
 )
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.normal_tails import gaussian_epsilon
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
+from dpledger.accounting.families.gaussian.normal_tails import gaussian_epsilon
 from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP
 from dpledger.accounting.laws.finite import randomised_response_pair
 from dpledger.accounting.profile import Bounds, compose

@@ -24,8 +24,8 @@ from typer.testing import CliRunner
 import ledger_golden
 from dpledger import decimals
 from dpledger.accounting import certified, filters, rules
+from dpledger.accounting.adding import together
 from dpledger.accounting.arithmetic import conversions, outward, prices
-from dpledger.accounting.arithmetic.adding import together
 from dpledger.accounting.certificates import parity
 from dpledger.accounting.certificates.gaussian_tests import gaussian_distance, gaussian_tests
 from dpledger.accounting.certificates.stable_releases import (

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
-from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
+from dpledger.accounting.arithmetic.floating import UNIT, Array, down, rounded_out, up
+from dpledger.accounting.laws.closed_forms import linear_tail_delta, linear_tail_epsilon
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
-from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.intervals import Interval
+from dpledger.accounting.laws.law import Closed, Cumulants, LikeAnyOther, Nodes, decay_of_bounded, excess, prices
 from dpledger.accounting.laws.tails import TailProfile, Tails, rounded_threshold
 
 __all__ = ["USUALLY_RARE", "BoundedRangeLoss", "far_tilt", "range_pair", "worst_position"]
@@ -79,7 +81,7 @@ def _rate(eta: float, tilt: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedRangeLoss:
+class BoundedRangeLoss(LikeAnyOther):
     """`eta`, above 0: all losses of a pair of neighbours lie in an interval of this length."""
 
     eta: float
@@ -122,6 +124,11 @@ class BoundedRangeLoss:
         """Claim: at least the Renyi divergence. Source: the density above, integrated."""
         c = excess(orders)
         return prices(self.log_moments(c), c)
+
+    @property
+    def closed(self) -> Closed:
+        """delta = (1 - e^{(eps - eta)/2})^2 / (1 - e^-eta), 0 <= eps <= eta. Source: Dong-Durfee-Rogers 2020."""
+        return Closed(functools.partial(_delta, self.eta), functools.partial(_epsilon, self.eta))
 
     def profile(self) -> TailProfile:
         """By the tails of the envelope."""
@@ -195,3 +202,18 @@ def _tails(eta: float, points: Array) -> Tails:
     room = np.maximum(eta - at, 1e-300)
     error = UNIT * (48 + 4 * eta + 8 * (eta + np.abs(at)) / room)
     return Tails(left, right, np.minimum(error, 1.0))
+
+
+def _delta(eta: float, epsilons: Array) -> tuple[Array, Array]:
+    """Bounds of delta of the envelope of eta-bounded range at each epsilon >= 0."""
+    least, most = linear_tail_delta(eta, epsilons)
+    whole = -scalars.expm1(-eta)
+    lower, upper = rounded_out(scalars.square(least) / whole, scalars.square(most) / whole)
+    return lower, np.where(most == 0, 0.0, upper)
+
+
+def _epsilon(eta: float, delta_down: float, delta_up: float) -> Interval:
+    """epsilon(delta) of the envelope: eta + 2 log(1 - sqrt(delta (1 - e^-eta)))."""
+    whole = -scalars.expm1(-eta)
+    least, most = math.sqrt(delta_down * whole) * (1 - 8 * UNIT), math.sqrt(delta_up * whole) * (1 + 8 * UNIT)
+    return linear_tail_epsilon(eta, least, most)

@@ -17,7 +17,7 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, prices, spread_of
+from dpledger.accounting.laws.law import Cumulants, LikeAnyOther, Nodes, Outcomes, excess, prices, spread_of
 from dpledger.accounting.laws.tails import LARGEST_EXPONENT, TailProfile, listed_profile
 from dpledger.errors import WorkLimit
 
@@ -28,10 +28,13 @@ MOST_VALUES = 1 << 16
 SMOOTH = 2.0  # sigma from which sums over the integers are integrals
 FLAT = 62.0  # the exponent of the first wave from which on all waves together are below WAVES
 WAVES = 1e-25
+MOST_SUMS = 1024  # sums of noises on the integers: where they are more, smoothing is narrow
+DIGITS_KEPT = 600.0  # digits, to base e, of an outcome of several runs that is looked at
+TINY = 1e-280  # masses below are counted among those not listed: where products underflow, none above is touched
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussianLoss:
+class DiscreteGaussianLoss(LikeAnyOther):
     """`sigma` above 0; `shift` = the sensitivity of the integer statistic, a whole number of at least 1."""
 
     sigma: float
@@ -131,6 +134,40 @@ class DiscreteGaussianLoss:
         gaussian = GaussianLoss(scalars.square(self.shift / self.sigma) * (1 + 8 * UNIT)).rdp_upper(orders)
         return np.minimum(gaussian, prices(self.log_moments(c), c))
 
+    @property
+    def smooths(self) -> bool:
+        return True
+
+    def counted(self, count: int, log_delta: float) -> Outcomes | None:
+        """The outcomes of a discrete Gaussian, run `count` times, but for a mass that is small beside e^log_delta; None
+        where they are more than MOST_SUMS. The loss depends on the sum of the noises alone, whose masses are sums of
+        positive products. Source: docs/proofs/lattice.md, section 7."""
+        digits = -log_delta if count == 1 else min(DIGITS_KEPT, scalars.log(count) - log_delta)
+        try:
+            losses, log_masses, mass_errors, log_beyond = self.outcomes(digits)
+        except WorkLimit:
+            return None
+        if count == 1:
+            errors = 8 * UNIT * (np.abs(losses) + scalars.square(self.shift / self.sigma))
+            return Outcomes(losses, log_masses, errors, mass_errors + 8 * UNIT * np.abs(log_masses), log_beyond)
+        size = count * (losses.size - 1) + 1
+        if size > MOST_SUMS:
+            return None
+        masses = _power_of_masses(elementary.exp(log_masses), count)
+        sums = np.arange(size, dtype=np.float64) - size // 2
+        scale = scalars.square(self.shift / self.sigma) / 2
+        totals = scale * (count - 2 * sums / self.shift)
+        each = float(np.max(mass_errors + 8 * UNIT * (np.abs(log_masses) + 1)))
+        kept = masses > TINY
+        error = count * (each + 2 * UNIT * size)
+        return Outcomes(
+            totals[kept],
+            elementary.log(masses[kept]),
+            8 * UNIT * (np.abs(totals[kept]) + 2 * scale * count),
+            np.full(int(kept.sum()), error * (1 + 1e-6)) + 4 * UNIT * np.abs(elementary.log(masses[kept])),
+            float(elementary.logaddexp(log_beyond + scalars.log(count), scalars.log(4 * size * TINY))),
+        )
+
     def profile(self) -> TailProfile | None:
         """Every outcome that is not rarer than TINY."""
         try:
@@ -193,3 +230,16 @@ class TiltedDiscreteGaussian:
         displaced = 8 * UNIT * float(elementary.product(weights, np.abs(losses) + abs(self.cumulants.mean)))
         error = 2 * float(window.relative[0]) + rounding_of_node_sums(weights, points, step, t.size) + t * displaced
         return spread_of(phi, error)
+
+
+def _power_of_masses(masses: Array, count: int) -> Array:
+    """The masses of the sum of `count` independent draws: relative errors of at most 2 `count` times the last size,
+    in UNIT, where nothing underflows."""
+    result: Array | None = None
+    while True:
+        if count & 1:
+            result = masses if result is None else elementary.convolved(result, masses)
+        count >>= 1
+        if not count:
+            return masses if result is None else result
+        masses = elementary.convolved(masses, masses)

@@ -16,19 +16,18 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
-from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss, TiltedSampled
-from dpledger.accounting.families.gaussian.window_decay import log_decay_of_window
-from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes
+from dpledger.accounting.families.gaussian.window_decay import TiltedCut, log_decay_of_window
+from dpledger.accounting.laws.law import FLOOR, Cumulants, LikeAnyOther, Loss, Nodes
 from dpledger.errors import WorkLimit
 
-__all__ = ["JumpingRuns", "Runs"]
+__all__ = ["CutLoss", "JumpingRuns", "Runs"]
 
 LEAST_LOG_RATIO = -600.0  # of the logarithm of a decay, or of a ratio: what is smaller underflows
 LARGEST_LOG = 600.0  # of the logarithm of a power of a ratio, and of what it may be off by
@@ -38,17 +37,23 @@ Values = TypeVar("Values", Array, ComplexArray)
 ROUNDED = 16 * UNIT  # of each product and sum of a coefficient, with room
 
 
+class CutLoss(Loss, Protocol):
+    """A sampled Gaussian with a cut."""
+
+    def tilted(self, c: float) -> TiltedCut: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Runs:
     """`count` runs of one law: A is `within` its cut, b is `jump`, whose window starts where that cut is."""
 
-    within: SampledGaussianLoss
-    jump: SampledGaussianLoss
+    within: CutLoss
+    jump: CutLoss
     count: int
 
 
 @dataclass(frozen=True, eq=False)
-class JumpingRuns:
+class JumpingRuns(LikeAnyOther):
     """The sum of the losses of all runs, `fewest` to `most` of which jump; it counts as one loss, run once."""
 
     groups: tuple[Runs, ...]
@@ -196,7 +201,7 @@ class TiltedRuns:
     """Tilted at one c; e^`log_scale` is the largest T b/A there."""
 
     runs: JumpingRuns
-    pairs: tuple[tuple[TiltedSampled, TiltedSampled], ...]
+    pairs: tuple[tuple[TiltedCut, TiltedCut], ...]
     cumulants: Cumulants
     log_scale: float
 
@@ -253,7 +258,7 @@ class TiltedRuns:
 
 
 def _ratio(
-    a: TiltedSampled, b: TiltedSampled, nodes: tuple[Nodes, Nodes], t: Array, log_front: float, most: int
+    a: TiltedCut, b: TiltedCut, nodes: tuple[Nodes, Nodes], t: Array, log_front: float, most: int
 ) -> tuple[ComplexArray, Array]:
     """e^log_front b/A at the nodes, and D: the exact one is within e^D - 1 of it, relatively, or below the floor."""
     at_a, at_b = a.cumulants, b.cumulants

@@ -13,16 +13,18 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import ERFC_ULPS, UNIT, Array, Rounding
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, prices
+from dpledger.accounting.families.gaussian.normal_tails import gaussian_delta, gaussian_epsilon
+from dpledger.accounting.laws.law import Closed, Cumulants, LikeAnyOther, Nodes, Parts, excess, prices
 from dpledger.accounting.laws.tails import Base, TailProfile, Tails, rounded_threshold
 
 __all__ = ["GaussianLoss", "gaussian_base"]
 
+LEAST_SMOOTHING = 1e-4  # mu^2 of a Gaussian that hardly smooths
 DEVIATIONS = 60.0  # standard deviations: the mass beyond is below TINY
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianLoss:
+class GaussianLoss(LikeAnyOther):
     """`mu_squared` = (sensitivity / sigma)^2, above 0."""
 
     mu_squared: float
@@ -45,6 +47,25 @@ class GaussianLoss:
         """Claim: at least mu^2 order / 2. Source: Mironov 2017, Proposition 7."""
         c = excess(orders)
         return prices(self.log_moments(c), c)
+
+    @property
+    def closed(self) -> Closed:
+        """Source: Balle-Wang 2018, Theorem 8. Mills' ratio is a continued fraction of its own for each epsilon."""
+        epsilon = functools.partial(gaussian_epsilon, self.mu_squared)
+        return Closed(functools.partial(_deltas, self.mu_squared), epsilon, one_by_one=True)
+
+    def joined(self, parts: Parts) -> GaussianLoss | None:
+        """mu^2 of the whole within 4 UNIT: squares add."""
+        squares = [count * loss.mu_squared for loss, count in parts if isinstance(loss, GaussianLoss)]
+        return GaussianLoss(math.fsum(squares)) if len(squares) == len(parts) else None
+
+    @property
+    def smooths(self) -> bool:
+        return self.mu_squared > LEAST_SMOOTHING
+
+    @property
+    def small_variance(self) -> float:
+        return self.mu_squared
 
     def profile(self) -> TailProfile:
         """By the tails of the two normal laws."""
@@ -82,3 +103,8 @@ def _gaussian(mu: float, v: Array, side: Rounding) -> Tails:
     moved = 8 * UNIT * (np.abs(at) + mu)  # of an argument: the roundings here and that of mu
     far = np.maximum(np.maximum(left, right), 0.0)  # the hazard of erfc at x is at most 2 (x + 1) for x > 0, 2 below
     return Tails(halves[: at.size], halves[at.size :], 2 * ERFC_ULPS * UNIT + 2.1 * moved * (far + 1))
+
+
+def _deltas(mu_squared: float, epsilons: Array) -> tuple[Array, Array]:
+    found = [gaussian_delta(mu_squared, epsilon) for epsilon in epsilons.tolist()]
+    return np.array([at.lower for at in found]), np.array([at.upper for at in found])

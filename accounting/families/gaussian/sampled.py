@@ -8,14 +8,18 @@ docs/proofs/engine.md, section 4 (the strip bounds).
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
-from dpledger.accounting.families.gaussian.loss import gaussian_base
+from dpledger.accounting.families.gaussian.bundle import in_bundles
+from dpledger.accounting.families.gaussian.loss import GaussianLoss, gaussian_base
+from dpledger.accounting.families.gaussian.rare import RareGaussian
 from dpledger.accounting.families.gaussian.sampled_grid import (
     Weighted,
     cumulants,
@@ -27,8 +31,9 @@ from dpledger.accounting.families.gaussian.sampled_grid import (
 )
 from dpledger.accounting.families.gaussian.sampled_price import divergences_upper
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
+from dpledger.accounting.laws.closed_forms import sampled_closed
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
-from dpledger.accounting.laws.law import Cumulants, Direction, Nodes, excess
+from dpledger.accounting.laws.law import Closed, Cumulants, Direction, LikeAnyOther, Loss, Nodes, excess
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import ALIAS, loss_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
@@ -37,11 +42,14 @@ from dpledger.errors import WorkLimit
 __all__ = ["SampledGaussianLoss", "rdp_both_ways"]
 
 CELLS = 160
+SMALL_SIGMA = 0.3  # up to here the variance says nothing of the losses: single ones rule it
+MUCH_NOISE = 10.0  # a noise multiplier
+_HALVINGS = 60
 _ENDS = np.arange(CELLS + 1, dtype=np.float64) / CELLS
 
 
 @dataclass(frozen=True, slots=True)
-class SampledGaussianLoss:
+class SampledGaussianLoss(LikeAnyOther):
     """`rate` in (0, 1), `sigma` = the noise multiplier, above 0. `cut`: with it (direction remove) the measures have
     mass below 1, and K(0) < 0."""
 
@@ -86,6 +94,52 @@ class SampledGaussianLoss:
         """Claim: at least the Renyi divergences in this direction. Source: Mironov-Talwar-Zhang 2019, section 3.3."""
         c = excess(orders)
         return divergences_upper(self.rate, self.sigma, c + 1 if self.direction == "remove" else -c, c)
+
+    @property
+    def closed(self) -> Closed:
+        """From that of the Gaussian. Source: Balle-Barthe-Gaboardi 2018."""
+        base = GaussianLoss(1 / scalars.square(self.sigma))
+        return sampled_closed(
+            base.closed,
+            (math.inf, math.inf),
+            rate=self.rate,
+            direction=self.direction,
+            largest=self.largest,
+            guess=functools.partial(_guessed_addition, self.rate, self.sigma),
+        )
+
+    @property
+    def kin(self) -> Direction | None:
+        return None if self.cut else self.direction
+
+    def bundled(self, parts: Sequence[tuple[SampledGaussianLoss, int]]) -> tuple[Loss, ...] | None:
+        return in_bundles(parts)
+
+    @property
+    def decays_slowly(self) -> bool:
+        return True
+
+    @property
+    def small_variance(self) -> float | None:
+        return self.chi_squared if self.sigma > SMALL_SIGMA else None
+
+    @property
+    def bend(self) -> float:
+        """That of a sample that holds the unit, at the shift that pays for its rate: beyond, K rises as no parabola."""
+        if self.direction == "add" or self.cut:
+            return math.inf
+        return -2 * scalars.square(self.sigma) * scalars.log(self.rate)
+
+    @property
+    def steep(self) -> bool:
+        """Under much noise the loss is all but linear in the outcome."""
+        return not self.sigma > MUCH_NOISE
+
+    @property
+    def rare(self) -> RareGaussian | None:
+        if self.direction == "add" or self.cut:
+            return None
+        return RareGaussian(self.rate, self.sigma, self.chi_squared, lambda cut: replace(self, cut=cut))
 
     def profile(self) -> TailProfile | None:
         """By the tails of the Gaussian pair; None of a cut loss."""
@@ -172,3 +226,16 @@ def rdp_both_ways(rate: float, sigma: float, orders: Array) -> tuple[Array, Arra
     c = excess(orders)
     adding, removing = np.split(divergences_upper(rate, sigma, np.append(-c, c + 1), np.append(c, c)), 2)
     return adding, removing
+
+
+def _guessed_addition(rate: float, sigma: float, delta: float) -> float:
+    """Where delta(epsilon) of a sampled Gaussian, direction add, is about `delta`: nothing is proven of it."""
+    mu, low, high = 1 / sigma, 0.0, -scalars.log1p(-rate)
+    for _ in range(_HALVINGS):
+        epsilon = (low + high) / 2
+        left = rate - (1 - rate) * scalars.expm1(epsilon)
+        inner = epsilon + scalars.log(rate / left) if left > 0 else math.inf
+        tail = scalars.erfc((inner / mu - mu / 2) / math.sqrt(2)) / 2
+        near = scalars.exp(min(inner, 700.0)) * scalars.erfc((inner / mu + mu / 2) / math.sqrt(2)) / 2
+        low, high = (epsilon, high) if left * (tail - near) > delta else (low, epsilon)
+    return (low + high) / 2

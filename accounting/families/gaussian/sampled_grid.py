@@ -34,6 +34,7 @@ __all__ = [
     "STEEPEST",
     "UNDERFLOW",
     "Grid",
+    "Pair",
     "Weighted",
     "cumulants",
     "fine_grid",

@@ -4,21 +4,32 @@ where every outcome beyond x turns by an angle of at least that at x. docs/proof
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.families.gaussian.sampled import TiltedSampled
+from dpledger.accounting.families.gaussian.sampled_grid import Pair
+from dpledger.accounting.laws.law import Tilted
 from dpledger.accounting.laws.sampled_curve import loss_curve
 
-__all__ = ["log_decay_of_window"]
+__all__ = ["TiltedCut", "log_decay_of_window"]
 
 _HEIGHTS = elementary.geometric(1e-4, 0.49, 48)  # of the strip's half width
 _BEFORE = elementary.geometric(1.0, 16.0, 7)  # widths before the start
 
 
-def log_decay_of_window(tilted: TiltedSampled, t: Array) -> Array:
+class TiltedCut(Tilted, Protocol):
+    """A cut sampled Gaussian tilted at `c`."""
+
+    @property
+    def law(self) -> Pair: ...
+    @property
+    def c(self) -> float: ...
+
+
+def log_decay_of_window(tilted: TiltedCut, t: Array) -> Array:
     """Claim: at least log |phi(s)| for every s >= t. Source: docs/proofs/engine.md, section 11 (decay)."""
     law, at = tilted.law, tilted.cumulants
     cut, variance, power = law.cut, scalars.square(law.sigma), law.power(tilted.c)

@@ -14,16 +14,17 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, BoolArray, Rounding, down, up
+from dpledger.accounting.laws.closed_forms import linear_tail_delta, linear_tail_epsilon
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import FLOOR, Closed, Cumulants, LikeAnyOther, Nodes, decay_of_bounded, excess, prices
 from dpledger.accounting.laws.tails import Base, TailProfile, Tails, rounded_threshold
 
 __all__ = ["LaplaceLoss", "laplace_base"]
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceLoss:
+class LaplaceLoss(LikeAnyOther):
     """`epsilon` = sensitivity (l1) / scale, above 0."""
 
     epsilon: float
@@ -62,6 +63,17 @@ class LaplaceLoss:
         """Claim: at least the Renyi divergence. Source: Mironov 2017, Proposition 6."""
         c = excess(orders)
         return prices(self.log_moments(c), c)
+
+    @property
+    def closed(self) -> Closed:
+        """delta = 1 - e^{(eps - e0)/2}, 0 <= eps <= e0. Source: Balle-Wang 2018, section 3."""
+        return Closed(
+            functools.partial(linear_tail_delta, self.epsilon), functools.partial(linear_tail_epsilon, self.epsilon)
+        )
+
+    @property
+    def small_variance(self) -> float | None:
+        return scalars.square(self.epsilon) if self.epsilon <= 1 else None
 
     def profile(self) -> TailProfile:
         """By the tails of the two Laplace laws."""

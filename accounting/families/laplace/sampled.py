@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
-from dpledger.accounting.families.laplace.loss import laplace_base
+from dpledger.accounting.families.laplace.loss import LaplaceLoss, laplace_base
+from dpledger.accounting.laws.closed_forms import sampled_closed
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
-from dpledger.accounting.laws.law import Cumulants, Direction, Nodes, excess, prices, spread_of
+from dpledger.accounting.laws.law import Closed, Cumulants, Direction, LikeAnyOther, Nodes, excess, prices, spread_of
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import DIGITS, MOST_POINTS, mixed_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
@@ -37,7 +38,7 @@ _FLATTEST = 2.0  # imaginary half axes up to here: below pi, where L is analytic
 
 
 @dataclass(frozen=True, slots=True)
-class SampledLaplaceLoss:
+class SampledLaplaceLoss(LikeAnyOther):
     """`rate` in (0, 1), `epsilon` = sensitivity (l1) / scale, above 0."""
 
     rate: float
@@ -85,6 +86,19 @@ class SampledLaplaceLoss:
         c = excess(orders)
         bounds: Array = np.minimum(self.largest, prices(self._log_moments(c), c))
         return bounds
+
+    @property
+    def closed(self) -> Closed:
+        """From that of the Laplace pair. Source: Balle-Barthe-Gaboardi 2018."""
+        base = LaplaceLoss(self.epsilon)
+        ends = base.largest_down, base.largest
+        return sampled_closed(
+            base.closed, ends, rate=self.rate, direction=self.direction, largest=self.largest, guess=None
+        )
+
+    @property
+    def decays_slowly(self) -> bool:
+        return True
 
     def profile(self) -> TailProfile:
         """By the tails of the Laplace pair."""

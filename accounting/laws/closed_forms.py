@@ -1,7 +1,5 @@
 """Exact profiles of one mechanism, run once; delta at many epsilons at once.
 
-    Laplace            delta = 1 - e^{(eps - e0)/2}, 0 <= eps <= e0                       Balle-Wang 2018, section 3
-    bounded range      delta = (1 - e^{(eps - eta)/2})^2 / (1 - e^-eta), 0 <= eps <= eta  Dong-Durfee-Rogers 2020
     sampled, remove    delta = q base(log(1 + (e^eps - 1)/q))                             Balle-Barthe-Gaboardi 2018
     sampled, add       delta = r base(log(q e^eps / r)), r = 1 - (1-q) e^eps              the same, turned round
 
@@ -10,32 +8,26 @@ where `base` is the profile of what is sampled. Proofs: docs/proofs/engine.md, s
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, rounded_out, up
-from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.laws.intervals import NOTHING, Interval
+from dpledger.accounting.laws.law import Closed, Deltas, Direction
 
 __all__ = [
-    "Deltas",
-    "added_delta",
-    "bounded_range_delta",
-    "bounded_range_epsilon",
+    "at_one",
+    "at_the_ends",
     "crossing",
-    "guessed_addition",
-    "laplace_delta",
-    "laplace_epsilon",
+    "linear_tail_delta",
+    "linear_tail_epsilon",
     "nearest",
-    "removed_delta",
-    "removed_epsilon",
+    "sampled_closed",
 ]
-
-Deltas: TypeAlias = Callable[[Array], tuple[Array, Array]]
-"""Lower and upper bounds of delta at several epsilons >= 0."""
 
 _LARGEST_POWER = 700.0  # e^700 is a float
 _NEGLIGIBLE = 60.0  # e^-60 is nothing beside 1
@@ -44,8 +36,8 @@ _DOUBLINGS = 18  # of the distance, fourfold each
 _FINE = 1e-10  # relative width at which a bracket is narrow enough
 
 
-def laplace_delta(e0: float, epsilons: Array) -> tuple[Array, Array]:
-    """Bounds of delta of one Laplace release at each epsilon >= 0."""
+def linear_tail_delta(e0: float, epsilons: Array) -> tuple[Array, Array]:
+    """Bounds of delta 1 - e^{(eps - e0)/2} at each epsilon >= 0."""
     error = 4 * UNIT * (e0 + epsilons)  # of the exponent, the rounding of e0 included
     lower, upper = (-elementary.expm1(np.minimum((epsilons - e0) / 2 + side, 0.0)) for side in (error, -error))
     beyond = epsilons >= up(e0 * (1 + 4 * UNIT))
@@ -53,27 +45,59 @@ def laplace_delta(e0: float, epsilons: Array) -> tuple[Array, Array]:
     return below, np.where(beyond, 0.0, above)
 
 
-def laplace_epsilon(e0: float, delta_down: float, delta_up: float) -> Interval:
-    """epsilon(delta) of one Laplace release: e0 + 2 log(1 - delta)."""
+def linear_tail_epsilon(e0: float, delta_down: float, delta_up: float) -> Interval:
+    """epsilon(delta) where delta = 1 - e^{(eps - e0)/2}: e0 + 2 log(1 - delta)."""
     slack = 8 * UNIT * e0
     lower = e0 + 2 * scalars.log1p(-delta_up) * (1 + 8 * UNIT) - slack if delta_up < 1 else 0.0
     upper = e0 + 2 * scalars.log1p(-delta_down) * (1 - 8 * UNIT) + slack if delta_down < 1 else 0.0
     return Interval(lower if lower > 0 else 0.0, upper if upper > 0 else 0.0)
 
 
-def bounded_range_delta(eta: float, epsilons: Array) -> tuple[Array, Array]:
-    """Bounds of delta of the envelope of eta-bounded range at each epsilon >= 0."""
-    least, most = laplace_delta(eta, epsilons)
-    whole = -scalars.expm1(-eta)
-    lower, upper = rounded_out(scalars.square(least) / whole, scalars.square(most) / whole)
-    return lower, np.where(most == 0, 0.0, upper)
+def at_one(deltas: Deltas, epsilon: float) -> Interval:
+    """What holds at one epsilon."""
+    lower, upper = deltas(np.array([epsilon]))
+    return Interval(float(lower[0]), float(upper[0]))
 
 
-def bounded_range_epsilon(eta: float, delta_down: float, delta_up: float) -> Interval:
-    """epsilon(delta) of the envelope: eta + 2 log(1 - sqrt(delta (1 - e^-eta)))."""
-    whole = -scalars.expm1(-eta)
-    least, most = math.sqrt(delta_down * whole) * (1 - 8 * UNIT), math.sqrt(delta_up * whole) * (1 + 8 * UNIT)
-    return laplace_epsilon(eta, least, most)
+def at_the_ends(
+    answer: Callable[[float, float], Interval], ends: tuple[float, float], down: float, up: float
+) -> Interval:
+    """Bounds of the least epsilon >= 0 for a delta from `down` to `up`; `answer` knows those in (0, 1). `ends`:
+    the largest loss, rounded down and up."""
+    if up >= 1:
+        return NOTHING if down >= 1 else Interval(0.0, at_the_ends(answer, ends, down, down).upper)
+    if down <= 0:
+        lower = at_the_ends(answer, ends, up, up).lower if up > 0 else max(0.0, ends[0])
+        return Interval(lower, max(0.0, ends[1]))
+    return answer(down, up)
+
+
+def sampled_closed(
+    base: Closed,
+    ends: tuple[float, float],
+    *,
+    rate: float,
+    direction: Direction,
+    largest: float,
+    guess: Callable[[float], float] | None,
+) -> Closed:
+    """The profile of one run on a Poisson sample, from that of what is sampled, whose largest loss is between `ends`.
+    `largest`: that of the sample. `guess`: where delta(epsilon) is about so much, in the direction add."""
+    sampled = removed_delta if direction == "remove" else added_delta
+    deltas = functools.partial(sampled, rate, base.deltas)
+
+    def removed(down: float, up: float) -> Interval:
+        whole = functools.partial(at_the_ends, base.epsilon, ends)
+        return removed_epsilon(rate, lambda d, u: NOTHING if d >= 1 else whole(d, u), down, up)
+
+    def added(down: float, up: float) -> Interval:
+        if at_one(deltas, 0.0).upper <= down:
+            return NOTHING
+        if guess is not None:
+            return nearest(deltas, down, up, guess(down), Interval(0.0, largest))
+        return crossing(deltas, down, up, 0.0, largest)
+
+    return Closed(deltas, removed if direction == "remove" else added)
 
 
 def removed_epsilon(
@@ -142,19 +166,6 @@ def nearest(answer: Deltas, delta_down: float, delta_up: float, guess: float, kn
         if lower < math.inf and upper > -math.inf:
             break
     return Interval(lower if lower < math.inf else known.lower, upper if upper > -math.inf else known.upper)
-
-
-def guessed_addition(rate: float, sigma: float, delta: float) -> float:
-    """Where delta(epsilon) of a sampled Gaussian, direction add, is about `delta`: nothing is proven of it."""
-    mu, low, high = 1 / sigma, 0.0, -scalars.log1p(-rate)
-    for _ in range(_HALVINGS):
-        epsilon = (low + high) / 2
-        left = rate - (1 - rate) * scalars.expm1(epsilon)
-        inner = epsilon + scalars.log(rate / left) if left > 0 else math.inf
-        tail = scalars.erfc((inner / mu - mu / 2) / math.sqrt(2)) / 2
-        near = scalars.exp(min(inner, 700.0)) * scalars.erfc((inner / mu + mu / 2) / math.sqrt(2)) / 2
-        low, high = (epsilon, high) if left * (tail - near) > delta else (low, epsilon)
-    return (low + high) / 2
 
 
 def crossing(

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT
-from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.laws.intervals import Interval
 
 __all__ = ["gaussian_delta", "gaussian_epsilon"]
 

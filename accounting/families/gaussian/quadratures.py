@@ -14,7 +14,7 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
-from dpledger.accounting.engine.layer_rows import LayerRows, layer_rows_below
+from dpledger.accounting.families.gaussian.layer_rows import LayerRows, layer_rows_below
 from dpledger.accounting.families.gaussian.sampled_grid import LARGEST_SQUARE, STEEPEST, UNDERFLOW
 from dpledger.accounting.laws.sampled_curve import ALIAS, DIGITS
 from dpledger.errors import WorkLimit

@@ -1,0 +1,130 @@
+"""How a Poisson-sampled Gaussian is cut far out, where a few large losses may be told from many small ones.
+
+Direction remove only: in the direction add the loss is bounded. docs/proofs/engine.md, sections 10 and 11.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpledger.accounting.arithmetic import elementary, scalars
+from dpledger.accounting.arithmetic.floating import Array
+from dpledger.accounting.families.gaussian.jumping_runs import CutLoss, JumpingRuns, Runs
+from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
+from dpledger.errors import WorkLimit
+
+__all__ = ["RareGaussian"]
+
+_DEVIATIONS = 38.4  # standard deviations: normal tails beyond are no floats
+_HALVINGS = 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RareGaussian:
+    """Of an uncut sampled Gaussian, direction remove. `cut_at`: the loss with this cut."""
+
+    rate: float
+    sigma: float
+    chi_squared: float
+    cut_at: Callable[[Cut], CutLoss]
+
+    def cut_away(self, mass: float, tilt: float) -> tuple[CutLoss, float]:
+        """The loss with a cut that takes away at most about `mass`, narrow enough for e^{tilt L} not to outgrow it; and
+        E_P(1 - chi), rounded up."""
+        width = 1.6 * scalars.square(self.sigma) / math.sqrt(2.4 * (tilt + 1) + 2)
+        low, high = 0.0, 1 + 40 * (self.sigma + width)
+        for _ in range(_HALVINGS):
+            point = (low + high) / 2
+            low, high = (point, high) if mass_beyond(self.rate, self.sigma, Cut(point, width)) > mass else (low, point)
+        cut = Cut(high, width)
+        return self.cut_at(cut), mass_beyond(self.rate, self.sigma, cut)
+
+    def log_density(self, losses: Array) -> Array:
+        """log of the density of the loss under P."""
+        x = self._outcomes(losses)
+        slopes = 1 - (1 - self.rate) * elementary.exp(-losses)
+        density: Array = (
+            losses - x * x / (2 * scalars.square(self.sigma)) + scalars.log(self.sigma) - elementary.log(slopes)
+        )
+        return density
+
+    def _outcomes(self, losses: Array) -> Array:
+        """x, where L(x) = l > 0."""
+        far = losses - scalars.log(self.rate) + elementary.log1p(-(1 - self.rate) * elementary.exp(-losses))
+        outcomes: Array = 0.5 + scalars.square(self.sigma) * far
+        return outcomes
+
+    def mass_above(self, level: float) -> float:
+        """About the mass that P has where the loss is above a level > 0."""
+        return self._mass_to_the_right(float(self._outcomes(np.array([level]))[0]))
+
+    def _mass_to_the_right(self, outcome: float) -> float:
+        near, far = (scalars.erfc((outcome - mean) / (self.sigma * math.sqrt(2))) / 2 for mean in (0.0, 1.0))
+        return (1 - self.rate) * near + self.rate * far
+
+    def loss_beyond(self, mass: float) -> float:
+        """About the loss beyond which P has this mass."""
+        low, high = 0.0, _DEVIATIONS * self.sigma
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._mass_to_the_right(middle) > mass else (low, middle)
+        return float(
+            elementary.logaddexp(
+                scalars.log1p(-self.rate), scalars.log(self.rate) + (high - 0.5) / scalars.square(self.sigma)
+            )
+        )
+
+    def nested(self, levels: Array, tilt: float) -> NestedCuts:
+        """Nested: of one width, so narrow that e^{tilt L} does not outgrow it, and at most a quarter of any layer."""
+        points = self._outcomes(levels)
+        width = 1.6 * scalars.square(self.sigma) / math.sqrt(2.4 * (tilt + 1) + 2)
+        width = min(width, float(np.min(np.diff(points))) / 4 * (1 - 1e-9))
+        if not (width > 0 and points[0] > 0):
+            raise WorkLimit("the layers cannot be told apart")
+        points[-1] *= scalars.hypot(self.sigma, width) / self.sigma
+        return NestedCuts(self, tuple(Cut(point, width, tilt=tilt) for point in points.tolist()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NestedCuts:
+    """Cuts of one law, each further out than the last."""
+
+    rare: RareGaussian
+    cuts: tuple[Cut, ...]
+
+    @property
+    def first(self) -> CutLoss:
+        """The loss within the first cut."""
+        return self.rare.cut_at(self.cuts[0])
+
+    @property
+    def lost(self) -> float:
+        """The mass that the last cut takes away, rounded up."""
+        return mass_beyond(self.rare.rate, self.rare.sigma, self.cuts[-1])
+
+    def layer(self, every: Sequence[tuple[NestedCuts, int]], place: int) -> GaussianLayer:
+        """The runs of all these laws, with the layer between cut number `place` and the next."""
+        return GaussianLayer(tuple(own._runs(place, count) for own, count in every))
+
+    def _runs(self, place: int, count: int) -> Runs:
+        near, far = self.cuts[place], self.cuts[place + 1]
+        return Runs(self.rare.cut_at(near), self.rare.cut_at(replace(far, start=near.point)), count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianLayer:
+    """Runs, each with a layer that it may jump into."""
+
+    groups: tuple[Runs, ...]
+
+    @property
+    def runs(self) -> int:
+        return sum(runs.count for runs in self.groups)
+
+    def jumping(self, fewest: int, most: int) -> JumpingRuns:
+        """All runs, of which so many jump."""
+        return JumpingRuns(self.groups, fewest, most)
