@@ -22,6 +22,8 @@ from dpledger.audit.features.score import Place, Score
 from dpledger.audit.outcomes.structure import Outcomes
 from edges_oracle import Drawn, gaussian_profile
 
+pytestmark = pytest.mark.sliced
+
 Rng = np.random.Generator
 Side = Callable[[Rng, int], Drawn]
 SIGNIFICANCE = 1e-7  # of each simulation here

@@ -28,6 +28,8 @@ from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation
 from half_noise import HalfNoiseLaplace
 
+pytestmark = pytest.mark.sliced
+
 Rng = np.random.Generator
 
 

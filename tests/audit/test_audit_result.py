@@ -23,6 +23,8 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import Step
 from dpledger.schema import plain
 
+pytestmark = pytest.mark.sliced
+
 
 def audited(name: str, trials: int = 5_000) -> AuditResult:
     shown = ZOO[name]

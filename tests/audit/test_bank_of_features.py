@@ -23,6 +23,8 @@ from dpledger.audit.outcomes.encoding import encode
 from dpledger.audit.outcomes.structure import Floats, Raised, joined
 from told_outputs import found_by_bank, lower_bound
 
+pytestmark = pytest.mark.sliced
+
 RUNS = 4000
 Draw = Callable[[float, np.random.Generator], Any]  # the data are 0.0 and 1.0
 

@@ -27,6 +27,8 @@ from dpledger.mechanisms.noise import (
 from public_names import public
 from replayed import CASES, Case
 
+pytestmark = pytest.mark.sliced
+
 DOORS = (chains, choices, bernoulli, api)
 NAMES = [f"{case.name}-{number}" for number, case in enumerate(CASES)]
 ONE_EACH = list({case.name: case for case in reversed(CASES)}.values())

@@ -32,6 +32,8 @@ from dpledger.mechanisms.noise.exponential_race import race
 from exact_tests import SIGNIFICANCE, events_p_value
 from noise_oracle import WordList
 
+pytestmark = pytest.mark.sliced
+
 NEVER_SURE = 1e30  # widens the error bounds so far that exact arithmetic decides every race
 ONE = Sensitivity(1, "linf", "a record changes each score by at most one")
 LAWS: list[type[ExponentialWeights] | type[PermuteAndFlip]] = [ExponentialWeights, PermuteAndFlip]

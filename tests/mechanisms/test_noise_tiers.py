@@ -19,6 +19,8 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Law, RoundedGaussian, RoundedLaplace, floats, pairs
 from dpledger.mechanisms.noise.sampling import Widening, sample
 
+pytestmark = pytest.mark.sliced
+
 DIGITS = 60
 NEVER_SURE = 1e30
 
