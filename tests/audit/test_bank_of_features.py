@@ -15,7 +15,7 @@ from dpledger.audit.events import Above, AtMost, Equals, Event, InCategory, Outs
 from dpledger.audit.features.bank import bank
 from dpledger.audit.features.bits import Grain, Kind, LowBits, Residue
 from dpledger.audit.features.boosted import learned
-from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order, Rows
+from dpledger.audit.features.cells import EqualPairs, Extreme, Label, Matches, Order, RepeatedValues, Rows
 from dpledger.audit.features.coordinates import Difference, Distinct, First, Total, Value
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Place, Score
@@ -244,7 +244,7 @@ NAN = float("nan")
         (First("output", "NaN"), (0.0, NAN), 1.0),
         (First("output", "NaN"), (0.0, 0.0), np.inf),
         (Matches((X, Y), (1.0,), (2.0,), ()), (2.0, 1.0), 3.0),
-        (Atoms(Place("output"), (1.0, 2.0)), 2.0, 1.0),
+        (RepeatedValues(Place("output"), (1.0, 2.0)), 2.0, 1.0),
         (Label("output", ("None",)), None, 0.0),
         (Rows((X, Y), ((1.0, 2.0), (0.0, 0.0))), (-0.0, 0.0), 1.0),
         (Rows((X, Y), ((1.0, 2.0),)), (1.0, 3.0), 1.0),
