@@ -6,7 +6,7 @@ that stands for m alike ones has the least of m times; which of them it was is u
 bounded in docs/proofs/noise.md, section 9. One word is drawn a candidate: how many does not depend on the scores.
 
 >>> from dpledger.mechanisms.entropy import seeded
->>> race(PermuteAndFlip(exponent=50), np.array([1, 9, 3]), None, seeded(0))
+>>> race(PermuteAndFlipChoice(exponent=50), np.array([1, 9, 3]), None, seeded(0))
 1
 """
 

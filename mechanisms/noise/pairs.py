@@ -6,7 +6,7 @@ Facts used: add, subtract, multiply, divide and square root of float64 are corre
 between integers, float32 and float64; the first tier's logarithm is needed as a first guess only. Proof:
 docs/proofs/noise.md, section 3.2.
 
->>> steps = Steps.of(Fraction(2**40))
+>>> steps = ScaledSteps.of(Fraction(2**40))
 >>> prefix = np.array([2**62])  # U = 1/2
 >>> found = exponential_cells(steps, 0.0, prefix)
 >>> int(found.cells[0]) == math.floor(2**40 * math.log(2)), bool(found.sure()[0])

@@ -17,7 +17,7 @@ is discrete Laplace in whole steps of a public grid; queries are rounded to it. 
 >>> run.ask(len), run.ask(lambda rows: len(rows) / 30)
 (<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
 >>> run.close().value
-Counts(asked=2, above=1, below=1, halted=True)
+AnswerCounts(asked=2, above=1, below=1, halted=True)
 
 Queries that do not depend on one another's answers may be asked at once; where the run halts the answers end:
 
@@ -79,7 +79,7 @@ class SparseVector:
     >>> run.ask(len), run.ask(lambda rows: 0)
     (<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
     >>> run.close().value
-    Counts(asked=2, above=1, below=1, halted=False)
+    AnswerCounts(asked=2, above=1, below=1, halted=False)
     """
 
     epsilon: Positive
