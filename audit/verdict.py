@@ -41,8 +41,8 @@ METHOD, REPLAY = "wealth", "replay"
 BELOW = Fraction(999_999, 1_000_000)
 SCHEDULE = "pairs-in-random-order"
 FLOATS_LEAK = (
-    "its floating-point numbers refute the claim by their last bits, which is not counted here (floats='bits' does): "
-    "draw the noise on a grid, as the mechanisms of dpledger do, or publish rounded numbers"
+    "the last bits of its floating-point numbers give the data away, which this verdict does not count (floats='bits' "
+    "does): draw the noise on a grid, as the mechanisms of dpledger do, or publish rounded numbers"
 )
 
 

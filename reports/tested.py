@@ -43,7 +43,7 @@ class AuditEntry:
 @dataclass(frozen=True, slots=True)
 class Audits:
     """The audits of a ledger, each once: of a kind that ran here; of the charge of a run elsewhere; under the name of
-    one; about a budget, of what ran nowhere under that name; those that nothing ties to what is charged here; and of
+    one; about a budget, of something that did not run here; those that nothing ties to what is charged here; and of
     anything, those that were blind."""
 
     here: tuple[AuditEntry, ...]
@@ -60,7 +60,7 @@ class Audits:
 
     @property
     def nowhere(self) -> tuple[AuditEntry, ...]:
-        """Those of what ran nowhere under that name, in order."""
+        """Those of something that did not run here, in order."""
         return _in_order(self.about, self.apart)
 
     @property

@@ -48,6 +48,7 @@ def examples() -> Iterator[dict[str, ModuleType]]:
 # ---- the result -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_task_and_accuracy_is_there(rows: list[dict[str, Any]]) -> None:
     made_up = {(row["task"], row["setting"], row["alpha"]) for row in rows if row["task"] in MADE_UP}
     assert made_up == {
@@ -58,6 +59,7 @@ def test_every_task_and_accuracy_is_there(rows: list[dict[str, Any]]) -> None:
     assert all(row["trials"] >= 8 for row in rows)
 
 
+@pytest.mark.slow
 def test_in_the_papers_setting_reduction_takes_less_than_doubling_and_that_less_than_theory(
     rows: list[dict[str, Any]],
 ) -> None:
@@ -71,6 +73,7 @@ def test_in_the_papers_setting_reduction_takes_less_than_doubling_and_that_less_
         assert 5 <= row["theory_over_reduction"]["value"] <= 13
 
 
+@pytest.mark.slow
 def test_so_it_is_at_the_defaults_and_on_real_data(rows: list[dict[str, Any]]) -> None:
     """By medians: a check whose threshold drew a bad coin walks on to levels that cost many times as much."""
     for row in rows:
@@ -79,12 +82,14 @@ def test_so_it_is_at_the_defaults_and_on_real_data(rows: list[dict[str, Any]]) -
         assert median["reduction"] < row["epsilon"]["theory"]
 
 
+@pytest.mark.slow
 def test_each_ratio_lies_in_its_interval(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         for name in ("doubling_over_reduction", "theory_over_reduction", "one_check_over_reduction"):
             assert 0 < row[name]["low"] < row[name]["value"] < row[name]["high"]
 
 
+@pytest.mark.slow
 def test_a_tighter_ball_makes_each_check_cheaper(rows: list[dict[str, Any]]) -> None:
     checks = {(row["task"], row["setting"], row["alpha"]): row["check_epsilon"]["reduction"] for row in rows}
     for (task, setting, alpha), check in checks.items():
@@ -92,10 +97,12 @@ def test_a_tighter_ball_makes_each_check_cheaper(rows: list[dict[str, Any]]) -> 
             assert checks[task, "default", alpha] < check
 
 
+@pytest.mark.slow
 def test_what_was_accepted_is_as_good_as_asked(rows: list[dict[str, Any]]) -> None:
     assert all(share >= 0.9 for row in rows for share in row["met"].values())
 
 
+@pytest.mark.slow
 def test_small_data_pay_much(rows: list[dict[str, Any]]) -> None:
     """A few hundred rows: there is no model worth having at an epsilon that protects anybody."""
     small = [row for row in rows if row["task"] in ("diabetes", "breast_cancer")]
@@ -105,6 +112,7 @@ def test_small_data_pay_much(rows: list[dict[str, Any]]) -> None:
     assert min(late) > 50
 
 
+@pytest.mark.slow
 def test_the_other_baselines_are_told_too(rows: list[dict[str, Any]]) -> None:
     """A sharper theorem may beat them all: nobody should read the ratios as the last word."""
     for row in rows:

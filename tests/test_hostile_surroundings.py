@@ -88,10 +88,10 @@ def assert_nothing_changes(
 # ---- decimal contexts -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("digits", range(1, 29))
-def test_prices_do_not_depend_on_the_callers_digits(digits: int, ordinary: dict[str, str]) -> None:
+@pytest.mark.parametrize(("digits", "rounding"), zip((1, 2, 3, 5, 8, 13, 21, 28), ROUNDINGS, strict=True))
+def test_prices_do_not_depend_on_the_callers_digits(digits: int, rounding: str, ordinary: dict[str, str]) -> None:
     """Every rounding among them, every signal trapped or none, all exponents or hardly any."""
-    hostile = context(digits, ROUNDINGS[digits % 8], trap=digits % 2 == 0, narrow=digits % 3 == 0)
+    hostile = context(digits, rounding, trap=digits % 2 == 0, narrow=digits % 3 == 0)
     assert_nothing_changes(decimal.localcontext(hostile), every_number.quick, ordinary)
 
 
@@ -100,9 +100,7 @@ def test_prices_do_not_depend_on_the_callers_digits(digits: int, ordinary: dict[
     [
         (1, decimal.ROUND_UP, False, False),
         (1, decimal.ROUND_05UP, True, True),
-        (2, decimal.ROUND_FLOOR, True, False),
         (6, decimal.ROUND_CEILING, False, True),
-        (13, decimal.ROUND_DOWN, True, True),
         (28, decimal.ROUND_HALF_EVEN, True, False),
     ],
 )

@@ -18,8 +18,10 @@ __all__ = ["LEADER", "WINDOW", "Births", "Learn", "Propose"]
 
 WINDOW = 4_096  # outcomes of either side that are kept whole for new scores
 LEADER, PRIMARY = Fraction(1, 4), Fraction(1, 2)  # of the error budget
+GROWING, GROWN = 1.5, 8.0  # times the runs of the last birth, while the window grows and after that
 BATCHES = {True: Fraction(7, 8), False: Fraction(1, 2)}  # of what is left for scores born later, to each batch
 
+Runs = tuple[Outcomes, Outcomes]
 Propose = Callable[[Outcomes, Outcomes], tuple[Score, ...]]
 Learn = Callable[[Outcomes, Outcomes], Score | None]
 
@@ -37,6 +39,7 @@ class Births:
     left_for: dict[bool, Fraction] = field(default_factory=lambda: {True: PRIMARY, False: 1 - PRIMARY - LEADER})
     _kept: tuple[Outcomes, Outcomes] | None = None
     _born_at: int = 0
+    _fitted_to: int = 0  # runs a side, at most
 
     @property
     def reserved(self) -> Fraction:
@@ -45,7 +48,8 @@ class Births:
 
     def are_due(self, pairs: int) -> bool:
         """Whether scores are proposed when there are so many pairs."""
-        return pairs >= (2 if self._born_at < self.window else 8) * self._born_at and pairs > 0
+        soon = GROWING * self._born_at
+        return pairs >= (soon if soon <= self.window else GROWN * self._born_at) and pairs > 0
 
     def room(self, pairs: int, size: int) -> int:
         """How many pairs of a block of `size` are kept whole, after so many."""
@@ -60,38 +64,43 @@ class Births:
             new = (joined((self._kept[0], new[0])), joined((self._kept[1], new[1])))
         self._kept = new
 
-    def born(self, known: set[Score], pairs: int) -> list[Track]:
-        """New tracks, where they are due: of scores that are not `known`."""
+    def bear(self, tracks: list[Track], pairs: int) -> None:
+        """Add new scores to the tracks, where they are due. A score that is fitted to more past runs than ever takes
+        the place of the one before it, with its wealth: an arm may change its mind before each block."""
         if self._kept is None or not self.are_due(pairs):
-            return []
-        self._born_at = pairs
-        found = [score for score in dict.fromkeys(self.propose(*self._kept)) if score not in known]
-        tracks = self._entered([score for score in found if score.primary], self._kept)
-        tracks += self._entered([score for score in found if not score.primary], self._kept)
+            return
+        grows = len(self._kept[0]) > self._fitted_to
+        self._born_at, self._fitted_to = pairs, max(self._fitted_to, len(self._kept[0]))
+        proposed = [(score, self._kept) for score in dict.fromkeys(self.propose(*self._kept))]
         if self.learn is not None:
             halves = [
                 (side.where(slice(0, len(side) // 2)), side.where(slice(len(side) // 2, None))) for side in self._kept
             ]
             learned = self.learn(halves[0][0], halves[1][0])
-            if learned is not None and learned not in known:
-                tracks += self._entered([learned], (halves[0][1], halves[1][1]))
-        return tracks
+            proposed += [] if learned is None else [(learned, (halves[0][1], halves[1][1]))]
+        known = {track.score for track in tracks}
+        fitted = {track.score.fitted: place for place, track in enumerate(tracks) if grows and track.score.fitted}
+        new: dict[bool, list[tuple[Score, Runs]]] = {True: [], False: []}
+        for score, runs in proposed:
+            if score in known:
+                continue
+            if score.fitted in fitted:
+                place = fitted[score.fitted]
+                tracks[place] = self._track(score, runs, Fraction(0)).with_wealth_of(tracks[place])
+            else:
+                new[score.primary].append((score, runs))
+        for primary, entering in new.items():
+            if entering:
+                share = self.left_for[primary] * BATCHES[primary]
+                self.left_for[primary] -= share
+                tracks += [self._track(score, runs, share / len(entering)) for score, runs in entering]
 
-    def _entered(self, scores: list[Score], runs: tuple[Outcomes, Outcomes]) -> list[Track]:
-        """Tracks of new scores of one kind, which share a part of what is reserved for it."""
-        if not scores:
-            return []
-        primary = scores[0].primary
-        share = self.left_for[primary] * BATCHES[primary]
-        self.left_for[primary] -= share
+    def _track(self, score: Score, runs: Runs, share: Fraction) -> Track:
         left, right = runs
         where, strata = None, 1
         if isinstance(self.claim, StrataClaim):
             assert left.losses is not None and right.losses is not None, "outcomes of an ex-post claim"  # noqa: PT018
             tops = self.claim.epsilons
             where, strata = (strata_places(tops, left.losses), strata_places(tops, right.losses)), len(tops)
-        found = []
-        for score in scores:
-            numbers = (np.array(score.of(left), dtype=np.float64), np.array(score.of(right), dtype=np.float64))
-            found.append(Track.born(score, numbers, where, strata, share / len(scores)))
-        return found
+        numbers = (np.array(score.of(left), dtype=np.float64), np.array(score.of(right), dtype=np.float64))
+        return Track.born(score, numbers, where, strata, share)

@@ -79,6 +79,12 @@ class Track:
         track.recut()
         return track
 
+    def with_wealth_of(self, other: Track) -> Track:
+        """This track with the share of another one, and what that came to: it bets in its place from now on."""
+        assert self.arms == other.arms, "scores that are fitted to the same have the same arms"
+        self.share, self.wealth, self.gains = other.share, other.wealth, other.gains
+        return self
+
     @property
     def held(self) -> Floats:
         """The logarithm of the wealth of each arm, with its share."""

@@ -34,6 +34,7 @@ DISCOUNT = 0.9  # of past gains, a block, when a leader is chosen
 PROMISING = 8  # scores beside the primary ones that speak with all of their arms
 FOLLOWED = 16  # arms whose wealth is followed pair by pair; the others count as nothing until a block ends
 LED = 4  # arms over which the leader spreads a block at most
+NEAR = 2.0  # nats by which the wealth of the score that is shown may be less than the largest
 LIVELY = 16  # scores beside the primary ones that are counted in blocks that are looked at when they end
 
 
@@ -111,7 +112,7 @@ class Engine:
     def plan(self) -> Plan:
         """The next block, with bets fixed on the runs so far."""
         if self._plan is None:
-            self._tracks += self.births.born({track.score for track in self._tracks}, self.pairs)
+            self.births.bear(self._tracks, self.pairs)
             counted = self.pairs >= COUNTED and not self.paired
             for track in self._tracks:
                 track.recut(counted=counted)
@@ -342,7 +343,8 @@ class Engine:
 
     @property
     def leading(self) -> Track | None:
-        """The score whose arms have most of the wealth, with its counts."""
+        """The score whose arms came to most, whatever was reserved for them, with its counts; of those that came to
+        nearly as much, the one that is told in fewest words."""
         place = self._leading()
         return None if place is None else self._tracks[place]
 
@@ -352,12 +354,13 @@ class Engine:
         return self.claim.delta if isinstance(self.claim, StrataClaim) else self._delta
 
     def _leading(self) -> int | None:
-        held = [float(np.logaddexp.reduce(track.wealth)) + math.log(track.share) for track in self._tracks]
+        held = [float(np.logaddexp.reduce(track.wealth)) for track in self._tracks]
         if not held:
             return None
         if max(held) - min(held) < 1e-9 or self.refuted is None:  # nothing won: who gained most where the chain stands
             return max(range(len(held)), key=lambda i: (float(self._tracks[i].gains.max()), held[i]))
-        return int(np.argmax(held))
+        near = [place for place, wealth in enumerate(held) if wealth > max(held) - NEAR]
+        return min(near, key=lambda place: len(self._tracks[place].score.words))
 
     def power(self) -> Detectable:
         """What this number of runs would have refuted with probability 0.9, whatever event was chosen."""

@@ -6,7 +6,7 @@ runs are left out, so a bank of few runs is small, and it may be asked again as 
 >>> from dpledger.audit.outcomes.encoding import encode
 >>> scores = bank(encode([(0.0, 1.0), (2.0, 0.5)]), encode([(1.0, 3.0), (1.5, 0.0)]))
 >>> [score.words for score in scores if score.primary]
-['output[0]', 'output[1]', 'sum(output)', '|output|']
+['output[0]', 'output[1]', 'sum(output)', '|output|', 'output[0..1] along (-0.4706, -0.6486)']
 """
 
 from __future__ import annotations
@@ -173,14 +173,15 @@ def _varies(blocks: Sequence[Floats]) -> npt.NDArray[np.bool_]:
 def _proposed(left: Outcomes, right: Outcomes, places: tuple[Place, ...], inputs: Inputs) -> Iterator[Number]:
     values = tuple(place for place in places if is_value(place.path))
     chief = set(values if 0 < len(values) <= FEW else places if not values and len(places) <= FEW else ())
-    yield from (Value(place, place in chief) for place in places)
+    best = {*_nearest(values, left, right)[:1]} if len(values) > FEW else set()
+    yield from (Value(place, place in chief | best, "place" if place in best else "") for place in places)
     yield from _sums(values)
+    yield from _directions(values, left, right, inputs)
     yield from _labels(left, right, inputs, chief=not values)
     yield from _compared(values, left, right)
     yield from _matches(values, inputs)
     yield from _transcripts(left, right)
     if min(len(left), len(right)) >= FEWEST_RUNS:
-        yield from _directions(values, left, right, inputs)
         nearest = _nearest(places, left, right)
         for place in nearest[:FEW]:
             yield from _bits(place, place.of(left), place.of(right))
@@ -266,7 +267,7 @@ def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inpu
         weights = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
         centre = np.median(np.concatenate([ours, theirs]), axis=0)
         if np.isfinite(weights).all():
-            yield Along(kept, tuple(weights.tolist()))
+            yield Along(kept, tuple(weights.tolist()), "direction")
         yield Distance(kept, tuple(centre.tolist()))
     for mine, other in inputs.vectors:
         same = tuple(place for place in values if place.path == values[0].path and place.index < len(mine))

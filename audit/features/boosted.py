@@ -33,6 +33,10 @@ class Boosted(Number):
     kinds: tuple[Label, ...]
     model: Any = field(compare=False, repr=False)
 
+    @property
+    def fitted(self) -> str:
+        return "trees"
+
     def of(self, outcomes: Outcomes) -> Floats:
         if not len(outcomes):
             return np.empty(0)

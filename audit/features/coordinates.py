@@ -20,10 +20,11 @@ __all__ = ["Along", "Difference", "Distance", "Distinct", "Extent", "First", "Le
 
 @dataclass(frozen=True, slots=True)
 class Value(Number):
-    """A number of the outcome as it is. `chief`: it is one of a few."""
+    """A number of the outcome as it is. `chief`: it is one of a few. `fitted`: "place" where past runs say which."""
 
     place: Place
     chief: bool = True
+    fitted: str = ""
 
     @property
     def primary(self) -> bool:
@@ -82,6 +83,10 @@ class Distance(Number):
     places: tuple[Place, ...]
     centre: tuple[float, ...]
 
+    @property
+    def fitted(self) -> str:
+        return "centre"
+
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):
             return np.sqrt(row_sums(np.square(table(outcomes, self.places) - np.array(self.centre))))
@@ -97,10 +102,15 @@ class Distance(Number):
 
 @dataclass(frozen=True, slots=True)
 class Along(Number):
-    """A weighted sum of some numbers."""
+    """A weighted sum of some numbers. `fitted`: "direction" where past runs suggest the weights."""
 
     places: tuple[Place, ...]
     weights: tuple[float, ...]
+    fitted: str = ""
+
+    @property
+    def primary(self) -> bool:
+        return self.fitted != ""
 
     def of(self, outcomes: Outcomes) -> Floats:
         with np.errstate(all="ignore"):

@@ -37,13 +37,16 @@ class Score(Protocol):
     """A function of the outcome alone. Frozen, hashable, and can be pickled.
 
     `primary`: the value, the sum, the length. `categories`: 0 for a number; else `of` gives whole numbers below it.
-    `of_bits`: it reads how doubles are written, which no real number shows. `public_words`, `public_category`: without
+    `of_bits`: it reads how doubles are written, which no real number shows. `fitted`: what past runs were asked for, as
+    "direction", where they say what the score is; "" where they do not. `public_words`, `public_category`: without
     any value that was an output or an input."""
 
     @property
     def primary(self) -> bool: ...
     @property
     def of_bits(self) -> bool: ...
+    @property
+    def fitted(self) -> str: ...
     @property
     def categories(self) -> int: ...
     def of(self, outcomes: Outcomes) -> Floats:
@@ -82,6 +85,10 @@ class Number(ABC):
         """It reads how a number is written as a double, which real numbers do not have: what a mechanism that adds
         noise in floating point gives away though its mathematics is right."""
         return False
+
+    @property
+    def fitted(self) -> str:
+        return ""
 
     @property
     @abstractmethod

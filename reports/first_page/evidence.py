@@ -106,9 +106,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
     if left := unfinished(entries):
         lines.append(f"Intended and never finished: {words.count(len(left), 'audit')} ({_intended(left)}).")
     if audits.apart:
-        lines.append(
-            f"Of what ran nowhere under that name, and about no budget: {_counted(audits.apart)}; kept in the annex."
-        )
+        lines.append(f"Of something that did not run here, by its name: {_counted(audits.apart)}; see the annex.")
     if there.never:
         lines.append(f"{words.count(len(there.never), 'run')} elsewhere never audited.")
     if there.named:
@@ -150,7 +148,7 @@ def _concerning(audits: Audits) -> tuple[tuple[tuple[AuditEntry, ...], str], ...
     told = (
         (audits.charged, "of the charge of what ran elsewhere"),
         (audits.named, "under the name of what ran elsewhere"),
-        (audits.about, f"about {_budgets(audits.about)}, of what ran nowhere under that name"),
+        (audits.about, f"about {_budgets(audits.about)}, of something that did not run here"),
     )
     return tuple((some, how) for some, how in told if some)
 
@@ -253,7 +251,7 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...], scopes: froz
     lines = [
         *_undeclared("required", REQUIRED, missing, copied),
         *_undeclared("optional", tuple(item for item in ITEMS if item not in REQUIRED), missing, copied),
-        f"{words.count(len(places), 'place')} where the record, or whoever ran something, does not say."
+        f"{words.count(len(places), 'place')} where neither the record nor whoever ran something says."
         if places
         else "Nothing else is marked unknown.",
     ]
@@ -270,7 +268,7 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...], scopes: froz
         id="first_page/gaps",
         question="What is not known?",
         text=required if found else "no gap was found",
-        lines=(*lines, "What no record can show stands in the full report."),
+        lines=(*lines, "The full report lists what no record can show."),
         status="unknown" if found else "measured",
         links=tuple(links),
     )

@@ -42,7 +42,7 @@ def unprotected(declarations: Declarations) -> Answer:
         text=f"In the words of {_names(said)}" if said else COPIED if found else "nobody has said",
         lines=(
             *(_line(word, item, declarations) for word, item in asked),
-            "No promise of this page covers it, nor what never went through the record.",
+            "The promises of this page do not cover it, nor anything that went around the record.",
         ),
         status="declared" if len(said) == len(asked) else "unknown",
         links=_links(tuple(item for _, item in asked), declarations),

@@ -50,7 +50,7 @@ PROVES_NOTHING = (
     "says what it could have found.",
 )
 OF_RUNS_ELSEWHERE = "Audits of what ran elsewhere and is charged here"
-NOWHERE = "Audits of what ran nowhere under that name, as far as this ledger says"
+NOWHERE = "Audits of something that did not run here, by its name"
 ITS_CHARGE = "whose charge an audit names: whoever recorded it says that this run is what was audited"
 ITS_NAME = "under a name that was audited: the entries say no more of whether that is what was audited"
 NO_AUDIT = "under no name that was audited: no entry says whether that is what was audited"
@@ -70,7 +70,7 @@ VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 
 def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
     """The section on audits: those of kinds of mechanisms that ran in this ledger, those of runs elsewhere that are
-    charged in it, and those of what ran nowhere under that name."""
+    charged in it, and those of something that did not run here."""
     audits = told_apart(entries)
     here, there, nowhere = _groups(audits.here), _groups(audits.elsewhere), _groups(audits.nowhere)
     caption = "Claims of what ran here that were tested, and what was found"

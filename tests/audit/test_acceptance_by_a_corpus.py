@@ -48,6 +48,7 @@ def test_a_faulty_classic_falls(name: str) -> None:
     assert audited(FAULTY[name], 1, RUNS).verdict == "violation"
 
 
+@pytest.mark.slow
 def test_right_classics_are_left_alone() -> None:
     """One audit of each: three alarms have a probability of 0.003 if one in a hundred is allowed."""
     assert len(RIGHT) == 30

@@ -126,6 +126,7 @@ def rounded_once(data: Fraction, size: int, rng: Rng) -> npt.NDArray[np.float64]
     return np.array([float(data + step * SPACING) for step in steps.tolist()])
 
 
+@pytest.mark.slow
 def test_correctly_rounded_noise_is_never_accused() -> None:
     left = Fraction(1, 3)  # no double, so nearly every sum is rounded
     for seed in range(20):

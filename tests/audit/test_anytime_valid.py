@@ -17,7 +17,7 @@ from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_a
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Reading, hedged
 from dpledger.audit.evidence.wealth import Engine
-from dpledger.audit.features.coordinates import Value
+from dpledger.audit.features.coordinates import Along, Value
 from dpledger.audit.features.score import Place, Score
 from dpledger.audit.outcomes.structure import Outcomes
 from edges_oracle import Drawn, gaussian_profile
@@ -258,6 +258,30 @@ def test_the_error_budget_adds_up() -> None:
     engine = audited(CORRECT["laplace"], 1, 100)
     assert sum(share.alpha for share in engine.budget) == ALPHA
     assert len({share.words for share in engine.budget}) == len(engine.budget)
+
+
+def test_a_score_that_is_fitted_anew_goes_on_with_the_wealth_of_the_one_before() -> None:
+    case, place = Case(laplace(1, 0.5), laplace(0, 0.5), pure_or_approx(1, 0)), Place("output")
+    asked: list[int] = []
+
+    def fitted(left: Outcomes, _: Outcomes) -> tuple[Score, ...]:
+        asked.append(len(left))
+        return (Along((place,), (float(len(left)),), "direction"),)
+
+    rng, held = np.random.default_rng(5), []
+    engine = Engine(case.claim, ALPHA, fitted, window=64)
+    while engine.pairs < 300:
+        before, births = engine.log_wealth, len(asked)
+        plan = engine.plan()
+        engine.settle(*(plan.read(side(rng, plan.runs[0]).outcomes) for side in (case.left, case.right)))
+        if len(asked) > births > 0:
+            held.append(before)
+        assert sum(share.alpha for share in engine.budget) == ALPHA
+    assert asked == sorted(set(asked))
+    scores = [track.score for track in engine._tracks]
+    assert len(scores) == 1, "one arm for all fits"
+    assert scores == [Along((place,), (float(asked[-1]),), "direction")]
+    assert engine.log_wealth > max(held) > 0
 
 
 def test_power_is_what_is_found() -> None:

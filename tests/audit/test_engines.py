@@ -1,13 +1,9 @@
-"""One seed, one digest: in one process, in several, and under the engines that joblib's `parallel_config` chooses."""
+"""Which runs go to other processes, and in how many pieces. That they say the same there:
+test_acceptance_of_engines.py."""
 
 from __future__ import annotations
 
-import functools
-import re
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,25 +12,6 @@ import pytest
 from dpledger.audit.sampling.runs import Piece, Runs
 from dpledger.audit.sampling.travel import REPEATS, UNSENT
 from dpledger.audit.sampling.ways import Single
-
-PROGRAM = Path(__file__).resolve().parents[1] / "support" / "engine_runs.py"
-
-
-@functools.cache
-def digests(engine: str, *jobs: int) -> list[str]:
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), engine, *map(str, jobs)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode == 0, run.stderr[-2000:]
-    return re.findall(r"^digest (\w+)$", run.stdout, re.MULTILINE)
-
-
-def test_one_and_two_processes_and_sixteen_workers_give_one_digest() -> None:
-    one, two = digests("loky", 1, 2)
-    assert [one] == [two] == digests("threading", 16)
-
-
-def test_dask_gives_the_same() -> None:
-    assert digests("dask", 2) == digests("loky", 1, 2)[:1]
 
 
 def drawn(mechanism: Any, *, jobs: int) -> tuple[Runs, Any]:

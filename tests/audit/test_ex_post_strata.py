@@ -149,6 +149,7 @@ def test_evidence_of_many_strata_adds_up() -> None:
     assert audited(TEN, ByFirst(tuple(1 + place / 1000 for place in range(10))), trials=3_000).verdict == "not_refuted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [COIN, TEN], ids=["two strata", "ten strata"])
 def test_correct_mechanisms_are_refuted_no_more_often_than_promised(mechanism: PublishedCoin) -> None:
     """On the boundary of the claim, with few runs; all looks and the bet share one error budget."""

@@ -196,17 +196,17 @@ class TestExactLaw:
         assert excess(labels_law(law, votes, 2), labels_law(law, other, 2), 1.5) <= 0.2
 
     def test_runs_have_that_law(self) -> None:
-        """Of 2,000 runs, each label of three rows within 5 standard deviations: a false alarm below 10^-4."""
+        """Of 500 runs, each label of three rows within 5 standard deviations: a false alarm below 10^-4."""
         mechanism = LabelPrivateLearner(2, "0.2", 11, cutoff=1, mode="basic").under(REPLACE, RECORD)
         votes = (np.arange(11)[:, None] < np.array([11, 8, 4])[None]).astype(int)
         parts: Any = mechanism.parts()
         expected = labels_law(parts.of, votes, 2)
         lesson, entropy = Lesson(spread(11), [11.0, 8.0, 4.0]), seeded(5)
         seen: dict[tuple[int, ...], int] = defaultdict(int)
-        for _ in range(2000):
+        for _ in range(500):
             seen[tuple(mechanism.release(lesson, entropy=entropy).value.labels.tolist())] += 1
         for labels, chance in expected.items():
-            assert abs(seen[labels] - 2000 * chance) <= 5 * math.sqrt(2000 * chance * (1 - chance)) + 1
+            assert abs(seen[labels] - 500 * chance) <= 5 * math.sqrt(500 * chance * (1 - chance)) + 1
 
 
 # ---- labels and students --------------------------------------------------------------------------------------------

@@ -254,6 +254,10 @@ def abstaining(learner: Any, jobs: int = 1) -> list[bool]:
     return [set(row) == {-1} for row in votes_of(fitted, queries_of(fitted, ASKED)).tolist()]
 
 
+def unheard_seed(seed: int) -> None:
+    raise AssertionError(seed)
+
+
 class _Torch(ModuleType):
     """What of torch the ensembles touch: one generator for all, which starts from a constant."""
 
@@ -288,6 +292,15 @@ class TestTorch:
         before = sys.modules["torch"].coins.getstate()
         assert altered(make) <= 1
         assert sys.modules["torch"].coins.getstate() == before
+
+    def test_without_a_device_none_is_looked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """`torch.manual_seed` takes a millisecond: it notes the stack of the call, for devices that may come."""
+        import torch
+
+        assert not torch.accelerator.is_available(), "with a device its generators are seeded too"
+        monkeypatch.setattr(torch, "manual_seed", unheard_seed)
+        fitted = Ensemble.fit(lambda rows, labels: by_direction(rows[0]), (ROWS, LABELS), 3, "slots", progress=False)
+        votes_of(fitted, queries_of(fitted, ASKED))
 
 
 class TestTurns:

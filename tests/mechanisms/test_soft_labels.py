@@ -242,7 +242,9 @@ class TestExactLaw:
         for one, two in ((left, right), (right, left)):
             assert excess(one, two, 1.5) <= 0.2 + 1e-12
 
-    @pytest.mark.parametrize("many", [False, True], ids=["ask", "ask_many"])
+    @pytest.mark.parametrize(
+        "many", [pytest.param(False, marks=pytest.mark.slow, id="ask"), pytest.param(True, id="ask_many")]
+    )
     def test_runs_have_that_law(self, many: bool) -> None:
         """Of 500 runs, each transcript of four queries within 5 standard deviations of its probability."""
         mechanism = SoftLabels(2, "0.3", 25, failed_tests=3, mode="basic", bins=2).under(REPLACE, RECORD)

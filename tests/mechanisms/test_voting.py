@@ -111,18 +111,18 @@ class TestAnswers:
 class TestPlans:
     def test_what_a_plan_promises_is_kept(self) -> None:
         """Models that are right three times in four: all queries are answered rightly, but in one run of twenty. More
-        than ten of forty would be bad luck of less than 10^-5."""
+        than six of sixteen would be bad luck of less than 10^-5."""
         plan = subsample_plan(epsilon=20, delta="1e-4", cutoff=2, max_queries=20, beta="0.05")
         mechanism = PrivateClassifier(20, "1e-4", plan.chunks, cutoff=2, max_queries=20, mode=plan.mode).under(
             REPLACE, RECORD
         )
         generator, kept = np.random.default_rng(20261122), 0
-        for seed in range(40):
+        for seed in range(16):
             right = generator.integers(0, 2, 20)
             wrong = generator.random((plan.chunks, 20)) > 0.75
             run = mechanism.open(speaking(np.where(wrong, 1 - right, right).tolist(), 2), entropy=seeded(seed))
             kept += run.ask_many(np.arange(20.0)) == tuple(right.tolist())
-        assert kept >= 30
+        assert kept >= 10
 
 
 class TestNoise:

@@ -330,7 +330,7 @@ def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], 
         record.add(audit(kind, PureDP("0.5"), "0.9", "violation"))
     found = page(record)["audits"]
     assert (found.text, found.tone) == (text, tone)
-    apart = "Of what ran nowhere under that name, and about no budget: 1 audit, a violation; kept in the annex."
+    apart = "Of something that did not run here, by its name: 1 audit, a violation; see the annex."
     assert (apart in found.lines) == ("twin" in refuted)
 
 
@@ -344,7 +344,7 @@ def test_a_violation_about_a_budget_warns_though_nothing_ran_under_that_name() -
         scope.release(Laplace(sensitivity=1, epsilon="0.5"), 3)
         book.record(audit("laplace", PureDP("0.5"), "0.9", "violation"))
         both = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/audits"]
-    told = "about budget “patients”, of what ran nowhere under that name"
+    told = "about budget “patients”, of something that did not run here"
     wrong = f"2 violations, {told}: myjob.mean_los"
     assert (alone.text, alone.status, alone.tone) == (wrong, "measured", "warning")
     assert f"A{told[1:]}: 3 audits, 2 of them violations (myjob.count, myjob.mean_los)." in alone.lines
@@ -378,11 +378,11 @@ def test_violations_of_what_ran_elsewhere_and_of_what_ran_nowhere_are_counted_ap
     found = {answer.id: answer for answer in model.pages[0].answers}["first_page/audits"]
     assert found.text == (
         "1 violation, under the name of what ran elsewhere: mine.release; "
-        "1 violation, about budget “patients”, of what ran nowhere under that name: mine.gone"
+        "1 violation, about budget “patients”, of something that did not run here: mine.gone"
     )
     assert found.lines == (
         "Under the name of what ran elsewhere: 2 audits, 1 of them a violation (mine.other, mine.release).",
-        "Of what ran nowhere under that name, and about no budget: 1 audit, a violation; kept in the annex.",
+        "Of something that did not run here, by its name: 1 audit, a violation; see the annex.",
         "2 runs elsewhere audited by name alone: 1 refuted.",
         "Not refuted is not proved.",
     )

@@ -4,16 +4,17 @@ It is run as a program, so what the engines start and warn of stays out of the t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import joblib
 import numpy as np
 
 import dpledger as dpl
 from dpledger.audit.sampling import runs as room
-from engine_runs import engine
 
 
 def half_noise(data: float, rng: np.random.Generator) -> dict[str, float]:
@@ -28,7 +29,25 @@ def batched(data: float, size: int, rng: np.random.Generator) -> Any:
     return 2 * data + rng.laplace(size=size)
 
 
-AUDITS: tuple[tuple[Callable[..., Any], int], ...] = ((half_noise, 600), (noisy, 600), (batched, 1_000))
+def unaided(data: float) -> float:
+    return data + float(np.random.laplace())  # a global generator is what is tested
+
+
+class Own:
+    """Noise from a generator of its own."""
+
+    __name__ = "Own"
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, data: float, rng: np.random.Generator) -> float:
+        return data + float(self.rng.laplace())
+
+
+AUDITS: tuple[tuple[Callable[..., Any], int], ...] = (
+    (half_noise, 600), (noisy, 600), (batched, 1_000), (unaided, 300), (Own(), 300)
+)  # fmt: skip
 
 
 def said(jobs: int) -> dict[str, Any]:
@@ -50,6 +69,19 @@ def said(jobs: int) -> dict[str, Any]:
         assert not result.told, result.told
         found[mechanism.__name__] = json.loads(result.to_json()) | {"seconds": None}
     return found
+
+
+@contextlib.contextmanager
+def engine(name: str) -> Iterator[None]:
+    """The engine, for a while."""
+    with contextlib.ExitStack() as stack:
+        if name == "dask":
+            from distributed import Client
+
+            options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+            stack.enter_context(Client(**options))  # type: ignore[no-untyped-call]
+        stack.enter_context(joblib.parallel_config(backend=name))
+        yield
 
 
 if __name__ == "__main__":

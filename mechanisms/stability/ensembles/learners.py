@@ -37,7 +37,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -230,6 +230,18 @@ def _torch() -> Any:
     return sys.modules.get("torch")
 
 
+def _torch_seeder() -> Callable[[int], object]:
+    """What seeds torch. Without a device its own generator alone: `torch.manual_seed` notes the stack of each call, for
+    devices that may come, which takes a millisecond a model."""
+    torch = _torch()
+    if torch is None:
+        return lambda _: None
+    devices = getattr(torch, "accelerator", None)  # since torch 2.6
+    if devices is None or devices.is_available():
+        return cast("Callable[[int], object]", torch.manual_seed)
+    return cast("Callable[[int], object]", torch.default_generator.manual_seed)
+
+
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
     """Run learners' code, one thread at a time, and then put the generators back that belong to the whole process."""
@@ -255,8 +267,7 @@ def _alone(number: int) -> Iterator[int]:
     seed = seed_of(number)
     np.random.seed(seed)
     random.seed(seed)
-    if (torch := _torch()) is not None:
-        torch.manual_seed(seed)
+    _torch_seeder()(seed)
     with warnings.catch_warnings(), np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         yield seed
@@ -279,15 +290,14 @@ def _turns() -> Iterator[Callable[[int], None]]:
 
     Python's coins are those of one public stream, a stretch further on in each turn, of models that there are not too.
     Whether any were drawn shows in the stretch that comes next, but for a chance of 2^-2048."""
-    torch, silence = _torch(), _Silence()
+    seed_torch, silence = _torch_seeder(), _Silence()
     random.seed(_STREAM)
     stream, shared = random.Random(_STREAM), getattr(random.gauss, "__self__", None)  # noqa: S311  # public
 
     def begin(number: int) -> None:
         seed = seed_of(number)
         np.random.seed(seed)
-        if torch is not None:
-            torch.manual_seed(seed)
+        seed_torch(seed)
         if random.getrandbits(_STRETCH) != stream.getrandbits(_STRETCH) or getattr(shared, "gauss_next", None):
             random.setstate(stream.getstate())
         if warnings.filters[:1] != first:
