@@ -52,15 +52,15 @@ class Target:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """A way to bound d. `applies`: whether it is worth asking. Of an epsilon, from `down` and `up`; of a delta, from an
-    epsilon and what delta is known to be at most; of many deltas, as `covering`: None where it is not for that.
+    epsilon and what delta is known to be at most; of many deltas, as `covering`; None where it is not for that.
     `enough`: the relative width that is narrow enough after it."""
 
     name: str
     applies: Callable[[Composed, Target], bool]
     enough: float
-    epsilon: Callable[[Composed, float, float], Interval] | None
-    delta: Callable[[Composed, float, float], Interval] | None
-    deltas: covering.Method | None
+    epsilon: Callable[[Composed, float, float], Interval] | None = None
+    delta: Callable[[Composed, float, float], Interval] | None = None
+    deltas: covering.Method | None = None
 
 
 def methods(composed: Composed, target: Target) -> Iterator[Method]:
@@ -171,24 +171,18 @@ METHODS = (
         applies=lambda composed, target: _crowded(composed, target) or _has_two_scales(composed, target),
         enough=SHARP,
         epsilon=_tried,
-        delta=None,
-        deltas=None,
     ),
     Method(
         name="a fine lattice",
         applies=_crowded,
         enough=SHARP,
         epsilon=functools.partial(lattice_epsilon, width=SHARP / 2),
-        delta=None,
-        deltas=None,
     ),
     Method(
         name="large losses apart, before a contour of many nodes",
         applies=lambda composed, target: _crowded(composed, target) or _has_two_scales(composed, target),
         enough=SHARP,
         epsilon=lambda composed, down, up: jumps_epsilon(composed, down, up),
-        delta=None,
-        deltas=None,
     ),
     Method(
         name="a lattice, before a contour of many nodes",
@@ -211,8 +205,6 @@ METHODS = (
         applies=_has_two_scales,
         enough=NARROW_ENOUGH,
         epsilon=_plain,
-        delta=None,
-        deltas=None,
     ),
     Method(
         name="a lattice beside noise that smooths",
@@ -220,7 +212,6 @@ METHODS = (
         enough=NARROW_ENOUGH,
         epsilon=lattice_epsilon,
         delta=lambda composed, epsilon, _: lattice_delta(composed, epsilon),
-        deltas=None,
     ),
     Method(
         name="large losses apart",
@@ -242,16 +233,12 @@ METHODS = (
         name="a cut, placed by the last bound",
         applies=lambda *_: True,
         enough=NARROW_ENOUGH,
-        epsilon=None,
         delta=cut_delta,
-        deltas=None,
     ),
     Method(
         name="large losses apart, though single ones hardly rule",
         applies=lambda composed, _: not _is_steep(composed),
         enough=NARROW_ENOUGH,
-        epsilon=None,
-        delta=None,
         deltas=layers,
     ),
     Method(
@@ -259,24 +246,18 @@ METHODS = (
         applies=lambda composed, _: not few(composed),
         enough=NARROW_ENOUGH,
         epsilon=_many_outcomes,
-        delta=None,
-        deltas=None,
     ),
     Method(
         name="a lattice",
         applies=lambda composed, _: not few(composed),
         enough=NARROW_ENOUGH,
         epsilon=lattice_epsilon,
-        delta=None,
-        deltas=None,
     ),
     Method(
         name="the second moment",
         applies=lambda *_: True,
         enough=NARROW_ENOUGH,
         epsilon=moment_epsilon,
-        delta=None,
-        deltas=None,
     ),
 )
 """In the order in which they are asked."""
