@@ -171,6 +171,8 @@ METHODS = (
         applies=lambda composed, target: _crowded(composed, target) or _has_two_scales(composed, target),
         enough=SHARP,
         epsilon=_tried,
+        delta=lambda composed, epsilon, _: from_logs(finite_delta(composed, epsilon, most=TRIED_NODES)),
+        deltas=functools.partial(contours, most=TRIED_NODES),
     ),
     Method(
         name="a fine lattice",
