@@ -188,7 +188,7 @@ METHODS = (
     ),
     Method(
         name="a lattice, before a contour of many nodes",
-        applies=lambda composed, target: _crowded(composed, target) or (target.many and few(composed)),
+        applies=_crowded,
         enough=SHARP,
         epsilon=lattice_epsilon,
         delta=lambda composed, epsilon, _: lattice_delta(composed, epsilon),
@@ -214,6 +214,7 @@ METHODS = (
         enough=NARROW_ENOUGH,
         epsilon=lattice_epsilon,
         delta=lambda composed, epsilon, _: lattice_delta(composed, epsilon),
+        deltas=lattices,
     ),
     Method(
         name="large losses apart",
