@@ -48,7 +48,7 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import system
 from dpledger.mechanisms.learning.domains import Domain, LearnsRows, LearnsUsers, rows_for
-from dpledger.mechanisms.learning.hypotheses import Constant, Hypothesis
+from dpledger.mechanisms.learning.hypotheses import ConstantLabel, Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.users.reading import cap_users
@@ -114,7 +114,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         table = _table(X)
         self._note_columns(table, reset=False)
         self.binning.rows(table)
-        found = self.hypothesis_ if isinstance(self.hypothesis_, Hypothesis) else Constant(0)
+        found = self.hypothesis_ if isinstance(self.hypothesis_, Hypothesis) else ConstantLabel(0)
         said: Labels = self.classes_[found.predict(rows_for(_domain(self.learner), self.binning, table))]
         return said
 

@@ -21,7 +21,7 @@ from dpledger.relations import Relation
 if TYPE_CHECKING:
     from dpledger.accounting.profile import Profile
 
-__all__ = ["DELTA_OF_CURVES", "Point", "Target", "target"]
+__all__ = ["DELTA_OF_CURVES", "AuditTarget", "ClaimPoint", "target"]
 
 DELTA_OF_CURVES = Decimal("0.00001")  # where epsilon_lower is reported for a claim that names no delta
 MOST_TESTED = 600  # epsilons above: no number of runs refutes them
@@ -30,7 +30,7 @@ SMALLEST_KNOT = 5e-5  # delta at the last knot
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ClaimPoint:
     """The statement: P(S) <= e^epsilon Q(S) + delta for every event S, both ways."""
 
     epsilon: Decimal
@@ -42,11 +42,11 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AuditTarget:
     """What is tested. `point`: where epsilon_lower is reported. `knots`: further points of the claimed curve."""
 
-    point: Point
-    knots: tuple[Point, ...] = ()
+    point: ClaimPoint
+    knots: tuple[ClaimPoint, ...] = ()
 
     @property
     def edges(self) -> Edges:
@@ -64,7 +64,7 @@ class Target:
         return Edges.of_points(points)
 
 
-def target(claim: Guarantee, parts: Composition | None, relation: Relation, delta: Decimal | None) -> Target:
+def target(claim: Guarantee, parts: Composition | None, relation: Relation, delta: Decimal | None) -> AuditTarget:
     """The points at which `claim`, and where given the curve of the mechanism's own `parts`, is tested.
 
     `delta`: where epsilon_lower is reported (None: the claim's own, or 10^-5 where it names none).
@@ -77,16 +77,16 @@ def target(claim: Guarantee, parts: Composition | None, relation: Relation, delt
         raise ParameterError("delta", str(delta), f"at least the claim's {least}, {own}")
     if claim.is_point:
         at = claim.fails if delta is None else delta
-        point = Point(claim.epsilon_at(at), at)
+        point = ClaimPoint(claim.epsilon_at(at), at)
     elif claim.points:
         at = max(DELTA_OF_CURVES, min(each.delta for each in claim.points)) if delta is None else delta
-        point = Point(claim.epsilon_at(at), at)
+        point = ClaimPoint(claim.epsilon_at(at), at)
     else:
         at = DELTA_OF_CURVES if delta is None else delta
         if curve is None:
             raise CannotCertify(f"no privacy curve can be certified for the claim {claim.kind}")
-        point = Point(decimals.round_up(curve.epsilon(at).upper), at)
-    return Target(point, () if curve is None else _knots(curve, point.epsilon))
+        point = ClaimPoint(decimals.round_up(curve.epsilon(at).upper), at)
+    return AuditTarget(point, () if curve is None else _knots(curve, point.epsilon))
 
 
 def _curve(tree: Composition, relation: Relation) -> Profile | None:
@@ -101,10 +101,10 @@ def _curve(tree: Composition, relation: Relation) -> Profile | None:
         return None
 
 
-def _knots(curve: Profile, claimed: Decimal) -> tuple[Point, ...]:
+def _knots(curve: Profile, claimed: Decimal) -> tuple[ClaimPoint, ...]:
     """Points of the curve, even in epsilon from 0 to where its delta is small (else to the claimed epsilon)."""
     last = decimals.round_up(curve.epsilon(SMALLEST_KNOT).upper)
     top = claimed if last.is_infinite() else last
     steps = (decimals.round_up(float(top) * place / (KNOTS - 1)) for place in range(KNOTS))
-    points = (Point(epsilon, decimals.round_up(curve.delta(epsilon).upper)) for epsilon in steps)
+    points = (ClaimPoint(epsilon, decimals.round_up(curve.delta(epsilon).upper)) for epsilon in steps)
     return tuple(dict.fromkeys(point for point in points if point.delta < 1))

@@ -15,11 +15,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from dpledger import decimals
-from dpledger.audit.claims import Target
+from dpledger.audit.claims import AuditTarget
 from dpledger.audit.evidence.births import WINDOW
 from dpledger.audit.evidence.edges import Claim, StrataClaim
-from dpledger.audit.evidence.reading import Plan, Reading
-from dpledger.audit.evidence.wealth import Engine, Share
+from dpledger.audit.evidence.reading import NextBlock, Reading
+from dpledger.audit.evidence.wealth import BudgetShare, Engine
 from dpledger.audit.evidence.witness import Witness, witness_of
 from dpledger.audit.features.bank import bank, telling_places
 from dpledger.audit.features.blind import blindness
@@ -31,7 +31,7 @@ from dpledger.audit.sampling.dependence import SHARE, dependence
 from dpledger.audit.strata import Stated, Stratum, strata_of
 from dpledger.ledger.entries.members import Power
 
-__all__ = ["Course", "Evidence", "Limits", "Read", "Seen", "Source", "width_of"]
+__all__ = ["Course", "Evidence", "Limits", "Read", "RunSource", "Seen", "width_of"]
 
 POWER = Decimal("0.9")
 SEEN = 256  # runs of a side whose order is tested before a claim is said to be refuted, if there may be as many
@@ -44,7 +44,7 @@ FEW_NUMBERS = 4  # of an output that needs no learned score
 PATIENCE = 4_096  # pairs after which one is learned of fewer numbers, too
 
 
-class Source(Protocol):
+class RunSource(Protocol):
     """Where runs come from: the outcomes of `pairs` units of runs from unit `first` on, or of the first of them, as
     `read` sees them."""
 
@@ -68,7 +68,7 @@ class Read:
     """What is read of consecutive runs of one side (a class, so that it travels to other processes): a plan of each
     engine, and whether their order is kept."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[NextBlock, ...]
     is_ordered: bool
 
     def __call__(self, outcomes: Outcomes) -> Seen:
@@ -126,7 +126,7 @@ class Evidence:
     epsilon_lower: Decimal
     log_wealth: float
     path: tuple[tuple[int, float, float], ...]
-    budget: tuple[Share, ...]
+    budget: tuple[BudgetShare, ...]
     witness: Witness | None
     power: Power | None
     rare_event: float | None
@@ -157,7 +157,7 @@ class Course:
 
     def __init__(
         self,
-        aim: Target | Stated,
+        aim: AuditTarget | Stated,
         alpha: Fraction,
         *,
         data: tuple[object, object] | None = None,
@@ -168,9 +168,9 @@ class Course:
     ) -> None:
         self.alpha, self.sizes, self._paired = alpha, sizes, paired
         self._stated = aim if isinstance(aim, Stated) else None
-        self._claimed = aim.point.epsilon if isinstance(aim, Target) else decimals.ZERO
+        self._claimed = aim.point.epsilon if isinstance(aim, AuditTarget) else decimals.ZERO
         self.strata = strata_of(losses) if isinstance(aim, Stated) else ()
-        point = (float(aim.point.epsilon), float(aim.point.delta)) if isinstance(aim, Target) else None
+        point = (float(aim.point.epsilon), float(aim.point.delta)) if isinstance(aim, AuditTarget) else None
         claim = _claim(aim, self.strata)
         shared: dict[str, Any] = {"paired": paired, "sizes": sizes}
         bets = BETS if bits else BETS - FLOATS
@@ -188,7 +188,7 @@ class Course:
         """Units of runs so far."""
         return self.engine.pairs
 
-    def run(self, source: Source, limits: Limits) -> None:
+    def run(self, source: RunSource, limits: Limits) -> None:
         """Go on until a limit is reached."""
         started, begun = time.monotonic(), self.pairs
         while (pairs := self._next(limits, time.monotonic() - started, self.pairs - begun)) > 0:
@@ -201,7 +201,7 @@ class Course:
         if self.engine.refuted is not None:
             self._run_for_order(source, limits)
 
-    def _run_for_order(self, source: Source, limits: Limits) -> None:
+    def _run_for_order(self, source: RunSource, limits: Limits) -> None:
         """Where the claim fell after a few runs, draw more, on which nothing is bet: a mechanism that repeats its
         answers has shown one of them by then, and it takes more to see that."""
         known = sum(len(piece) for piece in self._ordered[0]) // self.sizes[0]
@@ -292,11 +292,11 @@ class Course:
             return None
         return Power(epsilon=max(decimals.round_up(seen), self._claimed), probability=POWER)
 
-    def _budget(self) -> tuple[Share, ...]:
+    def _budget(self) -> tuple[BudgetShare, ...]:
         """Where all of alpha went."""
-        told = [*self.engine.budget, Share("runs that depend on each other", self.alpha * SHARE)]
+        told = [*self.engine.budget, BudgetShare("runs that depend on each other", self.alpha * SHARE)]
         if self._of_floats is not None:
-            told.append(Share("the bits of floats", self.alpha * FLOATS))
+            told.append(BudgetShare("the bits of floats", self.alpha * FLOATS))
         return tuple(told)
 
     def _float_leak(self) -> Witness | None:
@@ -312,7 +312,7 @@ def width_of(*seen: Outcomes) -> int:
     return max(1, *widths)
 
 
-def _claim(aim: Target | Stated, strata: tuple[Stratum, ...]) -> Claim:
+def _claim(aim: AuditTarget | Stated, strata: tuple[Stratum, ...]) -> Claim:
     """What is tested, as the engine reads it: rounded so that more pairs of laws keep it."""
     if isinstance(aim, Stated):
         tops = tuple(decimals.float_up(stratum.epsilon) for stratum in strata)

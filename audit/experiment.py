@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
-from dpledger.audit.claims import Point, Target
+from dpledger.audit.claims import AuditTarget, ClaimPoint
 from dpledger.audit.course import Course, Evidence, Limits
 from dpledger.audit.journal import Journal
 from dpledger.audit.neighbours import apart, check_pair
@@ -33,7 +33,7 @@ from dpledger.audit.outcomes import Floats, encode
 from dpledger.audit.recorded import require_same_outputs
 from dpledger.audit.replay import ReplayResult, audit_replay
 from dpledger.audit.sampling import Runs, digest, released, shares_memory
-from dpledger.audit.sources import PROBE, Collected, Drawn, losses_of, run_course, try_first
+from dpledger.audit.sources import PROBE, Collected, DrawnNow, losses_of, run_course, try_first
 from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, seconds_of, subject_of
 from dpledger.audit.verdict import AuditResult
@@ -144,7 +144,7 @@ def audit_mechanism(
         if journal is not None:
             require_same_outputs(journal, shown)
         advance = opened.enter_context(bar("auditing", 2 * settings.trials, shown=progress))
-        course = run_course(aim, settings.alpha, Drawn(runs, settings.jobs, advance), limits, journal, bits=bits)
+        course = run_course(aim, settings.alpha, DrawnNow(runs, settings.jobs, advance), limits, journal, bits=bits)
     return _result(
         course.evidence(runs.starts),
         settings,
@@ -249,7 +249,7 @@ def _result(
     *,
     mechanism: MechanismNote,
     claim: Guarantee | ExPostClaim,
-    aim: Target | Stated,
+    aim: AuditTarget | Stated,
     relation: Relation,
     pair: str,
     apart: str | None,
@@ -260,8 +260,11 @@ def _result(
 ) -> AuditResult:
     if isinstance(claim, ExPostClaim) or isinstance(aim, Stated):
         assert isinstance(aim, Stated)
-        point = Point(max(stratum.epsilon for stratum in evidence.strata), aim.delta)
-        claim, target = ApproxDP(point.epsilon, point.delta) if point.delta else PureDP(point.epsilon), Target(point)
+        point = ClaimPoint(max(stratum.epsilon for stratum in evidence.strata), aim.delta)
+        claim, target = (
+            ApproxDP(point.epsilon, point.delta) if point.delta else PureDP(point.epsilon),
+            AuditTarget(point),
+        )
     else:
         target = aim
     return AuditResult(

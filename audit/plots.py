@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from dpledger.audit.claims import Point, Target
+from dpledger.audit.claims import AuditTarget, ClaimPoint
 from dpledger.audit.course import Evidence
 from dpledger.audit.events import InStratum
 from dpledger.audit.evidence.witness import Direction, Witness
@@ -37,7 +37,7 @@ LN10 = math.log(10)
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
-class Audited(Protocol):
+class Plottable(Protocol):
     """What is drawn of an audit: an `AuditResult`."""
 
     @property
@@ -45,7 +45,7 @@ class Audited(Protocol):
     @property
     def evidence(self) -> Evidence: ...
     @property
-    def target(self) -> Target: ...
+    def target(self) -> AuditTarget: ...
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]: ...
     @property
@@ -60,7 +60,7 @@ class Audited(Protocol):
     def delta(self) -> Decimal: ...
 
 
-def claimed_ceiling(false_alarms: Floats, points: tuple[Point, ...]) -> Floats:
+def claimed_ceiling(false_alarms: Floats, points: tuple[ClaimPoint, ...]) -> Floats:
     """The highest rate of detections that a claim of these points allows at each rate of false alarms.
 
     Claim: on a mechanism that satisfies every point, no event that is as rare on one side as `false_alarms` is likelier
@@ -89,7 +89,7 @@ def _without_matplotlib() -> ParameterError:
     return ParameterError("plot", "no matplotlib", "the extra 'plots': install dpledger[plots]")
 
 
-def drawn(result: Audited, path: str | PathLike[str] | None) -> Figure:
+def drawn(result: Plottable, path: str | PathLike[str] | None) -> Figure:
     """The picture of `result`, saved to `path` if given. ParameterError where matplotlib is missing or `path` cannot be
     written."""
     if path is not None:
@@ -113,13 +113,13 @@ def drawn(result: Audited, path: str | PathLike[str] | None) -> Figure:
     return figure
 
 
-def _verdict(result: Audited) -> str:
+def _verdict(result: Plottable) -> str:
     if result.blind is not None:
         return "blind, so nothing follows"
     return {"violation": "violation", "not_refuted": "not refuted (which is no proof of privacy)"}[result.verdict]
 
 
-def _wealth(axes: Axes, result: Audited) -> None:
+def _wealth(axes: Axes, result: Plottable) -> None:
     """The wealth after each block of runs, and the largest at any run so far, which is the e-value."""
     evidence = result.evidence
     runs, ends, largest = (np.array(column) for column in zip(*evidence.path, strict=True))
@@ -139,7 +139,7 @@ def _wealth(axes: Axes, result: Audited) -> None:
     axes.legend(loc="best", fontsize=8, framealpha=0.95)
 
 
-def _trade_off(axes: Axes, result: Audited) -> None:
+def _trade_off(axes: Axes, result: Plottable) -> None:
     """Detections against false alarms of the events that the witness's cells make, in the order of their ratio."""
     witness = result.witness
     most = max(*result.evidence.trials, 1)
@@ -163,7 +163,7 @@ def _trade_off(axes: Axes, result: Audited) -> None:
     axes.legend(loc="lower right", fontsize=8, framealpha=0.95)
 
 
-def _losses(axes: Axes, result: Audited) -> None:
+def _losses(axes: Axes, result: Plottable) -> None:
     """Of an ex-post claim: the losses that are claimed, and how far apart the two sides are where they are claimed."""
     evidence, witness = result.evidence, result.witness
     least = 0.5 / max(*evidence.trials, 1)  # an event that was never seen is drawn as half a run

@@ -16,34 +16,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.audit.course import Read, Seen, Source
-from dpledger.audit.evidence.reading import Plan, Reading
+from dpledger.audit.course import Read, RunSource, Seen
+from dpledger.audit.evidence.reading import NextBlock, Reading
 from dpledger.audit.journal import FIELD, Journal
 from dpledger.audit.outcomes import Floats, Outcomes, joined
 from dpledger.errors import ParameterError
 
-__all__ = ["Block", "Earlier", "Recording", "losses_kept", "require_same_outputs"]
+__all__ = ["EarlierBlocks", "RecordedBlock", "Recording", "losses_kept", "require_same_outputs"]
 
 KINDS = ("<f8", "<i8", "<i4", "|b1")
 SAME_VERSION = "a file of this version of dpledger and numpy; or a new name, to begin again"
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierBlocks:
     """The blocks that an earlier process drew. `starts`: gets of each side the runs with which a worker began."""
 
     journal: Journal
     starts: tuple[list[int], list[int]]
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[RecordedBlock]:
         while (record := self.journal.next()) is not None:
             for side, begun in zip(self.starts, record["starts"], strict=True):
                 side.extend(begun)
-            yield Block(record)
+            yield RecordedBlock(record)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RecordedBlock:
     """One of them: a source of these runs alone."""
 
     record: Mapping[str, Any]
@@ -66,7 +66,7 @@ class Recording:
     here on."""
 
     journal: Journal
-    source: Source
+    source: RunSource
     starts: tuple[list[int], list[int]]
     _has_begun: bool = False
 
@@ -125,7 +125,7 @@ def _seen(side: Mapping[str, Any], read: Read) -> Seen:
     return Seen(readings, ())
 
 
-def _digest(plan: Plan) -> str:
+def _digest(plan: NextBlock) -> str:
     """Of the scores and cells of a plan."""
     cells = [None if grid is None else [grid.size, grid.upper(grid.size // 2)] for grid in plan.grids]
     return sha256(repr((plan.scores, cells, plan.strata, plan.counted, plan.keep)).encode()).hexdigest()
@@ -140,7 +140,7 @@ def _reading(reading: Reading) -> dict[str, Any]:
     }
 
 
-def _reading_of(record: Mapping[str, Any], plan: Plan) -> Reading:
+def _reading_of(record: Mapping[str, Any], plan: NextBlock) -> Reading:
     if record["plan"] != _digest(plan):
         raise ParameterError(FIELD, "runs that were read in another way", SAME_VERSION)
     strata = None if record["strata"] is None else _array(record["strata"])

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpledger.audit.claims import Target
+from dpledger.audit.claims import AuditTarget
 from dpledger.audit.course import Course, Limits, Read, Seen, width_of
 from dpledger.audit.journal import Journal
 from dpledger.audit.outcomes import Floats, Outcomes, Raised, encode
-from dpledger.audit.recorded import Earlier, Recording, losses_kept
+from dpledger.audit.recorded import EarlierBlocks, Recording, losses_kept
 from dpledger.audit.sampling import PROBED, Runs, digest
 from dpledger.audit.strata import Stated
 from dpledger.errors import ParameterError
 from dpledger.progress import Advance
 
-__all__ = ["Collected", "Drawn", "losses_of", "run_course", "try_first"]
+__all__ = ["Collected", "DrawnNow", "losses_of", "run_course", "try_first"]
 
 PROBE = 1_000  # runs of each side that show which losses an ex-post claim names, at most; they count for nothing
 MOST_WIDTH = 100_000  # numbers of an output
@@ -23,7 +23,7 @@ TRIED = 64  # runs of each side that show that a call never works
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnNow:
     """Runs that are drawn now."""
 
     runs: Runs
@@ -95,7 +95,7 @@ def _check_width(width: int) -> None:
 
 
 def run_course(
-    aim: Target | Stated, alpha: Fraction, source: Drawn, limits: Limits, journal: Journal | None, *, bits: bool
+    aim: AuditTarget | Stated, alpha: Fraction, source: DrawnNow, limits: Limits, journal: Journal | None, *, bits: bool
 ) -> Course:
     """An audit that has run: through the blocks of its journal, if it has one, and on from there."""
     losses: tuple[Floats, ...] = ()
@@ -106,7 +106,7 @@ def run_course(
     if journal is None:
         course.run(source, limits)
         return course
-    for block in Earlier(journal, runs.starts):
+    for block in EarlierBlocks(journal, runs.starts):
         until = Limits(trials=course.pairs + block.pairs, stop_at_violation=limits.stop_at_violation)
         course.run(block, until)
         source.advance(2 * block.pairs)

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.audit.claims import Target, target
+from dpledger.audit.claims import AuditTarget, target
 from dpledger.audit.sampling import Batched, Releases, Sampler, Samples, Single, Unaided
 from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.decimals import Number
@@ -90,7 +90,7 @@ class Subject:
     parts: Composition | None = None
     own: bool = False
 
-    def aim(self, relation: Relation, delta: Decimal | None) -> Target | Stated:
+    def aim(self, relation: Relation, delta: Decimal | None) -> AuditTarget | Stated:
         """What is tested."""
         aim = aim_at(self.claim, self.parts if self.own else None, relation, delta)
         if not isinstance(aim, Stated):
@@ -130,7 +130,7 @@ def claim_of(claim: object) -> Guarantee | ExPostClaim:
 
 def aim_at(
     claim: Guarantee | ExPostClaim, parts: Composition | None, relation: Relation, delta: Decimal | None
-) -> Target | Stated:
+) -> AuditTarget | Stated:
     """What is tested of a claim."""
     if not isinstance(claim, ExPostClaim):
         return target(claim, parts, relation, delta)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee, words_of
-from dpledger.audit.claims import Point, Target
+from dpledger.audit.claims import AuditTarget, ClaimPoint
 from dpledger.audit.course import Evidence
 from dpledger.audit.events import Event, InStratum
 from dpledger.audit.evidence.witness import Witness
@@ -68,7 +68,7 @@ class AuditResult:
 
     mechanism: MechanismNote
     claim: Guarantee
-    target: Target
+    target: AuditTarget
     relation: Relation
     confidence: Decimal
     evidence: Evidence
@@ -167,7 +167,7 @@ class AuditResult:
         return self.event.stratum if isinstance(self.event, InStratum) else None
 
     @property
-    def refuted(self) -> Point | None:
+    def refuted(self) -> ClaimPoint | None:
         """The point of the claim that fell; None where none did, or a curve or strata fell as a whole."""
         fell = self.evidence.is_refuted and self.epsilon_lower >= self.target.point.epsilon
         return self.target.point if fell and not self.evidence.strata else None

@@ -35,7 +35,7 @@ from dpledger.mechanisms.noise import (
     DiscreteLaplace,
     ExponentialWeights,
     Law,
-    PermuteAndFlip,
+    PermuteAndFlipChoice,
     RoundedGaussian,
     RoundedLaplace,
     Sensitivity,
@@ -137,7 +137,7 @@ class Door:
 
 def doors() -> list[Door]:
     """Choices, coins, chains."""
-    laws: tuple[Weighted, ...] = (ExponentialWeights("0.5"), PermuteAndFlip("0.5"))
+    laws: tuple[Weighted, ...] = (ExponentialWeights("0.5"), PermuteAndFlipChoice("0.5"))
     found = [choice(law, size) for law in laws for size in CANDIDATES]
     return [*found, *(coins(size) for size in SIZES), *(levels(size) for size in SIZES)]
 

@@ -274,8 +274,8 @@ class Attempt:
 
         return self._book.transact(settle)[0]
 
-    def _origin(self, charge: OpenCharge, entry: int) -> values.Origin:
-        return values.Origin(
+    def _origin(self, charge: OpenCharge, entry: int) -> values.ValueOrigin:
+        return values.ValueOrigin(
             ledger=self._book.id,
             scope=charge.scope,
             key=charge.key,

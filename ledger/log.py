@@ -14,7 +14,7 @@ from typing import NoReturn, Self
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError, PolicyError, StoreBehind
 from dpledger.ledger import logging
-from dpledger.ledger.accounts.tables import Table, entries_table
+from dpledger.ledger.accounts.tables import LedgerTable, entries_table
 from dpledger.ledger.entries.bodies import Body, Note, Snapshot
 from dpledger.ledger.entries.entry import Entry, entry_of, signed_entry
 from dpledger.ledger.rules import notes
@@ -120,7 +120,7 @@ class Handle:
                 batch = list(reader.leaves(start, min(stop, start + BATCH)))
             yield from batch
 
-    def entries(self, *, stop: int | None = None) -> Table[Entry]:
+    def entries(self, *, stop: int | None = None) -> LedgerTable[Entry]:
         """The entries, in order: all there are now, or the first `stop`. Iterate over them, or take `to_frame()`, a
         pandas DataFrame (`ledger.accounts.tables` lists its columns). Not a verification: see `verify`."""
         size = len(self) if stop is None else min(whole(stop, field="stop"), len(self))
@@ -134,7 +134,7 @@ class Handle:
             leaf = reader.leaf(place)
         return signed_entry(leaf, self.public_key, place)
 
-    def kept(self, origin: values.Origin) -> bytes | None:
+    def kept(self, origin: values.ValueOrigin) -> bytes | None:
         """The bytes of a kept value; None if it was not kept. VerificationError unless this ledger signed it for
         `origin`."""
         with self._reading() as reader:
@@ -198,7 +198,7 @@ class Handle:
         logging.appended(writing.appended)
         return entries
 
-    def seal(self, value: bytes, origin: values.Origin) -> bytes:
+    def seal(self, value: bytes, origin: values.ValueOrigin) -> bytes:
         """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""
         return values.sealed(value, origin, self._key())
 

@@ -20,7 +20,7 @@ from dpledger.ledger.log import Draw
 from dpledger.ledger.rules.gate import Request
 from dpledger.ledger.rules.scope_state import Form, ScopeState
 from dpledger.ledger.signed import wire
-from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Steps
+from dpledger.mechanisms.protocol import Described, GrantedSteps, Interactive, Mechanism
 from dpledger.relations import Relation
 from dpledger.schema import listed, one_of
 
@@ -216,7 +216,7 @@ def unfit(value: object, runs: str, otherwise: str) -> ParameterError:
 
 def steps(mechanism: Described) -> int | None:
     """How many steps are to be granted; None of what is not run step by step."""
-    return mechanism.steps_to_grant() if isinstance(mechanism, Steps) else None
+    return mechanism.steps_to_grant() if isinstance(mechanism, GrantedSteps) else None
 
 
 def _form(mechanism: Described) -> Form:

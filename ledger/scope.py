@@ -22,7 +22,7 @@ from dpledger.decimals import Number, RoundsDown, whole
 from dpledger.errors import AlreadySpent, ContractViolation, ParameterError
 from dpledger.ledger import requests
 from dpledger.ledger.accounts import readings, recomposition
-from dpledger.ledger.accounts.tables import Table, releases_table
+from dpledger.ledger.accounts.tables import LedgerTable, releases_table
 from dpledger.ledger.admission import enter
 from dpledger.ledger.charges import Attempt, Receipt
 from dpledger.ledger.declared_runs import TakesDeclaredRuns
@@ -144,7 +144,7 @@ class Scope(TakesDeclaredRuns):
         entries = self._ledger.entries(stop=state.size)
         return next(found for found in recomposition.accounts(entries, state) if found.scope == self.name)
 
-    def releases(self) -> Table[recomposition.Admission]:
+    def releases(self) -> LedgerTable[recomposition.Admission]:
         """Every charge to this scope, in order, also from the scopes that are charged to it: open, settled or aborted.
         Iterate over them, or take `to_frame()`, a pandas DataFrame (`ledger.accounts.tables` lists its columns)."""
         state = self._ledger.refresh()
@@ -397,7 +397,7 @@ class Scope(TakesDeclaredRuns):
 
     def _replay(self, mechanism: Mechanism[Any, Value], request: Request, replayed: Replayed) -> Receipt[Value]:
         """What was kept of the first run, and the entry of its commit: what the ledger signed, or nothing."""
-        origin = values.Origin(
+        origin = values.ValueOrigin(
             ledger=self._ledger.id,
             scope=self.name,
             key=request.key,

@@ -28,6 +28,7 @@ __all__ = [
     "AnswersMany",
     "Conversation",
     "Described",
+    "GrantedSteps",
     "Halts",
     "Inspects",
     "Interactive",
@@ -38,7 +39,6 @@ __all__ = [
     "Release",
     "Sampled",
     "SamplesOtherwise",
-    "Steps",
     "check_declared",
     "fixed",
     "inspect",
@@ -228,7 +228,7 @@ class Interactive(Described, Protocol[Data_contra, Query_contra, Answer_co, Valu
 
 
 @runtime_checkable
-class Steps(Protocol):
+class GrantedSteps(Protocol):
     """An interactive mechanism whose asks are steps of a plan: the scope grants them in blocks before they run. It says
     so by this method, which nothing else is called: a parameter named `steps` says nothing."""
 

@@ -14,19 +14,19 @@ from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 from dpledger.reports.explain import LARGEST, PRECISION, Odds, missed_at_least, odds
-from dpledger.reports.model import Point
+from dpledger.reports.model import CurvePoint
 
-__all__ = ["ALPHAS", "Engine", "curve_of_guarantee"]
+__all__ = ["ALPHAS", "CertifiedProfiles", "curve_of_guarantee"]
 
 MOST = 48  # distinct trees that one report composes; more would make a report of a long ledger slow
 ALPHAS = tuple(
     Decimal(rate) for rate in ("0", "0.02", "0.05", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9")
 )
 """False-positive rates at which a curve is drawn, before its end."""
-END = Point(Decimal(1), Decimal(0))
+END = CurvePoint(Decimal(1), Decimal(0))
 
 
-class Engine:
+class CertifiedProfiles:
     """The profiles of one report, by tree and relation. Trees beyond the first MOST have no answer."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Engine:
         except CannotCertify:
             return None
 
-    def curve(self, tree: Composition, relation: Relation) -> tuple[Point, ...]:
+    def curve(self, tree: Composition, relation: Relation) -> tuple[CurvePoint, ...]:
         """Points of the trade-off curve, each rounded down; none where there is no certified answer."""
         profile = self.profile(tree, relation)
         if profile is None:
@@ -78,14 +78,14 @@ class Engine:
             missed = [decimals.round_down(bounds.lower, digits=6) for bounds in profile.tradeoffs(ALPHAS)]
         except CannotCertify:
             return ()
-        return (*(Point(alpha, beta) for alpha, beta in zip(ALPHAS, missed, strict=True)), END)
+        return (*(CurvePoint(alpha, beta) for alpha, beta in zip(ALPHAS, missed, strict=True)), END)
 
 
-def curve_of_guarantee(epsilon: Decimal, delta: Decimal) -> tuple[Point, ...]:
+def curve_of_guarantee(epsilon: Decimal, delta: Decimal) -> tuple[CurvePoint, ...]:
     """The trade-off curve of (epsilon, delta)-DP: two straight lines that meet where both error rates are equal."""
     alphas = sorted({*ALPHAS, _meeting(epsilon, delta)})
     missed = (decimals.round_down(missed_at_least(epsilon, delta, alpha), digits=6) for alpha in alphas)
-    return (*(Point(alpha, beta) for alpha, beta in zip(alphas, missed, strict=True)), END)
+    return (*(CurvePoint(alpha, beta) for alpha, beta in zip(alphas, missed, strict=True)), END)
 
 
 def _meeting(epsilon: Decimal, delta: Decimal) -> Decimal:

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from dpledger.reports import words
 from dpledger.reports.model import visible
 
-__all__ = ["MOST_ROWS", "Group", "grouped", "in_entries", "indices", "key_of", "keys", "span"]
+__all__ = ["MOST_ROWS", "Alike", "grouped", "in_entries", "indices", "key_of", "keys", "span"]
 
 MOST_KEYS = 3  # of one row
 MOST_ROWS = 150  # rows of a table; beyond it rows are grouped by what they have in common
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Generic[T]):
+class Alike(Generic[T]):
     """Things that are shown as one row. `alike`: they differ in nothing that the row shows but their place."""
 
     members: tuple[T, ...]
@@ -42,13 +42,13 @@ class Group(Generic[T]):
 
 def grouped(
     things: Iterable[T], *, exact: Callable[[T], Hashable], coarse: Callable[[T], Hashable]
-) -> tuple[Group[T], ...]:
+) -> tuple[Alike[T], ...]:
     """The groups in the order of their first members: by `exact`, or by `coarse` where that gives over MOST_ROWS."""
     members = tuple(things)
     alike = _collected(members, exact)
     if len(alike) <= MOST_ROWS:
-        return tuple(Group(group, alike=True) for group in alike)
-    return tuple(Group(group, alike=False) for group in _collected(members, coarse))
+        return tuple(Alike(group, alike=True) for group in alike)
+    return tuple(Alike(group, alike=False) for group in _collected(members, coarse))
 
 
 def _collected(members: Sequence[T], key: Callable[[T], Hashable]) -> list[tuple[T, ...]]:

@@ -39,8 +39,8 @@ __all__ = [
     "ClaimChart",
     "Claimed",
     "Column",
-    "Curve",
     "CurveChart",
+    "CurvePoint",
     "Item",
     "Items",
     "Link",
@@ -48,7 +48,6 @@ __all__ = [
     "Origin",
     "Page",
     "Picture",
-    "Point",
     "Prose",
     "ReportModel",
     "Section",
@@ -56,6 +55,7 @@ __all__ = [
     "SpentChart",
     "Status",
     "Table",
+    "TradeoffCurve",
     "blocks",
     "pictures",
     "unknown",
@@ -232,7 +232,7 @@ class BarChart:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """A point of a trade-off curve: false positives, false negatives."""
 
     alpha: Decimal
@@ -240,19 +240,19 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class TradeoffCurve:
     """A trade-off curve. `role`: a promise (the curve is nowhere below), or an audit (it touches or passes below)."""
 
     label: str
     role: Literal["promise", "plan", "audit"]
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveChart:
     """Trade-off curves in the same axes."""
 
-    curves: tuple[Curve, ...]
+    curves: tuple[TradeoffCurve, ...]
     kind: Literal["curve_chart"] = "curve_chart"
 
 

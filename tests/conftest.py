@@ -1,11 +1,12 @@
-"""How the tests run: property tests with the same examples each time, fixed seeds in five slices.
+"""How the tests run: property tests with the same examples each time, what takes long in five slices.
 
 A failure is one of the change under test: `DPLEDGER_HYPOTHESIS=explore` draws new examples, as `make test-slow` does.
 No profile has a deadline: machines differ. A test that leaves mpmath with other digits than it found fails itself, and
 not the oracles of those after it.
 
-The cases of a test that is marked `sliced` (many seeds, or many points of one law) are dealt to five slices.
-`make test` runs one of them, `--slices=commit`, so that each commit runs another; `.ci/run`, and pytest by itself, all.
+What is marked `sliced` (many seeds, many points of one law, a module that takes more than four seconds) is dealt to
+five slices, test by test and case by case. `make test` runs one of them, `--slices=commit`, so that each commit runs
+another; `.ci/run`, and pytest by itself, all.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ import dpledger as dpl
 from dpledger.accounting.composition import Chain, LaplaceLaw, SparseVectorLaw
 from dpledger.mechanisms.entropy import seeded
 
+pytestmark = pytest.mark.sliced
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MADE_UP = ("twitter_like", "kdd_like_28")
 SEED = 20261122

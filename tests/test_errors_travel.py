@@ -17,6 +17,8 @@ from dpledger import errors
 from dpledger.errors import BudgetRefused, DpledgerError, ParameterError
 from raising import mistaken, refused
 
+pytestmark = pytest.mark.sliced
+
 CLASSES = [thing for _, thing in inspect.getmembers(errors, inspect.isclass) if issubclass(thing, DpledgerError)]
 WAYS: list[Callable[[DpledgerError], DpledgerError]] = [
     *(lambda error, protocol=protocol: pickle.loads(pickle.dumps(error, protocol)) for protocol in range(6)),

@@ -29,6 +29,8 @@ import pytest
 
 import every_number
 
+pytestmark = pytest.mark.sliced
+
 ROUNDINGS = (
     decimal.ROUND_UP,
     decimal.ROUND_DOWN,
@@ -88,7 +90,7 @@ def assert_nothing_changes(
 # ---- decimal contexts -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("digits", "rounding"), zip((1, 2, 3, 5, 8, 13, 21, 28), ROUNDINGS, strict=True))
+@pytest.mark.parametrize(("digits", "rounding"), list(zip((1, 2, 3, 5, 8, 13, 21, 28), ROUNDINGS, strict=True)))
 def test_prices_do_not_depend_on_the_callers_digits(digits: int, rounding: str, ordinary: dict[str, str]) -> None:
     """Every rounding among them, every signal trapped or none, all exponents or hardly any."""
     hostile = context(digits, rounding, trap=digits % 2 == 0, narrow=digits % 3 == 0)

@@ -19,6 +19,8 @@ from dpledger.schema import plain
 from public_names import public
 from public_surface import ANSWERS, DOORS, WORDS, Door, doors_wanted, parameters
 
+pytestmark = pytest.mark.sliced
+
 SECONDS = 10.0  # of one call
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpledger.audit.outcomes.structure import Floats
 
-__all__ = ["Chain", "grid_of"]
+__all__ = ["ClaimChain", "grid_of"]
 
 FIRST, STEP, LAST = 0.01, 1.002, 25.0
 OWN = 0.2  # of a claim's wealth below the audited one that is its own
@@ -30,7 +30,7 @@ def grid_of(claimed: float | None) -> Floats:
 
 
 @dataclass(slots=True, eq=False)
-class Chain:
+class ClaimChain:
     """`grid`: rising epsilons at one delta. `claimed`: the place of the audited claim, if it is one of them. `shares`:
     logarithms of the weights of the processes. `wealth`: their logarithms, float64[processes, grid]."""
 
@@ -91,7 +91,7 @@ class Chain:
     def falls_with(self, claimed_wealth: float, gained: Floats, projected: list[int], level: float) -> bool:
         """Whether the audited claim is passed at a pair inside a block; what fell then has fallen.
         `gained` is what each process and projected claim has come to since the block began."""
-        trial = Chain(self.grid, self.claimed, self.shares)
+        trial = ClaimChain(self.grid, self.claimed, self.shares)
         trial.fallen, trial.wealth = self.fallen, self.wealth.copy()
         trial._own, trial._down = self._own.copy(), self._down.copy()
         trial.grow(projected, gained)

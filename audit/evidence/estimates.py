@@ -18,10 +18,10 @@ from dpledger.audit.outcomes.structure import Floats
 
 __all__ = [
     "Arm",
+    "CellCut",
+    "CellLattice",
     "Counts",
-    "Cut",
     "Grid",
-    "Lattice",
     "Places",
     "arms_of",
     "binned",
@@ -50,7 +50,7 @@ FEW, MANY = (8, 6.0), (64, 2.0**0.5)  # equal cells, and by which factor the mas
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class CellCut:
     """Cells (edge, next edge] of numbers, and a last one of NaN."""
 
     edges: Floats
@@ -76,7 +76,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lattice:
+class CellLattice:
     """Even cells between two numbers, on the scale of asinh if `bent`, one beyond either end, one for each of `atoms`,
     which are exact, and a last one of NaN."""
 
@@ -117,9 +117,9 @@ class Lattice:
         """The cells as numbers rise, an atom after the even cell that it lies in; without that of NaN."""
         keys = np.arange(self.size - 1, dtype=np.float64)
         if self.atoms.size:
-            keys[LATTICE + 2 :] = Lattice(self.low, self.high, self.atoms[:0], self.bent, self.middle, self.unit).of(
-                self.atoms
-            ) + np.linspace(0.25, 0.75, self.atoms.size)
+            keys[LATTICE + 2 :] = CellLattice(
+                self.low, self.high, self.atoms[:0], self.bent, self.middle, self.unit
+            ).of(self.atoms) + np.linspace(0.25, 0.75, self.atoms.size)
         return np.argsort(keys, kind="stable")
 
     def upper(self, cell: int) -> float:
@@ -132,12 +132,12 @@ class Lattice:
         return float(self.middle + self.unit * np.sinh(line)) if self.bent else float(line)
 
 
-Grid = Cut | Lattice
+Grid = CellCut | CellLattice
 
 
-def categories(count: int) -> Cut:
+def categories(count: int) -> CellCut:
     """The cells of whole numbers 0..count-1."""
-    return Cut(np.arange(count - 1, dtype=np.float64))
+    return CellCut(np.arange(count - 1, dtype=np.float64))
 
 
 def atoms_of(numbers: Floats) -> Floats:
@@ -150,15 +150,15 @@ def atoms_of(numbers: Floats) -> Floats:
     return np.sort(values[kept][most])
 
 
-def cut_of(numbers: Floats, *, fine: bool) -> Cut:
+def cut_of(numbers: Floats, *, fine: bool) -> CellCut:
     """Cells from numbers of both sides: equal masses, thinner ones into both tails, and atoms of their own."""
     defined = np.sort(numbers[~np.isnan(numbers)])
     if not defined.size:
-        return Cut(np.empty(0))
+        return CellCut(np.empty(0))
     atoms = atoms_of(defined)
     edges = defined[np.minimum((_levels(defined.size, fine) * defined.size).astype(int), defined.size - 1)]
     between = np.nextafter(atoms[np.isfinite(atoms)], -np.inf)
-    return Cut(np.unique(np.concatenate([edges, atoms, between])))
+    return CellCut(np.unique(np.concatenate([edges, atoms, between])))
 
 
 def _levels(runs: int, fine: bool) -> Floats:
@@ -170,28 +170,28 @@ def _levels(runs: int, fine: bool) -> Floats:
     return np.sort(np.concatenate([np.arange(1, cells) / cells, tails, 1 - tails]))
 
 
-def lattice_of(numbers: Floats) -> Lattice:
+def lattice_of(numbers: Floats) -> CellLattice:
     """A lattice for numbers like those of many runs."""
     finite = numbers[np.isfinite(numbers)]
     atoms = atoms_of(numbers)
     if not finite.size:
-        return Lattice(0.0, 1.0, atoms, False, 0.0, 1.0)
+        return CellLattice(0.0, 1.0, atoms, False, 0.0, 1.0)
     with np.errstate(over="ignore"):
         quarter, middle, three = (float(x) for x in np.quantile(finite, [0.25, 0.5, 0.75]))
         unit = three - quarter if 0 < three - quarter < np.inf else 1.0
         bent = bool(finite.max() - finite.min() > HEAVY * unit)
-        line = Lattice(0.0, 1.0, atoms, bent, middle, unit)._line(finite)
+        line = CellLattice(0.0, 1.0, atoms, bent, middle, unit)._line(finite)
         centre = float(np.median(line))
         low, high = centre + REACH * (float(line.min()) - centre), centre + REACH * (float(line.max()) - centre)
     if not (np.isfinite(low) and np.isfinite(high) and high - low > 1e-300 and LATTICE / (high - low) < np.inf):
         low, high = centre - 1.0, centre + 1.0
-    return Lattice(low, high, atoms, bent, middle, unit)
+    return CellLattice(low, high, atoms, bent, middle, unit)
 
 
 def merged(grid: Grid, counts: Counts, *, fine: bool) -> Places:
     """For each cell of a grid, which merged cell it belongs to: those of NaN and of atoms stay alone, others are merged
     to what `cut_of` would cut."""
-    if isinstance(grid, Cut):
+    if isinstance(grid, CellCut):
         return np.arange(grid.size)
     order = grid.order
     mass = counts[order]

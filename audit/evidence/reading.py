@@ -13,7 +13,7 @@ from dpledger.audit.evidence.tracks import Track
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes.structure import Floats, Outcomes
 
-__all__ = ["Bet", "Block", "Plan", "Reading", "hedged", "strata_places"]
+__all__ = ["Bet", "Block", "NextBlock", "Reading", "hedged", "strata_places"]
 
 ROUNDING = 2e-12  # a pair, taken off the logarithm of a wealth
 
@@ -52,7 +52,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class NextBlock:
     """What the next block reads: of each score the cell in its grid (its number where that is None), one of each
     stratum where losses are claimed. `runs`: of the two sides. `counted`: no run by itself matters. `keep`: how
     many outcomes of either side are kept whole."""

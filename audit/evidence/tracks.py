@@ -10,8 +10,8 @@ import numpy as np
 
 from dpledger.audit.evidence.estimates import (
     Arm,
+    CellCut,
     Counts,
-    Cut,
     Grid,
     Places,
     arms_of,
@@ -48,7 +48,7 @@ class Track:
     strata: int = 1
     past: tuple[Floats, Floats] | None = None
     where: tuple[Places, Places] | None = None  # strata of the past runs
-    grid: Grid = field(default_factory=lambda: Cut(np.empty(0)))
+    grid: Grid = field(default_factory=lambda: CellCut(np.empty(0)))
     counts: Counts = field(default_factory=lambda: np.zeros((2, 2), dtype=np.int64))
     cell: Places = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
     cells: int = 2

@@ -17,15 +17,15 @@ import numpy as np
 
 from dpledger.audit.evidence.bets import bets_on, plausible
 from dpledger.audit.evidence.births import LEADER, WINDOW, Births, Learn, Propose
-from dpledger.audit.evidence.chain import Chain, grid_of
+from dpledger.audit.evidence.chain import ClaimChain, grid_of
 from dpledger.audit.evidence.edges import Claim, StrataClaim, pure_or_approx
 from dpledger.audit.evidence.power import Detectable, least_event, least_stretch, needed
-from dpledger.audit.evidence.reading import Bet, Block, Plan, Reading
+from dpledger.audit.evidence.reading import Bet, Block, NextBlock, Reading
 from dpledger.audit.evidence.tracks import Estimate, Track, estimates
 from dpledger.audit.outcomes.structure import Floats
 from dpledger.errors import ParameterError
 
-__all__ = ["Engine", "Share"]
+__all__ = ["BudgetShare", "Engine"]
 
 FIRST_BLOCK = 8  # pairs before the first bet
 SLOW, FAST, MANY = Fraction(115, 100), Fraction(14, 10), 4_000  # a block ends at so many times its first pair
@@ -39,7 +39,7 @@ LIVELY = 16  # scores beside the primary ones that are counted in blocks that ar
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BudgetShare:
     """Where a part of the error budget went: `words` say to what."""
 
     words: str
@@ -80,12 +80,12 @@ class Engine:
         self.level = -math.log(alpha) * (1 + 1e-12)
         self._tracks: list[Track] = []
         self._leader = 0.0
-        self._plan: Plan | None = None
+        self._plan: NextBlock | None = None
         self._bets: list[Bet] = []
         self._begin_chain(point)
 
     def _begin_chain(self, point: tuple[float, float] | None) -> None:
-        self.chain: Chain | None = None
+        self.chain: ClaimChain | None = None
         self._delta, self._point = 0.0, point
         if point is None:
             return
@@ -95,7 +95,7 @@ class Engine:
                        "broken lines", "stiff broken lines"]  # fmt: skip
         shares = [math.log(0.5 / len(self._kinds))] * len(self._kinds) + [math.log(0.5)]
         grid = grid_of(epsilon if same else None)
-        self.chain = Chain(grid, int(np.searchsorted(grid, epsilon)) if same else None, np.array(shares))
+        self.chain = ClaimChain(grid, int(np.searchsorted(grid, epsilon)) if same else None, np.array(shares))
         self._chosen: list[int] = []
         self._chain_bets: list[tuple[int, list[Bet]]] = []
 
@@ -109,7 +109,7 @@ class Engine:
         growth = SLOW if self.pairs < MANY else FAST
         return max(4, math.floor(self.pairs * growth) - self.pairs)
 
-    def plan(self) -> Plan:
+    def plan(self) -> NextBlock:
         """The next block, with bets fixed on the runs so far."""
         if self._plan is None:
             self.births.bear(self._tracks, self.pairs)
@@ -119,7 +119,7 @@ class Engine:
             self._fix_bets()
             size = self.next_pairs
             live = [track for track in self._tracks if track.live]
-            self._plan = Plan(
+            self._plan = NextBlock(
                 runs=(size * self.sizes[0], size * self.sizes[1]),
                 scores=tuple(track.score for track in live),
                 grids=tuple(None if track.past is not None else track.grid for track in live),
@@ -332,14 +332,14 @@ class Engine:
         return math.exp(-min(max(self.best_log_wealth, 0.0), 690.0))
 
     @property
-    def budget(self) -> tuple[Share, ...]:
+    def budget(self) -> tuple[BudgetShare, ...]:
         """Where alpha went. The shares add up to it; looks cost nothing, as the test holds at all times together."""
-        told = [Share("the arm that gained most so far", self.alpha * LEADER)]
+        told = [BudgetShare("the arm that gained most so far", self.alpha * LEADER)]
         for track in self._tracks:
             told.extend(
-                Share(f"{track.score.public_words}: {arm.name}", self.alpha * track.share) for arm in track.arms
+                BudgetShare(f"{track.score.public_words}: {arm.name}", self.alpha * track.share) for arm in track.arms
             )
-        return (*told, Share("kept for scores born later", self.alpha * self.births.reserved))
+        return (*told, BudgetShare("kept for scores born later", self.alpha * self.births.reserved))
 
     @property
     def leading(self) -> Track | None:

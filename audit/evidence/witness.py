@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dpledger.audit.events import Above, AtMost, Equals, Event, InCategory, InStratum, Outside, Undefined, Within
-from dpledger.audit.evidence.estimates import LATTICE, Counts, Cut
+from dpledger.audit.evidence.estimates import LATTICE, CellCut, Counts
 from dpledger.audit.outcomes import Floats
 from dpledger.audit.strata import Stated, Stratum
 
@@ -188,13 +188,13 @@ def _numeric(track: Track, x: Counts, y: Counts) -> tuple[Floats, Counts, Counts
     grid = track.grid
     upper = np.array([grid.upper(cell) for cell in range(grid.size - 1)])
     single = np.zeros(upper.size, dtype=bool)
-    if isinstance(grid, Cut):
+    if isinstance(grid, CellCut):
         single[1:] = upper[1:] == np.nextafter(upper[:-1], np.inf)
     else:
         single[LATTICE + 2 :] = True
     order = np.argsort(upper, kind="stable")
     left, right = np.cumsum(x[:-1][order]), np.cumsum(y[:-1][order])
-    is_edge = np.ones(upper.size, dtype=bool) if isinstance(grid, Cut) else ~single[order]
+    is_edge = np.ones(upper.size, dtype=bool) if isinstance(grid, CellCut) else ~single[order]
     kept = is_edge & (np.diff(left + right, prepend=-1) > 0)
     if kept.size:
         kept[-1] = True

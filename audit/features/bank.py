@@ -29,7 +29,7 @@ from dpledger.audit.features.bits import (
     Payload,
     Residue,
 )
-from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order, Rows
+from dpledger.audit.features.cells import EqualPairs, Extreme, Label, Matches, Order, RepeatedValues, Rows
 from dpledger.audit.features.coordinates import (
     Along,
     Difference,
@@ -286,7 +286,7 @@ def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Number]:
     again = counts >= 2
     if again.any() and values.size > 1:
         common = np.argsort(-counts, kind="stable")[: min(MOST_LABELS, int(again.sum()))]
-        yield Atoms(place, tuple(np.sort(values[common]).tolist()))
+        yield RepeatedValues(place, tuple(np.sort(values[common]).tolist()))
     if values.size > MOST_CATEGORIES:
         edges = np.unique(np.sort(finite)[np.arange(1, VALUE_CELLS) * finite.size // VALUE_CELLS])
         yield GrainByValue(place, tuple(edges.tolist()))

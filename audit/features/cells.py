@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dpledger.audit.features.score import Cells, Place, codes, listed, table
 from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Outcomes
 
-__all__ = ["Atoms", "EqualPairs", "Extreme", "Label", "Matches", "Order", "Rows"]
+__all__ = ["EqualPairs", "Extreme", "Label", "Matches", "Order", "RepeatedValues", "Rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Label(Cells):
 
 
 @dataclass(frozen=True, slots=True)
-class Atoms(Cells):
+class RepeatedValues(Cells):
     """Which of some values a number has (ascending); the last cell is any other."""
 
     place: Place

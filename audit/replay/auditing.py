@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.neighbours import apart, check_pair
-from dpledger.audit.replay.calls import Finding, Raised, Run, compared, counted_choices, unpaired, used
+from dpledger.audit.replay.calls import RaisedCall, ReplayFinding, Run, compared, counted_choices, unpaired, used
 from dpledger.audit.replay.differences import differences
 from dpledger.audit.replay.enumerated import broken_by_coins
 from dpledger.audit.replay.result import ReplayResult
@@ -126,7 +126,7 @@ class _Way:
     """One dataset recorded, the other replayed. `wild`: the call from which on its own randomness decides."""
 
     first: Run
-    findings: tuple[Finding, ...]
+    findings: tuple[ReplayFinding, ...]
     shares: tuple[Fraction, ...]
     wild: int | None
 
@@ -147,7 +147,7 @@ class _Audit:
         """The recordings of this number."""
         return self._way(0, number), self._way(1, number)
 
-    def judged(self, ways: tuple[_Way, _Way]) -> tuple[tuple[Finding, ...], tuple[Finding, ...], int]:
+    def judged(self, ways: tuple[_Way, _Way]) -> tuple[tuple[ReplayFinding, ...], tuple[ReplayFinding, ...], int]:
         """Findings, remarks, and how many recordings of each dataset it took."""
         found = _once([finding for way in ways for finding in way.findings])
         own = any(way.wild is not None for way in ways)
@@ -171,7 +171,7 @@ class _Audit:
             return tuple(steady), remarks, recordings
         return (), (*(_softer(one, _LUCKY) for one in steady), *remarks), recordings
 
-    def _steady(self, ways: tuple[_Way, _Way], accusing: list[Finding]) -> list[Finding]:
+    def _steady(self, ways: tuple[_Way, _Way], accusing: list[ReplayFinding]) -> list[ReplayFinding]:
         """Those that no noise covers which was drawn for a value that did not move: they come in every recording that
         goes so far, and what came back does not vary with the noise."""
         if all(share for way in ways for share in way.shares):
@@ -180,7 +180,7 @@ class _Audit:
         told = {one: {_comes(one, ways, others) for others in again} for one in accusing}
         return [one for one in accusing if True in told[one] and False not in told[one]]
 
-    def _sure(self, ways: tuple[_Way, _Way], accusing: list[Finding]) -> tuple[bool, int]:
+    def _sure(self, ways: tuple[_Way, _Way], accusing: list[ReplayFinding]) -> tuple[bool, int]:
         """Whether delta cannot explain it."""
         delta = _DELTA if self.claim is None else Fraction(getattr(self.claim, "delta", 0))
         if not delta or any(one.call == 1 for one in accusing):
@@ -221,7 +221,7 @@ class _Audit:
 
     def _found(
         self, side: int, first: Run, seed: tuple[int, ...], wild: int | None
-    ) -> tuple[tuple[Finding, ...], tuple[Fraction, ...]]:
+    ) -> tuple[tuple[ReplayFinding, ...], tuple[Fraction, ...]]:
         pairing = self._pairing_of_coins(side, first)
         second = self._replayed(side, seed, first, pairing)
         found = compared(first, second, self.claim, pairing=pairing, wild=wild)
@@ -236,7 +236,7 @@ class _Audit:
 
     def _tries(
         self, side: int, first: Run, second: Run, seed: tuple[int, ...], pairing: Pairing | None
-    ) -> Iterator[tuple[Finding, ...]]:
+    ) -> Iterator[tuple[ReplayFinding, ...]]:
         """What is found where units are paired, or a candidate is placed, in any other way: each of all there are, or
         none where they are too many."""
         units, choices = unpaired(first, second, pairing), counted_choices(first)
@@ -274,7 +274,7 @@ class _Audit:
         return pairing if pairing is None or not side else pairing.swapped
 
 
-def _comes(finding: Finding, ways: tuple[_Way, _Way], others: tuple[_Way, _Way]) -> bool | None:
+def _comes(finding: ReplayFinding, ways: tuple[_Way, _Way], others: tuple[_Way, _Way]) -> bool | None:
     """Whether it is found in another recording, too, and of what came back that this does not vary; None where that
     recording ends before."""
     made = -1 if finding.call is None else finding.call - (finding.kind == "flow")
@@ -289,7 +289,7 @@ def _comes(finding: Finding, ways: tuple[_Way, _Way], others: tuple[_Way, _Way])
     return finding.path not in vary
 
 
-def _softer(finding: Finding, why: str) -> Finding:
+def _softer(finding: ReplayFinding, why: str) -> ReplayFinding:
     return replace(
         finding, accuses=False, words=f"{finding.words}; {why}", public_words=f"{finding.public_words}; {why}"
     )
@@ -311,9 +311,9 @@ def _only(ways: tuple[_Way, _Way]) -> bool:
     return all(way.wild is None and all(_is_coin(draw.law.kind) for draw in way.first.draws) for way in ways)
 
 
-def _once(findings: list[Finding]) -> list[Finding]:
+def _once(findings: list[ReplayFinding]) -> list[ReplayFinding]:
     """Each but once: both ways round most say the same."""
-    told: dict[tuple[object, ...], Finding] = {}
+    told: dict[tuple[object, ...], ReplayFinding] = {}
     for one in findings:
         told.setdefault((one.kind, one.call, one.public_words), one)
     return list(told.values())
@@ -327,7 +327,7 @@ def _frequent(hits: int, runs: int, chance: float) -> bool:
     return tail <= _LUCK
 
 
-def _blind(ways: tuple[_Way, _Way], remarks: tuple[Finding, ...]) -> str | None:
+def _blind(ways: tuple[_Way, _Way], remarks: tuple[ReplayFinding, ...]) -> str | None:
     outputs = [way.first.output for way in ways]
     if not (ways[0].first.draws or ways[1].first.draws):
         return _NOTHING
@@ -338,7 +338,7 @@ def _blind(ways: tuple[_Way, _Way], remarks: tuple[Finding, ...]) -> str | None:
         return (
             f"the two runs part at call {min(parted)}, as coins or other noise may have it: the rest was not compared"
         )
-    if all(isinstance(output, Raised) for output in outputs):
+    if all(isinstance(output, RaisedCall) for output in outputs):
         return "it raised on both datasets, so nothing came back"
     return None
 
@@ -347,7 +347,7 @@ def _refuse_what_always_raises(ways: tuple[_Way, _Way]) -> None:
     """ParameterError where the mistake is in the call: both raise alike before anything is drawn."""
     ours, theirs = (way.first.output for way in ways)
     drawn = ways[0].first.draws or ways[1].first.draws
-    if not drawn and isinstance(ours, Raised) and isinstance(theirs, Raised) and ours.name == theirs.name:
+    if not drawn and isinstance(ours, RaisedCall) and isinstance(theirs, RaisedCall) and ours.name == theirs.name:
         given = f"{ours.name} on both datasets, before anything was drawn: its cause is shown with this error"
         raise ParameterError("job", given, "one that can be called with the data") from ours.error
 

@@ -12,8 +12,8 @@ declared sensitivity depends on data that nobody published, and a value may diff
     coin         a coin whose probability depends on the data: never an accusation by itself
 
 Coins may be what protects (a run that fails now and then, a probability that depends on the data): what follows them
-may differ in a correct mechanism. Then the same findings accuse nobody (`Finding.accuses`), unless the coins say by
-`given` that the rest is private whatever fell.
+may differ in a correct mechanism. Then the same findings accuse nobody (`ReplayFinding.accuses`), unless the coins say
+by `given` that the rest is private whatever fell.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ import numpy.typing as npt
 
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee, PureDP
-from dpledger.audit.replay.differences import Difference, differences
+from dpledger.audit.replay.differences import OutputDifference, differences
 from dpledger.audit.replay.rows import Pairing
 from dpledger.mechanisms.noise import (
     AnyLaw,
     Bernoulli,
     Draw,
     ExponentialWeights,
-    PermuteAndFlip,
-    RandomizedResponse,
+    PermuteAndFlipChoice,
+    RandomizedAnswer,
     Refinement,
     Sensitivity,
     Uniform,
 )
 
-__all__ = ["Finding", "Kind", "Raised", "Run", "compared", "counted_choices", "unpaired", "used"]
+__all__ = ["Kind", "RaisedCall", "ReplayFinding", "Run", "compared", "counted_choices", "unpaired", "used"]
 
 Kind = Literal["moved", "law", "flow", "raised", "returned", "answers", "coin", "enumerated"]
 COINS = (Bernoulli, Uniform)
@@ -52,7 +52,7 @@ SMALL = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class RaisedCall:
     """What a run raised."""
 
     error: BaseException
@@ -72,7 +72,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ReplayFinding:
     """One difference between two runs on neighbours.
 
     `call`: the number of the call, from 1; None: of what came back. `accuses`: whether a correct mechanism has none
@@ -98,11 +98,11 @@ def compared(
     pairing: Pairing | None = None,
     known_places: bool = False,
     wild: int | None = None,
-) -> tuple[Finding, ...]:
+) -> tuple[ReplayFinding, ...]:
     """What differs, in order, until the runs part. `pairing`: by which units have the same coins on both, seen from the
     first. `known_places`: the places of choices among segments mean the same on both. `wild`: the number of the call
     from which on randomness of the mechanism's own decides, if it does."""
-    found: list[Finding] = []
+    found: list[ReplayFinding] = []
     protected = False  # by coins, by places that mean another candidate there, or by noise that is on no tape
     for number, (ours, theirs) in enumerate(zip(first.draws, second.draws, strict=False)):
         protected = protected or (wild is not None and number >= wild)
@@ -160,11 +160,11 @@ def _finding(
     moved: Fraction | None = None,
     declared: Decimal | None = None,
     path: str | None = None,
-) -> Finding:
+) -> ReplayFinding:
     at = "" if number is None else f"call {number + 1}: "
     words = f"{at}{told or public}"
     call = None if number is None else number + 1
-    return Finding(
+    return ReplayFinding(
         kind=kind,
         accuses=accuses,
         call=call,
@@ -202,13 +202,13 @@ def _hides(draw: Draw, known_places: bool) -> bool:
     return isinstance(draw.value, tuple) and not known_places
 
 
-def _of_call(ours: Draw, theirs: Draw, number: int, claim: Guarantee | None, *, accuses: bool) -> list[Finding]:
+def _of_call(ours: Draw, theirs: Draw, number: int, claim: Guarantee | None, *, accuses: bool) -> list[ReplayFinding]:
     if isinstance(ours.law, Bernoulli):
         public = "the probability of a coin depends on the data, and what pays for that is not on the tape"
         return [] if ours.value == theirs.value else [_finding("coin", public, number, accuses=False)]
     if isinstance(ours.law, Uniform):
         return []
-    if isinstance(ours.law, RandomizedResponse):
+    if isinstance(ours.law, RandomizedAnswer):
         return _of_answers(ours.law, ours.value, theirs.value, number, claim, accuses=accuses)
     if ours.sensitivity != theirs.sensitivity:
         public = "the declared sensitivity, or its justification, depends on the data"
@@ -216,7 +216,7 @@ def _of_call(ours: Draw, theirs: Draw, number: int, claim: Guarantee | None, *, 
     return _of_value(ours, theirs, number, accuses=accuses)
 
 
-def _of_value(ours: Draw, theirs: Draw, number: int, *, accuses: bool) -> list[Finding]:
+def _of_value(ours: Draw, theirs: Draw, number: int, *, accuses: bool) -> list[ReplayFinding]:
     moved, declared = _moved(ours, theirs), ours.sensitivity
     name = ours.law.kind
     if declared is None:
@@ -231,8 +231,8 @@ def _of_value(ours: Draw, theirs: Draw, number: int, *, accuses: bool) -> list[F
 
 
 def _of_answers(
-    law: RandomizedResponse, ours: Any, theirs: Any, number: int, claim: Guarantee | None, *, accuses: bool
-) -> list[Finding]:
+    law: RandomizedAnswer, ours: Any, theirs: Any, number: int, claim: Guarantee | None, *, accuses: bool
+) -> list[ReplayFinding]:
     """Each answer that changed costs the law's epsilon: a pure claim of less is refuted by them."""
     changed = int(np.count_nonzero(_answers(law, ours) != _answers(law, theirs)))
     if not isinstance(claim, PureDP) or Fraction(law.epsilon) * changed <= Fraction(claim.epsilon):
@@ -243,7 +243,7 @@ def _of_answers(
     return [_finding("answers", public, number, accuses=accuses, told=told)]
 
 
-def _answers(law: RandomizedResponse, value: Any) -> npt.NDArray[Any]:
+def _answers(law: RandomizedAnswer, value: Any) -> npt.NDArray[Any]:
     found: npt.NDArray[Any] = np.clip(np.atleast_1d(np.asarray(value)).astype(object), 0, law.k - 1)
     return found
 
@@ -266,7 +266,7 @@ class _Distance:
 
 def _moved(ours: Draw, theirs: Draw) -> _Distance:
     """How far the value moved, in the norm that is declared (l1 where none is), in the units of the law's scale."""
-    if isinstance(ours.law, (ExponentialWeights, PermuteAndFlip)):
+    if isinstance(ours.law, (ExponentialWeights, PermuteAndFlipChoice)):
         return _Distance(_scores_moved(ours.value, theirs.value))
     step, gap = Fraction(_grid(ours.law)), _gap(ours.value, theirs.value)
     match "l1" if ours.sensitivity is None else ours.sensitivity.norm:
@@ -331,23 +331,23 @@ def _in_order(
 # ---- what came back -------------------------------------------------------------------------------------------------
 
 
-def _of_outputs(ours: object, theirs: object, *, accuses: bool) -> list[Finding]:
-    if isinstance(ours, Raised) or isinstance(theirs, Raised):
+def _of_outputs(ours: object, theirs: object, *, accuses: bool) -> list[ReplayFinding]:
+    if isinstance(ours, RaisedCall) or isinstance(theirs, RaisedCall):
         return _of_errors(ours, theirs, accuses=accuses)
     return [_of_difference(one, accuses=accuses) for one in differences(ours, theirs)]
 
 
-def _of_difference(found: Difference, *, accuses: bool) -> Finding:
+def _of_difference(found: OutputDifference, *, accuses: bool) -> ReplayFinding:
     why = ", though every draw is the same" if found.seen else ""
     told, public = found.words + why, found.public_words + why
     return _finding("returned", public, None, accuses=accuses and found.seen, told=told, path=found.path)
 
 
-def _of_errors(ours: object, theirs: object, *, accuses: bool) -> list[Finding]:
-    names = [one.name if isinstance(one, Raised) else "nothing" for one in (ours, theirs)]
+def _of_errors(ours: object, theirs: object, *, accuses: bool) -> list[ReplayFinding]:
+    names = [one.name if isinstance(one, RaisedCall) else "nothing" for one in (ours, theirs)]
     if names[0] != names[1]:
         public = f"it raised {' on one of the two datasets and '.join(sorted(names))} on the other"
         return [_finding("raised", public, None, accuses=accuses)]
-    if isinstance(ours, Raised) and isinstance(theirs, Raised) and str(ours.error) != str(theirs.error):
+    if isinstance(ours, RaisedCall) and isinstance(theirs, RaisedCall) and str(ours.error) != str(theirs.error):
         return [_finding("raised", f"the text of {names[0]} depends on the data", None, accuses=False)]
     return []

@@ -26,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Difference", "differences", "same"]
+__all__ = ["OutputDifference", "differences", "same"]
 
 MOST = 16  # differences told
 _ATOMS: Final = (bool, int, str, bytes, complex, type(None), type(Ellipsis), range, Decimal, Fraction, Enum)
@@ -36,7 +36,7 @@ _UNSEEN: Final = "is of a kind that cannot be compared"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class OutputDifference:
     """`path`: where; `public_path`: the same without text that may be data; `how`: what differs."""
 
     path: str
@@ -59,7 +59,7 @@ class Difference:
         return self.how != _UNSEEN
 
 
-def differences(left: object, right: object, at: str = "output", most: int = MOST) -> tuple[Difference, ...]:
+def differences(left: object, right: object, at: str = "output", most: int = MOST) -> tuple[OutputDifference, ...]:
     """The first differences, at most so many; none where the two are the same to the last bit."""
     walk = _Walk(most)
     walk.compare(left, right, _Place(at, at))
@@ -89,12 +89,12 @@ class _Place:
 @dataclass(slots=True)
 class _Walk:
     most: int
-    found: list[Difference] = field(default_factory=list)
+    found: list[OutputDifference] = field(default_factory=list)
     seen: set[tuple[int, int]] = field(default_factory=set)
     kept: list[object] = field(default_factory=list)  # what was made on the way: an id is nobody else's meanwhile
 
     def tell(self, place: _Place, how: str) -> None:
-        self.found.append(Difference(place.path, place.public, how))
+        self.found.append(OutputDifference(place.path, place.public, how))
 
     def compare(self, left: Any, right: Any, place: _Place) -> None:
         if left is right or len(self.found) >= self.most or (id(left), id(right)) in self.seen:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpledger import decimals
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP, words_of
-from dpledger.audit.replay.calls import Finding, Raised
+from dpledger.audit.replay.calls import RaisedCall, ReplayFinding
 from dpledger.audit.replay.differences import same
 from dpledger.audit.replay.running import Job, answered
 from dpledger.mechanisms.noise import Bernoulli, Draw, ExpMinus, Uniform
@@ -28,7 +28,7 @@ _MOST_LEAVES = 256  # of each dataset
 _SLACK = 1 + Fraction(1, 2**40)  # of e^x in floats, twice
 
 
-def broken_by_coins(job: Job, data: tuple[object, object], claim: Guarantee | None, seed: int) -> Finding | None:
+def broken_by_coins(job: Job, data: tuple[object, object], claim: Guarantee | None, seed: int) -> ReplayFinding | None:
     """The finding that the claim is broken; None where it holds on this pair, is none of (epsilon, delta), or where
     there are more than 256 ways.
 
@@ -46,7 +46,7 @@ def broken_by_coins(job: Job, data: tuple[object, object], claim: Guarantee | No
         return None
     public = f"by all ways in which its coins fall, {words_of(claim)} does not hold"
     told = f"{public}: delta is at least {float(delta):.6g} at epsilon {decimals.text(claim.epsilon)}"
-    return Finding(kind="enumerated", accuses=True, call=None, words=told, public_words=public)
+    return ReplayFinding(kind="enumerated", accuses=True, call=None, words=told, public_words=public)
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _Law:
 
 
 def _alike(one: object, other: object) -> bool:
-    if isinstance(one, Raised) and isinstance(other, Raised):
+    if isinstance(one, RaisedCall) and isinstance(other, RaisedCall):
         return one.name == other.name
     return same(one, other)
 

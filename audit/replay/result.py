@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from dpledger import decimals
-from dpledger.audit.replay.calls import Finding
+from dpledger.audit.replay.calls import ReplayFinding
 from dpledger.notebooks import summary
 from dpledger.relations import Relation
 
@@ -41,8 +41,8 @@ class ReplayResult:
     apart: str | None
     calls: tuple[int, int]
     recordings: int
-    findings: tuple[Finding, ...]
-    remarks: tuple[Finding, ...]
+    findings: tuple[ReplayFinding, ...]
+    remarks: tuple[ReplayFinding, ...]
     used: Fraction | None
     blind: str | None
     seed: int
@@ -118,7 +118,7 @@ class ReplayResult:
         return json.dumps({name: value for name, value in document.items() if value is not None}, indent=2)
 
 
-def _document(finding: Finding) -> dict[str, Any]:
+def _document(finding: ReplayFinding) -> dict[str, Any]:
     document = {
         "kind": finding.kind,
         "call": finding.call,

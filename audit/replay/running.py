@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpledger.audit.replay.calls import Raised, Run
+from dpledger.audit.replay.calls import RaisedCall, Run
 from dpledger.audit.replay.rows import Pairing, copied
 from dpledger.audit.sampling.generators import seeded_globals
 from dpledger.errors import ParameterError
@@ -81,7 +81,7 @@ class Job:
             try:
                 return self.call(copied(data), *beside, **given)
             except (Exception, SystemExit) as error:
-                return Raised(error)
+                return RaisedCall(error)
 
 
 def recorded(job: Job, data: object, seed: tuple[int, ...], forced: Pairing | None = None) -> Run:

@@ -31,7 +31,7 @@ from dpledger.audit.sampling.ways import Batched, Batches, Calls, Sampler, Sampl
 from dpledger.errors import ParameterError
 from dpledger.progress import Advance
 
-__all__ = ["ALTERED", "PROBED", "UNSEEDED", "Piece", "Plan", "Runs"]
+__all__ = ["ALTERED", "PROBED", "UNSEEDED", "Piece", "Runs", "WorkerPlan"]
 
 BATCH = 65_536  # runs of a batch
 LOOP = 2_048  # runs of both sides in a piece, where each is a call
@@ -56,7 +56,7 @@ T = TypeVar("T", bound=Joined)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class WorkerPlan:
     """All that a worker needs to draw any run. `encode`: outputs of consecutive runs to their outcomes. `width`: about
     how many numbers an output is. `each_seconds`: after which a run is over; `texts`: whether what an exception says is
     part of the outcome. `fresh_data`, `seeded_globals`: the care that past blocks have shown to be needed.
@@ -100,7 +100,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn(Generic[T]):
+class DrawnPieces(Generic[T]):
     """What consecutive pieces gave: of each side what was read (None of a side that is not in them), what showed, and
     how long it took."""
 
@@ -110,8 +110,8 @@ class Drawn(Generic[T]):
     drew_globals: bool
     seconds: float
 
-    def __add__(self, other: Drawn[T]) -> Drawn[T]:
-        return Drawn(
+    def __add__(self, other: DrawnPieces[T]) -> DrawnPieces[T]:
+        return DrawnPieces(
             joined([self.left, other.left]),
             joined([self.right, other.right]),
             self.altered or other.altered,
@@ -125,10 +125,10 @@ class _Work(Generic[T]):
     """The work of one piece (a class, so that it travels to other processes; one that can be hashed, whatever the data
     are, as some engines ask for)."""
 
-    plan: Plan
+    plan: WorkerPlan
     read: Callable[[Any], T]
 
-    def __call__(self, piece: Piece) -> Drawn[T]:
+    def __call__(self, piece: Piece) -> DrawnPieces[T]:
         plan, started = self.plan, time.perf_counter()
         before = (digest(plan.left), digest(plan.right))
         with watched(plan.subject, with_globals=plan.seeded_globals) as watch:
@@ -137,7 +137,7 @@ class _Work(Generic[T]):
                     read = {side: self._batch(sampler, piece, side, watch.begin) for side in _batch_order(plan, piece)}
                 case sampler:
                     read = self._calls(sampler, piece, watch.begin if watch.seeds else None)
-        return Drawn(
+        return DrawnPieces(
             left=read.get(Side.LEFT),
             right=read.get(Side.RIGHT),
             altered=not plan.fresh_data and (digest(plan.left), digest(plan.right)) != before,
@@ -178,7 +178,7 @@ class _Work(Generic[T]):
         return {side: found for side, found in read.items() if found is not None}
 
 
-def _batch_order(plan: Plan, piece: Piece) -> tuple[Side, Side]:
+def _batch_order(plan: WorkerPlan, piece: Piece) -> tuple[Side, Side]:
     return (Side.RIGHT, Side.LEFT) if right_first(plan.seed, piece.start, 1)[0] else (Side.LEFT, Side.RIGHT)
 
 
@@ -234,10 +234,10 @@ class Runs:
     Runs are of copies of the data: the caller's own are never given away, unless they cannot be copied."""
 
     def __init__(self, sampler: Sampler, left: object, right: object, **settings: Any) -> None:
-        """`settings`: `seed`, `encode`, and what else a `Plan` has. ParameterError for `each_seconds` that are no time,
-        or of batches, which have no single run that could be stopped."""
+        """`settings`: `seed`, `encode`, and what else a `WorkerPlan` has. ParameterError for `each_seconds` that are no
+        time, or of batches, which have no single run that could be stopped."""
         self.originals = (left, right)
-        self.plan = Plan(sampler=sampler, left=_own(left), right=_own(right), **settings)
+        self.plan = WorkerPlan(sampler=sampler, left=_own(left), right=_own(right), **settings)
         seconds = self.plan.each_seconds
         if seconds is not None and (self._are_batches or not 0 < seconds < math.inf):
             raise ParameterError("each_seconds", seconds, "a time above 0, of single runs: f(data, rng) or f(data)")
@@ -279,15 +279,15 @@ class Runs:
 
     def _drawn(
         self, first: int, pairs: int, read: Callable[[Any], T], jobs: int, advance: Advance, **changes: Any
-    ) -> Drawn[T]:
+    ) -> DrawnPieces[T]:
         """What all pieces gave, added up as they come: no more of them is kept than two."""
         work, workers = _Work(replace(self.plan, **changes), read), self._workers(2 * pairs, jobs)
         pieces = self._pieces(first, pairs, workers)
         if workers == 1 or len(pieces) == 1:
-            results: Iterable[Drawn[T]] = map(work, pieces)
+            results: Iterable[DrawnPieces[T]] = map(work, pieces)
         else:
             results = _in_workers(work, pieces, jobs)
-        drawn: Drawn[T] | None = None
+        drawn: DrawnPieces[T] | None = None
         for piece, one in zip(pieces, results, strict=True):
             advance(self._runs_in(piece))
             drawn = one if drawn is None else drawn + one
@@ -349,7 +349,7 @@ class Runs:
                 self.starts[0].append(run + (odd and right))
                 self.starts[1].append(run + (odd and not right))
 
-    def _take_care(self, drawn: Drawn[Any]) -> bool:
+    def _take_care(self, drawn: DrawnPieces[Any]) -> bool:
         """Whether what was drawn is to be thrown away, and drawn again with the care that it showed to be needed."""
         plan = self.plan
         if drawn.altered and not plan.fresh_data:
@@ -364,7 +364,7 @@ class Runs:
         return self.plan is not plan
 
 
-def _in_workers(work: _Work[T], pieces: Sequence[Piece], jobs: int) -> Iterable[Drawn[T]]:
+def _in_workers(work: _Work[T], pieces: Sequence[Piece], jobs: int) -> Iterable[DrawnPieces[T]]:
     from joblib import Parallel, delayed  # here: 0.2 s that most audits do not need
 
     # max_nbytes: data that a worker could not write to would be other data than those of one process
@@ -372,7 +372,7 @@ def _in_workers(work: _Work[T], pieces: Sequence[Piece], jobs: int) -> Iterable[
         parallel = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)
     except ValueError:  # an engine that gives all results at once
         parallel = Parallel(n_jobs=jobs, max_nbytes=None)
-    results: Iterable[Drawn[T]] = parallel(delayed(work)(piece) for piece in pieces)
+    results: Iterable[DrawnPieces[T]] = parallel(delayed(work)(piece) for piece in pieces)
     return results
 
 

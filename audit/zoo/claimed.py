@@ -24,8 +24,8 @@ _AT_DELTA = ApproxDP(1, "1e-5")
 _QUERIES = (0.0,) * 5 + (1.0,), (1.0,) * 5 + (0.0,)
 
 
-def _run(threshold_scale: str, query_scale: str) -> thresholds.SparseVectorRun:
-    return thresholds.SparseVectorRun(Decimal(threshold_scale), Decimal(query_scale))
+def _run(threshold_scale: str, query_scale: str) -> thresholds.SparseVectorAnswers:
+    return thresholds.SparseVectorAnswers(Decimal(threshold_scale), Decimal(query_scale))
 
 
 def _level(keep: str, added: str) -> chains.CoarsenedLaplace:
@@ -179,7 +179,7 @@ CLAIMED: Mapping[str, Case] = MappingProxyType(
             batched=True,
             claim=PureDP("1.0986122887"),
             randomized_response=Shown(
-                "a bit that is kept three times in four", numbers.RandomizedResponse(Decimal("0.75")), math.log(3)
+                "a bit that is kept three times in four", numbers.FlippedBit(Decimal("0.75")), math.log(3)
             ),
         ),
         **family(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.zoo.answers.accurate import DoubledAnswers, EveryLevelShown, FirstAccurate
 from dpledger.audit.zoo.answers.coins import PublishedCoin, RevealingDraws
-from dpledger.audit.zoo.answers.thresholds import PublishedComparison, SparseVectorRun
+from dpledger.audit.zoo.answers.thresholds import PublishedComparison, SparseVectorAnswers
 from dpledger.audit.zoo.cases import Case
 
 __all__ = ["EX_POST", "ByFirst"]
@@ -122,7 +122,7 @@ EX_POST: Mapping[str, Case] = MappingProxyType(
         ),
         "above_threshold_losses": _case(
             "which of six queries is the first above: t/4 up to 1, and 1/2 for none",
-            SparseVectorRun(Decimal(2), Decimal(4)),
+            SparseVectorAnswers(Decimal(2), Decimal(4)),
             _QUERIES,
             _by_first("0.25", "0.5", "0.75", "1", "1", "1", "0.5"),
             ("0.25", 0.1516697556),
@@ -132,7 +132,7 @@ EX_POST: Mapping[str, Case] = MappingProxyType(
         ),
         "above_threshold_halt_billed_as_silence": _case(
             "the same, and a halt is billed as if nothing had been found: never above 1/2",
-            SparseVectorRun(Decimal(2), Decimal(4)),
+            SparseVectorAnswers(Decimal(2), Decimal(4)),
             _QUERIES,
             _by_first("0.25", "0.5", "0.5", "0.5", "0.5", "0.5", "0.5"),
             ("0.25", 0.1516697556),

@@ -1,4 +1,4 @@
-"""What a ledger holds, as rows: iterate over a `Table` for typed objects, or take `to_frame()`, a pandas DataFrame.
+"""What a ledger holds, as rows: iterate over a `LedgerTable` for typed objects; `to_frame()` is a pandas DataFrame.
 
 Column names and dtypes are the same for every ledger, also where there is no row or no value in a column; rows are
 named by the index of their entry. Text is `string`, whole numbers that may be missing are `Int64`, kinds are
@@ -84,7 +84,7 @@ from dpledger.ledger.rules.settling import Rule
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Table", "entries_table", "releases_table"]
+__all__ = ["LedgerTable", "entries_table", "releases_table"]
 
 Row = TypeVar("Row")
 
@@ -93,7 +93,7 @@ FORMS, STATUSES, RULES = get_args(Form), get_args(Status), get_args(Rule)
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[Row]):
+class LedgerColumn(Generic[Row]):
     """A column: its dtype, or all of its categories; and the value in a row, None where it is missing."""
 
     name: str
@@ -101,14 +101,14 @@ class Column(Generic[Row]):
     value: Callable[[Row], object]
 
 
-class Table(Collection[Row]):
+class LedgerTable(Collection[Row]):
     """Rows in the order of the ledger, as it was when the table was asked for. Each iteration reads them anew."""
 
     def __init__(
         self,
         rows: Callable[[], Iterator[Row]],
         size: int,
-        columns: tuple[Column[Row], ...],
+        columns: tuple[LedgerColumn[Row], ...],
         index: Callable[[Row], int],
     ) -> None:
         self._rows = rows
@@ -152,14 +152,14 @@ class Table(Collection[Row]):
         )
 
 
-def entries_table(rows: Callable[[], Iterator[Entry]], size: int) -> Table[Entry]:
+def entries_table(rows: Callable[[], Iterator[Entry]], size: int) -> LedgerTable[Entry]:
     """The table of `size` entries, which `rows` reads."""
-    return Table(rows, size, _ENTRY, lambda entry: entry.index)
+    return LedgerTable(rows, size, _ENTRY, lambda entry: entry.index)
 
 
-def releases_table(admissions: tuple[Admission, ...]) -> Table[Admission]:
+def releases_table(admissions: tuple[Admission, ...]) -> LedgerTable[Admission]:
     """The table of the charges of one scope."""
-    return Table(lambda: iter(admissions), len(admissions), _ADMISSION, lambda admission: admission.index)
+    return LedgerTable(lambda: iter(admissions), len(admissions), _ADMISSION, lambda admission: admission.index)
 
 
 def _member(name: str) -> Callable[[Entry], object]:
@@ -184,23 +184,23 @@ def _attested(entry: Entry) -> object:
     return None if said is None else said.by
 
 
-_ENTRY: tuple[Column[Entry], ...] = (
-    Column("time", TIME, lambda entry: entry.time),
-    Column("kind", tuple(sorted(KINDS)), lambda entry: entry.body.kind),
-    Column("scopes", TEXT, _scopes),
-    Column("key", TEXT, _member("key")),
-    Column("charge", TEXT, _member("charge")),
-    Column("mechanism", TEXT, _mechanism("kind")),
-    Column("library", TEXT, _mechanism("library")),
-    Column("form", FORMS, _member("form")),
-    Column("claim", TEXT, _claim),
-    Column("rule", RULES, _member("rule")),
-    Column("upto", COUNT, _member("upto")),
-    Column("level", TEXT, _member("level")),
-    Column("item", TEXT, _member("item")),
-    Column("verdict", TEXT, _member("verdict")),
-    Column("attested", TEXT, _attested),
-    Column("previous", TEXT, lambda entry: entry.previous),
+_ENTRY: tuple[LedgerColumn[Entry], ...] = (
+    LedgerColumn("time", TIME, lambda entry: entry.time),
+    LedgerColumn("kind", tuple(sorted(KINDS)), lambda entry: entry.body.kind),
+    LedgerColumn("scopes", TEXT, _scopes),
+    LedgerColumn("key", TEXT, _member("key")),
+    LedgerColumn("charge", TEXT, _member("charge")),
+    LedgerColumn("mechanism", TEXT, _mechanism("kind")),
+    LedgerColumn("library", TEXT, _mechanism("library")),
+    LedgerColumn("form", FORMS, _member("form")),
+    LedgerColumn("claim", TEXT, _claim),
+    LedgerColumn("rule", RULES, _member("rule")),
+    LedgerColumn("upto", COUNT, _member("upto")),
+    LedgerColumn("level", TEXT, _member("level")),
+    LedgerColumn("item", TEXT, _member("item")),
+    LedgerColumn("verdict", TEXT, _member("verdict")),
+    LedgerColumn("attested", TEXT, _attested),
+    LedgerColumn("previous", TEXT, lambda entry: entry.previous),
 )
 
 
@@ -225,35 +225,35 @@ def _said_relation(one: Admission) -> str | None:
     return None if one.attested is None or one.attested.relation is None else one.attested.relation.value
 
 
-def _both(name: str, amount: Callable[[Admission], Decimal]) -> tuple[Column[Admission], Column[Admission]]:
+def _both(name: str, amount: Callable[[Admission], Decimal]) -> tuple[LedgerColumn[Admission], LedgerColumn[Admission]]:
     """An amount, exactly, and as a float that is not below it."""
-    return Column(name, EXACT, amount), Column(f"{name}_upper", UPPER, lambda one: float_up(amount(one)))
+    return LedgerColumn(name, EXACT, amount), LedgerColumn(f"{name}_upper", UPPER, lambda one: float_up(amount(one)))
 
 
-_ADMISSION: tuple[Column[Admission], ...] = (
-    Column("time", TIME, lambda one: one.time),
-    Column("scope", TEXT, lambda one: one.scope),
-    Column("key", TEXT, lambda one: one.key),
-    Column("charge", TEXT, lambda one: one.charge),
-    Column("mechanism", TEXT, lambda one: one.mechanism.kind),
-    Column("library", TEXT, lambda one: one.mechanism.library),
-    Column("form", FORMS, lambda one: one.form),
-    Column("claim", TEXT, lambda one: words_of(one.claim)),
-    Column("status", STATUSES, lambda one: one.status),
-    Column("rule", RULES, lambda one: one.rule),
-    Column("ended", COUNT, lambda one: one.ended),
-    Column("account", TEXT, lambda one: one.account),
+_ADMISSION: tuple[LedgerColumn[Admission], ...] = (
+    LedgerColumn("time", TIME, lambda one: one.time),
+    LedgerColumn("scope", TEXT, lambda one: one.scope),
+    LedgerColumn("key", TEXT, lambda one: one.key),
+    LedgerColumn("charge", TEXT, lambda one: one.charge),
+    LedgerColumn("mechanism", TEXT, lambda one: one.mechanism.kind),
+    LedgerColumn("library", TEXT, lambda one: one.mechanism.library),
+    LedgerColumn("form", FORMS, lambda one: one.form),
+    LedgerColumn("claim", TEXT, lambda one: words_of(one.claim)),
+    LedgerColumn("status", STATUSES, lambda one: one.status),
+    LedgerColumn("rule", RULES, lambda one: one.rule),
+    LedgerColumn("ended", COUNT, lambda one: one.ended),
+    LedgerColumn("account", TEXT, lambda one: one.account),
     *_both("reserved", _reserved),
     *_both("charged", _charged),
     *_both("reserved_delta", _reserved_delta),
     *_both("charged_delta", _charged_delta),
-    Column("steps", COUNT, lambda one: one.steps),
-    Column("granted", COUNT, lambda one: None if one.steps is None else one.granted),
-    Column("outside_guarantee", FLAG, lambda one: one.outside_guarantee if one.status == "committed" else None),
-    Column("warnings", TEXT, lambda one: "; ".join(one.warnings) or None),
-    Column("attested", TEXT, lambda one: None if one.attested is None else one.attested.by),
-    Column("reason", TEXT, lambda one: None if one.attested is None else one.attested.reason),
-    Column("evidence", TEXT, lambda one: None if one.attested is None else one.attested.evidence),
-    Column("relation", TEXT, _said_relation),
-    Column("of", TEXT, lambda one: None if one.attested is None else one.attested.of),
+    LedgerColumn("steps", COUNT, lambda one: one.steps),
+    LedgerColumn("granted", COUNT, lambda one: None if one.steps is None else one.granted),
+    LedgerColumn("outside_guarantee", FLAG, lambda one: one.outside_guarantee if one.status == "committed" else None),
+    LedgerColumn("warnings", TEXT, lambda one: "; ".join(one.warnings) or None),
+    LedgerColumn("attested", TEXT, lambda one: None if one.attested is None else one.attested.by),
+    LedgerColumn("reason", TEXT, lambda one: None if one.attested is None else one.attested.reason),
+    LedgerColumn("evidence", TEXT, lambda one: None if one.attested is None else one.attested.evidence),
+    LedgerColumn("relation", TEXT, _said_relation),
+    LedgerColumn("of", TEXT, lambda one: None if one.attested is None else one.attested.of),
 )

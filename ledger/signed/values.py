@@ -12,7 +12,7 @@ The store holds them sealed, so that whoever can write there cannot have another
     seal || bytes     the seal: the ledger key's Ed25519 signature, 64 bytes, of DSSE's pre-authentication encoding of
         type          application/vnd.dpledger.kept.v1+json
         payload       {"charge", "entry", "key", "ledger", "request", "scope", "value"} in the profile of `wire`:
-                      whose value it is (`Origin`), and the SHA-256 of the bytes
+                      whose value it is (`ValueOrigin`), and the SHA-256 of the bytes
 
 A seal stands beside the value and in no entry: a digest that anyone could read would give away a value of few
 possibilities.
@@ -37,7 +37,7 @@ __all__ = [
     "LARGEST_KEPT",
     "SALT_BYTES",
     "SEAL_TYPE",
-    "Origin",
+    "ValueOrigin",
     "digest",
     "kept",
     "restored",
@@ -83,7 +83,7 @@ def restored(data: bytes) -> object:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class ValueOrigin:
     """Whose value a kept value is: the charge, the key and the request that it answers in its scope, and the index of
     the entry of its commit."""
 
@@ -95,17 +95,17 @@ class Origin:
     entry: int
 
 
-def seal_payload(data: bytes, origin: Origin) -> bytes:
+def seal_payload(data: bytes, origin: ValueOrigin) -> bytes:
     """What is signed for the value with these bytes: its origin and its digest."""
     return wire.dump({**asdict(origin), "value": hashlib.sha256(data).hexdigest()})
 
 
-def sealed(data: bytes, origin: Origin, signer: Signer) -> bytes:
+def sealed(data: bytes, origin: ValueOrigin, signer: Signer) -> bytes:
     """The bytes of a value as the store holds them."""
     return signer.sign(envelope.pre_authentication(seal_payload(data, origin), SEAL_TYPE)) + data
 
 
-def unsealed(stored: bytes, origin: Origin, key: VerifyingKey) -> bytes:
+def unsealed(stored: bytes, origin: ValueOrigin, key: VerifyingKey) -> bytes:
     """The bytes of the value in what the store holds. The inverse of `sealed`; VerificationError unless `key` signed
     just these bytes for this origin."""
     seal, data = stored[:SIGNATURE_BYTES], stored[SIGNATURE_BYTES:]

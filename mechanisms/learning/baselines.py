@@ -14,7 +14,7 @@ import numpy as np
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.domains import check_rows_of
 from dpledger.mechanisms.learning.equations import Echelon
-from dpledger.mechanisms.learning.hypotheses import Concept, Constant
+from dpledger.mechanisms.learning.hypotheses import Concept, ConstantLabel
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, check_sample, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import AnyClass, ParityClass, PointClass, ThresholdClass
 
@@ -30,13 +30,13 @@ def occam_learner(concepts: AnyClass, sample: LabeledSample) -> Concept:
     return Concept(concepts, counted.place(sum(int(many) for many in counted.counts[:best])))
 
 
-def point_learner(concepts: PointClass, sample: LabeledSample) -> Concept | Constant:
+def point_learner(concepts: PointClass, sample: LabeledSample) -> Concept | ConstantLabel:
     """The first point with label 1; where there is none, the constant 0, which is not in the class (so says an erratum
     to Nissim 2017). Sizes: `sizes.one_sided`."""
     check_sample(sample)
     found = points_of(sample.x, concepts.points)
     ones = found.points[found.known & (labels_of(sample.y) == 1)]
-    return Concept(concepts, int(ones[0])) if len(ones) else Constant(0)
+    return Concept(concepts, int(ones[0])) if len(ones) else ConstantLabel(0)
 
 
 def threshold_learner(concepts: ThresholdClass, sample: LabeledSample) -> Concept:

@@ -21,7 +21,7 @@ from dpledger.mechanisms.learning.theory.concepts import AnyClass
 from dpledger.mechanisms.numeric.rows import check_rows, tally
 from dpledger.schema import Plain
 
-__all__ = ["Concept", "Constant", "Hypothesis", "Placed"]
+__all__ = ["Concept", "ConstantLabel", "Hypothesis", "Placed"]
 
 MOST_DECIMAL_BITS = 128
 
@@ -84,7 +84,7 @@ class Concept:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantLabel:
     """One label for all points, where the class does not hold it."""
 
     label: int

@@ -4,7 +4,7 @@ toss coins, `uniform` deals whole numbers, `choose` picks one of many by their s
 
 from dpledger.mechanisms.noise.api import draw
 from dpledger.mechanisms.noise.bernoulli import Positions, happens, sampled, uniform
-from dpledger.mechanisms.noise.chains import Chain, chain
+from dpledger.mechanisms.noise.chains import NoiseChain, chain
 from dpledger.mechanisms.noise.choices import choose, exponent_for, respond
 from dpledger.mechanisms.noise.laws import (
     AnyLaw,
@@ -14,8 +14,8 @@ from dpledger.mechanisms.noise.laws import (
     ExpMinus,
     ExponentialWeights,
     Law,
-    PermuteAndFlip,
-    RandomizedResponse,
+    PermuteAndFlipChoice,
+    RandomizedAnswer,
     Refinement,
     RoundedGaussian,
     RoundedLaplace,
@@ -29,16 +29,16 @@ from dpledger.mechanisms.noise.randomness_log import Draw, answering, recording,
 __all__ = [
     "AnyLaw",
     "Bernoulli",
-    "Chain",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Draw",
     "ExpMinus",
     "ExponentialWeights",
     "Law",
-    "PermuteAndFlip",
+    "NoiseChain",
+    "PermuteAndFlipChoice",
     "Positions",
-    "RandomizedResponse",
+    "RandomizedAnswer",
     "Refinement",
     "RoundedGaussian",
     "RoundedLaplace",

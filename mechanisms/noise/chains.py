@@ -27,12 +27,12 @@ from dpledger.mechanisms.noise.randomness_log import taped
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 
-__all__ = ["Chain", "chain"]
+__all__ = ["NoiseChain", "chain"]
 
 Value = TypeVar("Value", int, npt.NDArray[Any])
 
 
-class Chain(Generic[Value]):
+class NoiseChain(Generic[Value]):
     """The conversation of `chain`. It holds the exact value and the noise of all levels: it shows neither, does not
     pickle, and refuses in a forked child. Threads may share it."""
 
@@ -81,7 +81,7 @@ class Chain(Generic[Value]):
             raise ParameterError("scale", scale, f"a scale below that of the last level, {text(self._scale)}")
 
 
-def chain(finest: Finest, value: Value, *, sensitivity: Sensitivity, entropy: Entropy) -> Chain[Value]:
+def chain(finest: Finest, value: Value, *, sensitivity: Sensitivity, entropy: Entropy) -> NoiseChain[Value]:
     """Begin a chain of ever more precise answers. Nothing is drawn before the first level is asked for.
 
     `finest`: RoundedLaplace or DiscreteLaplace, the law of the finest level that may be asked for. `value`: an int, or
@@ -95,7 +95,7 @@ def chain(finest: Finest, value: Value, *, sensitivity: Sensitivity, entropy: En
         raise ParameterError("finest", type(finest).__name__, "RoundedLaplace or DiscreteLaplace")
     if not isinstance(sensitivity, Sensitivity):
         raise ParameterError("sensitivity", type(sensitivity).__name__, "a Sensitivity with norm and justification")
-    return Chain(finest, _whole(value), sensitivity, entropy)
+    return NoiseChain(finest, _whole(value), sensitivity, entropy)
 
 
 def _whole(value: Value) -> Value:

@@ -28,8 +28,8 @@ from dpledger.mechanisms.noise.brackets import Bracket, Outward
 from dpledger.mechanisms.noise.exponential_race import race
 from dpledger.mechanisms.noise.laws import (
     ExponentialWeights,
-    PermuteAndFlip,
-    RandomizedResponse,
+    PermuteAndFlipChoice,
+    RandomizedAnswer,
     Sensitivity,
     Weighted,
 )
@@ -41,7 +41,7 @@ Wholes: TypeAlias = npt.NDArray[Any] | Sequence[int]
 """Whole numbers in one row: an array of integers (int64, uint64, or Python integers), or a list of ints."""
 
 _ROW = "a row of whole numbers: a list of ints or an array of integers with one axis"
-_WEIGHTED = (ExponentialWeights, PermuteAndFlip)
+_WEIGHTED = (ExponentialWeights, PermuteAndFlipChoice)
 
 
 def choose(
@@ -86,18 +86,16 @@ def exponent_for(epsilon: Number, *, sensitivity: Number, monotone: bool = False
 
 
 @overload
-def respond(law: RandomizedResponse, answer: int, *, entropy: Entropy) -> int: ...
+def respond(law: RandomizedAnswer, answer: int, *, entropy: Entropy) -> int: ...
 @overload
-def respond(law: RandomizedResponse, answer: npt.NDArray[Any], *, entropy: Entropy) -> npt.NDArray[np.int64]: ...
-def respond(
-    law: RandomizedResponse, answer: int | npt.NDArray[Any], *, entropy: Entropy
-) -> int | npt.NDArray[np.int64]:
+def respond(law: RandomizedAnswer, answer: npt.NDArray[Any], *, entropy: Entropy) -> npt.NDArray[np.int64]: ...
+def respond(law: RandomizedAnswer, answer: int | npt.NDArray[Any], *, entropy: Entropy) -> int | npt.NDArray[np.int64]:
     """`answer`, or one of the others: each of these e^epsilon times less likely. Of an array, each entry independently.
 
     What is not one of the answers 0 to k - 1 is read as the nearest that is. Raises ParameterError for another type.
     Two words of entropy an answer. Source: Warner 1965; docs/proofs/noise.md, section 9.
     """
-    if not isinstance(law, RandomizedResponse):
+    if not isinstance(law, RandomizedAnswer):
         raise ParameterError("law", type(law).__name__, "RandomizedResponse(epsilon=1, k=2)")
     if isinstance(answer, np.ndarray) and answer.dtype.kind in "iu":
         wide = np.asarray(answer).astype(np.int64 if answer.dtype.kind == "i" else np.uint64)
@@ -110,14 +108,14 @@ def respond(
     raise ParameterError("answer", type(answer).__name__, "a whole number, or an array of integers")
 
 
-def _responses(law: RandomizedResponse, answers: npt.NDArray[np.int64], entropy: Entropy) -> npt.NDArray[np.int64]:
+def _responses(law: RandomizedAnswer, answers: npt.NDArray[np.int64], entropy: Entropy) -> npt.NDArray[np.int64]:
     """Each replaced, with probability k / (e^epsilon + k - 1), by a uniform one of all k."""
     replaced = falls(lambda at: _replaced(law, at), entropy.words(len(answers)), entropy)
     others = uniforms(law.k, entropy.words(len(answers)), entropy)
     return np.where(replaced, others.astype(np.int64), answers)
 
 
-def _replaced(law: RandomizedResponse, at: Outward) -> Bracket:
+def _replaced(law: RandomizedAnswer, at: Outward) -> Bracket:
     """k e^-epsilon / (1 + (k - 1) e^-epsilon)."""
     rarer = at.exp(at.negative(at.exact(Fraction(law.epsilon))))
     others = at.add(at.exact(Fraction(1)), at.times(at.exact(Fraction(law.k - 1)), rarer))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from dpledger.mechanisms.entropy import Entropy, Words
 from dpledger.mechanisms.noise.brackets import Bracket, Outward
-from dpledger.mechanisms.noise.laws import ExponentialWeights, PermuteAndFlip, Weighted
+from dpledger.mechanisms.noise.laws import ExponentialWeights, PermuteAndFlipChoice, Weighted
 from dpledger.mechanisms.noise.refine import Lazy
 
 __all__ = ["race"]
@@ -108,7 +108,7 @@ def _keys(law: Weighted, gaps: _Floats, counts: _Whole | None, words: Words, coa
                 fewer = np.log(many)
                 logarithm -= fewer
                 size += fewer
-        case PermuteAndFlip():
+        case PermuteAndFlipChoice():
             times = known.astype(np.float64) * _UNIT if many is None else -np.expm1(-_exponentials(known) / many)
             logarithm = np.log(times)
             size = np.abs(logarithm)
@@ -156,9 +156,9 @@ def _key(law: Weighted, runner: _Runner) -> Bracket:
     match law:
         case ExponentialWeights():
             logarithm = at.ln(time)
-        case PermuteAndFlip() if large:  # t e^-t <= 1 - e^-t <= t
+        case PermuteAndFlipChoice() if large:  # t e^-t <= 1 - e^-t <= t
             logarithm = at.subtract(at.ln(time), Bracket(Decimal(0), time.high))
-        case PermuteAndFlip():
+        case PermuteAndFlipChoice():
             logarithm = at.ln(at.subtract(at.exact(Fraction(1)), at.exp(at.negative(time))))
         case _:
             assert_never(law)

@@ -34,8 +34,8 @@ __all__ = [
     "ExpMinus",
     "ExponentialWeights",
     "Law",
-    "PermuteAndFlip",
-    "RandomizedResponse",
+    "PermuteAndFlipChoice",
+    "RandomizedAnswer",
     "Refinement",
     "RoundedGaussian",
     "RoundedLaplace",
@@ -138,7 +138,7 @@ class ExponentialWeights:
 
 
 @record
-class PermuteAndFlip:
+class PermuteAndFlipChoice:
     """The candidate whose score plus an exponential variate of mean 1 / exponent is the greatest. McKenna-Sheldon 2020,
     Ding et al. 2021."""
 
@@ -147,7 +147,7 @@ class PermuteAndFlip:
 
 
 @record
-class RandomizedResponse:
+class RandomizedAnswer:
     """One of the answers 0 to k - 1: the true one with odds e^epsilon to 1 against each other one. Warner 1965."""
 
     epsilon: Positive
@@ -163,7 +163,7 @@ class Uniform:
     kind: Literal["uniform"] = tag(default="uniform")
 
 
-Weighted: TypeAlias = ExponentialWeights | PermuteAndFlip
+Weighted: TypeAlias = ExponentialWeights | PermuteAndFlipChoice
 """The closed union of laws that choose by scores."""
 
 
@@ -177,7 +177,7 @@ class Refinement:
     kind: Literal["refinement"] = tag(default="refinement")
 
 
-AnyLaw: TypeAlias = Law | Bernoulli | Uniform | Weighted | RandomizedResponse | Refinement
+AnyLaw: TypeAlias = Law | Bernoulli | Uniform | Weighted | RandomizedAnswer | Refinement
 """The closed union of everything that a door draws, and a tape holds."""
 
 

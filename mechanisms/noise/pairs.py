@@ -28,7 +28,7 @@ import numpy.typing as npt
 from dpledger.decimals import own_context
 from dpledger.mechanisms.noise.floats import BITS, UNIT
 
-__all__ = ["REACH", "Found", "Steps", "exponential_cells", "exponentials", "polar_cells"]
+__all__ = ["REACH", "ScaledSteps", "TrackedNumbers", "exponential_cells", "exponentials", "polar_cells"]
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 _Ints: TypeAlias = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ _ROUNDING = 2.0**-50
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class ScaledSteps:
     """Steps in a scale: exactly; as float64; and as a number of 29 bits plus what is left."""
 
     exact: Fraction
@@ -68,14 +68,14 @@ class Steps:
     tail: float
 
     @classmethod
-    def of(cls, exact: Fraction) -> Steps:
+    def of(cls, exact: Fraction) -> ScaledSteps:
         """The splits of `exact`."""
         mantissa, exponent = math.frexp(float(exact))
         head = math.ldexp(round(math.ldexp(mantissa, _SHORT)), exponent - _SHORT)
         return cls(exact, float(exact), head, float(exact - Fraction(head)))
 
 
-class Found(NamedTuple):
+class TrackedNumbers(NamedTuple):
     """Numbers, each known as a whole number and a fraction, to within a tolerance."""
 
     cells: _Ints
@@ -88,14 +88,14 @@ class Found(NamedTuple):
         return certain
 
 
-def exponential_cells(steps: Steps, offset: float, prefix: _Ints) -> Found:
+def exponential_cells(steps: ScaledSteps, offset: float, prefix: _Ints) -> TrackedNumbers:
     """steps E + offset for uniforms of these prefixes of 63 bits."""
     uniform, whole, first, second = _exponentials_of(prefix)
     tolerance = (steps.near * _PREFIX) / uniform
     tolerance += steps.near * _EXPONENTIAL + _ROUNDING
     tolerance[prefix < _SMALLEST_PREFIX] = np.inf
     first += second
-    return Found(*_split(steps, whole, -first, offset), tolerance)
+    return TrackedNumbers(*_split(steps, whole, -first, offset), tolerance)
 
 
 def exponentials(prefix: _Ints) -> tuple[_Floats, _Floats, _Floats]:
@@ -115,7 +115,7 @@ def _exponentials_of(prefix: _Ints) -> tuple[_Floats, _Floats, _Floats, _Floats]
     return uniform, *_logarithm(high, low, uniform, -np.log(uniform))
 
 
-def polar_cells(steps: Steps, prefix: _Ints, squares: _Floats) -> Found:
+def polar_cells(steps: ScaledSteps, prefix: _Ints, squares: _Floats) -> TrackedNumbers:
     """steps N + 1/2 of both coordinates for points of these prefixes, int64[2, n]. `squares`: S as the first tier has
     it, with 2^-20 <= S <= 1 - 2^-20."""
     high = (prefix >> _LOW_OF_COORDINATE).astype(np.float64) * _HALF_UNIT
@@ -147,7 +147,7 @@ def polar_cells(steps: Steps, prefix: _Ints, squares: _Floats) -> Found:
     product = high * guess
     variate = _float32(product)
     left = (product - variate) + (high * correction + low * (guess + correction))
-    return Found(*_split(steps, variate, left, 0.5), tolerance)
+    return TrackedNumbers(*_split(steps, variate, left, 0.5), tolerance)
 
 
 def _logarithm(high: _Floats, low: _Floats, near: _Floats, rough: _Floats) -> tuple[_Floats, _Floats, _Floats]:
@@ -177,7 +177,7 @@ def _logarithm(high: _Floats, low: _Floats, near: _Floats, rough: _Floats) -> tu
     return index, first, second
 
 
-def _split(steps: Steps, short: _Floats, rest: _Floats, offset: float) -> tuple[_Ints, _Floats]:
+def _split(steps: ScaledSteps, short: _Floats, rest: _Floats, offset: float) -> tuple[_Ints, _Floats]:
     """steps * (short + rest) + offset as a whole number and a fraction; 24 bits in `short`, so that its product with
     the head of the steps is exact."""
     product = short * steps.head

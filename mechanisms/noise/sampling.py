@@ -28,7 +28,7 @@ from dpledger.mechanisms.noise.laws import (
     RoundedLaplace,
     steps_per_scale,
 )
-from dpledger.mechanisms.noise.pairs import Steps
+from dpledger.mechanisms.noise.pairs import ScaledSteps
 from dpledger.mechanisms.noise.refine import Lazy, exponential_cell, exponential_exceeds, polar_cells
 
 __all__ = ["LIMIT", "Cells", "Widening", "sample", "sample_one"]
@@ -65,7 +65,7 @@ class _Rejection:
     `rate`: how many of the words of the proposals lead to a variate, about.
     """
 
-    proposal: Steps
+    proposal: ScaledSteps
     centre: Fraction
     halved: Fraction
     near_centre: float
@@ -79,7 +79,7 @@ class _Rejection:
         mass = max(1 + 2 * math.exp(-float(halved)), float(sigma) * math.sqrt(2 * math.pi))  # of all exp(-k^2 halved)
         fit = mass * math.tanh(0.5 / scale) * math.exp(-float(centre) / (2 * scale))
         return cls(
-            proposal=Steps.of(Fraction(scale)),
+            proposal=ScaledSteps.of(Fraction(scale)),
             centre=centre,
             halved=halved,
             near_centre=float(centre),
@@ -98,8 +98,8 @@ def _geometric_rate(scale: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _steps(law: Law) -> Steps:
-    return Steps.of(steps_per_scale(law))
+def _steps(law: Law) -> ScaledSteps:
+    return ScaledSteps.of(steps_per_scale(law))
 
 
 @lru_cache(maxsize=1024)
@@ -148,14 +148,14 @@ def _collected(size: int, rate: float, batch: Callable[[int], Cells]) -> Cells:
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
-def _laplace(steps: Steps, count: int, entropy: Entropy, widening: Widening) -> Cells:
+def _laplace(steps: ScaledSteps, count: int, entropy: Entropy, widening: Widening) -> Cells:
     words = entropy.words(count)
     cells = _exponential_cells(steps, 0.5, words, entropy, widening)
     cells *= _signs(words)
     return cells
 
 
-def _discrete_laplace(steps: Steps, count: int, entropy: Entropy, widening: Widening) -> Cells:
+def _discrete_laplace(steps: ScaledSteps, count: int, entropy: Entropy, widening: Widening) -> Cells:
     """The accepted ones of `count` trials: a geometric variate floor(steps E) with a fair sign, without -0."""
     words = entropy.words(count)
     magnitude, signs = _exponential_cells(steps, 0.0, words, entropy, widening), _signs(words)
@@ -170,7 +170,7 @@ def _signs(words: Words) -> _Ints:
     return signs
 
 
-def _exponential_cells(steps: Steps, offset: float, words: Words, entropy: Entropy, widening: Widening) -> Cells:
+def _exponential_cells(steps: ScaledSteps, offset: float, words: Words, entropy: Entropy, widening: Widening) -> Cells:
     """floor(steps E + offset), E = -ln U, the upper 63 bits of each word being the first of U."""
     prefix, logarithms = _logarithms(words)
     cells, sure = floats.cells_of(logarithms, steps.near, offset, widening.coarse, np)
@@ -183,7 +183,7 @@ def _exponential_cells(steps: Steps, offset: float, words: Words, entropy: Entro
     return _with(whole, unsure, _finer_cells(steps, offset, prefix.take(unsure), entropy, widening))
 
 
-def _finer_cells(steps: Steps, offset: float, prefix: _Ints, entropy: Entropy, widening: Widening) -> Cells:
+def _finer_cells(steps: ScaledSteps, offset: float, prefix: _Ints, entropy: Entropy, widening: Widening) -> Cells:
     """What `_exponential_cells` leaves open: by sums of two floats, and exactly where those are not certain either."""
     cells, left = np.zeros(len(prefix), dtype=np.int64), np.arange(len(prefix))
     if steps.near <= pairs.REACH:
@@ -217,7 +217,7 @@ def _logarithms(words: Words) -> tuple[_Ints, _Floats]:
     return prefix, floats.logarithm(np.maximum(prefix, SMALLEST_PREFIX), np)
 
 
-def _gaussian(steps: Steps, count: int, entropy: Entropy, widening: Widening) -> Cells:
+def _gaussian(steps: ScaledSteps, count: int, entropy: Entropy, widening: Widening) -> Cells:
     """The accepted ones of `count` variates (an even number is tried) of the polar method, in the order tried: the
     first of each pair, then the second of each."""
     tried = (count + 1) // 2
@@ -251,7 +251,7 @@ def _within_edges(squares: _Floats) -> _Floats:
 
 
 def _finer_pairs(
-    steps: Steps, prefix: _Ints, squares: _Floats, entropy: Entropy, widening: Widening
+    steps: ScaledSteps, prefix: _Ints, squares: _Floats, entropy: Entropy, widening: Widening
 ) -> tuple[Cells, npt.NDArray[np.bool_]]:
     """The pairs of cells that float64 leaves open, and which are not rejected: by sums of two floats, and exactly
     where those are not certain either."""
@@ -304,7 +304,7 @@ def sample_one(law: Law, entropy: Entropy, *, widening: Widening = _AS_PROVED) -
             assert_never(law)
 
 
-def _signed_cell(steps: Steps, offset: float, entropy: Entropy, widening: Widening) -> tuple[int, int]:
+def _signed_cell(steps: ScaledSteps, offset: float, entropy: Entropy, widening: Widening) -> tuple[int, int]:
     """floor(steps E + offset) and a sign, of one word."""
     word = int(entropy.words(1)[0])
     prefix, sign = word >> 1, 1 - 2 * (word & 1)
@@ -315,14 +315,14 @@ def _signed_cell(steps: Steps, offset: float, entropy: Entropy, widening: Wideni
     return cell, sign
 
 
-def _one_discrete_laplace(steps: Steps, entropy: Entropy, widening: Widening) -> int:
+def _one_discrete_laplace(steps: ScaledSteps, entropy: Entropy, widening: Widening) -> int:
     while True:
         magnitude, sign = _signed_cell(steps, 0.0, entropy, widening)
         if magnitude or sign > 0:
             return sign * magnitude
 
 
-def _one_gaussian(steps: Steps, entropy: Entropy, widening: Widening) -> int:
+def _one_gaussian(steps: ScaledSteps, entropy: Entropy, widening: Widening) -> int:
     """The first variate of the first pair that is kept; the second is dropped."""
     while True:
         cell = _first_of_pair(steps, entropy.words(2).view(np.int64), entropy, widening)
@@ -330,7 +330,7 @@ def _one_gaussian(steps: Steps, entropy: Entropy, widening: Widening) -> int:
             return cell
 
 
-def _first_of_pair(steps: Steps, prefix: _Ints, entropy: Entropy, widening: Widening) -> int | None:
+def _first_of_pair(steps: ScaledSteps, prefix: _Ints, entropy: Entropy, widening: Widening) -> int | None:
     first, second = (number * UNIT for number in prefix.tolist())
     squares = first * first + second * second
     if squares >= 1 + EDGE:

@@ -32,7 +32,7 @@ from dpledger.mechanisms.numeric.one_shot import Vouched
 from dpledger.mechanisms.protocol import Release
 from dpledger.schema import Plain, plain
 
-__all__ = ["AddedNoise", "Plan", "RealNumbers"]
+__all__ = ["AddedNoise", "NoisePlan", "RealNumbers"]
 
 _Value: TypeAlias = float | npt.NDArray[np.float64]
 
@@ -79,7 +79,7 @@ class AddedNoise(Vouched, ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class NoisePlan:
     """What is used. `sensitivity` is that of the number or vector rounded to the grid."""
 
     grid: Decimal
@@ -96,7 +96,7 @@ class RealNumbers(AddedNoise):
 
     @property
     @abstractmethod
-    def _plan(self) -> Plan:
+    def _plan(self) -> NoisePlan:
         """What follows from the parameters."""
 
     @abstractmethod

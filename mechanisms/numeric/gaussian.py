@@ -24,7 +24,7 @@ from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.accounting.guarantees import GDP
 from dpledger.decimals import Number, multiply, round_down, round_up
 from dpledger.mechanisms.noise import RoundedGaussian
-from dpledger.mechanisms.numeric.added import Plan, RealNumbers
+from dpledger.mechanisms.numeric.added import NoisePlan, RealNumbers
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID
@@ -102,7 +102,7 @@ class Gaussian(RealNumbers):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan(Plan):
+class _Plan(NoisePlan):
     """With the parameters of the noise."""
 
     noise_multiplier: Decimal

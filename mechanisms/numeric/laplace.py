@@ -29,7 +29,7 @@ from dpledger.accounting.composition import Composition, LaplaceLaw
 from dpledger.accounting.guarantees import PureDP
 from dpledger.decimals import Number, round_up
 from dpledger.mechanisms.noise import RoundedLaplace
-from dpledger.mechanisms.numeric.added import Plan, RealNumbers
+from dpledger.mechanisms.numeric.added import NoisePlan, RealNumbers
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived, exactly_one, least_epsilon
 from dpledger.mechanisms.protocol import UNSAID
@@ -122,7 +122,7 @@ class Laplace(RealNumbers):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan(Plan):
+class _Plan(NoisePlan):
     """With the parameters of the noise."""
 
     epsilon: Decimal

@@ -1,6 +1,6 @@
 """Answers that grow finer until somebody is content: what was published costs what its last level costs."""
 
-from dpledger.mechanisms.refinement.accuracy_first import AccuracyFirst, Hypothesis
+from dpledger.mechanisms.refinement.accuracy_first import AccuracyFirst, LinearHypothesis
 from dpledger.mechanisms.refinement.doubling import Doubled, Doubling
 from dpledger.mechanisms.refinement.gaussian import GradualGaussian
 from dpledger.mechanisms.refinement.judged import Judged
@@ -17,8 +17,8 @@ __all__ = [
     "GradualMean",
     "GradualRelease",
     "GradualRun",
-    "Hypothesis",
     "Judged",
+    "LinearHypothesis",
     "NoiseReduction",
     "Reduced",
 ]

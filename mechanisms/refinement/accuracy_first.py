@@ -52,7 +52,7 @@ from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, 
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["AccuracyFirst", "Hypothesis"]
+__all__ = ["AccuracyFirst", "LinearHypothesis"]
 
 _DIGITS = 6  # of what follows from doubles and is no bound: the same on every machine
 _ROUNDING = 64  # the statistic's own rounding to the grid is at most this part of its sensitivity
@@ -62,7 +62,7 @@ _COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hypothesis:
+class LinearHypothesis:
     """What was found. `theta`: for features and labels that are divided by their bounds; empty where nothing was
     published. `reached`: whether it passed the check; else it is the finest one. `level`: its place, from 1; `epsilon`:
     of that level, infinite for Gaussian noise without a boundary; `mu`: of Gaussian noise. `coefficients`: for features
@@ -101,7 +101,7 @@ class AccuracyFirst:
     draw) to `most_epsilon` (default: 4 times what the sharpest utility theorem takes); of Gaussian noise from
     `least_mu` to `most_mu`. `keep`: only the first so many of them are used (default: up to those 4 times: if none
     passed by then it is the noise of the check, and a finer hypothesis would not pass either). Data never raise.
-    The value is a `Hypothesis`: `coefficients` of any sign, whether they passed, their level and its epsilon.
+    The value is a `LinearHypothesis`: `coefficients` of any sign, whether they passed, their level and its epsilon.
 
     >>> task = {"family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
     >>> search = dpl.ex_post.AccuracyFirst(target_excess_risk=1, **task)
@@ -262,7 +262,7 @@ class AccuracyFirst:
         check_examples(data, self._shape)
 
     @np.errstate(all="ignore")  # whatever the caller lets numpy raise or say: it would tell of the data
-    def release(self, data: object, *, entropy: Entropy) -> Release[Hypothesis]:
+    def release(self, data: object, *, entropy: Entropy) -> Release[LinearHypothesis]:
         """The first hypothesis that passes, or the finest one, which did not. Where the solver did not reach its
         tolerance, or rows are far more than `rows`, nothing is published, and the run stands outside the guarantee at
         its full charge: that is known of the data, and no noise covers it."""
@@ -291,15 +291,15 @@ class AccuracyFirst:
             target=self.target,
         )
 
-    def plain_of(self, value: Hypothesis) -> tuple[tuple[float, ...], bool, int]:
+    def plain_of(self, value: LinearHypothesis) -> tuple[tuple[float, ...], bool, int]:
         """What was found but for what the level costs, which follows from the parameters."""
         return value.theta, value.reached, value.level
 
-    def value_of(self, plain: tuple[tuple[float, ...], bool, int]) -> Hypothesis:
+    def value_of(self, plain: tuple[tuple[float, ...], bool, int]) -> LinearHypothesis:
         """The hypothesis, as `plain_of` says it."""
         theta, reached, k = plain
         levels = _run_of(self).levels
-        return Hypothesis(
+        return LinearHypothesis(
             theta=theta,
             reached=reached,
             level=k,

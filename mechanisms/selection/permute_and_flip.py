@@ -57,9 +57,9 @@ class PermuteAndFlip(ScoredChoice):
     kind: Literal["permute_and_flip"] = tag(default="permute_and_flip")
 
     @property
-    def law(self) -> noise.PermuteAndFlip:
+    def law(self) -> noise.PermuteAndFlipChoice:
         """The race, by whole steps of the grid."""
-        return noise.PermuteAndFlip(self._plan.exponent)
+        return noise.PermuteAndFlipChoice(self._plan.exponent)
 
     def claim(self) -> PureDP:
         """epsilon."""

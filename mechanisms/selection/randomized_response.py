@@ -76,9 +76,9 @@ class RandomizedResponse(OneShot):
         return OneShot.under(self, relation, unit)
 
     @property
-    def law(self) -> noise.RandomizedResponse:
+    def law(self) -> noise.RandomizedAnswer:
         """How each answer is drawn, by its place among `answers`."""
-        return noise.RandomizedResponse(self.epsilon, k=len(self.answers))
+        return noise.RandomizedAnswer(self.epsilon, k=len(self.answers))
 
     def claim(self) -> PureDP:
         """epsilon, for each row that a unit may have."""

@@ -75,7 +75,7 @@ class Segments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ChoicePlan:
     """What is used. `sensitivity` is that of the scores rounded to the grid; `exponent` is of one step of it."""
 
     grid: Decimal
@@ -84,7 +84,7 @@ class Plan:
 
 
 @functools.lru_cache(maxsize=512)
-def planned(epsilon: Decimal, sensitivity: Decimal, grid: Decimal | None, monotone: bool) -> Plan:
+def planned(epsilon: Decimal, sensitivity: Decimal, grid: Decimal | None, monotone: bool) -> ChoicePlan:
     """Claim: exponent times the steps that one unit moves a score, twice where not monotone, is at most epsilon, for
     the values in the plan. Source: `noise.exponent_for`; rounding to the grid: docs/proofs/noise.md, section 5."""
     if grid is None:
@@ -93,7 +93,7 @@ def planned(epsilon: Decimal, sensitivity: Decimal, grid: Decimal | None, monoto
     moved = on_grid(sensitivity, grid)
     steps = derived(Decimal(int(Fraction(moved) / Fraction(grid))), sensitivity=sensitivity)
     exponent = derived(exponent_for(epsilon, sensitivity=steps, monotone=monotone), epsilon=epsilon)
-    return Plan(grid=grid, sensitivity=moved, exponent=exponent)
+    return ChoicePlan(grid=grid, sensitivity=moved, exponent=exponent)
 
 
 def check_candidates(candidates: tuple[str, ...] | int) -> None:
@@ -208,7 +208,7 @@ class ScoredChoice(Vouched, ABC):
         return (steps * _SLACK + 1) * float(self._plan.grid)
 
     @property
-    def _plan(self) -> Plan:
+    def _plan(self) -> ChoicePlan:
         return planned(self.epsilon, self.sensitivity, self.grid, self.monotone)
 
     @property

@@ -1,7 +1,7 @@
 """A run over values and distances: each query is tested by its distance, and answered by its value or by UNSTABLE.
 
 The tests are those of a sparse vector (`mechanisms/threshold/epochs.py`), or any with their protocol; what a query
-comes to is the word of a `Source`: the caller's own code, or votes of an ensemble.
+comes to is the word of a `QuerySource`: the caller's own code, or votes of an ensemble.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.stability.answers import UNSTABLE, SideBySide, StableAnswer, StableCounts, pair_of, unstable
 from dpledger.mechanisms.threshold.conversation import OneTestAQuery, ThresholdTests
 
-__all__ = ["Pairs", "QueriesOn", "Source", "StableQuery", "StableRun"]
+__all__ = ["Pairs", "QueriesOn", "QuerySource", "StableQuery", "StableRun"]
 
 Query = TypeVar("Query")
 Queries = TypeVar("Queries")
@@ -31,7 +31,7 @@ StableQuery: TypeAlias = "tuple[Hashable, Any] | Callable[[Any], tuple[Hashable,
 """A function of the data that comes to (value, distance), or what it comes to."""
 
 
-class Source(Protocol[Query_contra, Queries_contra]):
+class QuerySource(Protocol[Query_contra, Queries_contra]):
     """What queries come to on the data. `count` alone may refuse what is asked, with an InputError, by what is public;
     whatever the others raise breaks the contract of the caller's code."""
 
@@ -86,7 +86,7 @@ class StableRun(OneTestAQuery[Query, Queries, StableAnswer, StableCounts], Gener
     def __init__(
         self,
         tests: ThresholdTests,
-        source: Source[Query, Queries],
+        source: QuerySource[Query, Queries],
         parts: Callable[[Composition], Composition] | None = None,
     ) -> None:
         super().__init__(tests)

@@ -34,7 +34,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.stability.ensembles.asking import AsRows, AsTheyAre, EnsembleRun, Reading
+from dpledger.mechanisms.stability.ensembles.asking import AsRows, AsTheyAre, EnsembleRun, QueryReading
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
 from dpledger.mechanisms.stability.over_ensemble import VOTES, OverEnsemble
@@ -75,7 +75,7 @@ class Voting(OverEnsemble):
     def _answers(self) -> dict[str, Any]:
         return {"classes": self.classes}
 
-    def _opened(self, data: Ensemble, entropy: Entropy, reading: Reading) -> EnsembleRun:
+    def _opened(self, data: Ensemble, entropy: Entropy, reading: QueryReading) -> EnsembleRun:
         tests = self._tests().start(VOTES, entropy)
         return EnsembleRun(tests, data, self.distance, reading, self._around)
 

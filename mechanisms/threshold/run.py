@@ -24,7 +24,7 @@ from dpledger.mechanisms.threshold.conversation import OneTestAQuery
 from dpledger.mechanisms.threshold.epochs import SMALL, EpochPlan, Epochs
 
 __all__ = [
-    "Counts",
+    "AnswerCounts",
     "Number",
     "Outcome",
     "Queries",
@@ -54,7 +54,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class AnswerCounts:
     """What a run answered, in numbers: all of it is known to whoever got the answers."""
 
     asked: int
@@ -102,7 +102,7 @@ def queries_read_as(missing: ThresholdSide) -> tuple[str, ...]:
     )
 
 
-class SparseVectorRun(OneTestAQuery[Query, Queries, Outcome, Counts]):
+class SparseVectorRun(OneTestAQuery[Query, Queries, Outcome, AnswerCounts]):
     """The conversation of a `SparseVector`. A query that is infinite or NaN has an answer like any other; one that
     raises, or returns no number, breaks its contract.
 
@@ -146,7 +146,7 @@ class SparseVectorRun(OneTestAQuery[Query, Queries, Outcome, Counts]):
         answers = {one: self._plan.answer(one) for one in (True, False)}
         return tuple(map(answers.__getitem__, passed.tolist()))
 
-    def _told(self) -> Counts:
+    def _told(self) -> AnswerCounts:
         free, charged = self.asked - self._tests.charged, self._tests.charged
         above, below = (free, charged) if self._plan.charged == "below" else (charged, free)
-        return Counts(asked=self.asked, above=above, below=below, halted=self.halted)
+        return AnswerCounts(asked=self.asked, above=above, below=below, halted=self.halted)

@@ -49,7 +49,7 @@ from dpledger.mechanisms.numeric.grid import check_map, default_grid
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.training.clipping import LARGEST_CLIP_STEPS
 from dpledger.mechanisms.training.gradients import Gradients, probe
-from dpledger.mechanisms.training.run import Step, TrainingRun
+from dpledger.mechanisms.training.run import StepNumbers, TrainingRun
 from dpledger.mechanisms.units import Units, check_whole_units
 from dpledger.number_fields import Noise, OptionalPositive, Positive, Rate, Whole
 from dpledger.relations import Relation, Unit
@@ -152,9 +152,9 @@ class DPSGD:
         return RoundedGaussian(sigma=read(sigma, field="noise_multiplier"), grid=self.step_size)
 
     @property
-    def one_step(self) -> Step:
+    def one_step(self) -> StepNumbers:
         """What one step does."""
-        return Step(
+        return StepNumbers(
             rate=self.rate,
             dimension=self.dimension,
             clip_norm=self.clip_norm,

@@ -28,7 +28,7 @@ from dpledger.mechanisms.units import Units
 from dpledger.process import Home
 from dpledger.progress import track
 
-__all__ = ["Step", "StepsTaken", "TrainingRun"]
+__all__ = ["StepNumbers", "StepsTaken", "TrainingRun"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class StepsTaken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepNumbers:
     """What one step does: public numbers, from the mechanism's parameters alone."""
 
     rate: Decimal
@@ -73,7 +73,7 @@ class TrainingRun:
     """The conversation of a `DPSGD`. Shows nothing of the data, does not pickle, and refuses in a forked child. Threads
     may share it: no step runs twice, and none beyond the plan."""
 
-    def __init__(self, step: Step, plan: Repeated, units: Units, entropy: Entropy) -> None:
+    def __init__(self, step: StepNumbers, plan: Repeated, units: Units, entropy: Entropy) -> None:
         self._step = step
         self._plan = plan
         self._units = units

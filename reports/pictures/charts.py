@@ -18,11 +18,11 @@ from dpledger.reports.model import (
     BarChart,
     ClaimChart,
     Claimed,
-    Curve,
     CurveChart,
     OddsChart,
     Picture,
     SpentChart,
+    TradeoffCurve,
 )
 from dpledger.reports.pictures import svg
 from dpledger.reports.pictures.svg import Frame, Scale
@@ -164,7 +164,7 @@ def _curves(chart: CurveChart, id_: str) -> Iterator[Markup]:
     yield from _curve_legend(chart, styles)
 
 
-def _styles(curves: Sequence[Curve]) -> list[str]:
+def _styles(curves: Sequence[TradeoffCurve]) -> list[str]:
     """One look a curve: promises solid, audits dashed, plans each with dashes of its own."""
     plans = 0
     styles = []

@@ -19,7 +19,7 @@ from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.numeric.statistics import Count, Histogram
 from dpledger.mechanisms.protocol import Described
 from dpledger.reports import words
-from dpledger.reports.grouping import Group, grouped, indices, keys
+from dpledger.reports.grouping import Alike, grouped, indices, keys
 from dpledger.reports.model import Cell, Column, Table
 from dpledger.reports.sections.runs import OURS
 from dpledger.reports.sections.several import table_of
@@ -82,7 +82,7 @@ def _rows(account: ScopeAccount, is_declared: bool) -> Iterator[tuple[Cell, ...]
         )
 
 
-def _interval(group: Group[Admission], account: ScopeAccount, is_declared: bool) -> Cell:
+def _interval(group: Alike[Admission], account: ScopeAccount, is_declared: bool) -> Cell:
     kind = group.first.mechanism.kind
     if not group.alike:
         return Cell("differs: see the entries")

@@ -8,15 +8,14 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
-from dpledger.reports.certified import Engine, curve_of_guarantee
-from dpledger.reports.grouping import Group, grouped, indices
+from dpledger.reports.certified import CertifiedProfiles, curve_of_guarantee
+from dpledger.reports.grouping import Alike, grouped, indices
 from dpledger.reports.model import (
     Block,
     Cell,
     ClaimChart,
     Claimed,
     Column,
-    Curve,
     CurveChart,
     Item,
     Items,
@@ -24,6 +23,7 @@ from dpledger.reports.model import (
     Prose,
     Section,
     Table,
+    TradeoffCurve,
     unknown,
     visible,
 )
@@ -68,7 +68,7 @@ UNFINISHED_SAYS = (
 VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 
 
-def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
+def audits_section(entries: tuple[Entry, ...], engine: CertifiedProfiles) -> Section:
     """The section on audits: those of kinds of mechanisms that ran in this ledger, those of runs elsewhere that are
     charged in it, and those of something that did not run here."""
     audits = told_apart(entries)
@@ -107,7 +107,7 @@ def _of_runs_elsewhere(there: RunsElsewhere) -> tuple[Prose, ...]:
     return (Prose(id="audits/elsewhere_says", lines=lines, tone="note"),) if lines else ()
 
 
-def _groups(audits: Iterable[AuditEntry]) -> tuple[Group[AuditEntry], ...]:
+def _groups(audits: Iterable[AuditEntry]) -> tuple[Alike[AuditEntry], ...]:
     return grouped(audits, exact=_all_but_place, coarse=lambda one: (_kind(one), one.body.verdict))
 
 
@@ -142,7 +142,7 @@ def _kind(one: AuditEntry) -> str:
 
 
 def _table(
-    id_: str, caption: str, found: tuple[Group[AuditEntry], ...], ran: frozenset[tuple[str, str]] | None
+    id_: str, caption: str, found: tuple[Alike[AuditEntry], ...], ran: frozenset[tuple[str, str]] | None
 ) -> Table:
     """`ran`: the mechanisms that ran here; None in a table of what did not."""
     return Table(
@@ -164,7 +164,7 @@ def _table(
     )
 
 
-def _row(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tuple[Cell, ...]:
+def _row(group: Alike[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tuple[Cell, ...]:
     body = group.first.body
     place = Cell(indices([member.index for member in group.members]), len(group.members))
     is_wrong = body.verdict == "violation"
@@ -199,7 +199,7 @@ def _row(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tu
     )
 
 
-def _mechanism(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> Cell:
+def _mechanism(group: Alike[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> Cell:
     note = group.first.body.mechanism
     other = ran is not None and (note.kind, repr(note.parameters)) not in ran
     told = words.parameters(note.parameters) + ("; what ran here had other parameters" if other else "")
@@ -309,7 +309,7 @@ def _never_audited(entries: tuple[Entry, ...]) -> Item:
 # ---- the pictures ---------------------------------------------------------------------------------------------------
 
 
-def _claims_picture(found: tuple[Group[AuditEntry], ...], engine: Engine) -> Picture:
+def _claims_picture(found: tuple[Alike[AuditEntry], ...], engine: CertifiedProfiles) -> Picture:
     rows = tuple(_claimed(group, engine) for group in found[:MOST_BARS])
     said = "; ".join(
         f"{row.label}: claimed {'no bound' if row.claim is None else words.at_most(row.claim)}, audited at least "
@@ -324,7 +324,7 @@ def _claims_picture(found: tuple[Group[AuditEntry], ...], engine: Engine) -> Pic
     )
 
 
-def _claimed(group: Group[AuditEntry], engine: Engine) -> Claimed:
+def _claimed(group: Alike[AuditEntry], engine: CertifiedProfiles) -> Claimed:
     body = group.first.body
     return Claimed(
         label=f"{_kind(group.first)}, entry {group.first.index}",
@@ -334,14 +334,14 @@ def _claimed(group: Group[AuditEntry], engine: Engine) -> Claimed:
     )
 
 
-def _curve_picture(number: int, group: Group[AuditEntry], engine: Engine) -> Picture:
+def _curve_picture(number: int, group: Alike[AuditEntry], engine: CertifiedProfiles) -> Picture:
     body = group.first.body
     curves = []
     claimed = engine.claimed_epsilon(body.claim, body.relation, body.delta)
     if claimed is not None:
-        curves.append(Curve(label="claimed", role="promise", points=curve_of_guarantee(claimed, body.delta)))
+        curves.append(TradeoffCurve(label="claimed", role="promise", points=curve_of_guarantee(claimed, body.delta)))
     audited = curve_of_guarantee(body.epsilon_lower, body.delta)
-    curves.append(Curve(label="audited", role="audit", points=audited))
+    curves.append(TradeoffCurve(label="audited", role="audit", points=audited))
     confidence = words.percent_at_least(body.confidence)
     return Picture(
         id=f"audits/tradeoff_{number}",

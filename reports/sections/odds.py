@@ -11,18 +11,18 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.ledger.accounts.recomposition import Admission, ScopeAccount
 from dpledger.reports import explain, words
-from dpledger.reports.certified import Engine, curve_of_guarantee
+from dpledger.reports.certified import CertifiedProfiles, curve_of_guarantee
 from dpledger.reports.grouping import in_entries, key_of
 from dpledger.reports.model import (
     Cell,
     Column,
-    Curve,
     CurveChart,
+    CurvePoint,
     Picture,
-    Point,
     Prose,
     Section,
     Table,
+    TradeoffCurve,
 )
 from dpledger.reports.sections.promise import bounds_of
 from dpledger.reports.sections.several import table_of
@@ -34,7 +34,7 @@ MOST_CURVES = 3  # of these, whose curves are drawn
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlannedRun:
     """A planned run, and the admissions of it."""
 
     tree: Composition
@@ -53,10 +53,10 @@ class Plan:
         return in_entries([one.index for one in self.members])
 
 
-Plans: TypeAlias = tuple[tuple[Plan, ...], int]
+Plans: TypeAlias = tuple[tuple[PlannedRun, ...], int]
 
 
-def meaning(accounts: Sequence[ScopeAccount], engine: Engine) -> Section:
+def meaning(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> Section:
     """The section that explains epsilon: in sentences where there is one scope, in one table of all."""
     plans = {account.scope: _plans(account, engine) for account in accounts}
     units = {account.unit.name for account in accounts}
@@ -83,7 +83,7 @@ def _worst(account: ScopeAccount) -> explain.Odds:
     return explain.worst_case(*bounds_of(account))
 
 
-def _plans(account: ScopeAccount, engine: Engine) -> Plans:
+def _plans(account: ScopeAccount, engine: CertifiedProfiles) -> Plans:
     """The distinct planned runs that the engine has a profile for, the costliest first; how many it has none for."""
     found: dict[Composition, list[Admission]] = {}
     for admission in account.admissions:
@@ -93,12 +93,12 @@ def _plans(account: ScopeAccount, engine: Engine) -> Plans:
     for tree, members in found.items():
         bounds = engine.epsilon(tree, account.relation, account.delta)
         if bounds is not None:
-            known.append((-bounds.upper, members[0].index, Plan(tree, tuple(members))))
+            known.append((-bounds.upper, members[0].index, PlannedRun(tree, tuple(members))))
     known.sort(key=lambda plan: plan[:2])
     return tuple(plan for *_, plan in known), len(found) - len(known)
 
 
-def _odds_table(accounts: Sequence[ScopeAccount], plans: Mapping[str, Plans], engine: Engine) -> Table:
+def _odds_table(accounts: Sequence[ScopeAccount], plans: Mapping[str, Plans], engine: CertifiedProfiles) -> Table:
     def rows(account: ScopeAccount) -> Iterator[tuple[Cell, ...]]:
         yield _odds_row("the whole budget", "worst case of its ε and δ", _worst(account))
         for plan in plans[account.scope][0][:MOST_PLANS]:
@@ -157,13 +157,13 @@ def _odds_row(name: str, note: str, found: explain.Odds) -> tuple[Cell, ...]:
     )
 
 
-def _curves(account: ScopeAccount, plans: Sequence[Plan], engine: Engine) -> Picture:
+def _curves(account: ScopeAccount, plans: Sequence[PlannedRun], engine: CertifiedProfiles) -> Picture:
     epsilon, delta = bounds_of(account)
-    curves = [Curve(label="the whole budget", role="promise", points=curve_of_guarantee(epsilon, delta))]
+    curves = [TradeoffCurve(label="the whole budget", role="promise", points=curve_of_guarantee(epsilon, delta))]
     for plan in plans:
         points = engine.curve(plan.tree, account.relation)
         if points:
-            curves.append(Curve(label=plan.name, role="plan", points=points))
+            curves.append(TradeoffCurve(label=plan.name, role="plan", points=points))
     return Picture(
         id=f"scope:{account.scope}/tradeoff",
         title=f"What a test can learn about one {account.unit.name} in {account.scope}",
@@ -174,11 +174,11 @@ def _curves(account: ScopeAccount, plans: Sequence[Plan], engine: Engine) -> Pic
     )
 
 
-def _curve_words(curve: Curve) -> str:
+def _curve_words(curve: TradeoffCurve) -> str:
     at = max((point for point in curve.points if point.alpha <= Decimal("0.1")), key=_alpha)
     missed = words.percent_at_least(at.beta)
     return f"For {curve.label}, at {words.percent(at.alpha)} false alarms, at least {missed} are missed."
 
 
-def _alpha(point: Point) -> Decimal:
+def _alpha(point: CurvePoint) -> Decimal:
     return point.alpha

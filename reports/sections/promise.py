@@ -11,7 +11,7 @@ from dpledger.accounting.filters import AllowanceFilter
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.transitions import ScopeState
 from dpledger.reports import readings, words
-from dpledger.reports.certified import Engine
+from dpledger.reports.certified import CertifiedProfiles
 from dpledger.reports.model import (
     Item,
     Items,
@@ -46,7 +46,7 @@ def promised(
     states: Mapping[str, ScopeState],
     declarations: Declarations,
     histories: Histories,
-    engine: Engine,
+    engine: CertifiedProfiles,
 ) -> Section:
     """The section on the guarantees: what is the same for several scopes is told once."""
 
@@ -177,7 +177,7 @@ def _protected(account: ScopeAccount, opening: Origin, prefix: str) -> tuple[Ite
     )
 
 
-def _worst_cases(account: ScopeAccount, engine: Engine, prefix: str) -> tuple[Item, ...]:
+def _worst_cases(account: ScopeAccount, engine: CertifiedProfiles, prefix: str) -> tuple[Item, ...]:
     epsilon, delta = bounds_of(account)
     at = f"δ = {words.at_most(delta)}"
     claims = {admission.claim for admission in account.admissions if admission.status != "aborted"}

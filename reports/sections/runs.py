@@ -13,8 +13,8 @@ from dpledger.ledger.accounts.recomposition import Admission, Refusal, ScopeAcco
 from dpledger.ledger.entries.members import Attestation
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
-from dpledger.reports.certified import Engine
-from dpledger.reports.grouping import Group, grouped, indices, keys, span
+from dpledger.reports.certified import CertifiedProfiles
+from dpledger.reports.grouping import Alike, grouped, indices, keys, span
 from dpledger.reports.model import Cell, Column, Table, visible
 from dpledger.reports.sections.several import table_of
 from dpledger.schema import plain
@@ -37,13 +37,13 @@ STATED_AS = (
 """The parameters that say how much one unit moves what noise is added to, and why it is so where no reason is given."""
 SHOWN_BESIDE = ("sensitivity", "justification", "assumes")  # parameters with a place of their own
 ON_INTEGERS = (trees.DiscreteLaplaceLaw, trees.DiscreteGaussianLaw)
-Admitted = Group[Admission]
+Admitted = Alike[Admission]
 
 
 # ---- admissions -----------------------------------------------------------------------------------------------------
 
 
-def admissions(accounts: Sequence[ScopeAccount], engine: Engine) -> Table:
+def admissions(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> Table:
     """Every admission, equal ones of a scope counted in one row."""
     return table_of(
         accounts,
@@ -93,7 +93,7 @@ def _all_but_names(one: Admission) -> tuple[object, ...]:
     )
 
 
-def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[Cell, ...]:
+def _admission(group: Admitted, account: ScopeAccount, engine: CertifiedProfiles) -> tuple[Cell, ...]:
     first = group.first
     return (
         Cell(group.times(words.tag(first.mechanism.kind)), first.mechanism.kind, note=_named(group)),
@@ -150,7 +150,7 @@ def _declared_sensitivity(one: Admission) -> tuple[str, str] | None:
     return None
 
 
-def _claim(group: Admitted, account: ScopeAccount, engine: Engine) -> Cell:
+def _claim(group: Admitted, account: ScopeAccount, engine: CertifiedProfiles) -> Cell:
     if not group.alike:
         return Cell("differs: see the entries")
     claim = group.first.claim
@@ -162,7 +162,7 @@ def _claim(group: Admitted, account: ScopeAccount, engine: Engine) -> Cell:
     return Cell(native, note=f"{words.variant(claim)}; {note} at δ = {words.at_most(account.delta)}")
 
 
-def _converted(one: Admission, account: ScopeAccount, engine: Engine) -> Decimal | None:
+def _converted(one: Admission, account: ScopeAccount, engine: CertifiedProfiles) -> Decimal | None:
     """Epsilon of the claim at the scope's delta, or that of the planned parts where the engine has a smaller one."""
     planned = outcomes.planned(one.parts)
     found = [engine.claimed_epsilon(one.claim, account.relation, account.delta)]
@@ -172,13 +172,13 @@ def _converted(one: Admission, account: ScopeAccount, engine: Engine) -> Decimal
     return min((number for number in found if number is not None), default=None)
 
 
-def epsilons_of_one_run(accounts: Sequence[ScopeAccount], engine: Engine) -> tuple[str, ...]:
+def epsilons_of_one_run(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> tuple[str, ...]:
     """Which epsilons stand beside one run and which of them counts, told of the costliest run that has several, in the
     first scope that has one."""
     return next((told for account in accounts if (told := _told_apart(account, engine))), ())
 
 
-def _told_apart(account: ScopeAccount, engine: Engine) -> tuple[str, ...]:
+def _told_apart(account: ScopeAccount, engine: CertifiedProfiles) -> tuple[str, ...]:
     ran = [one for one in account.admissions if one.status != "aborted"]
     told = {}
     for claim in sorted({one.claim for one in ran}, key=repr):
@@ -367,7 +367,7 @@ def refusals(accounts: Sequence[ScopeAccount]) -> Table:
     )
 
 
-def _refusals(account: ScopeAccount) -> tuple[Group[Refusal], ...]:
+def _refusals(account: ScopeAccount) -> tuple[Alike[Refusal], ...]:
     return grouped(
         account.refusals,
         exact=lambda one: (
@@ -380,7 +380,7 @@ def _refusals(account: ScopeAccount) -> tuple[Group[Refusal], ...]:
     )
 
 
-def _refused(group: Group[Refusal]) -> tuple[Cell, ...]:
+def _refused(group: Alike[Refusal]) -> tuple[Cell, ...]:
     first = group.first
     differs = Cell("differs: see the entries")
     return (

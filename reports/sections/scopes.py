@@ -10,7 +10,7 @@ from dpledger.ledger.accounts.recomposition import ScopeAccount, accounts
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
-from dpledger.reports.certified import Engine
+from dpledger.reports.certified import CertifiedProfiles
 from dpledger.reports.model import Block, Cell, Column, Prose, Section, Table
 from dpledger.reports.sections.accuracy import accuracy
 from dpledger.reports.sections.contributions import contributions
@@ -43,13 +43,13 @@ class Scopes:
     states: Mapping[str, ScopeState]
     accounts: tuple[ScopeAccount, ...]
     histories: Histories
-    engine: Engine
+    engine: CertifiedProfiles
 
     @staticmethod
     def read(verified: Verified) -> Scopes:
         """All scopes of a ledger."""
         entries, state = verified.entries, verified.state
-        return Scopes(state.scopes, accounts(entries, state), Histories(entries, state), Engine())
+        return Scopes(state.scopes, accounts(entries, state), Histories(entries, state), CertifiedProfiles())
 
     def of(self, names: frozenset[str]) -> Scopes:
         """Some of them alone."""
@@ -113,7 +113,7 @@ class Scopes:
         )
 
 
-def _ran(told: tuple[ScopeAccount, ...], engine: Engine, declarations: Declarations) -> Section:
+def _ran(told: tuple[ScopeAccount, ...], engine: CertifiedProfiles, declarations: Declarations) -> Section:
     blocks: list[Block] = [admissions(told, engine)]
     pictures = [picture for account in told if (picture := contributions(account)) is not None]
     if pictures:

@@ -38,8 +38,8 @@ from dpledger.ledger.entries.bodies import (
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
-from dpledger.reports.certified import Engine
-from dpledger.reports.grouping import Group, grouped, in_entries, indices, keys
+from dpledger.reports.certified import CertifiedProfiles
+from dpledger.reports.grouping import Alike, grouped, in_entries, indices, keys
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, Tone, visible
 from dpledger.reports.sections.declared import COPIED, Declaration, Declarations, label
 from dpledger.reports.sections.runs import price_of_each
@@ -165,7 +165,7 @@ class _Charge:
 
     admission: Admission
     account: ScopeAccount
-    engine: Engine
+    engine: CertifiedProfiles
 
     def begun(self) -> _News:
         """Its reservation, with what became of it."""
@@ -198,7 +198,7 @@ class _Charge:
         return f"{native}, alone ε ≤ {words.at_most(epsilon)} at δ = {words.at_most(account.delta)}"
 
 
-def _events(new: Sequence[Entry], accounts: Sequence[ScopeAccount], first: int, engine: Engine) -> Table:
+def _events(new: Sequence[Entry], accounts: Sequence[ScopeAccount], first: int, engine: CertifiedProfiles) -> Table:
     charges = {
         one.charge: _Charge(one, account, engine)
         for account in accounts
@@ -226,7 +226,7 @@ def _events(new: Sequence[Entry], accounts: Sequence[ScopeAccount], first: int, 
     )
 
 
-def _event(group: Group[_News]) -> tuple[Cell, ...]:
+def _event(group: Alike[_News]) -> tuple[Cell, ...]:
     first = group.first
     named = keys(one.key for one in group.members if one.key)
     note = first.note if group.alike else "differs: see the entries"
@@ -326,7 +326,7 @@ def _how(one: Declaration, before: Declaration | None) -> str:
     return AGAIN if (before.body.text, before.body.by) == (one.body.text, one.body.by) else CHANGED
 
 
-def _said(group: Group[tuple[Declaration, str]], then: Declarations) -> tuple[Cell, ...]:
+def _said(group: Alike[tuple[Declaration, str]], then: Declarations) -> tuple[Cell, ...]:
     (one, how), members = group.first, [member for member, _ in group.members]
     items = ", ".join(label(member.body.item) + (f" ({member.scope})" if member.scope else "") for member in members)
     before = then.at(one) if how == CHANGED and group.alike else None

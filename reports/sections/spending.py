@@ -52,7 +52,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.rules.transitions import ScopeState, State
 from dpledger.reports import words
-from dpledger.reports.certified import Engine
+from dpledger.reports.certified import CertifiedProfiles
 from dpledger.reports.model import (
     Cell,
     Column,
@@ -239,7 +239,7 @@ class _LowerBounds:
 # ---- the section ----------------------------------------------------------------------------------------------------
 
 
-def spending(accounts: Sequence[ScopeAccount], histories: Histories, engine: Engine) -> Section:
+def spending(accounts: Sequence[ScopeAccount], histories: Histories, engine: CertifiedProfiles) -> Section:
     """The section on what was spent."""
     return Section(
         id="spent",
@@ -300,7 +300,7 @@ READINGS_MEAN = (
 )
 
 
-def _readings(accounts: Sequence[ScopeAccount], engine: Engine) -> Table:
+def _readings(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> Table:
     return Table(
         id="spent/readings",
         caption="What was spent, in four readings",
@@ -316,7 +316,7 @@ def _readings(accounts: Sequence[ScopeAccount], engine: Engine) -> Table:
     )
 
 
-def _reading_row(account: ScopeAccount, engine: Engine) -> tuple[Cell, ...]:
+def _reading_row(account: ScopeAccount, engine: CertifiedProfiles) -> tuple[Cell, ...]:
     most, lower = upper(account), decimals.round_down(account.spent.lower)
     at_least = Cell(f"ε ≥ {words.at_least(lower)}", lower)
     row = (Cell(account.scope, account.scope, note=f"at δ = {words.at_most(account.delta)}"), _told(most), at_least)
@@ -325,7 +325,7 @@ def _reading_row(account: ScopeAccount, engine: Engine) -> tuple[Cell, ...]:
     return *row, *_other_readings(account, engine)
 
 
-def _other_readings(account: ScopeAccount, engine: Engine) -> tuple[Cell, Cell]:
+def _other_readings(account: ScopeAccount, engine: CertifiedProfiles) -> tuple[Cell, Cell]:
     """What the same runs come to if nothing had come back, and if all had been fixed beforehand."""
     ran = [one for one in account.admissions if one.status != "aborted"]
     sums = filters.opening(account.filter)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.accountant import Accountant
@@ -18,6 +19,8 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.profile import Bounds, compose
+
+pytestmark = pytest.mark.sliced
 
 Side = Literal["add", "remove"] | None
 LEAVES: list[Composition] = [

@@ -17,6 +17,8 @@ import pytest
 from dpledger.accounting.families.leaf_rules import BatchFacts, ExPost, GroupFacts, PairFacts, PriceFacts
 from new_kinds import BIT, COUNTED, facts, house, ran, without
 
+pytestmark = pytest.mark.sliced
+
 GROUPS: tuple[type[Any], ...] = (PriceFacts, PairFacts, GroupFacts, BatchFacts)
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -38,6 +38,8 @@ from dpledger.accounting.rules import cost
 from dpledger.relations import Relation
 from price_oracles import Real, discrete_laplace, mp, randomized_response, real, renyi
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 ORDERS = (Decimal("1.2"), Decimal(2), Decimal("5.5"), Decimal(40))
 TWO = (Decimal(2),)

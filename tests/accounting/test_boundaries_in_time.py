@@ -19,6 +19,8 @@ from dpledger.errors import ParameterError
 from exact_tests import SIGNIFICANCE
 from price_oracles import Real, mp, real
 
+pytestmark = pytest.mark.sliced
+
 MILLIONTH, TWENTIETH = Decimal("1e-6"), Decimal("0.05")
 KINDS = (LinearBoundary, MixtureBoundary)
 CLOSE = real("3e-12")  # relative: the margin that is kept, and twelve digits

@@ -18,6 +18,8 @@ from dpledger.accounting.guarantees import RDP, BoundedRange
 from dpledger.accounting.profile import compose
 from engine_oracles import mp
 
+pytestmark = pytest.mark.sliced
+
 Profile = Callable[[float], float]
 
 

@@ -35,6 +35,8 @@ from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from range_conversations import Numbers, attained, before, before_a_response, in_any_order
 
+pytestmark = pytest.mark.sliced
+
 STEP = 0.2 / 12
 MIX = (12, 24, 36, 48)  # steps
 

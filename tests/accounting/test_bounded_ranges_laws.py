@@ -22,6 +22,8 @@ from dpledger.decimals import exact as decimal
 from dpledger.errors import Contradiction, ParameterError
 from range_conversations import attained, before_a_response, in_any_order
 
+pytestmark = pytest.mark.sliced
+
 Ranges = list[tuple[str, int]]
 
 LOWER_FALLS = {"1e-2": 1e-3, "1e-6": 2e-3, "1e-12": 1.5e-2}  # relative, at a delta: by a part more, at most

@@ -13,6 +13,8 @@ from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.profile import compose
 
+pytestmark = pytest.mark.sliced
+
 STEP = PoissonSampled(GaussianLaw(1), rate="0.01")
 TREES: dict[str, Composition] = {
     "long training": Repeated(STEP, times=10**6),

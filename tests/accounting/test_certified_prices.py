@@ -34,6 +34,8 @@ from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from price_oracles import mp
 
+pytestmark = pytest.mark.sliced
+
 ADD_REMOVE = Relation.ADD_REMOVE
 ORDERS = (Decimal("1.05"), Decimal(2), Decimal("7.5"), Decimal(30))
 Real = Any  # an mpmath number

@@ -10,6 +10,8 @@ from dpledger.accounting.arithmetic import conversions as convert, outward
 from dpledger.errors import ParameterError
 from price_oracles import gdp_delta, least, mp, real
 
+pytestmark = pytest.mark.sliced
+
 MILLIONTH = Decimal("0.000001")
 
 

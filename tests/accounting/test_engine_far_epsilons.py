@@ -16,6 +16,8 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
 from dpledger.accounting.profile import compose
 
+pytestmark = pytest.mark.sliced
+
 STEP = PoissonSampled(GaussianLaw(1), rate="0.01")
 TREES: list[Composition] = [
     GaussianLaw(1),

@@ -20,6 +20,8 @@ from dpledger.accounting.profile import compose
 from engine_oracles import Pair, finite_delta, holds_epsilon, mp, randomised_response, real
 from seed_batches import over_seeds
 
+pytestmark = pytest.mark.sliced
+
 
 def sampled(pair: Pair, rate: Any, direction: Direction) -> Pair:
     mixed = [((1 - rate) * q + rate * p, q) for p, q in pair]

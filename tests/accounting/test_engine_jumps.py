@@ -37,6 +37,8 @@ from dpledger.accounting.profile import compose
 from engine_oracles import ball, composed_sampled_delta
 from seed_batches import over_seeds
 
+pytestmark = pytest.mark.sliced
+
 Case = tuple[float, float, int, float]
 CASES: list[Case] = [
     (1.7597, 0.0007301, 131, 3.829e-35),

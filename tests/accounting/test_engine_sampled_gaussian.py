@@ -35,6 +35,8 @@ from engine_oracles import (
 )
 from seed_batches import over_seeds
 
+pytestmark = pytest.mark.sliced
+
 DIRECTIONS: tuple[Direction, ...] = ("add", "remove")
 
 

@@ -28,6 +28,8 @@ from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from dpledger.strict_json import JsonValue
 
+pytestmark = pytest.mark.sliced
+
 ADD = Relation.ADD_REMOVE
 GAUSSIAN: dict[str, JsonValue] = {"kind": "gaussian", "noise_multiplier": "5"}
 LAPLACE: dict[str, JsonValue] = {"kind": "laplace", "epsilon": "0.3"}

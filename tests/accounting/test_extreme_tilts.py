@@ -18,6 +18,8 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.profile import compose
 
+pytestmark = pytest.mark.sliced
+
 LOPSIDED = Repeated(PmfPair(left=("0.75", "0.25"), right=("0.3", "0.7")), 100)
 LISTS: dict[str, Composition] = {
     "laplace": Sequence((LOPSIDED, Repeated(LaplaceLaw("0.01"), 500))),

@@ -30,6 +30,8 @@ from dpledger.relations import Relation
 from filter_games import UNIT, UNITS, Kept, Product, cost, game, realised
 from price_oracles import Move, best_attack, lopsided, mp, real, response
 
+pytestmark = pytest.mark.sliced
+
 
 def either(epsilon: str, *boundaries: tuple[str, str], delta_sum: str = "0") -> EitherFilter:
     """A mixture of boundaries (order_minus_one, delta)."""

@@ -14,6 +14,8 @@ from dpledger.accounting.families.gaussian.normal_tails import gaussian_delta, g
 from dpledger.accounting.guarantees import GDP
 from dpledger.accounting.profile import compose
 
+pytestmark = pytest.mark.sliced
+
 mp = mpmath.mp.clone()
 mp.dps = 1000
 Real = Any  # an mpmath number

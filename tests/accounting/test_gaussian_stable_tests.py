@@ -26,6 +26,8 @@ from dpledger.accounting.rules import check, cost
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
+pytestmark = pytest.mark.sliced
+
 BETA = Decimal("0.05")
 
 

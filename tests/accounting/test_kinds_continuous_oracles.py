@@ -40,6 +40,8 @@ from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 from engine_oracles import bounded_range_delta, gaussian_delta, holds_delta, laplace_delta, mp, real
 
+pytestmark = pytest.mark.sliced
+
 REPLACE = Relation.REPLACE_ONE
 
 

@@ -45,6 +45,8 @@ from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 from engine_oracles import finite_delta, holds_delta, holds_epsilon, mp, real
 
+pytestmark = pytest.mark.sliced
+
 EPSILONS = ("0", "0.05", "0.4", "1.1", "3")
 REPLACE = Relation.REPLACE_ONE
 

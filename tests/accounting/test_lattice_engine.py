@@ -29,6 +29,8 @@ from engine_oracles import finite_delta as counted_delta, gaussian_delta, holds_
 from lattice_oracles import plain_transform, profile_of_steps, random_finite, random_law, sampled_gaussian, twice
 from seed_batches import over_seeds
 
+pytestmark = pytest.mark.sliced
+
 
 def random_sampled(rng: np.random.Generator) -> tuple[float, float, Direction]:
     rate = math.exp(rng.uniform(math.log(1e-4), math.log(0.5)))

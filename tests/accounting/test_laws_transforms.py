@@ -19,6 +19,8 @@ from dpledger.accounting.laws.law import Loss
 from engine_oracles import SampledTransform, flint_number, mp, real
 from law_conformance import LawConformance, Transform
 
+pytestmark = pytest.mark.sliced
+
 
 @dataclass(frozen=True)
 class Case:

@@ -27,6 +27,8 @@ from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.profile import compose
 
+pytestmark = pytest.mark.sliced
+
 directions = pytest.mark.parametrize("direction", ["remove", "add"])
 
 

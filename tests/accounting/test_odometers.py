@@ -19,6 +19,8 @@ from dpledger.errors import ParameterError
 from exact_tests import SIGNIFICANCE
 from price_oracles import Move, best_attack, failing, lopsided, response
 
+pytestmark = pytest.mark.sliced
+
 UNIT = 0.25
 ODOMETER = Odometer("linear", tuning="0.5", delta_boundary="0.1", delta_sum="0.05")
 KINDS = ("linear", "mixture")

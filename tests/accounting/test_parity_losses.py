@@ -25,6 +25,8 @@ from dpledger.decimals import round_up
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 
+pytestmark = pytest.mark.sliced
+
 EXCHANGES = (Relation.REPLACE_ONE, Relation.LABEL_FLIP)
 RATES = ("0.05", "0.25", "0.5")
 FAILS = ("0.3", "0.5", "0.8")

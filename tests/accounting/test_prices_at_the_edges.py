@@ -42,6 +42,8 @@ from dpledger.errors import CannotCertify, ClaimTooSmall
 from dpledger.relations import Relation
 from price_oracles import Real, mp, real
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 ORDERS = (Decimal("1." + "0" * 40 + "1"), Decimal("1.001"), Decimal(2), Decimal("64.5"), Decimal("1e17"))
 CLOSE = "2e-11"  # relative: twelve digits and the margin

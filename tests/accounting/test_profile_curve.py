@@ -20,6 +20,8 @@ from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from engine_oracles import gaussian_delta, holds_delta, mp, real
 
+pytestmark = pytest.mark.sliced
+
 STEP = PoissonSampled(GaussianLaw(1), rate="0.01")
 TREES: dict[str, Composition] = {
     "training": Repeated(STEP, times=1000),

@@ -6,6 +6,7 @@ import contextlib
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters, rules
@@ -33,6 +34,8 @@ from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRang
 from dpledger.decimals import add
 from dpledger.errors import DpledgerError
 from dpledger.relations import Relation
+
+pytestmark = pytest.mark.sliced
 
 
 def made(kind: Any, *values: st.SearchStrategy[Any], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -28,6 +28,8 @@ from dpledger.decimals import read
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE, ZERO, FLIP = Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP
 POINTS, LABELS = (-1, 0), (0, 1)
 NULL = ("null", 0)

@@ -18,6 +18,8 @@ import soundness
 from ball_profiles import precision
 from soundness import Question, Random, Tally
 
+pytestmark = pytest.mark.sliced
+
 Stream = Callable[[Random], Iterator[Question]]
 
 BLOCK = 250

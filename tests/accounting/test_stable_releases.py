@@ -22,6 +22,8 @@ from dpledger.accounting.certificates.stable_releases import (
 )
 from dpledger.errors import InfeasiblePlan, ParameterError
 
+pytestmark = pytest.mark.sliced
+
 
 @pytest.fixture(autouse=True, scope="module")
 def sixty_digits() -> Iterator[None]:

@@ -8,6 +8,8 @@ from audit_oracles import at_most_so_often
 from classic_mechanisms import FAULTY, RIGHT, Classic
 from dpledger.audit import AuditResult, audit_mechanism
 
+pytestmark = pytest.mark.sliced
+
 RUNS = 200_000
 AUDITS, MOST_ALARMS = 20, 14  # of each right one; of 600 audits at alpha 0.01
 QUICK = (

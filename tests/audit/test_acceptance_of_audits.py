@@ -12,6 +12,8 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism, audit_outputs
 from told_outputs import TOLD
 
+pytestmark = pytest.mark.sliced
+
 Rng = np.random.Generator
 CLAIM = PureDP(1)
 UNREADABLE = {"function"}  # what it holds cannot be seen

@@ -15,6 +15,8 @@ import dpledger as dpl
 from dpledger.audit import audit_mechanism
 from dpledger.mechanisms.protocol import Release
 
+pytestmark = pytest.mark.sliced
+
 PROGRAM = Path(__file__).resolve().parents[1] / "support" / "engine_audits.py"
 
 

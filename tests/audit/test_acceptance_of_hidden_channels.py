@@ -14,6 +14,8 @@ import pytest
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism
 
+pytestmark = pytest.mark.sliced
+
 Rng = np.random.Generator
 CLAIM = PureDP(1)
 RUNS = 100_000

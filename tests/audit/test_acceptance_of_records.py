@@ -18,6 +18,8 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.reports.build import build
 from dpledger.reports.model import Items, blocks
 
+pytestmark = pytest.mark.sliced
+
 Rng = np.random.Generator
 CLAIM = dpl.PureDP(1)
 LAPLACE = dpl.Laplace(sensitivity=1, epsilon=1)

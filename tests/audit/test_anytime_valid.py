@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from audit_oracles import at_most_so_often
-from dpledger.audit.evidence.chain import Chain, grid_of
+from dpledger.audit.evidence.chain import ClaimChain, grid_of
 from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_approx
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Reading, hedged
@@ -21,6 +21,8 @@ from dpledger.audit.features.coordinates import Along, Value
 from dpledger.audit.features.score import Place, Score
 from dpledger.audit.outcomes.structure import Outcomes
 from edges_oracle import Drawn, gaussian_profile
+
+pytestmark = pytest.mark.sliced
 
 Rng = np.random.Generator
 Side = Callable[[Rng, int], Drawn]
@@ -177,7 +179,7 @@ def test_the_last_refuted_claim_in_place_of_the_chain_exceeds_the_truth_too_ofte
     rng = np.random.default_rng(2)
     last = through = 0
     for _ in range(40):
-        chain = Chain(grid_of(None), None, np.zeros(1))
+        chain = ClaimChain(grid_of(None), None, np.zeros(1))
         truth, steps = 500, np.log(1 + 0.5 * rng.choice([-1.0, 1.0], (100, 400)))
         places = list(range(truth, truth + 400, 4))
         reached = np.zeros(100, dtype=bool)

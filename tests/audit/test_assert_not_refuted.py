@@ -17,6 +17,8 @@ import dpledger as dpl
 from dpledger.audit import assert_not_refuted
 from dpledger.errors import AuditTooWeak, ClaimRefuted, ParameterError
 
+pytestmark = pytest.mark.sliced
+
 Rng = np.random.Generator
 SECRET = 4711.25
 

@@ -16,7 +16,7 @@ import pytest
 from audit_oracles import unruly
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
-from dpledger.audit.claims import Point
+from dpledger.audit.claims import ClaimPoint
 from dpledger.audit.subjects import named
 from dpledger.audit.zoo.answers.numbers import AddedGaussian, AddedLaplace
 from dpledger.errors import ParameterError, RelationError
@@ -27,6 +27,8 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation
 from half_noise import HalfNoiseLaplace
+
+pytestmark = pytest.mark.sliced
 
 Rng = np.random.Generator
 
@@ -79,7 +81,7 @@ def test_a_correct_gaussian_is_not_refuted_under_any_kind_of_claim(claim: Guaran
 def test_a_claimed_curve_is_tested_at_its_points_and_between() -> None:
     result = audit_mechanism(AddedGaussian(Decimal("0.4")), 0.0, 1.0, CURVE, trials=5_000, batched=True, seed=7)
     assert result.verdict == "violation"
-    assert result.target.point == Point(Decimal(3), Decimal("0.002"))
+    assert result.target.point == ClaimPoint(Decimal(3), Decimal("0.002"))
     with pytest.raises(ParameterError, match=r"at least the claim's least, 0\.002"):
         audit_mechanism(AddedGaussian(Decimal(1)), 0.0, 1.0, CURVE, trials=5_000, delta="1e-6", seed=7)
 

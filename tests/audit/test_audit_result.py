@@ -16,12 +16,14 @@ import pytest
 import dpledger as dpl
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
-from dpledger.audit.claims import Point
+from dpledger.audit.claims import ClaimPoint
 from dpledger.audit.plots import claimed_ceiling
 from dpledger.audit.zoo import ZOO
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import Step
 from dpledger.schema import plain
+
+pytestmark = pytest.mark.sliced
 
 
 def audited(name: str, trials: int = 5_000) -> AuditResult:
@@ -201,6 +203,6 @@ def test_without_matplotlib_the_message_names_the_extra(monkeypatch: pytest.Monk
 
 def test_the_claimed_ceiling_is_the_one_of_dong_roth_su() -> None:
     rates = np.array([0.0, 0.1, 0.5, 1.0])
-    ceiling = claimed_ceiling(rates, (Point(ApproxDP(1, "0.05").epsilon, Decimal("0.05")),))
+    ceiling = claimed_ceiling(rates, (ClaimPoint(ApproxDP(1, "0.05").epsilon, Decimal("0.05")),))
     expected = [0.05, math.e * 0.1 + 0.05, 1 - (1 - 0.05 - 0.5) / math.e, 1.0]
     assert ceiling == pytest.approx(expected)

@@ -15,13 +15,15 @@ from dpledger.audit.events import Above, AtMost, Equals, Event, InCategory, Outs
 from dpledger.audit.features.bank import bank
 from dpledger.audit.features.bits import Grain, Kind, LowBits, Residue
 from dpledger.audit.features.boosted import learned
-from dpledger.audit.features.cells import Atoms, EqualPairs, Extreme, Label, Matches, Order, Rows
+from dpledger.audit.features.cells import EqualPairs, Extreme, Label, Matches, Order, RepeatedValues, Rows
 from dpledger.audit.features.coordinates import Difference, Distinct, First, Total, Value
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Place, Score
 from dpledger.audit.outcomes.encoding import encode
 from dpledger.audit.outcomes.structure import Floats, Raised, joined
 from told_outputs import found_by_bank, lower_bound
+
+pytestmark = pytest.mark.sliced
 
 RUNS = 4000
 Draw = Callable[[float, np.random.Generator], Any]  # the data are 0.0 and 1.0
@@ -242,7 +244,7 @@ NAN = float("nan")
         (First("output", "NaN"), (0.0, NAN), 1.0),
         (First("output", "NaN"), (0.0, 0.0), np.inf),
         (Matches((X, Y), (1.0,), (2.0,), ()), (2.0, 1.0), 3.0),
-        (Atoms(Place("output"), (1.0, 2.0)), 2.0, 1.0),
+        (RepeatedValues(Place("output"), (1.0, 2.0)), 2.0, 1.0),
         (Label("output", ("None",)), None, 0.0),
         (Rows((X, Y), ((1.0, 2.0), (0.0, 0.0))), (-0.0, 0.0), 1.0),
         (Rows((X, Y), ((1.0, 2.0),)), (1.0, 3.0), 1.0),

@@ -43,6 +43,8 @@ from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.relations import Relation, Unit
 from learning_oracle import exponential_law
 
+pytestmark = pytest.mark.sliced
+
 FOUR = ThresholdClass(4)
 TILTED = Population("tilted", ((0, 1), (1, 1), (2, 0), (3, 0)), (50, 16, 17, 17))
 

@@ -13,6 +13,8 @@ from dpledger.audit.sampling.runs import Piece, Runs
 from dpledger.audit.sampling.travel import REPEATS, UNSENT
 from dpledger.audit.sampling.ways import Single
 
+pytestmark = pytest.mark.sliced
+
 
 def drawn(mechanism: Any, *, jobs: int) -> tuple[Runs, Any]:
     runs = Runs(Single(mechanism), 0.0, 1.0, seed=3, encode=list)

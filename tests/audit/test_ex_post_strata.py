@@ -27,6 +27,8 @@ from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from strata_oracle import ByFirst, PublishedCoin
 
+pytestmark = pytest.mark.sliced
+
 Rng = np.random.Generator
 SIGNIFICANCE = 1e-9  # of each simulation here
 COIN = PublishedCoin((0.9, 0.1), (0.25, 1.0))

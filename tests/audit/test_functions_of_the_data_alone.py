@@ -15,6 +15,8 @@ import dpledger as dpl
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 
+pytestmark = pytest.mark.sliced
+
 TRIALS = 6000  # more than one chunk of a side, in each part but the first
 
 

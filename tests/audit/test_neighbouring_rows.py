@@ -15,6 +15,8 @@ from dpledger.audit.neighbours import apart, check_pair
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 
+pytestmark = pytest.mark.sliced
+
 TRIALS: dict[str, Any] = {"trials": 2_000, "seed": 1, "progress": False}
 ROWS = st.lists(st.sampled_from([1, 2, True, None, "ill"]), max_size=6)
 FEW = st.lists(st.sampled_from([1, 2, "well"]), max_size=3)

@@ -27,6 +27,8 @@ from dpledger.audit.outcomes.structure import Outcomes, Raised, joined
 from dpledger.mechanisms.protocol import Release
 from told_outputs import TOLD, found_by_bank, told
 
+pytestmark = pytest.mark.sliced
+
 
 def equal(one: Outcomes, other: Outcomes) -> bool:
     """Bit for bit."""

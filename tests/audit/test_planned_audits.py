@@ -19,6 +19,8 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Audited, Intended
 from dpledger.mechanisms.numeric import statistics
 
+pytestmark = pytest.mark.sliced
+
 COUNT = dpl.Count(epsilon="0.5", of="rows")
 
 

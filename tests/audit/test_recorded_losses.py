@@ -20,6 +20,8 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation, Unit
 
+pytestmark = pytest.mark.sliced
+
 Rng = np.random.Generator
 
 

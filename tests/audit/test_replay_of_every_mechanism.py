@@ -16,7 +16,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import (
     Bernoulli,
     Draw,
-    RandomizedResponse,
+    RandomizedAnswer,
     Uniform,
     api,
     bernoulli,
@@ -26,6 +26,8 @@ from dpledger.mechanisms.noise import (
 )
 from public_names import public
 from replayed import CASES, Case
+
+pytestmark = pytest.mark.sliced
 
 DOORS = (chains, choices, bernoulli, api)
 NAMES = [f"{case.name}-{number}" for number, case in enumerate(CASES)]
@@ -90,7 +92,7 @@ def moved_too_far(call: Draw) -> Draw:
         assert isinstance(call.value, Fraction)
         likely = min(call.value, 1 - call.value) > Fraction(1, 100)
         return dataclasses.replace(call, value=call.value / 20 if likely else 1 - call.value)
-    if isinstance(call.law, RandomizedResponse):
+    if isinstance(call.law, RandomizedAnswer):
         return dataclasses.replace(call, value=call.law.k - 1 - call.value)
     assert call.sensitivity is not None
     grid = getattr(getattr(call.law, "finest", call.law), "grid", 1)

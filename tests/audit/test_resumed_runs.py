@@ -21,6 +21,8 @@ from dpledger.audit.sampling import runs as sampled_runs
 from dpledger.audit.verdict import AuditResult
 from dpledger.errors import ParameterError
 
+pytestmark = pytest.mark.sliced
+
 TRIALS = 1_500
 SETTINGS: dict[str, Any] = {"trials": TRIALS, "seed": 7, "stop_at_violation": False, "progress": False}
 

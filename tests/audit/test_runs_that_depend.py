@@ -20,6 +20,8 @@ from dpledger.audit.evidence.binomial import lower_limit
 from dpledger.audit.sampling import dependence as probe
 from dpledger.audit.sampling.dependence import dependence
 
+pytestmark = pytest.mark.sliced
+
 ALPHA = Fraction(1, 20_000)  # a twentieth of that of an audit at confidence 0.999
 
 

@@ -16,6 +16,8 @@ import dpledger as dpl
 from audit_oracles import at_most_so_often, gaussian_epsilon
 from dpledger.audit import AuditResult, audit_outputs
 
+pytestmark = pytest.mark.sliced
+
 Rng = np.random.Generator
 SIGNIFICANCE = 1e-7  # of each simulation here
 ALPHA = 0.05

@@ -19,6 +19,8 @@ from judged_cases import EVERY
 from zoo_published import PUBLISHED, STRATA
 from zoo_written import WRITTEN
 
+pytestmark = pytest.mark.sliced
+
 LOSSES = {**WRITTEN, **PUBLISHED}
 TOGETHER = "delta_in_every_stratum"  # no stratum falls alone
 LONG = 10_000, 150_000  # runs, one by one or in batches, above which an audit is one of the slow tests

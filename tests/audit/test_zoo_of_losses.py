@@ -21,6 +21,8 @@ from dpledger.mechanisms.threshold import AboveThreshold
 from dpledger.relations import Relation
 from zoo_oracle import rare_law
 
+pytestmark = pytest.mark.sliced
+
 
 def claimed(name: str) -> list[Decimal]:
     return [loss for loss, _ in ZOO[name].strata]

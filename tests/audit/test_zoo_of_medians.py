@@ -27,6 +27,8 @@ from house_cases.learning.medians import MEDIANS, HalvedThreshold, MedianOfUsers
 from judged_cases import judged
 from threshold_learner_oracle import Learner
 
+pytestmark = pytest.mark.sliced
+
 WITH_A_LAW = [name for name, shown in MEDIANS.items() if hasattr(shown.mechanism, "law")]
 
 

@@ -32,6 +32,8 @@ from house_cases.learning.queries import (
 from judged_cases import judged
 from noise_oracle import cdf_of
 
+pytestmark = pytest.mark.sliced
+
 BOUNDED = [name for name, one in QUERIED.items() if math.isfinite(one.true_epsilon)]
 
 

@@ -23,6 +23,8 @@ from house_cases.stability.stable import CHARGED, STABLE
 from judged_cases import judged
 from sparse_vector_oracle import Law, Noise, charges_within
 
+pytestmark = pytest.mark.sliced
+
 TRIALS = {
     "charged_tests_half_query_noise": 200_000,
     "charged_tests_one_more": 2_500_000,

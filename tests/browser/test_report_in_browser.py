@@ -18,6 +18,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from dpledger.reports import report
 from report_records import crowded, long, report_on_hostile, report_on_sample
 
+pytestmark = pytest.mark.sliced
+
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = [
     "--no-sandbox",

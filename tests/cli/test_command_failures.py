@@ -16,6 +16,8 @@ from dpledger.cli import app
 from dpledger.cli.speaking import bounds_in_words, number
 from dpledger.decimals import float_up, read
 
+pytestmark = pytest.mark.sliced
+
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:

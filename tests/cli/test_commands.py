@@ -19,6 +19,8 @@ import dpledger as dpl
 from dpledger.cli import app
 from dpledger.cli.speaking import bounds_in_words
 
+pytestmark = pytest.mark.sliced
+
 Run = Callable[..., Result]
 
 DOCUMENT = {

@@ -15,6 +15,8 @@ from dpledger.ledger.entries.bodies import Reported
 from dpledger.ledger.signed.keyfiles import read_public_key
 from dpledger.ledger.verifying import bundle
 
+pytestmark = pytest.mark.sliced
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:

@@ -34,6 +34,8 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.schema import Plain
 from ledger_mechanisms import Once, laplace, stream
 
+pytestmark = pytest.mark.sliced
+
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove"}
 
 

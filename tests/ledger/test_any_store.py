@@ -9,6 +9,8 @@ from dpledger.ledger.stores.protocol import Store
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from ledger_conformance import LedgerConformance
 
+pytestmark = pytest.mark.sliced
+
 
 class TestInMemory(LedgerConformance):
     def make(self) -> Store:

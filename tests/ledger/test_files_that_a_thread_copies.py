@@ -28,6 +28,8 @@ from forking import DONE, ignores_fork_warnings, in_child
 from interrupting import Lines
 from ledger_workers import fresh_process
 
+pytestmark = pytest.mark.sliced
+
 PATIENCE = 60.0  # seconds
 TWO = ("comes_and_goes_and_copies", "comes_and_goes_and_copies")
 OTHERS = [

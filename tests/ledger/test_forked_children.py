@@ -29,7 +29,7 @@ from forking import DONE, HUNG, heard, held_by_another_thread, ignores_fork_warn
 from ledger_mechanisms import Once, laplace, stream, training
 from ledger_workers import fresh_process, ledger_file, releases_elsewhere, releases_from_the_file
 
-pytestmark = ignores_fork_warnings
+pytestmark = [ignores_fork_warnings, pytest.mark.sliced]
 
 REFUSED = "ForkedProcess: "
 

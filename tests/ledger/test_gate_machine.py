@@ -58,6 +58,8 @@ from dpledger.relations import Relation, Unit
 from ledger_forger import forged
 from ledger_mechanisms import Stream, Told, laplace, stream, training
 
+pytestmark = pytest.mark.sliced
+
 PURE, EITHER, COPIES, CHOSEN = "pure", "either", "copies", "chosen"
 ODOMETER = Odometer("mixture", tuning="0.5", delta_boundary="0.000001", delta_sum="0.000001")
 LAW = GaussianLaw(40)

@@ -57,6 +57,8 @@ from open_interactions import (
     responses,
 )
 
+pytestmark = pytest.mark.sliced
+
 TAIL = Decimal("0.02")
 VECTOR = Vector(SparseVectorLaw("basic", 1, "0.375", 0, 8, 8))
 CHAIN = Refined((1, 2), far=1)

@@ -25,7 +25,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import envelope, values
 from dpledger.ledger.signed.keys import SigningKey
-from dpledger.ledger.signed.values import Origin
+from dpledger.ledger.signed.values import ValueOrigin
 from dpledger.ledger.stores.memory import MemoryStore
 from ledger_mechanisms import laplace
 
@@ -35,7 +35,7 @@ WITHHELD = "withheld"
 
 ID = "example.org/clinic/000102030405060708090a0b0c0d0e0f"
 KEY = SigningKey.from_seed(ID, bytes(32))
-ORIGIN = Origin(ledger=ID, scope="s", key="k", request="ab" * 32, charge="cd" * 16, entry=7)
+ORIGIN = ValueOrigin(ledger=ID, scope="s", key="k", request="ab" * 32, charge="cd" * 16, entry=7)
 VALUE = b'["int","41"]'
 
 
@@ -431,9 +431,9 @@ def entry_as_a_value(scope: Scope) -> bytes:
     return found.signature + found.payload
 
 
-def origin_of(scope: Scope, key: str) -> Origin:
+def origin_of(scope: Scope, key: str) -> ValueOrigin:
     ((request,),) = sql(scope, "SELECT request FROM charges WHERE key = ?", key)
-    return Origin(
+    return ValueOrigin(
         ledger=scope._ledger.id,
         scope="s",
         key=key,

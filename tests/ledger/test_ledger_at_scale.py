@@ -24,6 +24,8 @@ from dpledger.ledger.verifying import verification
 from ledger_mechanisms import laplace
 from work_counter import lines_run, peak_bytes
 
+pytestmark = pytest.mark.sliced
+
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove"}
 AMPLE = PureDP(1_000_000)
 DELTA = "0.000001"

@@ -22,6 +22,8 @@ from dpledger.errors import VerificationError
 from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.ledger import Ledger
 
+pytestmark = pytest.mark.sliced
+
 MOST = Decimal("5e-9")  # relative: half the margin
 BEYOND = Decimal("3e-7")  # above the margin and the eight digits that a charge is rounded up to
 

@@ -20,6 +20,8 @@ from dpledger.accounting.planning.calibration import least_that, most_that
 from dpledger.accounting.planning.ways import admits, ways
 from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
 
+pytestmark = pytest.mark.sliced
+
 HUNDRED = (dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 100)
 STEP = dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01")
 UNDER: dict[str, Any] = {"relation": "add_remove"}

@@ -67,6 +67,8 @@ from ledger_forger import forged
 from ledger_mechanisms import Once, laplace, stream, training
 from threads import together
 
+pytestmark = pytest.mark.sliced
+
 NAME = new_ledger_id("clinic")
 KEY, RECOVERY = SigningKey.generate(NAME), SigningKey.generate(NAME)
 WORD: dict[str, Any] = {"by": "A. Smith", "reason": "the study of 2025", "relation": "add_remove"}

@@ -17,6 +17,8 @@ from dpledger.ledger.stores import staging
 from dpledger.mechanisms.numeric import Laplace
 from dpledger.relations import Unit
 
+pytestmark = pytest.mark.sliced
+
 SCRIPT = """
 import sys
 import dpledger as dpl

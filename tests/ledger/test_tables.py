@@ -59,7 +59,7 @@ def documented(heading: str) -> dict[str, str]:
     return dict(re.findall(r"^    (\w+) +(datetime64\[s, UTC\]|\w+)", listed, re.MULTILINE))
 
 
-def framed(table: tables.Table[Any]) -> Any:
+def framed(table: tables.LedgerTable[Any]) -> Any:
     """The frame, in which pandas' own stubs would see a column of any type there is."""
     frame = table.to_frame()
     assert isinstance(frame, pd.DataFrame)

@@ -26,6 +26,8 @@ from dpledger.ledger.signed import keyfiles
 from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.stores import files, sqlite, staging
 
+pytestmark = pytest.mark.sliced
+
 FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 TOUCHING = frozenset(module.__file__ for module in (create, keyfiles, files, sqlite, staging))
 CHANGING = ("mkdir", "link", "unlink", "rmdir", "fsync", "open", "close")

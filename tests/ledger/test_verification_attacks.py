@@ -42,6 +42,8 @@ from dpledger.relations import Relation
 from ledger_forger import forged, head_of, signed_head
 from ledger_mechanisms import laplace
 
+pytestmark = pytest.mark.sliced
+
 KEY = ledger_golden.KEY
 GOLDEN = tuple(ledger_golden.build().entries())
 BODIES = tuple(entry.body for entry in GOLDEN)

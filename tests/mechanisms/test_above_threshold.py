@@ -26,6 +26,8 @@ from dpledger.mechanisms.threshold import AboveThreshold, Outcome, SparseVector,
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 ABOVE, BELOW = Outcome.ABOVE, Outcome.BELOW
 ADD = Relation.ADD_REMOVE
 LOUD: dict[str, Any] = {"epsilon": 1000, "threshold": 10, "sensitivity": 1}  # noise far below one

@@ -33,6 +33,8 @@ from dpledger.mechanisms.refinement.levels import Levels
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 ROWS, SIZE = 40, 2
 SEED = 20261122
 X: npt.NDArray[np.float64] = np.linspace(-0.4, 0.3, ROWS * SIZE).reshape(ROWS, SIZE)

@@ -28,6 +28,8 @@ from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 ROWS, SIZE = 40, 3
 SEED = 20261122
 X: npt.NDArray[np.float64] = np.linspace(-0.4, 0.3, ROWS * SIZE).reshape(ROWS, SIZE)

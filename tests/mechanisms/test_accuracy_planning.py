@@ -15,6 +15,8 @@ from dpledger.mechanisms.refinement.erm import problem
 from dpledger.mechanisms.refinement.levels import level
 from dpledger.mechanisms.refinement.planning import Calibrated, Calibration, _ratio, calibrated, theories
 
+pytestmark = pytest.mark.sliced
+
 WAYS: tuple[Calibration, ...] = ("exact", "union", "closed", "paper")
 PUBLISHED = {
     30: (26.31, 28.23, 35.14, 102.35),

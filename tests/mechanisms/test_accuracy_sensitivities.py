@@ -14,6 +14,8 @@ from dpledger.mechanisms.refinement.erm import Norm, Problem, problem
 from dpledger.mechanisms.refinement.examples import ONE
 from dpledger.relations import Relation
 
+pytestmark = pytest.mark.sliced
+
 SIZE, QUARTERS = 3, (-4, -2, -1, 0, 1, 2, 4)
 WHOLE: dict[str, Any] = {"rows": 2, "dimension": SIZE, "regularisation": Decimal("0.3"), "radius": "tight"}
 

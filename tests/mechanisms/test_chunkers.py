@@ -21,6 +21,8 @@ from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.relations import Relation
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE, ZERO, FLIP = Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP
 SALT = Hashed("salt")
 Row = list[Any]

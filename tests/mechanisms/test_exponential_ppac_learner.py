@@ -41,6 +41,8 @@ from exact_tests import SIGNIFICANCE, events_p_value
 from learning_oracle import datasets, errors_of, exponential_law, worst_loss
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 CLASSES: list[ConceptClass] = [
     PointClass(1),
     PointClass(5),

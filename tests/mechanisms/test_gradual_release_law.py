@@ -28,6 +28,8 @@ from dpledger.mechanisms.refinement import GradualGaussian, GradualRelease
 from exact_tests import SIGNIFICANCE, binomial_p_value, cumulative_p_value, events_p_value
 from noise_oracle import cdf_of
 
+pytestmark = pytest.mark.sliced
+
 MANY = 60_000
 Numbers = npt.NDArray[Any]
 

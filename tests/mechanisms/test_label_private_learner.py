@@ -34,6 +34,8 @@ from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 from sparse_vector_oracle import Law, Noise
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE, FLIP = Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.LABEL_FLIP
 RECORD = Unit("record")
 few_chunks = pytest.mark.filterwarnings("ignore:.*even they are not sure:dpledger.errors.ImplausiblePromise")

@@ -37,6 +37,8 @@ from exact_tests import SIGNIFICANCE, events_p_value
 from user_conformance import PAIR, ForPairs, sample_of
 from users_oracle import Users, errors_by_user, proper_law, worst_of_users
 
+pytestmark = pytest.mark.sliced
+
 TRIPLE = Unit("user", max_contributions=3)
 
 

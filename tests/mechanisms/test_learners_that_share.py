@@ -21,6 +21,8 @@ from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, queries_of, votes_of
 from sharing_learners import RIGHT, SHARING, train
 
+pytestmark = pytest.mark.sliced
+
 CHUNKS = 9
 COINS = np.random.default_rng(20261128)
 ROWS = COINS.normal(size=(150, 2))

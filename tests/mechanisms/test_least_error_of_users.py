@@ -25,6 +25,8 @@ from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
 from user_conformance import PAIR, ForPairs, sample_of
 from users_oracle import estimate_law, level_between, passes, worst_of_users
 
+pytestmark = pytest.mark.sliced
+
 STEPS = 2**20
 
 

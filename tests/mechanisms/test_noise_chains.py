@@ -37,6 +37,8 @@ from forking import ignores_fork_warnings, in_child
 from noise_oracle import cdf_of
 from threads import Interrupted, together
 
+pytestmark = pytest.mark.sliced
+
 NEVER_SURE = 1e30
 ONE = Sensitivity(1, "l1", "a record changes a count by one")
 CHAINS = 60_000

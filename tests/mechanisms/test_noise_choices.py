@@ -18,8 +18,8 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import (
     ExponentialWeights,
-    PermuteAndFlip,
-    RandomizedResponse,
+    PermuteAndFlipChoice,
+    RandomizedAnswer,
     Sensitivity,
     Weighted,
     choose,
@@ -32,9 +32,11 @@ from dpledger.mechanisms.noise.exponential_race import race
 from exact_tests import SIGNIFICANCE, events_p_value
 from noise_oracle import WordList
 
+pytestmark = pytest.mark.sliced
+
 NEVER_SURE = 1e30  # widens the error bounds so far that exact arithmetic decides every race
 ONE = Sensitivity(1, "linf", "a record changes each score by at most one")
-LAWS: list[type[ExponentialWeights] | type[PermuteAndFlip]] = [ExponentialWeights, PermuteAndFlip]
+LAWS: list[type[ExponentialWeights] | type[PermuteAndFlipChoice]] = [ExponentialWeights, PermuteAndFlipChoice]
 
 
 def chosen(law: Weighted, scores: Any, *, seed: int = 1, counts: Any = None) -> int:
@@ -72,7 +74,7 @@ def test_choices_follow_the_law_and_not_one_that_is_two_fifths_sharper(
 
 
 def test_the_oracles_are_the_published_numbers() -> None:
-    assert probabilities(PermuteAndFlip("0.5"), [3, 2, 2, 0]) == pytest.approx(
+    assert probabilities(PermuteAndFlipChoice("0.5"), [3, 2, 2, 0]) == pytest.approx(
         [0.47423301, 0.22623663, 0.22623663, 0.07329374], abs=1e-8
     )
     assert probabilities(ExponentialWeights("0.5"), [-2, -1, 0, -1]) == pytest.approx(
@@ -287,12 +289,12 @@ def test_an_exponent_is_rounded_down() -> None:
 
 @pytest.mark.parametrize("k", [2, 5, 2**32])
 def test_answers_are_true_as_often_as_they_should_be(k: int) -> None:
-    law, people = RandomizedResponse("1.5", k=k), 200_000
+    law, people = RandomizedAnswer("1.5", k=k), 200_000
     answers = respond(law, np.full(people, k - 1), entropy=seeded(6))
     truth = float(mp.exp("1.5") / (mp.exp("1.5") + k - 1))
     counted = {0: int((answers == k - 1).sum()), 1: int((answers < k // 2).sum())}
     assert events_p_value(counted, people, {0: truth, 1: (k // 2) * (1 - truth) / (k - 1)}) > SIGNIFICANCE
-    twin = respond(RandomizedResponse("1.6", k=k), np.full(people, k - 1), entropy=seeded(7))
+    twin = respond(RandomizedAnswer("1.6", k=k), np.full(people, k - 1), entropy=seeded(7))
     if k < 10:
         counted[0] = int((twin == k - 1).sum())
         assert events_p_value(counted, people, {0: truth}) < SIGNIFICANCE
@@ -301,14 +303,14 @@ def test_answers_are_true_as_often_as_they_should_be(k: int) -> None:
 
 
 def test_one_answer_and_many_are_the_same_law_on_the_same_words() -> None:
-    law = RandomizedResponse(1, k=3)
+    law = RandomizedAnswer(1, k=3)
     singles = [respond(law, 2, entropy=seeded(seed)) for seed in range(50)]
     assert singles == [int(respond(law, np.array([2]), entropy=seeded(seed))[0]) for seed in range(50)]
     assert respond(law, np.zeros((2, 3), dtype=np.int8), entropy=seeded(0)).shape == (2, 3)
 
 
 def test_what_is_no_answer_is_read_as_the_nearest_that_is() -> None:
-    law = RandomizedResponse(40, k=300)
+    law = RandomizedAnswer(40, k=300)
     odd = np.array([-5, 700, 2, -(2**63)])
     assert respond(law, odd, entropy=seeded(1)).tolist() == [0, 299, 2, 0]
     assert respond(law, np.array([2**64 - 1], dtype=np.uint64), entropy=seeded(1)).tolist() == [299]
@@ -320,13 +322,13 @@ def test_what_is_no_answer_is_read_as_the_nearest_that_is() -> None:
 
 
 def test_an_answer_that_is_all_but_certain_is_drawn_at_once() -> None:
-    assert respond(RandomizedResponse("9e17", k=3), 1, entropy=seeded(1)) == 1
+    assert respond(RandomizedAnswer("9e17", k=3), 1, entropy=seeded(1)) == 1
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.0, True, 2**32 + 1])
 def test_there_are_at_least_two_answers(k: Any) -> None:
     with pytest.raises(ParameterError, match="k"):
-        RandomizedResponse(1, k=k)
+        RandomizedAnswer(1, k=k)
 
 
 # ---- parameters, tape -----------------------------------------------------------------------------------------------
@@ -373,8 +375,8 @@ def test_choices_are_on_the_tape_and_replayed_on_other_scores() -> None:
         entropy = seeded(seed)
         return [
             choose(ExponentialWeights(1), scores, sensitivity=ONE, entropy=entropy),
-            choose(PermuteAndFlip(1), scores, sensitivity=ONE, entropy=entropy, counts=[5] * len(scores)),
-            respond(RandomizedResponse(1, k=4), scores[0], entropy=entropy),
+            choose(PermuteAndFlipChoice(1), scores, sensitivity=ONE, entropy=entropy, counts=[5] * len(scores)),
+            respond(RandomizedAnswer(1, k=4), scores[0], entropy=entropy),
         ]
 
     with recording() as draws:

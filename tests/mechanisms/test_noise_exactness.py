@@ -18,6 +18,8 @@ from dpledger.mechanisms.noise.sampling import Widening, sample, sample_one
 from exact_tests import SIGNIFICANCE, cumulative_p_value
 from noise_oracle import WordList, cdf_of, laplace_from_word, normal_pair_from_words
 
+pytestmark = pytest.mark.sliced
+
 NEVER_SURE = 1e30  # widens an error bound so far that the next tier decides every draw
 BY_PAIRS, EXACTLY = Widening(NEVER_SURE, 1.0), Widening(NEVER_SURE, NEVER_SURE)
 LAWS: tuple[Law, ...] = (

@@ -15,7 +15,7 @@ import pytest
 import dpledger as dpl
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import Entropy, seeded, system
-from dpledger.mechanisms.noise import DiscreteLaplace, ExponentialWeights, RandomizedResponse, Sensitivity
+from dpledger.mechanisms.noise import DiscreteLaplace, ExponentialWeights, RandomizedAnswer, Sensitivity
 from dpledger.process import Home
 from forking import ignores_fork_warnings, in_child
 
@@ -53,7 +53,7 @@ def doors(entropy: Entropy) -> dict[str, Draws]:
             noise.choose(ExponentialWeights(exponent=1), [0] * 500, sensitivity=ONE, entropy=entropy) for _ in range(20)
         ],
         "respond": lambda: noise.respond(
-            RandomizedResponse(epsilon=1, k=1000), np.zeros(500, np.int64), entropy=entropy
+            RandomizedAnswer(epsilon=1, k=1000), np.zeros(500, np.int64), entropy=entropy
         ).tolist(),
         "chain": lambda: noise.chain(WIDE, 0, sensitivity=ONE, entropy=entropy).refine(2 * 10**17),
     }

@@ -19,6 +19,8 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Law, RoundedGaussian, RoundedLaplace, floats, pairs
 from dpledger.mechanisms.noise.sampling import Widening, sample
 
+pytestmark = pytest.mark.sliced
+
 DIGITS = 60
 NEVER_SURE = 1e30
 
@@ -135,9 +137,9 @@ def test_the_logarithm_of_the_second_tier_keeps_its_bound() -> None:
 @pytest.mark.parametrize("scale", [Fraction(2**40), Fraction(10**15, 7), Fraction(1, 3), Fraction(2**52)], ids=str)
 def test_the_second_tier_keeps_its_bounds(scale: Fraction) -> None:
     """Everywhere in the interval that the prefix leaves; and it needs a hundredth of its tolerance at least."""
-    steps, worst = pairs.Steps.of(scale), mp.mpf(0)
+    steps, worst = pairs.ScaledSteps.of(scale), mp.mpf(0)
 
-    def compare(found: pairs.Found, true: list[Any]) -> Any:
+    def compare(found: pairs.TrackedNumbers, true: list[Any]) -> Any:
         """The largest error, in tolerances."""
         columns = zip(found.cells.tolist(), found.fraction.tolist(), found.tolerance.tolist(), strict=True)
         return max(
@@ -156,7 +158,7 @@ def test_the_second_tier_keeps_its_bounds(scale: Fraction) -> None:
         for corner in ((0, 0), (1, 1), (0, 1)):
             for ours, other in ((0, 1), (1, 0)):
                 mine, its = ((prefix[k] + corner[k]).tolist() for k in (ours, other))
-                one = pairs.Found(normal.cells[ours], normal.fraction[ours], normal.tolerance)
+                one = pairs.TrackedNumbers(normal.cells[ours], normal.fraction[ours], normal.tolerance)
                 worst = max(worst, compare(one, [true_normal(*point) for point in zip(mine, its, strict=True)]))
     assert worst < 1
     assert worst > 0.01 or scale < 1

@@ -21,6 +21,8 @@ from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE
 from tapes import declared, grid_of
 
+pytestmark = pytest.mark.sliced
+
 MECHANISMS = [
     Count(epsilon="0.5", of="rows"),
     Count(epsilon="0.5", of="true"),

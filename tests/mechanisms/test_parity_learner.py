@@ -27,6 +27,8 @@ from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 ROWS = LabeledSample([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 0]] * 10, [1, 0, 1, 1] * 10)
 TWO = ((1, 1), (2, 0))
 THREE = (*TWO, (3, 0))

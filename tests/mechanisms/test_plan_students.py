@@ -20,6 +20,8 @@ from dpledger.mechanisms.stability.plans import label_private
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan, student_error
 from dpledger.mechanisms.stability.plans.soft import bins_for, soft_plan
 
+pytestmark = pytest.mark.sliced
+
 BUDGET: dict[str, Any] = {"epsilon": 1, "delta": "1e-6"}
 
 

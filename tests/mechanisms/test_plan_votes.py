@@ -36,6 +36,8 @@ from dpledger.mechanisms.stability.stable_tests import StableMode, StableTests
 from dpledger.mechanisms.stability.voting import PrivateClassifier
 from dpledger.relations import Relation, Unit
 
+pytestmark = pytest.mark.sliced
+
 ONE, DELTA, BETA = Decimal(1), Decimal("1e-6"), Decimal("0.05")
 UNIT = Budget(ONE, DELTA)
 BUDGET: dict[str, Any] = {"epsilon": 1, "delta": "1e-6", "beta": "0.05"}

@@ -23,6 +23,8 @@ from dpledger.mechanisms.stability.propose_test_release import ProposeTestReleas
 from dpledger.relations import Relation
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 MADE: dict[str, Any] = {"epsilon": 2, "delta": "0.01", "local_sensitivity": 3}
 
 

@@ -37,6 +37,8 @@ from exact_tests import SIGNIFICANCE, events_p_value
 from learning_oracle import Example, worst_loss
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 NAN = float("nan")
 RELATIONS = [Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.LABEL_FLIP]
 

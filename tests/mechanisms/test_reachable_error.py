@@ -13,6 +13,8 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.reachable import reachable_error
 from dpledger.mechanisms.learning.recommended import plan
 
+pytestmark = pytest.mark.sliced
+
 LEARNERS: dict[str, Any] = {
     "exponential": dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(1023), 1),
     "queries": dpl.learning.StatisticalQueryOracle(1, 3),

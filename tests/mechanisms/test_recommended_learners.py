@@ -34,6 +34,8 @@ from dpledger.mechanisms.learning.theory.sizes import occam, one_sided
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.relations import Relation, Unit
 
+pytestmark = pytest.mark.sliced
+
 GROUP = "ExponentialPPACLearner of records, by group privacy"
 STUMPS = StumpClass(Binning({"age": [18, 40, 65]}, {"colour": ["red", "blue"]}, source="the form"))
 CLASSES: list[AnyClass] = [PointClass(16), ThresholdClass(15), ParityClass(4), FiniteClass([[0, 1], [1, 1]]), STUMPS]

@@ -38,6 +38,8 @@ from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 Rows = tuple[tuple[int, int], ...]
 
 THRESHOLDS = FiniteClass([[int(x < u) for x in range(3)] for u in range(4)])

@@ -31,6 +31,8 @@ from dpledger.mechanisms.numeric.grid import TotalMap, to_steps, vector_to_steps
 from dpledger.mechanisms.numeric.rows import numbers, word
 from dpledger.relations import Relation, Unit
 
+pytestmark = pytest.mark.sliced
+
 UNIT = Unit("patient")
 
 records = st.one_of(

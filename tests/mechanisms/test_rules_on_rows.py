@@ -11,7 +11,7 @@ import pytest
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.booster import BoostedStumps
-from dpledger.mechanisms.learning.hypotheses import Concept, Constant, Hypothesis
+from dpledger.mechanisms.learning.hypotheses import Concept, ConstantLabel, Hypothesis
 from dpledger.mechanisms.learning.queries.conjunctions import Conjunction
 from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority
 from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation
@@ -32,7 +32,7 @@ RULES: Mapping[str, Hypothesis] = {
     "conjunction": Conjunction(2, (0,), (1,)),
     "cell": HashedPoint(HASHED, 3),
     "union of cells": Majority(BOOSTED, 5),
-    "constant": Constant(1),
+    "constant": ConstantLabel(1),
 }
 NO_ROWS: Mapping[str, Callable[[], Any]] = {
     "bins that were read": lambda: BINS.read([[30]]),

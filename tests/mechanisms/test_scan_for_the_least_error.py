@@ -34,6 +34,8 @@ from sparse_vector_oracle import Law, Noise
 from user_conformance import PAIR, ForPairs, sample_of
 from users_oracle import scan_law, scanned, worst_of_users
 
+pytestmark = pytest.mark.sliced
+
 
 def scan(**changes: Any) -> Any:
     given = {"concept_class": ThresholdClass(4), "resolution": "0.1", "epsilon": "0.5", "search": "scan"}

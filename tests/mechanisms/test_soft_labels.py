@@ -34,6 +34,8 @@ from soft_oracle import SoftLaw
 from sparse_vector_oracle import Noise
 from voting_models import scoring
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 RECORD = Unit("record")
 Floats = npt.NDArray[np.float64]

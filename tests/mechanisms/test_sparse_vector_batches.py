@@ -20,7 +20,7 @@ from dpledger.errors import ContractViolation, ForkedProcess, Halted, ParameterE
 from dpledger.mechanisms.entropy import Entropy, Words, seeded, system
 from dpledger.mechanisms.noise import DiscreteLaplace, recording
 from dpledger.mechanisms.protocol import AnswersMany, Release
-from dpledger.mechanisms.threshold import Counts, Outcome, SparseVector, SparseVectorRun, epochs, run as runs
+from dpledger.mechanisms.threshold import AnswerCounts, Outcome, SparseVector, SparseVectorRun, epochs, run as runs
 from dpledger.mechanisms.threshold.epochs import Epochs
 from dpledger.mechanisms.threshold.sparse_vector import thresholding
 from forking import in_child
@@ -168,7 +168,7 @@ def test_answers_end_with_the_one_that_halts(mode: Any) -> None:
     with pytest.raises(Halted):
         run.ask_many([20])
     release = run.close()
-    assert release.value == Counts(asked=4, above=2, below=2, halted=True)
+    assert release.value == AnswerCounts(asked=4, above=2, below=2, halted=True)
     assert outcome(release) == SparseVectorOutcome((2, 2), 0, True)
 
 
@@ -333,7 +333,7 @@ def test_a_session_forwards_a_batch_and_counts_its_answers(scope: dpl.Scope) -> 
         assert tests.ask_many(np.array([0.0, 20.0])) == (BELOW,)
         with pytest.raises(Halted):
             tests.ask_many([1])
-    assert tests.receipt.value == Counts(asked=4, above=2, below=2, halted=True)
+    assert tests.receipt.value == AnswerCounts(asked=4, above=2, below=2, halted=True)
     (admission,) = scope.account().admissions
     assert admission.parts.outcome == SparseVectorOutcome((2, 2), 0, True)  # type: ignore[union-attr]
 

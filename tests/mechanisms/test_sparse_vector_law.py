@@ -23,6 +23,8 @@ from dpledger.mechanisms.threshold import Outcome, SparseVector, SparseVectorRun
 from sparse_vector_oracle import Law, Noise, charges_within, hockey_stick
 from sparse_vector_twins import TWINS, open_twin
 
+pytestmark = pytest.mark.sliced
+
 SIGNIFICANCE = 1e-9
 
 MODES: list[dict[str, Any]] = [

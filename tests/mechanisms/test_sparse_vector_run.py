@@ -19,7 +19,7 @@ from dpledger.errors import ContractViolation, Halted, ParameterError
 from dpledger.mechanisms.entropy import Words, seeded
 from dpledger.mechanisms.noise import Draw, recording
 from dpledger.mechanisms.protocol import Release
-from dpledger.mechanisms.threshold import Counts, Outcome, SparseVector
+from dpledger.mechanisms.threshold import AnswerCounts, Outcome, SparseVector
 from dpledger.mechanisms.threshold.run import Number
 from dpledger.mechanisms.threshold.sparse_vector import ASSUMES
 from dpledger.relations import Relation, Unit
@@ -166,7 +166,7 @@ def test_it_halts_at_the_cutoff_and_then_draws_nothing() -> None:
         run.ask(never_called)
     assert entropy.drawn == drawn
     release = run.close()
-    assert release.value == Counts(asked=3, above=1, below=2, halted=True)
+    assert release.value == AnswerCounts(asked=3, above=1, below=2, halted=True)
     assert outcome(release) == SparseVectorOutcome(closed_epochs=(1, 2), open_epoch=0, halted=True)
     assert run.close() is release
 
@@ -177,7 +177,7 @@ def test_it_halts_after_max_queries() -> None:
     with pytest.raises(Halted):
         run.ask(20)
     release = run.close()
-    assert release.value == Counts(asked=2, above=2, below=0, halted=True)
+    assert release.value == AnswerCounts(asked=2, above=2, below=0, halted=True)
     assert outcome(release) == SparseVectorOutcome(closed_epochs=(), open_epoch=2, halted=False)
 
 
@@ -192,7 +192,7 @@ def test_the_charged_side_can_be_above() -> None:
     run = SparseVector(**LOUD, charged="above").open(None, entropy=seeded(1))
     assert [run.ask(0), run.ask(0), run.ask(20), run.ask(0), run.ask(20)] == [BELOW, BELOW, ABOVE, BELOW, ABOVE]
     release = run.close()
-    assert release.value == Counts(asked=5, above=2, below=3, halted=True)
+    assert release.value == AnswerCounts(asked=5, above=2, below=3, halted=True)
     assert outcome(release) == SparseVectorOutcome(closed_epochs=(3, 2), open_epoch=0, halted=True)
 
 
@@ -356,7 +356,7 @@ class Counting:
         return self._source.words(count)
 
 
-def outcome(release: Release[Counts]) -> SparseVectorOutcome | None:
+def outcome(release: Release[AnswerCounts]) -> SparseVectorOutcome | None:
     """The outcome in the leaf of a release."""
     assert isinstance(release.parts, SparseVectorLaw)
     return release.parts.outcome

@@ -26,6 +26,8 @@ from dpledger.mechanisms.stability.planning import stable_plan
 from dpledger.mechanisms.stability.stable_queries import StableQueries
 from sparse_vector_oracle import Law, Noise, hockey_stick
 
+pytestmark = pytest.mark.sliced
+
 ONE, MILLIONTH, BETA = Decimal(1), Decimal("1e-6"), Decimal("0.05")
 
 

@@ -25,6 +25,8 @@ from forking import DONE, ignores_fork_warnings, in_child
 from threads import Interrupted, Slow, together
 from voting_models import scoring, spread
 
+pytestmark = pytest.mark.sliced
+
 BUDGET: dict[str, Any] = {"epsilon": 100, "delta": "1e-6"}
 CHUNKS: dict[str, Any] = {"chunks": 61, "chunker": "slots"}
 PATIENCE = 20.0  # seconds that a thread waits for one that is sure to come

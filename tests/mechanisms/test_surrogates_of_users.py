@@ -30,6 +30,8 @@ from exact_tests import SIGNIFICANCE, events_p_value
 from user_conformance import PAIR, ForPairs, sample_of
 from users_oracle import Users, errors_by_user, estimate_law, level_between, worst_of_users
 
+pytestmark = pytest.mark.sliced
+
 TWO = FiniteClass(matrix_of(ThresholdClass(2)))
 EVERY = FiniteClass(list(product((0, 1), repeat=2)))
 HASHED = HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=1)

@@ -30,6 +30,8 @@ from exact_tests import SIGNIFICANCE, events_p_value
 from mechanism_conformance import MechanismConformance
 from threshold_learner_oracle import Learner, Transcript, User, users_on, worst_loss
 
+pytestmark = pytest.mark.sliced
+
 NAN = float("nan")
 COMPARISONS: list[Comparison] = ["paper", "noisy_max", "sharp"]
 STEPS = 2**20

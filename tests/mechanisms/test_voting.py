@@ -24,6 +24,8 @@ from dpledger.mechanisms.stability.voting import PrivateClassifier, SampleAndAgg
 from dpledger.relations import Relation, Unit
 from voting_models import speaking, spread, threshold
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE, ZERO, FLIP = Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP
 RECORD = Unit("record")
 few_chunks = pytest.mark.filterwarnings("ignore:.*even they are not sure:dpledger.errors.ImplausiblePromise")

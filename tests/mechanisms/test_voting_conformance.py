@@ -20,6 +20,8 @@ from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 from voting_models import spread, threshold
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE, ZERO, FLIP = Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP
 RECORD = Unit("record")
 SALT = Hashed("salt")

@@ -40,6 +40,8 @@ from dpledger.reports.sections.declared import ITEMS, REQUIRED
 from public_names import public
 from report_records import Record, audit, hostile, long, report_on_hostile, report_on_sample, sample
 
+pytestmark = pytest.mark.sliced
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
 QUESTIONS = [
     *("who", "promise", "used", "meaning", "decision", "unprotected"),

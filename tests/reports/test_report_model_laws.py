@@ -27,6 +27,8 @@ from dpledger.reports.sections.declared import ITEMS
 from dpledger.reports.words import at_most
 from report_records import Record, audit, crowded, hostile, long, report_on_sample, sample
 
+pytestmark = pytest.mark.sliced
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
 
 

@@ -18,12 +18,12 @@ from dpledger.reports.build import build
 from dpledger.reports.model import (
     BarChart,
     ClaimChart,
-    Curve,
     CurveChart,
+    CurvePoint,
     Picture,
-    Point,
     ReportModel,
     SpentChart,
+    TradeoffCurve,
     blocks,
 )
 from dpledger.reports.pictures.charts import drawn
@@ -192,8 +192,8 @@ def test_a_budget_that_reads_as_no_epsilon_is_drawn() -> None:
     ],
 )
 def test_a_long_name_of_a_curve_stands_in_two_lines_within_the_picture(name: str, lines: list[str]) -> None:
-    points = (Point(Decimal(0), Decimal(1)), Point(Decimal(1), Decimal(0)))
-    curves = tuple(Curve(label=label, role="plan", points=points) for label in (name, "the last one"))
+    points = (CurvePoint(Decimal(0), Decimal(1)), CurvePoint(Decimal(1), Decimal(0)))
+    curves = tuple(TradeoffCurve(label=label, role="plan", points=points) for label in (name, "the last one"))
     drawing = ElementTree.fromstring(
         drawn(Picture(id="p", title="t", description="d", chart=CurveChart(curves=curves)), "p")
     )

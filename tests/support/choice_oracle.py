@@ -10,7 +10,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpledger.mechanisms.noise import ExponentialWeights, PermuteAndFlip, Weighted
+from dpledger.mechanisms.noise import ExponentialWeights, PermuteAndFlipChoice, Weighted
 
 __all__ = ["probabilities", "winner_from_words"]
 
@@ -25,7 +25,7 @@ def probabilities(law: Weighted, scores: Sequence[int], counts: Sequence[int] | 
             case ExponentialWeights():
                 whole = mp.fsum(w * m for w, m in zip(weight, many, strict=True))
                 return [float(w * m / whole) for w, m in zip(weight, many, strict=True)]
-            case PermuteAndFlip():
+            case PermuteAndFlipChoice():
                 owners = [segment for segment, m in enumerate(many) for _ in range(m)]
                 found = [mp.mpf(0)] * len(scores)
                 orders = list(itertools.permutations(range(len(owners))))
@@ -56,6 +56,6 @@ def _key(law: Weighted, gap: int, count: int, u: Any) -> Any:
     match law:
         case ExponentialWeights():  # the least of `count` exponential times is exponential of `count` times the rate
             time = -mp.log(1 - u) / count if u < 1 else mp.inf
-        case PermuteAndFlip():  # the least of `count` uniform times
+        case PermuteAndFlipChoice():  # the least of `count` uniform times
             time = -mp.expm1(mp.log1p(-u) / count) if u < 1 else mp.mpf(1)
     return mp.log(time) + behind if time else -mp.inf

@@ -63,10 +63,10 @@ def doors() -> object:
     return [
         noise.exponent_for(THIRD, sensitivity=3),
         noise.sampled(noise.ExpMinus(THIRD), 50, entropy=seeded(6)).tolist(),
-        noise.respond(noise.RandomizedResponse(THIRD, k=7), 3, entropy=seeded(6)),
+        noise.respond(noise.RandomizedAnswer(THIRD, k=7), 3, entropy=seeded(6)),
         *(
             noise.choose(law(THIRD), [3, 0, 3], sensitivity=one, entropy=seeded(9), counts=class_of)
-            for law in (noise.ExponentialWeights, noise.PermuteAndFlip)
+            for law in (noise.ExponentialWeights, noise.PermuteAndFlipChoice)
         ),
         *(fine.refine(scale) for scale in (30, 3, 1)),
         *(whole.refine(scale) for scale in ("0.3", "0.1")),

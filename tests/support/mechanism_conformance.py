@@ -44,6 +44,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording, replaying
 from dpledger.mechanisms.protocol import (
     Described,
+    GrantedSteps,
     Inspects,
     Interactive,
     Keeps,
@@ -52,7 +53,6 @@ from dpledger.mechanisms.protocol import (
     Refines,
     Release,
     Sampled,
-    Steps,
 )
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
@@ -102,7 +102,7 @@ class MechanismConformance(ABC):
 
     def test_what_is_run_step_by_step_plans_as_many_as_it_grants(self) -> None:
         for mechanism in self.placed():
-            if isinstance(mechanism, Steps) and mechanism.steps_to_grant() is not None:
+            if isinstance(mechanism, GrantedSteps) and mechanism.steps_to_grant() is not None:
                 assert isinstance(mechanism, Interactive)
                 plan = steps(mechanism.parts())
                 assert plan is not None

@@ -21,7 +21,7 @@ from dpledger.mechanisms.noise import draw
 from dpledger.mechanisms.training.batches import Positions, poisson_batch
 from dpledger.mechanisms.training.clipping import clipped_sum
 from dpledger.mechanisms.training.dp_sgd import DPSGD
-from dpledger.mechanisms.training.run import Step, TrainingRun
+from dpledger.mechanisms.training.run import StepNumbers, TrainingRun
 from dpledger.mechanisms.units import Units
 
 __all__ = ["TWINS", "ForgottenEpoch", "RowsNotUsers", "TwinWorkers", "layout_clipped_sum", "layout_steps"]
@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 class FaultyStep(DPSGD):
     """A DPSGD whose steps are those of `faulty`."""
 
-    faulty: type[Step]
+    faulty: type[StepNumbers]
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
         right = self.one_step
@@ -40,7 +40,7 @@ class FaultyStep(DPSGD):
         return TrainingRun(self.faulty(**values), self.parts(), Units.of(data), entropy)
 
 
-class MeanClippedStep(Step):
+class MeanClippedStep(StepNumbers):
     """TRN-B1: the batch's mean is clipped instead of each row. A unit moves the sum by up to 2 clip_norm."""
 
     def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> Floats:
@@ -54,14 +54,14 @@ class MeanClippedStep(Step):
         return released
 
 
-class DividedByTheBatchStep(Step):
+class DividedByTheBatchStep(StepNumbers):
     """TRN-B2: the sum, with its noise, is divided by the actual batch size: the scale of the noise tells the size."""
 
     def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> Floats:
         return super().noisy_mean(rows, entropy) * float(self.expected_batch_size) / max(1, len(rows))
 
 
-class PartitionStep(Step):
+class PartitionStep(StepNumbers):
     """TRN-B3: batches are a shuffled partition of the units, claimed as Poisson. No amplification within an epoch."""
 
     def batch(self, units: int, entropy: Entropy) -> Positions:
@@ -77,7 +77,7 @@ class PartitionStep(Step):
 _QUEUES: WeakKeyDictionary[Entropy, list[int]] = WeakKeyDictionary()
 
 
-class NoiseOnceStep(Step):
+class NoiseOnceStep(StepNumbers):
     """TRN-B4: the noise is drawn in the first step and used in all. The difference of two steps is exact: infinite."""
 
     def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> Floats:
@@ -92,7 +92,7 @@ class NoiseOnceStep(Step):
 _NOISES: WeakKeyDictionary[Entropy, npt.NDArray[Any]] = WeakKeyDictionary()
 
 
-class ShortNormStep(Step):
+class ShortNormStep(StepNumbers):
     """TRN-B7: norms in float32, where the squares of a row of 1e20 overflow and the factor is patched to 1: the row is
     not clipped at all. Unbounded."""
 
@@ -133,7 +133,7 @@ def layout_steps(block: Floats, clip_norm: float, grid: float) -> npt.NDArray[np
         return np.rint(block * (factors / grid)[:, np.newaxis]).astype(np.int64)
 
 
-class OrderOfTheLayoutStep(Step):
+class OrderOfTheLayoutStep(StepNumbers):
     """TRN-B10: what a row adds depends, by its last bits, on the layout of its block and on whether another row there
     is finite. Where those bits decide the rounding, a unit moves every row of the block by a step in every entry."""
 
@@ -145,7 +145,7 @@ class OrderOfTheLayoutStep(Step):
         return released
 
 
-class TwiceTheRateStep(Step):
+class TwiceTheRateStep(StepNumbers):
     """TRN-B9: batches at twice the declared rate: the loss is that of rate 2q."""
 
     def batch(self, units: int, entropy: Entropy) -> Positions:

@@ -12,7 +12,7 @@ import numpy as np
 
 from choice_oracle import probabilities
 from dpledger.audit.zoo import Case
-from dpledger.mechanisms.noise import ExponentialWeights, PermuteAndFlip
+from dpledger.mechanisms.noise import ExponentialWeights, PermuteAndFlipChoice
 from zoo_laws import LINE, Floats, Oracle, finite, gaussian, laplace, on_a_line, shifted
 from zoo_oracle import accurate_losses, by_round, coin_law, comparison_losses, doubling_law, kept, rare_law, worst
 from zoo_written import halting
@@ -92,7 +92,7 @@ def occurring(shown: Any, counts: Any) -> Chances:
 
 
 def flipped(shown: Any, scores: Any) -> Chances:
-    return dict(enumerate(probabilities(PermuteAndFlip(shown.exponent), list(map(int, scores)))))
+    return dict(enumerate(probabilities(PermuteAndFlipChoice(shown.exponent), list(map(int, scores)))))
 
 
 def one_of_many(shown: Any, answer: Any) -> Chances:

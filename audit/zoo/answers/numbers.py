@@ -13,9 +13,9 @@ from dpledger.audit.zoo.implementations import Implementation, Numbers, Rng
 __all__ = [
     "AddedGaussian",
     "AddedLaplace",
+    "FlippedBit",
     "LeakyLaplace",
     "MeanOfUnchecked",
-    "RandomizedResponse",
     "ScaleOfTheData",
 ]
 
@@ -41,7 +41,7 @@ class AddedGaussian(Implementation):
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(Implementation):
+class FlippedBit(Implementation):
     """A bit, kept with the given probability, else flipped. Its loss is log(keep / (1 - keep)). Warner 1965."""
 
     keep: Decimal

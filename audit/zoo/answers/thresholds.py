@@ -10,11 +10,11 @@ import numpy as np
 
 from dpledger.audit.zoo.implementations import Implementation, Numbers, Rng
 
-__all__ = ["KeptThreshold", "PublishedComparison", "SparseVectorRun"]
+__all__ = ["KeptThreshold", "PublishedComparison", "SparseVectorAnswers"]
 
 
 @dataclass(frozen=True)
-class SparseVectorRun(Implementation):
+class SparseVectorAnswers(Implementation):
     """How many queries fall below a threshold of 0 before the first that does not: sparse vector with one answer.
 
     `threshold_scale` 0 is a fault: no noise on the threshold, so each further answer costs more. Lyu-Su-Li 2017."""

@@ -23,7 +23,7 @@ CITIES = ("Lima", "Oslo", "Rome")
 
 
 @dataclass(frozen=True)
-class Histogram(Implementation):
+class CountsByGroup(Implementation):
     """Noisy counts by city. `keys`: of all cities, or of those that occur; of those it keeps what is above the least
     noisy count that is shown."""
 
@@ -132,8 +132,10 @@ GROUPED: Mapping[str, Case] = MappingProxyType(
     {
         **family(
             _ALONE,
-            histogram_of_public_keys=Shown("noisy counts of all cities that there are", Histogram("public"), 1.0, 500),
-            histogram_of_own_keys=Shown("of those that somebody lives in", Histogram("of the data"), INFINITE),
+            histogram_of_public_keys=Shown(
+                "noisy counts of all cities that there are", CountsByGroup("public"), 1.0, 500
+            ),
+            histogram_of_own_keys=Shown("of those that somebody lives in", CountsByGroup("of the data"), INFINITE),
             frame_of_noisy_counts=Shown("a frame of noisy counts", FrameOfCities(False), 1.0, 500),
             frame_with_true_counts=Shown("with one column of true counts", FrameOfCities(True), INFINITE),
         ),
@@ -142,11 +144,11 @@ GROUPED: Mapping[str, Case] = MappingProxyType(
             claim=ApproxDP(1, "0.01"),
             histogram_of_frequent_keys=Shown(
                 "of cities that occur, those above a threshold for delta",
-                Histogram("of the data", Decimal("4.95")),
+                CountsByGroup("of the data", Decimal("4.95")),
                 0.0,
             ),
             histogram_of_rare_keys=Shown(
-                "the threshold is for a delta of 0.07", Histogram("of the data", Decimal(3)), INFINITE, 3_000
+                "the threshold is for a delta of 0.07", CountsByGroup("of the data", Decimal(3)), INFINITE, 3_000
             ),
         ),
         **family(

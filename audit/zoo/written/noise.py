@@ -100,7 +100,7 @@ class AskedTwice(Implementation):
         return {"first": ask("count"), "again": ask("count")}
 
 
-class Total(NamedTuple):
+class CachedTotal(NamedTuple):
     """A total, and how often the cache had what was asked."""
 
     value: float
@@ -113,14 +113,14 @@ class CachedRows(Implementation):
 
     told: bool
 
-    def __call__(self, data: Sequence[str], rng: Rng) -> Total:
+    def __call__(self, data: Sequence[str], rng: Rng) -> CachedTotal:
         cache: dict[str, int] = {}
         hits = 0
         total = 0
         for name in data:
             hits += name in cache
             total += cache.setdefault(name, min(len(name), 4))
-        return Total(total + float(rng.laplace(scale=4.0)), hits if self.told else 0)
+        return CachedTotal(total + float(rng.laplace(scale=4.0)), hits if self.told else 0)
 
 
 _ROWS = (1,) * 5

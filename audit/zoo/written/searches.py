@@ -22,7 +22,7 @@ __all__ = ["SEARCHED"]
 
 
 @dataclass(frozen=True)
-class SparseVector(Implementation):
+class SearchedQueries(Implementation):
     """Which queries pass a threshold of 0, as a list that ends with the `halts`-th that does. `values`: in place of
     True, by what they were compared with."""
 
@@ -76,8 +76,8 @@ _EIGHT = (0.0,) * 4 + (1.0,) * 4, (1.0,) * 4 + (0.0,) * 4
 _NEVER = 99
 
 
-def _run(threshold_scale: str, query_scale: str, halts: int, **more: bool) -> SparseVector:
-    return SparseVector(Decimal(threshold_scale), Decimal(query_scale), halts, **more)
+def _run(threshold_scale: str, query_scale: str, halts: int, **more: bool) -> SearchedQueries:
+    return SearchedQueries(Decimal(threshold_scale), Decimal(query_scale), halts, **more)
 
 
 SEARCHED: Mapping[str, Case] = MappingProxyType(

@@ -38,7 +38,7 @@ class MeanByTrueCount(Implementation):
 
 
 @dataclass(frozen=True)
-class ClippedMean(Implementation):
+class MeanOfClipped(Implementation):
     """A noisy mean of numbers in [0, 10], clipped to that. `own`: to the least and the largest of the data."""
 
     own: bool
@@ -98,8 +98,8 @@ SUMMED: Mapping[str, Case] = MappingProxyType(
         ),
         **family(
             ((0.0, 10.0), (0.0, 0.0)),
-            clipped_to_public_range=Shown("a noisy mean, clipped to [0, 10]", ClippedMean(False), 1.0),
-            clipped_to_own_range=Shown("clipped to the range of the data", ClippedMean(True), INFINITE),
+            clipped_to_public_range=Shown("a noisy mean, clipped to [0, 10]", MeanOfClipped(False), 1.0),
+            clipped_to_own_range=Shown("clipped to the range of the data", MeanOfClipped(True), INFINITE),
         ),
         **family(
             ((1.0,), (1.0, 5.0)),

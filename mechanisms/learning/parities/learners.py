@@ -38,7 +38,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import RowsOfBits
 from dpledger.mechanisms.learning.hypotheses import Concept
-from dpledger.mechanisms.learning.parities.runs import Found, ParityRuns
+from dpledger.mechanisms.learning.parities.runs import FoundParities, ParityRuns
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ParityClass
@@ -138,7 +138,7 @@ class _Parity(RowLearner):
     def _repetition(self) -> _Repetition:
         return _Repetition("once", 1)
 
-    def _many(self, runs: ParityRuns, size: int, entropy: Entropy) -> Found:
+    def _many(self, runs: ParityRuns, size: int, entropy: Entropy) -> FoundParities:
         return runs.many(size, entropy)
 
     @property
@@ -312,7 +312,7 @@ class RepeatedParity(_Parity):
             if answer is not None or done == self._most_runs or self._stops(None, entropy)[0]:
                 return Release(value=self.value_of(answer), parts=self.parts())
 
-    def _many(self, runs: ParityRuns, size: int, entropy: Entropy) -> Found:
+    def _many(self, runs: ParityRuns, size: int, entropy: Entropy) -> FoundParities:
         fits, numbers, going, done = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=object), np.arange(size), 0
         while len(going):
             found, done = runs.many(len(going), entropy), done + 1
@@ -321,7 +321,7 @@ class RepeatedParity(_Parity):
                 break
             going = going[~found.fits]
             going = going[~self._stops(len(going), entropy)]
-        return Found(fits, numbers)
+        return FoundParities(fits, numbers)
 
     def _stops(self, size: int | None, entropy: Entropy) -> npt.NDArray[np.bool_]:
         """Whether a coin says that it is over, after FAIL."""

@@ -20,13 +20,13 @@ from dpledger.mechanisms.learning.equations import MOST_UNKNOWNS, Bits, Echelon,
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, labels_of
 from dpledger.mechanisms.noise import happens, sampled
 
-__all__ = ["Found", "ParityRuns"]
+__all__ = ["FoundParities", "ParityRuns"]
 
 HALF = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundParities:
     """What many runs found: `numbers`, one each, meaningless where `fits` is false. Bit j of a number is unknown j."""
 
     fits: npt.NDArray[np.bool_]
@@ -64,13 +64,13 @@ class ParityRuns:
             return None
         return int.from_bytes(np.packbits(found.solution(free), bitorder="little").tobytes(), "little")
 
-    def many(self, size: int, entropy: Entropy) -> Found:
+    def many(self, size: int, entropy: Entropy) -> FoundParities:
         """What so many independent runs find: all at once where the unknowns fit a word, else one by one."""
         if self.unknowns > MOST_UNKNOWNS:
             answers = [self.one(entropy) for _ in range(size)]
             numbers = np.empty(size, dtype=object)
             numbers[:] = [0 if answer is None else answer for answer in answers]
-            return Found(np.array([answer is not None for answer in answers], dtype=np.bool_), numbers)
+            return FoundParities(np.array([answer is not None for answer in answers], dtype=np.bool_), numbers)
         forced = happens(self.fail, entropy=entropy, size=size)
         systems = Systems(size, self.unknowns)
         for equation in self._words().tolist():
@@ -78,7 +78,7 @@ class ParityRuns:
         free = np.zeros(size, dtype=np.uint64)
         for unknown in range(self.unknowns):
             free |= happens(HALF, entropy=entropy, size=size).astype(np.uint64) << np.uint64(unknown)
-        return Found(systems.solvable & ~forced, systems.solutions(free))
+        return FoundParities(systems.solvable & ~forced, systems.solutions(free))
 
     def _words(self) -> Words:
         """Each equation as a word, the right side its highest bit."""

@@ -27,7 +27,7 @@ from dpledger.mechanisms.learning.represented.representations import (
     check_coarser,
     fresh_seed,
 )
-from dpledger.mechanisms.learning.represented.sizes import Boosted, boosted_size
+from dpledger.mechanisms.learning.represented.sizes import BoostedSize, boosted_size
 from dpledger.mechanisms.learning.samples import points_of
 from dpledger.mechanisms.learning.theory.planning import natural_log
 from dpledger.mechanisms.numeric.rows import check_rows
@@ -114,7 +114,7 @@ class BoostedRepresentation:
         return result
 
     @property
-    def _shape(self) -> Boosted:
+    def _shape(self) -> BoostedSize:
         return _shape(self.bits, self.a, self.b)
 
 
@@ -132,7 +132,7 @@ def ones_of(boosted: BoostedRepresentation, points: Words) -> Iterator[npt.NDArr
 
 
 @functools.lru_cache(maxsize=64)
-def _shape(bits: int, a: Decimal, b: Decimal) -> Boosted:
+def _shape(bits: int, a: Decimal, b: Decimal) -> BoostedSize:
     return boosted_size(natural_log(1 << bits), a, b)
 
 

@@ -13,7 +13,7 @@ from dpledger.mechanisms.learning.theory.concepts import ConceptClass
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, largest_of, natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.plan import open_unit
 
-__all__ = ["Boosted", "NearAll", "boosted_size", "realizable_size", "surrogate_size"]
+__all__ = ["BoostedSize", "NearAll", "boosted_size", "realizable_size", "surrogate_size"]
 
 
 class NearAll(Protocol):
@@ -116,7 +116,7 @@ def _require_exponent(exponent: Decimal) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boosted:
+class BoostedSize:
     """The size of a representation made of many: majorities of `rounds` hypotheses, one of each of `rounds` unions of
     `copies` draws. To list its hypotheses costs e^log_size."""
 
@@ -125,7 +125,7 @@ class Boosted:
     log_size: Decimal
 
 
-def boosted_size(log_size: Number, a: Number, b: Number) -> Boosted:
+def boosted_size(log_size: Number, a: Number, b: Number) -> BoostedSize:
     """What an (a, b)-representation costs that is boosted from (1/4, 1/4)-representations of this size.
 
     Claim: T = ceil(2 ln(1/a)/ln(4/3)) rounds of k = ceil(log_4(T/b)) copies are one, of size at most T (s + ln k).
@@ -134,6 +134,6 @@ def boosted_size(log_size: Number, a: Number, b: Number) -> Boosted:
     with localcontext(outward.context(size, near, missed)):
         rounds = ceiling(2 * -outward.ln(near) / outward.ln(Decimal(4) / 3))
         copies = ceiling(outward.ln(rounds / missed) / outward.ln(Decimal(4)))
-        return Boosted(
+        return BoostedSize(
             rounds=rounds, copies=copies, log_size=outward.above(rounds * (size + outward.ln(Decimal(copies))))
         )

@@ -20,16 +20,16 @@ import numpy as np
 from dpledger.decimals import round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.theory.users.threshold_sizes import Comparison, noise_scale
-from dpledger.mechanisms.noise import DiscreteLaplace, PermuteAndFlip, Sensitivity, choose, draw, exponent_for
+from dpledger.mechanisms.noise import DiscreteLaplace, PermuteAndFlipChoice, Sensitivity, choose, draw, exponent_for
 
-__all__ = ["Least", "comparison_law", "least_of"]
+__all__ = ["LeastCount", "comparison_law", "least_of"]
 
 _EACH = "a user moves the least count of a range by at most one"
 _ALL = "a user moves each of three counts by at most one"
 
 
 @dataclass(frozen=True, slots=True)
-class Least:
+class LeastCount:
     """The place of the count that was found; what may be published of the counts themselves."""
 
     place: int
@@ -38,31 +38,33 @@ class Least:
 
 def least_of(
     counts: Sequence[int], comparison: Comparison, epsilon: Decimal, *, monotone: bool, entropy: Entropy
-) -> Least:
+) -> LeastCount:
     """One of at most three counts, which is likely to be the least.
 
     Claim: epsilon-DP; with `monotone` for neighbours between which no count falls, or none rises.
     Source: docs/proofs/learning_median.md, "Privacy of the threshold learner"; McKenna-Sheldon 2020."""
     row, law = np.array(counts, dtype=np.int64), comparison_law(comparison, epsilon, monotone=monotone)
     match law:
-        case PermuteAndFlip():
-            return Least(choose(law, -row, sensitivity=Sensitivity(1, "linf", _EACH), entropy=entropy))
+        case PermuteAndFlipChoice():
+            return LeastCount(choose(law, -row, sensitivity=Sensitivity(1, "linf", _EACH), entropy=entropy))
         case DiscreteLaplace():
             moved = Sensitivity(3, "l1", _ALL) if comparison == "paper" else Sensitivity(1, "linf", _EACH)
             noisy = draw(law, row, sensitivity=moved, entropy=entropy)
             heard = tuple(int(count) for count in noisy) if comparison == "paper" else ()
-            return Least(int(np.argmin(noisy)), heard)
+            return LeastCount(int(np.argmin(noisy)), heard)
         case _:
             assert_never(law)
 
 
-def comparison_law(comparison: Comparison, epsilon: Decimal, *, monotone: bool) -> DiscreteLaplace | PermuteAndFlip:
+def comparison_law(
+    comparison: Comparison, epsilon: Decimal, *, monotone: bool
+) -> DiscreteLaplace | PermuteAndFlipChoice:
     """What a comparison draws. ParameterError where epsilon is too small for it."""
     match comparison:
         case "paper" | "noisy_max":
             scale = noise_scale(comparison, epsilon, monotone=monotone)
             return DiscreteLaplace(round_up(Fraction(scale) / 2))
         case "sharp":
-            return PermuteAndFlip(exponent_for(epsilon, sensitivity=1, monotone=monotone))
+            return PermuteAndFlipChoice(exponent_for(epsilon, sensitivity=1, monotone=monotone))
         case _:
             assert_never(comparison)

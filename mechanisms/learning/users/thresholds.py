@@ -45,7 +45,7 @@ from dpledger.mechanisms.learning.theory.users.threshold_sizes import (
     planned_halving,
     threshold_users,
 )
-from dpledger.mechanisms.learning.users.comparisons import Least, comparison_law, least_of
+from dpledger.mechanisms.learning.users.comparisons import LeastCount, comparison_law, least_of
 from dpledger.mechanisms.learning.users.guesses import Told
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser
@@ -361,7 +361,7 @@ class _Run:
         found = self._least([counts.least(first, last) for first, last in standing.values()], entropy)
         return Round(w, list(standing)[found.place], found.heard)
 
-    def _least(self, counts: list[int], entropy: Entropy) -> Least:
+    def _least(self, counts: list[int], entropy: Entropy) -> LeastCount:
         comparison = self.learner.comparison
         return least_of(counts, comparison, self.comparing, monotone=self.monotone, entropy=entropy)
 

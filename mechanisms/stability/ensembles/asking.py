@@ -22,7 +22,7 @@ from dpledger.mechanisms.stability.ensembles.votes import Distance, winners
 from dpledger.mechanisms.stability.run import Pairs, StableRun
 from dpledger.mechanisms.threshold.conversation import ThresholdConversation, ThresholdTests
 
-__all__ = ["AboutRows", "AsRows", "AsTheyAre", "EnsembleRun", "Reading", "VotesOf", "taken", "told_of"]
+__all__ = ["AboutRows", "AsRows", "AsTheyAre", "EnsembleRun", "QueryReading", "VotesOf", "taken", "told_of"]
 
 Answer = TypeVar("Answer")
 Value = TypeVar("Value")
@@ -35,7 +35,7 @@ PUBLIC_COINS = (
 )
 
 
-class Reading(Protocol):
+class QueryReading(Protocol):
     """How queries are read before they are voted on. ParameterError for what cannot be read, by what is public."""
 
     def one(self, query: Any, /) -> Any:
@@ -105,7 +105,7 @@ class AboutRows(ThresholdConversation[Any, Any, Answer, Value], Generic[Answer, 
     """What conversations over an ensemble share: queries are read first, and voted on in blocks."""
 
     what = "an interaction over an ensemble"
-    _reading: Reading
+    _reading: QueryReading
     _warnings: tuple[str, ...]
 
     def ask(self, query: Any, /) -> Answer:
@@ -144,7 +144,7 @@ class EnsembleRun(AboutRows[StableAnswer, StableCounts], StableRun[Any, Any]):
         tests: ThresholdTests,
         ensemble: Ensemble,
         distance: Distance,
-        reading: Reading,
+        reading: QueryReading,
         parts: Callable[[Composition], Composition],
     ) -> None:
         super().__init__(tests, VotesOf(ensemble, distance), parts)

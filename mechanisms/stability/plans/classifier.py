@@ -38,7 +38,7 @@ from dpledger.mechanisms.stability.plans.promises import (
     read_budget,
     read_mode,
 )
-from dpledger.mechanisms.stability.plans.sample_sizes import Agnostic, FromFunction, Realizable, SampleSize
+from dpledger.mechanisms.stability.plans.sample_sizes import Agnostic, FromFunction, LearnerSize, Realizable
 from dpledger.mechanisms.stability.plans.subsample import chunks_for, chunks_of_each
 from dpledger.mechanisms.stability.stable_tests import StableMode, StableTests
 from dpledger.schema import one_of
@@ -47,7 +47,7 @@ __all__ = ["ClassifierPlan", "Counting", "Learner", "Regime", "binclas_plan", "b
 
 Counting: TypeAlias = Literal["iid", "each", "paper"]
 Regime: TypeAlias = Literal["realizable", "agnostic"]
-Learner: TypeAlias = SampleSize | Callable[[Decimal, Decimal], int]
+Learner: TypeAlias = LearnerSize | Callable[[Decimal, Decimal], int]
 
 MOST_RECORDS = 10**18
 MOST_MISSING = 1000  # cutoffs without a law, after which a search gives up
@@ -109,7 +109,7 @@ class _Task:
     budget: Budget
     beta: Decimal
     best_error: Decimal
-    learner: SampleSize
+    learner: LearnerSize
     mode: StableMode
     counting: Counting
     dissent: Fraction
@@ -120,14 +120,14 @@ class _Task:
         return divided(self.beta, 3)
 
 
-def learner_of(vc: int, regime: Regime, gamma: Decimal, learner: Learner | None) -> SampleSize:
+def learner_of(vc: int, regime: Regime, gamma: Decimal, learner: Learner | None) -> LearnerSize:
     """The sample size of a class of VC dimension `vc`, or the caller's own."""
     if one_of(regime, ("realizable", "agnostic"), field="regime") == "realizable" and gamma:
         raise ParameterError("gamma", gamma, "0 in regime realizable: some hypothesis of the class never errs")
     if learner is None:
         return Realizable(vc) if regime == "realizable" else Agnostic(vc)
     whole(vc, field="vc", least=0)
-    if isinstance(learner, SampleSize):
+    if isinstance(learner, LearnerSize):
         return learner
     if not callable(learner):
         raise ParameterError("learner", learner, "a sample size, or a function of (accuracy, failure)")

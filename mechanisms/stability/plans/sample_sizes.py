@@ -32,7 +32,7 @@ from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.decimals import ZERO, add, multiply, round_up, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 
-__all__ = ["Agnostic", "FromFunction", "Realizable", "SampleSize", "log_sauer"]
+__all__ = ["Agnostic", "FromFunction", "LearnerSize", "Realizable", "log_sauer"]
 
 MOST_DIMENSION = 10**7
 MOST_SAMPLES = 10**18
@@ -43,7 +43,7 @@ HALF = Decimal("0.5")
 
 
 @runtime_checkable
-class SampleSize(Protocol):
+class LearnerSize(Protocol):
     """What a learner needs, both ways round; an accuracy of 1 takes no record."""
 
     def needed(self, accuracy: Decimal, failure: Decimal) -> int: ...

@@ -12,7 +12,7 @@ from dpledger.errors import DpledgerError, ParameterError
 if TYPE_CHECKING:
     from dpledger.accounting.guarantees import Guarantee
     from dpledger.audit import Audit, AuditResult, ExPostClaim
-    from dpledger.cli.audited_code import Subject
+    from dpledger.cli.audited_code import AuditedPair
     from dpledger.ledger.entries.bodies import Audited, Body
     from dpledger.ledger.rules.scope_state import State
     from dpledger.ledger.stores.protocol import Transaction
@@ -59,7 +59,7 @@ class Record:
             raise ParameterError("again", f"entry {index}, {body.kind}", "the index of an entry `audited`")
         return body
 
-    def repeated(self, earlier: Audited, subject: Subject, loss: Guarantee | ExPostClaim | None) -> Audit:
+    def repeated(self, earlier: Audited, subject: AuditedPair, loss: Guarantee | ExPostClaim | None) -> Audit:
         """The audit of an entry, as it is run again; `loss`: the ex-post claim that was named."""
         from dpledger.audit import Audit, ExPostClaim
         from dpledger.ledger.ledger import Ledger

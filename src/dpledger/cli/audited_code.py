@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpledger.accounting.guarantees import Guarantee
     from dpledger.audit import ExPostClaim
 
-__all__ = ["Subject", "causes_shown", "current_folder_first", "imported", "subject_of"]
+__all__ = ["AuditedPair", "causes_shown", "current_folder_first", "imported", "subject_of"]
 
 MOST_NAMED = 3  # names, to somebody who named none
 
@@ -52,7 +52,7 @@ def causes_shown() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class AuditedPair:
     """What is audited, on which pair of neighbours; `claim` None: the mechanism's own."""
 
     mechanism: Any
@@ -62,7 +62,7 @@ class Subject:
     batched: bool = False
 
 
-def subject_of(target: str, left: str | None, right: str | None) -> Subject:
+def subject_of(target: str, left: str | None, right: str | None) -> AuditedPair:
     """What `module:name`, or `zoo:NAME`, names. ParameterError that says what to write instead."""
     module, _, name = target.partition(":")
     if module == "zoo":
@@ -71,10 +71,10 @@ def subject_of(target: str, left: str | None, right: str | None) -> Subject:
         if name not in ZOO and (near := _near(name, ZOO)):
             raise ParameterError("target", target, "a case, like " + ", ".join(f"zoo:{one}" for one in near))
         shown = case(name)
-        return Subject(shown.mechanism, shown.left, shown.right, shown.claim, shown.batched)
+        return AuditedPair(shown.mechanism, shown.left, shown.right, shown.claim, shown.batched)
     if left is None or right is None:
         raise ParameterError("left, right", "nothing", "two neighbouring datasets as JSON, like --left 0 --right 1")
-    return Subject(imported("target", target), _dataset("left", left), _dataset("right", right))
+    return AuditedPair(imported("target", target), _dataset("left", left), _dataset("right", right))
 
 
 def imported(field: str, target: str) -> Any:

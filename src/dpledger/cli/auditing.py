@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 import typer
 
 from dpledger.cli.audit_records import Record
-from dpledger.cli.audited_code import Subject, causes_shown, current_folder_first, imported, subject_of
+from dpledger.cli.audited_code import AuditedPair, causes_shown, current_folder_first, imported, subject_of
 from dpledger.cli.speaking import AsJson, Voice, speaking
 from dpledger.errors import ParameterError
 
@@ -184,7 +184,7 @@ def _status(result: AuditResult, noted: Mapping[str, object]) -> int:
     return UNUSABLE if "not_recorded" in noted else 0
 
 
-def _replayed(subject: Subject, relation: dict[str, Any], voice: Voice, *, as_json: bool) -> int:
+def _replayed(subject: AuditedPair, relation: dict[str, Any], voice: Voice, *, as_json: bool) -> int:
     """The exit status of a replay, which is told."""
     from dpledger.audit import audit_replay
 
@@ -202,7 +202,7 @@ def _replayed(subject: Subject, relation: dict[str, Any], voice: Voice, *, as_js
     assert_never(result.verdict)
 
 
-def _asked(subject: Subject, claim: Guarantee | ExPostClaim | None, settings: dict[str, Any]) -> Audit:
+def _asked(subject: AuditedPair, claim: Guarantee | ExPostClaim | None, settings: dict[str, Any]) -> Audit:
     """The audit that was asked for, checked before anything is run."""
     from dpledger.audit import Audit
 
