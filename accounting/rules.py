@@ -4,6 +4,7 @@
 not keep.
 
 >>> from dpledger.accounting.composition import LaplaceLaw, Sequence
+>>> from dpledger.accounting.guarantees import PureDP
 >>> price = cost(Sequence((LaplaceLaw("0.1"), PureDP("0.2"))), Relation.ADD_REMOVE)
 >>> price.pure, price.delta
 (Decimal('0.3'), Decimal('0'))

@@ -1,5 +1,6 @@
 """Whether a price shows that a guarantee holds: the conversions of one guarantee to a weaker one, tried in turn.
 
+>>> from dpledger.accounting.guarantees import ApproxDP
 >>> price = Cost(pure=None, rho=Decimal("0.1"), mu_squared=None)
 >>> keeps(price, ApproxDP("2.15", "1e-6")), keeps(price, ApproxDP("2.13", "1e-6"))
 (True, False)
