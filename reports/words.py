@@ -7,6 +7,7 @@ rounded to the nearest. No locale is asked.
 ('2.301', '2.3', '1e-6')
 >>> percent(Decimal("0.731059"))
 '73.2 %'
+>>> from dpledger.accounting.guarantees import ApproxDP
 >>> guarantee(ApproxDP(3, "1e-6"))
 'ε = 3, δ = 1e-6'
 """
