@@ -222,7 +222,7 @@ class Ledger(Handle):
     def export(self, folder: str | os.PathLike[str]) -> Path:
         """Write a bundle that anyone can verify offline with the public key: see `ledger.verifying.bundle`."""
         head, leaves = self._signed_part()
-        return bundle.write(folder, leaves, head, self.public_key)
+        return bundle.write(folder, leaves, head)
 
     def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
         """Copy the ledger file as it is now, with what lies beside it, into one new file for its owner alone; no key.

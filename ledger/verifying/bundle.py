@@ -2,10 +2,8 @@
 
     entries.jsonl    the envelopes, one a line, byte for byte as they were signed
     checkpoint       the signed head (C2SP tlog-checkpoint)
-    policy           whose head it is, and how many witnesses it needs: none (C2SP tlog-policy)
-    keys.json        which keys signed, for information: the verifier's own key decides
 
-Nothing is trusted because the bundle contains it.
+Nothing is trusted because the bundle contains it. It holds no key: the verifier's own decides.
 """
 
 from __future__ import annotations
@@ -21,21 +19,19 @@ from typing import BinaryIO
 from dpledger import bounded
 from dpledger.errors import ForeignLedger, ParameterError, VerificationError
 from dpledger.files import place_of
-from dpledger.ledger.signed import checkpoint, envelope, policy, wire
+from dpledger.ledger.signed import checkpoint, envelope
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import verification
 from dpledger.progress import Advance
 
-__all__ = ["CHECKPOINT", "ENTRIES", "KEYS", "POLICY", "Leaves", "lines", "read", "verify", "write"]
+__all__ = ["CHECKPOINT", "ENTRIES", "Leaves", "lines", "read", "verify", "write"]
 
 ENTRIES = "entries.jsonl"
 CHECKPOINT = "checkpoint"
-POLICY = "policy"
-KEYS = "keys.json"
 
 
-def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes, key: VerifyingKey) -> Path:
+def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes) -> Path:
     """Write a bundle into `folder`, which is made; ParameterError if it is there and not empty."""
     target = place_of(folder, "folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -46,10 +42,8 @@ def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes, 
             for leaf in leaves:
                 file.write(leaf + b"\n")
         (target / CHECKPOINT).write_bytes(head)
-        (target / POLICY).write_bytes(policy.encode(policy.Policy((key,))))
-        (target / KEYS).write_bytes(wire.dump({"log": key.text}) + b"\n")
     except BaseException as error:
-        for name in (ENTRIES, CHECKPOINT, POLICY, KEYS):  # half a bundle would look like a truncated ledger
+        for name in (ENTRIES, CHECKPOINT):  # half a bundle would look like a truncated ledger
             with suppress(OSError):
                 (target / name).unlink(missing_ok=True)
         if isinstance(error, OSError):

@@ -1,8 +1,8 @@
 """One value, released if no near dataset has another; otherwise UNSTABLE.
 
     data = (value, distance)
-    optimal:        value with the greatest probability that keeps (epsilon, delta) at this distance
-    tight, paper:   value if distance + noise(1/epsilon) > threshold
+    optimal:   value with the greatest probability that keeps (epsilon, delta) at this distance
+    tight:     value if distance + noise(1/epsilon) > threshold, the least that keeps delta
 
 The caller vouches for the distance: one unit moves it by at most 1, and it is 0 on both of two neighbours that have
 different values. The graph distance to the nearest dataset with another value does that, and anything smaller that one
@@ -37,7 +37,7 @@ from dpledger.accounting.certificates.stable_releases import (
 )
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure
-from dpledger.decimals import Number, multiply, read
+from dpledger.decimals import Number, read
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, happens
@@ -50,7 +50,7 @@ from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["ReleaseMode", "StableRelease"]
 
-ReleaseMode: TypeAlias = Literal["optimal", "tight", "paper"]
+ReleaseMode: TypeAlias = Literal["optimal", "tight"]
 
 
 @record
@@ -58,8 +58,8 @@ class StableRelease:
     """Release a value with its distance, or UNSTABLE.
 
     `epsilon`, `delta`: delta in (0, 0.5) is the chance of a value that a neighbour does not have. `mode`: how the
-    distance is tested; `paper` has the published threshold, whose delta is half. `distance_relation`: under which the
-    distance was counted; default: the scope's. Where it is another, the claim is that of a group, and says so.
+    distance is tested. `distance_relation`: under which the distance was counted; default: the scope's. Where it is
+    another, the claim is that of a group, and says so.
     `justification`: one line that says why the distance keeps its contract. The data are the pair (value, distance):
     a value that can be hashed, and a whole number of at least 0, or infinity. ContractViolation for any other.
     The value is the one that was given, as it is, or UNSTABLE.
@@ -102,14 +102,14 @@ class StableRelease:
         """(epsilon, delta), delta that at the threshold used; for several steps of the distance's relation, that of so
         many."""
         match self.mode, self._steps():
-            case (("tight" | "paper"), 2):
+            case "tight", 2:
                 return ApproxDP(*grouped_noisy(self.epsilon, self._noisy()))
             case _, k:
                 return grouped_claim(self.epsilon, self._delta(), k)
 
     def parts(self) -> Composition:
         """One guarantee, which the leaf states; in a group where the distance's relation is not the scope's, unless the
-        leaf states what two steps keep (tight, paper)."""
+        leaf states what two steps keep (tight)."""
         if self.mode != "optimal" and self._steps() == 2:
             return self.claim()
         return grouped(ApproxDP(self.epsilon, self._delta()), self._steps(), self.distance_relation)
@@ -184,7 +184,7 @@ class StableRelease:
                 chance: Fraction = release_probability(self.epsilon, self.delta, distance)
                 fell = happens(chance, entropy=entropy, size=size, given=True)
                 return np.atleast_1d(np.asarray(fell, dtype=np.bool_))
-            case "tight" | "paper":
+            case "tight":
                 test = self._noisy()
                 moved = Sensitivity(1, "linf", self.justification)
                 noisy = draw(
@@ -201,15 +201,8 @@ class StableRelease:
         return self.delta if self.mode == "optimal" else self._noisy().delta
 
     def _noisy(self) -> NoisyRelease:
-        match self.mode:
-            case "tight":
-                return noisy_release(self.epsilon, self.delta)
-            case "paper":
-                return noisy_release(self.epsilon, multiply(self.delta, Decimal("0.5")))
-            case "optimal":
-                raise AssertionError("asked only where the distance gets noise")
-            case _:
-                assert_never(self.mode)
+        assert self.mode != "optimal", "asked only where the distance gets noise"
+        return noisy_release(self.epsilon, self.delta)
 
     def _steps(self) -> int | None:
         return steps_between(self.distance_relation, self.relation)

@@ -14,7 +14,6 @@ import ledger_golden
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import ForeignLedger, ParameterError, StoreFailure, VerificationError
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.signed import policy
 from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import bundle
@@ -26,11 +25,9 @@ KEY = ledger_golden.KEY.public
 def test_a_bundle_holds_what_was_signed_and_nothing_else(tmp_path: Path) -> None:
     book = ledger_golden.build()
     folder = book.export(tmp_path / "deep" / "bundle")
-    assert {path.name for path in folder.iterdir()} == {"entries.jsonl", "checkpoint", "policy", "keys.json"}
+    assert {path.name for path in folder.iterdir()} == {"entries.jsonl", "checkpoint"}
     leaves, head = bundle.read(folder)
     assert (list(leaves), head) == (list(book.leaves()), book.head)
-    assert policy.parse((folder / "policy").read_bytes()).key_of(book.id) == KEY
-    assert (folder / "keys.json").read_text() == f'{{"log":"{KEY.text}"}}\n'
 
 
 def test_no_kept_value_and_no_secret_is_in_a_bundle(tmp_path: Path) -> None:
@@ -70,11 +67,11 @@ def test_a_bundle_that_cannot_be_finished_leaves_no_files(tmp_path: Path) -> Non
         raise StoreFailure("the disk is gone")
 
     with pytest.raises(StoreFailure):
-        bundle.write(tmp_path / "bundle", failing(), b"", KEY)
+        bundle.write(tmp_path / "bundle", failing(), b"")
     assert list((tmp_path / "bundle").iterdir()) == []
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ParameterError, match="can be written"):
-        bundle.write(tmp_path / "file" / "bundle", [], b"", KEY)
+        bundle.write(tmp_path / "file" / "bundle", [], b"")
 
 
 @pytest.mark.parametrize("missing", ["entries.jsonl", "checkpoint"])
@@ -86,11 +83,10 @@ def test_a_folder_that_is_no_bundle_is_refused(tmp_path: Path, missing: str) -> 
             bundle.verify(path, KEY)
 
 
-def test_what_is_for_information_is_not_asked(tmp_path: Path) -> None:
-    """Keys come from the verifier: whatever `policy` and `keys.json` say makes no difference."""
+def test_a_key_that_lies_in_the_folder_is_not_asked(tmp_path: Path) -> None:
+    """Keys come from the verifier: what else lies in the folder makes no difference."""
     folder = ledger_golden.build().export(tmp_path / "bundle")
-    (folder / "policy").write_text("log evil\n")
-    (folder / "keys.json").unlink()
+    (folder / "keys.json").write_text('{"log":"evil"}\n')
     bundle.verify(folder, KEY)
 
 

@@ -229,7 +229,7 @@ def test_the_command_line_tells_newer_from_wrong(tmp_path: Path) -> None:
     """Exit status 2, cannot be used; a record that contradicts its signatures is 1."""
     index = next(entry.index for entry in ENTRIES if entry.body.kind == "reserved")
     leaves, head = newer_record(index)
-    folder = bundle.write(tmp_path / "bundle", leaves, head, ledger_golden.KINDS_KEY.public)
+    folder = bundle.write(tmp_path / "bundle", leaves, head)
     ran = CliRunner().invoke(app, ["verify", str(folder), "--key", ledger_golden.KINDS_KEY.public.text])
     assert ran.exit_code == 2
     assert f"entry {index}" in ran.output

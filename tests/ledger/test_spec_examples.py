@@ -17,7 +17,6 @@ def test_the_examples_are_the_vectors() -> None:
     assert f"```json\n{entry['payload']}\n```" in SPEC
     assert f"```json\n{leaf}\n```" in SPEC
     assert f"```text\n{heads['vectors'][0]['text']}```" in SPEC
-    assert f"```text\nlog {entry['key']}\nquorum none\n```" in SPEC
     assert f"```text\n{entry['key']}\n```" in SPEC
     assert merkle_oracle.leaf(leaf.encode()).hex() in SPEC
 

@@ -198,7 +198,7 @@ def refinements() -> Iterator[Case]:
 
 
 def stable() -> Iterator[Case]:
-    for mode in ("optimal", "tight", "paper"):
+    for mode in ("optimal", "tight"):
         for distances in ((0, 1), (30, 31), (10**6, 10**6 + 1)):
             near = distances[0] == 0
             left, right = (("a", distances[0]), ("a" if not near else "b", distances[1] if not near else 0))
