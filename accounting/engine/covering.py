@@ -23,7 +23,7 @@ from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import ATTEMPTS, TOLERANCE, WIDTH
-from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_epsilon
+from dpledger.accounting.engine.tilt import MOST_NODES, choose_contour, ladder_around, saddle_for_epsilon
 from dpledger.errors import WorkLimit
 
 __all__ = [
@@ -148,8 +148,13 @@ def _finite(composed: Composed, delta: float) -> float:
     return min(1.0, max((delta - composed.infinite_mass) / kept, LEAST_DELTA)) if kept else 1.0
 
 
-def contours(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:  # noqa: ARG001 - of one contour
-    """Chernoff bounds, then contours for one epsilon, each sharper than the last.
+def contours(
+    composed: Composed,
+    epsilon: float,
+    about: float,  # noqa: ARG001 - of one contour
+    most: int = MOST_NODES,
+) -> Iterator[Answer]:
+    """Chernoff bounds, then contours for one epsilon, each sharper than the last, of at most `most` nodes.
 
     Claim: as `Contour.bounds_at` and `Ladder.log_deltas`. Source: docs/proofs/engine.md, section 2.
     """
@@ -159,7 +164,7 @@ def contours(composed: Composed, epsilon: float, about: float) -> Iterator[Answe
     yield lambda epsilons: from_logs_at(np.full(epsilons.shape, -math.inf), ladder.log_deltas(epsilons))
     tolerance, width = TOLERANCE, min(WIDTH, SMOOTHED / max(saddle.c * epsilon, 1e-9))
     for _ in range(ATTEMPTS):
-        contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
+        contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width, most=most)
         yield functools.partial(_from_bounds, contour)
         tolerance, width = tolerance * 1e-3, width / 4
 

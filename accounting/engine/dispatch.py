@@ -3,20 +3,11 @@
     what is asked                                      answered by
     delta at or below the mass at infinity; delta = 0  the edges: infinite, or the largest loss
     a loss that is surely infinite                     epsilon is infinite for every delta below 1
-    Gaussians only, however many                       the closed form of one (`normal_tails`)
-    one Laplace, bounded range, or sampled loss        its closed form (`direct`, `closed_forms`)
+    Gaussians only, however many                       the closed form of one
+    one loss with a closed form                        that (`direct`)
     finite losses with few outcomes                    counting them (`direct`, `enumeration`)
     a direction that is not the larger one             one rough contour (`is_at_most`), first
-    few runs, some of them sampled                     the lattice (`lattice`), which may show that the other direction
-                                                       is larger; where it is not sharp, a contour of few nodes,
-                                                       `large_losses`, and a finer lattice; then as everything else;
-                                                       beside noise that smooths them, the contour first
-    everything else                                    the contour (`solve`); where that is wide, contours after
-                                                       smooth cuts, with few large losses apart from the many small
-                                                       ones (`large_losses`): the latter first where large losses are
-                                                       seen to rule and a contour takes many nodes; then the contour
-                                                       after one cut far out (`cut`), the lattice, the second moment,
-                                                       the parts one by one
+    everything else                                    the table `methods.METHODS`, one after the other
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
 Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
@@ -27,41 +18,35 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, quietly, raised
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import LARGEST_EPSILON
-from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.direct import closed_form, direct_deltas, outcomes_of
-from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated, ratio, ratios
 from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_part, with_mass
-from dpledger.accounting.engine.large_loss_layers import can_jump
-from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, two_scales
-from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
+from dpledger.accounting.engine.lattice import SMALL
+from dpledger.accounting.engine.methods import (
+    FEW_PARTS,
+    NARROW_ENOUGH,
+    Target,
+    counted_epsilon,
+    few,
+    logs_of,
+    methods,
+)
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
-from dpledger.accounting.engine.second_moment import moment_epsilon
-from dpledger.accounting.engine.solve import finite_delta, finite_epsilon, from_logs, is_at_most
-from dpledger.accounting.laws.closed_forms import at_one, at_the_ends, crossing
+from dpledger.accounting.engine.solve import is_at_most
+from dpledger.accounting.laws.closed_forms import at_one, at_the_ends
 from dpledger.accounting.laws.intervals import NOTHING, Interval
-from dpledger.accounting.laws.law import Loss, Outcomes, sum_up
+from dpledger.accounting.laws.law import Loss, sum_up
 from dpledger.accounting.lowering import Ingredients
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "few"]
+__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval"]
 
-SHARP = 1e-6  # relative width above which sampled losses are asked for by another method as well
-TRIED_NODES = 200  # of a contour that is tried where large losses are seen to rule
-NARROW_ENOUGH = 1e-3  # relative width above which the next method is asked too
-FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
-FEW_PARTS = 8
-RARE = 1e-9  # of delta: the mass of a value that need not be counted
-CHEAP = 1 << 12  # terms of a sum that take no longer than calling numpy
-CUTS = 2  # for a delta, each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 ALMOST_SURE = (0.9999, 0.99, 0.5)
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
@@ -117,81 +102,23 @@ def _epsilon_inside(composed: Composed, down: float, up: float, floor: float) ->
         return closed.epsilon(down, up)
     outcomes = outcomes_of(composed, scalars.log(down))
     if outcomes is not None and outcomes.log_beyond < scalars.log(down) - _CLEARLY:
-        return _counted_epsilon(outcomes, composed, down, up)
+        return counted_epsilon(outcomes, composed, down, up)
     return _composed_epsilon(composed, down, up, floor)
-
-
-Method: TypeAlias = Callable[[Composed, float, float], Interval]
 
 
 def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) -> Interval:
     """The hand-over proper: one method after the other until the interval is narrow, or not above `floor`. Each
     interval holds epsilon."""
     found = Interval(0.0, composed.largest)
-    if floor > 0 and is_at_most(composed, _logs(down, down)[0], floor):
+    if floor > 0 and is_at_most(composed, logs_of(down, down)[0], floor):
         return found.meet(Interval(0.0, floor))
     room = SMALL if few(composed) else 0.0
-    for enough, method in _methods(composed, down):
-        found = found.meet(method(composed, down, up))
-        if found.upper < math.inf and found.upper - found.lower <= enough * max(found.upper, room):
-            break
-    return found
-
-
-def _methods(composed: Composed, down: float) -> Iterator[tuple[float, Method]]:
-    """Those worth asking, the most promising first, each with the width that is narrow enough after it."""
-    sharp: tuple[Method, ...] = ()
-    others: tuple[Method, ...] = (_contour, jumps_epsilon, cut_epsilon, _many_outcomes, lattice_epsilon)
-    if few(composed):
-        others = (_contour, jumps_epsilon)
-        if _smoothed(composed):
-            others = (_contour, lattice_epsilon, jumps_epsilon)
-        else:
-            sharp = (_tried, functools.partial(lattice_epsilon, width=SHARP / 2), jumps_epsilon, lattice_epsilon)
-    elif two_scales(composed, _logs(down, down)[0]):
-        sharp = (_tried, jumps_epsilon)
-        others = (_any_contour, cut_epsilon, _many_outcomes, lattice_epsilon)
-    for method in sharp:
-        yield SHARP, method
-    for method in (*others, moment_epsilon):
-        yield NARROW_ENOUGH, method
-    if len(composed.parts) <= FEW_PARTS:
-        yield NARROW_ENOUGH, _part_by_part
-
-
-def _tried(composed: Composed, down: float, up: float) -> Interval:
-    """A contour, if it takes but a few nodes."""
-    return finite_epsilon(composed, *_logs(down, up), most=TRIED_NODES)
-
-
-def _any_contour(composed: Composed, down: float, up: float) -> Interval:
-    return finite_epsilon(composed, *_logs(down, up))
-
-
-def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
-    """By counting, where that is some work: for an epsilon on a heavy atom the contour smooths to first order only."""
-    runs = composed.runs
-    outcomes = enumerated(composed.parts, MANY_OUTCOMES, RARE * down / runs)
-    return Interval(0.0, composed.largest) if outcomes is None else _counted_epsilon(outcomes, composed, down, up)
-
-
-def few(composed: Composed) -> bool:
-    """Whether runs are few and some of them sampled: a quadrature whose transform hardly decays."""
-    return any(loss.decays_slowly for loss, _ in composed.parts) and composed.runs <= FEW
-
-
-def _smoothed(composed: Composed) -> bool:
-    """Whether there is noise among the losses whose transform decays."""
-    return any(loss.smooths for loss, _ in composed.parts)
-
-
-def _contour(composed: Composed, down: float, up: float) -> Interval:
-    """Where digits are lost, with large losses apart as well."""
-    found = _any_contour(composed, down, up)
-    sharp = found.relative_width() <= SHARP
-    if sharp or found.relative_width() > NARROW_ENOUGH or len(composed.parts) > FEW_PARTS or not can_jump(composed):
-        return found
-    return found.meet(jumps_epsilon(composed, down, up))
+    for method in methods(composed, Target(down, up)):
+        assert method.epsilon is not None
+        found = found.meet(method.epsilon(composed, down, up))
+        if found.upper < math.inf and found.upper - found.lower <= method.enough * max(found.upper, room):
+            return found
+    return found.meet(_part_by_part(composed, down, up)) if len(composed.parts) <= FEW_PARTS else found
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
@@ -209,31 +136,6 @@ def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
         lowers.append(_finite_epsilon(once, down, up).lower)
         uppers.append(count * _finite_epsilon(once, math.nextafter(down / runs * (1 - 4 * UNIT), 0.0), up / runs).upper)
     return Interval(max(lowers), sum_up(uppers))
-
-
-def _logs(down: float, up: float) -> tuple[float, float]:
-    """Logarithms, rounded outward."""
-    low, high = scalars.log(down), scalars.log(up)
-    return low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high)
-
-
-def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: float) -> Interval:
-    scale = scalars.log(down)
-    high = composed.largest  # a bound known otherwise: `crossing` returns it without asking
-    low = max(0.0, float(outcomes.losses.min()))
-    if high <= 0:
-        return NOTHING
-    over = up / down * (1 + 8 * UNIT * (1 + abs(scale)))
-    under = 1 - 8 * UNIT * (1 + abs(scale))
-    if ratio(outcomes, 0.0, scale).upper <= under:
-        return NOTHING
-    if low > 0 and not ratio(outcomes, low, scale).lower >= over:
-        low = 0.0
-    listed = float(outcomes.losses.max())  # beyond are losses that are too rare to be listed
-    if high > listed and ratio(outcomes, listed, scale).upper <= under:
-        high = listed
-    at_once = max(1, min(31, CHEAP // outcomes.losses.size))
-    return crossing(functools.partial(ratios, outcomes, log_scale=scale), under, over, low, high, at_once=at_once)
 
 
 def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: float) -> float:
@@ -283,17 +185,12 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
         result = result.meet(at_one(direct.deltas, epsilon))
         if direct.is_sharp or result.relative_width() <= NARROW_ENOUGH:
             return result
-    if 0 < floor < 1 and epsilon > 0 and is_at_most(composed, _logs(floor, floor)[0], epsilon):
+    if 0 < floor < 1 and epsilon > 0 and is_at_most(composed, logs_of(floor, floor)[0], epsilon):
         return result.meet(Interval(0.0, floor))
-    methods = [_contour_delta]
-    if few(composed):
-        methods.insert(1 if _smoothed(composed) else 0, lattice_delta)
-    for whole in methods:
-        if result.relative_width() > NARROW_ENOUGH and result.upper > 0:
-            result = result.meet(whole(composed, epsilon))
-    for method in (jumps_delta, *((cut_delta,) * CUTS)):
-        if result.relative_width() > NARROW_ENOUGH and result.upper > 0:
-            result = result.meet(method(composed, epsilon, result.upper))
+    for method in methods(composed, Target(floor, floor, epsilon)):
+        assert method.delta is not None
+        if result.relative_width() > method.enough and result.upper > 0:
+            result = result.meet(method.delta(composed, epsilon, result.upper))
     if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
         result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
     return _from_below(composed, epsilon, result)
@@ -310,7 +207,3 @@ def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval
 @functools.lru_cache(maxsize=64)
 def _least_epsilon(parts: tuple[tuple[Loss, int], ...], delta: float) -> float:
     return _finite_epsilon(Composed(parts), delta, delta).lower
-
-
-def _contour_delta(composed: Composed, epsilon: float) -> Interval:
-    return from_logs(finite_delta(composed, epsilon))

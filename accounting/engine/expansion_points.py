@@ -29,18 +29,14 @@ from dpledger.accounting.engine.covering import (
     Asked,
     BoolArray,
     Indices,
-    Method,
     Points,
-    contours,
     cover,
     from_logs_at,
     with_mass,
 )
-from dpledger.accounting.engine.cut import cuts
 from dpledger.accounting.engine.direct import closed_form, direct_deltas
-from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval, few
-from dpledger.accounting.engine.large_losses import layers
-from dpledger.accounting.engine.lattice import lattices
+from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
+from dpledger.accounting.engine.methods import Target, few, methods
 from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import MOST_NODES, choose_contour, ladder_around, saddle_for_delta
@@ -103,8 +99,9 @@ class Curve:
             if left.size and epsilons.size >= MANY:
                 asked.lower[left], asked.upper[left] = self._narrowed(near[left], floors[left])
             asked.lower[near < epsilons] = 0.0
-            for method in _methods(composed):
-                cover(method, composed, asked)
+            for method in methods(composed, Target(0.0, 1.0, 0.0, many=True)):
+                assert method.deltas is not None
+                cover(method.deltas, composed, asked)
         for i in asked.left(WIDE).tolist() if alone or composed is None else ():
             start, end = points.ends(i)
             floor = float(floors[i])
@@ -201,12 +198,6 @@ class Curve:
             below, above = _solved(anchor, low[asked], high[asked], floors[asked])
             lower[asked], upper[asked] = np.maximum(lower[asked], below), np.minimum(upper[asked], above)
         return lower, upper
-
-
-def _methods(composed: Composed) -> tuple[Method, ...]:
-    """Those that answer for many points at once, the most promising first: under much noise no outcome is a jump."""
-    apart = not any(loss.steep for loss, _ in composed.parts)
-    return (*((lattices,) if few(composed) else ()), contours, *((cuts, layers) if apart else (layers, cuts)))
 
 
 def _finite(what: Ingredients) -> Composed | None:

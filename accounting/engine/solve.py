@@ -148,8 +148,9 @@ def _walk(start: float, slope: float, gap: float, excess: Callable[[float], floa
     return limit
 
 
-def finite_delta(composed: Composed, epsilon: float) -> Interval:
-    """Bounds of d(epsilon) = E(1 - e^{epsilon - L})_+, L the finite loss, as logarithms.
+def finite_delta(composed: Composed, epsilon: float, most: int = MOST_NODES) -> Interval:
+    """Bounds of d(epsilon) = E(1 - e^{epsilon - L})_+, L the finite loss, as logarithms. By contours of at most `most`
+    nodes each.
 
     Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
     """
@@ -162,7 +163,8 @@ def finite_delta(composed: Composed, epsilon: float) -> Interval:
         found = found.meet(Interval(-math.inf, ladder.log_delta(epsilon)))
         tolerance, width = TOLERANCE, WIDTH
         for _ in range(ATTEMPTS):
-            at = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width).bounds(epsilon)
+            contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width, most=most)
+            at = contour.bounds(epsilon)
             found = found.meet(Interval(at.lower, at.upper))
             if found.upper - found.lower <= 1e-3:
                 break

@@ -17,7 +17,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms, reach_and_variance
-from dpledger.accounting.laws.law import Cumulants, Direction, LikeAnyOther, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import Cumulants, Direction, Loss, Nodes, decay_of_bounded, excess, prices
 from dpledger.accounting.laws.tails import TailProfile, listed_profile
 from dpledger.decimals import ZERO, add, total
 from dpledger.errors import WorkLimit
@@ -97,7 +97,7 @@ class FinitePair:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FiniteLoss(LikeAnyOther):
+class FiniteLoss(Loss):
     """Values `losses` with masses `masses` (relative error `mass_error`, each value within `loss_errors`), whose exact
     sum with `infinite_mass` is 1 within `imbalance`.
 

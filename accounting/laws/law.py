@@ -27,7 +27,6 @@ __all__ = [
     "Direction",
     "Jumping",
     "Layer",
-    "LikeAnyOther",
     "Loss",
     "Nested",
     "Nodes",
@@ -205,6 +204,8 @@ class Layer(Protocol):
 class Loss(Protocol):
     """A privacy loss."""
 
+    __slots__ = ()
+
     @property
     def infinite_mass(self) -> float: ...
 
@@ -237,59 +238,61 @@ class Loss(Protocol):
         """The profile of the loss, given that it is finite, by its tails; None where they are not known."""
         ...
 
-    # what else may be known of it: `LikeAnyOther` says that nothing is
+    # what else may be known of it: nothing, unless it says so
 
     @property
     def closed(self) -> Closed | None:
         """The profile of one run, given that it is finite, in closed form."""
-        ...
+        return None
 
     def joined(self, parts: Parts) -> Loss | None:
         """The sum of some losses, this one the first of them, as one loss of its kind."""
-        ...
+        return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
 
     def counted(self, count: int, log_delta: float) -> Outcomes | None:
         """The outcomes of so many runs, but for a mass that is small beside e^log_delta."""
-        ...
+        del count, log_delta
+        return None
 
     @property
     def kin(self) -> Hashable | None:
         """What it has in common with the losses that it can be `bundled` with."""
-        ...
+        return None
 
     def bundled(self, parts: Sequence[tuple[Any, int]]) -> tuple[Loss, ...] | None:
         """The sum of its kin in fewer losses, each run once; None where they are too few."""
-        ...
+        del parts
+        return None
 
     @property
     def decays_slowly(self) -> bool:
         """Whether its transform hardly decays, so that a few runs of it are work for a contour."""
-        ...
+        return False
 
     @property
     def smooths(self) -> bool:
         """Whether its transform decays fast, so that what runs beside it decays too."""
-        ...
+        return False
 
     @property
     def small_variance(self) -> float | None:
         """K'' where the loss is so small that it is hardly anything else. A guess."""
-        ...
+        return None
 
     @property
     def bend(self) -> float:
         """The tilt where one large loss begins to rule e^K, about; infinite where none does. A guess."""
-        ...
+        return math.inf
 
     @property
     def steep(self) -> bool:
         """Whether single outcomes far out may rule its tail. A guess."""
-        ...
+        return False
 
     @property
     def rare(self) -> RareLosses | None:
         """How it is cut, where few large losses may be told from many small ones."""
-        ...
+        return None
 
 
 class Jumping(Loss, Protocol):
@@ -308,55 +311,6 @@ class Jumping(Loss, Protocol):
     def log_expected(self, c: Array) -> Array:
         """log of how many jumps are to be expected at several tilts c."""
         ...
-
-
-class LikeAnyOther:
-    """A loss of which nothing is known beside what every loss tells."""
-
-    __slots__ = ()
-
-    @property
-    def closed(self) -> Closed | None:
-        return None
-
-    def joined(self, parts: Parts) -> Loss | None:
-        return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
-
-    def counted(self, count: int, log_delta: float) -> Outcomes | None:
-        del count, log_delta
-        return None
-
-    @property
-    def kin(self) -> Hashable | None:
-        return None
-
-    def bundled(self, parts: Sequence[tuple[Any, int]]) -> tuple[Loss, ...] | None:
-        del parts
-        return None
-
-    @property
-    def decays_slowly(self) -> bool:
-        return False
-
-    @property
-    def smooths(self) -> bool:
-        return False
-
-    @property
-    def small_variance(self) -> float | None:
-        return None
-
-    @property
-    def bend(self) -> float:
-        return math.inf
-
-    @property
-    def steep(self) -> bool:
-        return False
-
-    @property
-    def rare(self) -> RareLosses | None:
-        return None
 
 
 def excess(orders: Array) -> Array:

@@ -16,7 +16,7 @@ from mpmath import mp
 
 import jump_oracles
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
-from dpledger.accounting.engine import dispatch, large_loss_layers
+from dpledger.accounting.engine import large_loss_layers, methods
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, Asked, Points, cover
 from dpledger.accounting.engine.large_loss_layers import can_jump
@@ -446,7 +446,7 @@ def test_two_scales_are_seen_before_a_long_contour_is_tried(case: Case, monkeypa
         assert most <= 200, "a contour was laid in vain"
         return finite_epsilon(composed, down, up, most)
 
-    monkeypatch.setattr(dispatch, "finite_epsilon", refused)
+    monkeypatch.setattr(methods, "finite_epsilon", refused)
     sigma, rate, count, delta = case
     training = Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), count)
     at = compose(training, direction="remove").epsilon(delta)
@@ -457,8 +457,8 @@ def test_ordinary_questions_do_not_ask_it(monkeypatch: pytest.MonkeyPatch) -> No
     def refused(*_: object) -> Any:
         raise AssertionError("a narrow answer was known already")
 
-    monkeypatch.setattr(dispatch, "jumps_epsilon", refused)
-    monkeypatch.setattr(dispatch, "jumps_delta", refused)
+    monkeypatch.setattr(methods, "jumps_epsilon", refused)
+    monkeypatch.setattr(methods, "jumps_delta", refused)
     for rate, sigma, count, delta in (
         ("0.01", "1", 10000, "1e-6"),
         ("0.002", "0.8", 30000, "1e-10"),

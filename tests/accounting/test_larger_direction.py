@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
-from dpledger.accounting.engine import dispatch
+from dpledger.accounting.engine import dispatch, methods
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.solve import finite_epsilon, is_at_most
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
@@ -122,7 +122,7 @@ def test_the_smaller_direction_is_not_solved(
         asked.append(composed)
         return finite_epsilon(composed, *rest)
 
-    monkeypatch.setattr(dispatch, "finite_epsilon", lambda *rest, **named: counted(*rest, *named.values()))
+    monkeypatch.setattr(methods, "finite_epsilon", lambda *rest, **named: counted(*rest, *named.values()))
     training = Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), count)
     both = compose(training).epsilon(delta)
     sides = {part[0] for composed in asked for part in composed.parts}

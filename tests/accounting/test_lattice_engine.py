@@ -14,9 +14,9 @@ from dpledger.accounting.engine import lattice
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import Mesh, lower_steps, upper_steps
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
-from dpledger.accounting.engine.dispatch import _many_outcomes
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
+from dpledger.accounting.engine.methods import _many_outcomes
 from dpledger.accounting.engine.saddle_point import Ladder
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
 from dpledger.accounting.families.gaussian.loss import GaussianLoss

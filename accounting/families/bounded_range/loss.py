@@ -19,7 +19,7 @@ from dpledger.accounting.laws.closed_forms import linear_tail_delta, linear_tail
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
 from dpledger.accounting.laws.intervals import Interval
-from dpledger.accounting.laws.law import Closed, Cumulants, LikeAnyOther, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import Closed, Cumulants, Loss, Nodes, decay_of_bounded, excess, prices
 from dpledger.accounting.laws.tails import TailProfile, Tails, rounded_threshold
 
 __all__ = ["USUALLY_RARE", "BoundedRangeLoss", "far_tilt", "range_pair", "worst_position"]
@@ -81,7 +81,7 @@ def _rate(eta: float, tilt: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedRangeLoss(LikeAnyOther):
+class BoundedRangeLoss(Loss):
     """`eta`, above 0: all losses of a pair of neighbours lie in an interval of this length."""
 
     eta: float

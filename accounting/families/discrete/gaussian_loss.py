@@ -17,7 +17,7 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
-from dpledger.accounting.laws.law import Cumulants, LikeAnyOther, Nodes, Outcomes, excess, prices, spread_of
+from dpledger.accounting.laws.law import Cumulants, Loss, Nodes, Outcomes, excess, prices, spread_of
 from dpledger.accounting.laws.tails import LARGEST_EXPONENT, TailProfile, listed_profile
 from dpledger.errors import WorkLimit
 
@@ -34,7 +34,7 @@ TINY = 1e-280  # masses below are counted among those not listed: where products
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussianLoss(LikeAnyOther):
+class DiscreteGaussianLoss(Loss):
     """`sigma` above 0; `shift` = the sensitivity of the integer statistic, a whole number of at least 1."""
 
     sigma: float

@@ -26,18 +26,7 @@ from dpledger.accounting.families.gaussian.quadratures import (
     node_sums,
     tilted_on,
 )
-from dpledger.accounting.laws.law import (
-    FLOOR,
-    MOST_DECAYS,
-    Cumulants,
-    Direction,
-    LikeAnyOther,
-    Loss,
-    Nodes,
-    excess,
-    prices,
-    sum_up,
-)
+from dpledger.accounting.laws.law import FLOOR, MOST_DECAYS, Cumulants, Direction, Loss, Nodes, excess, prices, sum_up
 from dpledger.accounting.laws.sampled_curve import ALIAS
 from dpledger.errors import WorkLimit
 
@@ -76,7 +65,7 @@ def in_bundles(group: Sequence[tuple[Law, int]]) -> tuple[Loss, ...] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class BundledGaussians(LikeAnyOther):
+class BundledGaussians(Loss):
     """Sampled Gaussians of one direction, without cuts, each with its count: the sum of all of them, as one loss. A row
     of an array is of one loss, run once. `decays`: whether their decay is told; otherwise it is bounded by 1."""
 

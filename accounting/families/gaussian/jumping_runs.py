@@ -24,7 +24,7 @@ import numpy.typing as npt
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.families.gaussian.window_decay import TiltedCut, log_decay_of_window
-from dpledger.accounting.laws.law import FLOOR, Cumulants, LikeAnyOther, Loss, Nodes
+from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes
 from dpledger.errors import WorkLimit
 
 __all__ = ["CutLoss", "JumpingRuns", "Runs"]
@@ -53,7 +53,7 @@ class Runs:
 
 
 @dataclass(frozen=True, eq=False)
-class JumpingRuns(LikeAnyOther):
+class JumpingRuns(Loss):
     """The sum of the losses of all runs, `fewest` to `most` of which jump; it counts as one loss, run once."""
 
     groups: tuple[Runs, ...]

@@ -14,7 +14,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import ERFC_ULPS, UNIT, Array, Rounding
 from dpledger.accounting.families.gaussian.normal_tails import gaussian_delta, gaussian_epsilon
-from dpledger.accounting.laws.law import Closed, Cumulants, LikeAnyOther, Nodes, Parts, excess, prices
+from dpledger.accounting.laws.law import Closed, Cumulants, Loss, Nodes, Parts, excess, prices
 from dpledger.accounting.laws.tails import Base, TailProfile, Tails, rounded_threshold
 
 __all__ = ["GaussianLoss", "gaussian_base"]
@@ -24,7 +24,7 @@ DEVIATIONS = 60.0  # standard deviations: the mass beyond is below TINY
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianLoss(LikeAnyOther):
+class GaussianLoss(Loss):
     """`mu_squared` = (sensitivity / sigma)^2, above 0."""
 
     mu_squared: float

@@ -33,7 +33,7 @@ from dpledger.accounting.families.gaussian.sampled_price import divergences_uppe
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
 from dpledger.accounting.laws.closed_forms import sampled_closed
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
-from dpledger.accounting.laws.law import Closed, Cumulants, Direction, LikeAnyOther, Loss, Nodes, excess
+from dpledger.accounting.laws.law import Closed, Cumulants, Direction, Loss, Nodes, excess
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import ALIAS, loss_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
@@ -49,7 +49,7 @@ _ENDS = np.arange(CELLS + 1, dtype=np.float64) / CELLS
 
 
 @dataclass(frozen=True, slots=True)
-class SampledGaussianLoss(LikeAnyOther):
+class SampledGaussianLoss(Loss):
     """`rate` in (0, 1), `sigma` = the noise multiplier, above 0. `cut`: with it (direction remove) the measures have
     mass below 1, and K(0) < 0."""
 

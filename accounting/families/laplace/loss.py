@@ -17,14 +17,14 @@ from dpledger.accounting.arithmetic.floating import UNIT, Array, BoolArray, Roun
 from dpledger.accounting.laws.closed_forms import linear_tail_delta, linear_tail_epsilon
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.law import FLOOR, Closed, Cumulants, LikeAnyOther, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import FLOOR, Closed, Cumulants, Loss, Nodes, decay_of_bounded, excess, prices
 from dpledger.accounting.laws.tails import Base, TailProfile, Tails, rounded_threshold
 
 __all__ = ["LaplaceLoss", "laplace_base"]
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceLoss(LikeAnyOther):
+class LaplaceLoss(Loss):
     """`epsilon` = sensitivity (l1) / scale, above 0."""
 
     epsilon: float

@@ -21,7 +21,7 @@ from dpledger.accounting.families.laplace.loss import LaplaceLoss, laplace_base
 from dpledger.accounting.laws.closed_forms import sampled_closed
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
-from dpledger.accounting.laws.law import Closed, Cumulants, Direction, LikeAnyOther, Nodes, excess, prices, spread_of
+from dpledger.accounting.laws.law import Closed, Cumulants, Direction, Loss, Nodes, excess, prices, spread_of
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import DIGITS, MOST_POINTS, mixed_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
@@ -38,7 +38,7 @@ _FLATTEST = 2.0  # imaginary half axes up to here: below pi, where L is analytic
 
 
 @dataclass(frozen=True, slots=True)
-class SampledLaplaceLoss(LikeAnyOther):
+class SampledLaplaceLoss(Loss):
     """`rate` in (0, 1), `epsilon` = sensitivity (l1) / scale, above 0."""
 
     rate: float
