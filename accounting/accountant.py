@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition, Repeated, Sequence
-from dpledger.accounting.documents import Entry, parse_document
+from dpledger.accounting.documents import DocumentLine, parse_document
 from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.decimals import Number, read, text, whole
@@ -120,7 +120,7 @@ class Accountant:
 
     def record(self) -> dict[str, JsonValue]:
         """Everything appended, in the ledger's byte profile: `{"delta", "document"}`."""
-        entries = [plain(Entry(tree, count=count)) for tree, count in self._counts.items()]
+        entries = [plain(DocumentLine(tree, count=count)) for tree, count in self._counts.items()]
         document: dict[str, JsonValue] = {"relation": self.relation.value, "entries": entries}
         if self.direction is not None:
             document["direction"] = self.direction

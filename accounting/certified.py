@@ -33,7 +33,7 @@ from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.arithmetic.prices import Cost, with_margin
 from dpledger.accounting.composition import Composition, Repeated, Sequence, children
-from dpledger.accounting.engine.expansion_points import Curve, Points
+from dpledger.accounting.engine.expansion_points import RisingEpsilons, ProfileCurve
 from dpledger.accounting.engine.truncated import divergence_upper, places
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.lowering import Ingredients, read_both_ways
@@ -117,7 +117,7 @@ def _cases(tree: Composition, relation: Relation, x: Array, floor: float) -> Ite
             yield _Case(other_high, high, other_low)
 
 
-Curves: TypeAlias = tuple[tuple[tuple[Ingredients, Curve], ...], ...]
+Curves: TypeAlias = tuple[tuple[tuple[Ingredients, ProfileCurve], ...], ...]
 """The lists of one direction, and for each what was made of it, with its profile."""
 
 
@@ -130,7 +130,7 @@ def _curves(tree: Composition, relation: Relation) -> tuple[Curves, Curves]:
 
 
 def _with_curves(cases: tuple[Ingredients, ...]) -> Curves:
-    return tuple(tuple((case, Curve(case, FEW_NODES)) for case in one) for one in _lists(cases))
+    return tuple(tuple((case, ProfileCurve(case, FEW_NODES)) for case in one) for one in _lists(cases))
 
 
 def _lists(cases: tuple[Ingredients, ...]) -> list[list[Ingredients]]:
@@ -143,11 +143,11 @@ def _lists(cases: tuple[Ingredients, ...]) -> list[list[Ingredients]]:
     return lists
 
 
-def _bounds(cases: tuple[tuple[Ingredients, Curve], ...], x: Array, floor: float) -> tuple[float, Array]:
+def _bounds(cases: tuple[tuple[Ingredients, ProfileCurve], ...], x: Array, floor: float) -> tuple[float, Array]:
     """A lower bound of the profile at the last of the points, and upper bounds at all; no closer than `floor` asks."""
     last, upper = 0.0, np.ones(x.shape)
     for case, curve in cases:
-        low, high = curve.deltas(Points(x), np.full(x.shape, floor), alone=False)
+        low, high = curve.deltas(RisingEpsilons(x), np.full(x.shape, floor), alone=False)
         if case.attained:
             last = max(last, float(low[-1]))
         if case.covers:

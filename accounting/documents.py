@@ -22,11 +22,11 @@ from dpledger.relations import Relation
 from dpledger.schema import complete, given, naming, record, validated
 from dpledger.strict_json import JsonValue, read_json_file
 
-__all__ = ["Document", "Entry", "as_tree", "parse_document", "parse_tree"]
+__all__ = ["Document", "DocumentLine", "as_tree", "parse_document", "parse_tree"]
 
 
 @record
-class Entry:
+class DocumentLine:
     """One line of a document: a mechanism, run `count` times."""
 
     mechanism: Part
@@ -45,7 +45,7 @@ class Document:
     """
 
     relation: Relation
-    entries: Annotated[tuple[Entry, ...], Field(min_length=1)]
+    entries: Annotated[tuple[DocumentLine, ...], Field(min_length=1)]
     direction: Literal["add", "remove"] | None = given(default=None)
 
     @classmethod
@@ -62,7 +62,7 @@ class Document:
         return Sequence(tuple(Repeated(entry.mechanism, times=entry.count) for entry in self.entries))
 
 
-complete(Entry, Document)
+complete(DocumentLine, Document)
 
 _TREE: TypeAdapter[Composition] = TypeAdapter(Composition)
 _DOCUMENT: TypeAdapter[Document] = TypeAdapter(Document)

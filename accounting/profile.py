@@ -27,7 +27,7 @@ from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
 from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
-from dpledger.accounting.engine.expansion_points import Curve, Points
+from dpledger.accounting.engine.expansion_points import RisingEpsilons, ProfileCurve
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Direction
@@ -72,7 +72,7 @@ class Profile:
     tree: Composition | None = field(default=None, repr=False, compare=False)
     order: Order = "any"
     _seen: dict[tuple[str, float | Decimal], Bounds] = field(default_factory=dict, repr=False, compare=False)
-    _curves: dict[tuple[Ingredients, ...], tuple[tuple[Curve, ...], ...]] = field(
+    _curves: dict[tuple[Ingredients, ...], tuple[tuple[ProfileCurve, ...], ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -133,7 +133,7 @@ class Profile:
         if self.verify is not None:
             return Bounds(self._checked_delta(end).lower, self._checked_delta(start).upper)
         if ("delta", exact) not in self._seen:
-            lower, upper = self._deltas_at(Points(np.array([float(exact)]), lambda _: (start, end)), self.cases)
+            lower, upper = self._deltas_at(RisingEpsilons(np.array([float(exact)]), lambda _: (start, end)), self.cases)
             self._seen["delta", exact] = _consistent("delta", float(lower[0]), float(upper[0]))
         return self._seen["delta", exact]
 
@@ -171,7 +171,7 @@ class Profile:
         makes a pandas DataFrame of them."""
         count = whole(count, field="count", least=2, most=100_000)
         epsilons = np.array([self._reach() * i / (count - 1) for i in range(count)])
-        lower, upper = self._deltas_at(Points(epsilons), self.cases)
+        lower, upper = self._deltas_at(RisingEpsilons(epsilons), self.cases)
         points = zip(epsilons.tolist(), lower.tolist(), upper.tolist(), strict=True)
         return BoundsAt((at, Bounds(low, high)) for at, low, high in points)
 
@@ -183,13 +183,13 @@ class Profile:
         asked = listed(epsilons, field="epsilons")
         near: Array = np.array([_nearest(epsilon, "epsilons") for epsilon in asked], dtype=np.float64)
         order = np.argsort(near, kind="stable")
-        points = Points(near[order], lambda i: _around(_exact(asked[order[i]], "epsilons", None)))
+        points = RisingEpsilons(near[order], lambda i: _around(_exact(asked[order[i]], "epsilons", None)))
         lower, upper = self._deltas_at(points, self.cases)
         place = np.argsort(order, kind="stable")
         ends = zip(lower[place].tolist(), upper[place].tolist(), strict=True)
         return tuple(_consistent("delta", low, high) for low, high in ends)
 
-    def _deltas_at(self, points: Points, cases: tuple[Ingredients, ...]) -> tuple[Array, Array]:
+    def _deltas_at(self, points: RisingEpsilons, cases: tuple[Ingredients, ...]) -> tuple[Array, Array]:
         """Lower and upper bounds of the largest delta of some cases."""
         lower, upper = np.zeros(points.near.shape), np.zeros(points.near.shape)
         for case, (curve, *others) in zip(cases, self._curves_of(cases), strict=True):
@@ -202,10 +202,10 @@ class Profile:
                 upper = np.maximum(upper, high)
         return lower, upper
 
-    def _curves_of(self, cases: tuple[Ingredients, ...]) -> tuple[tuple[Curve, ...], ...]:
+    def _curves_of(self, cases: tuple[Ingredients, ...]) -> tuple[tuple[ProfileCurve, ...], ...]:
         """What was found out of the cases so far, and of the other lists that cover each."""
         if cases not in self._curves:
-            self._curves[cases] = tuple(tuple(map(Curve, (case, *case.also))) for case in cases)
+            self._curves[cases] = tuple(tuple(map(ProfileCurve, (case, *case.also))) for case in cases)
         return self._curves[cases]
 
     def epsilons(self, deltas: Iterable[Number]) -> tuple[Bounds, ...]:
@@ -275,7 +275,7 @@ class Profile:
         return tuple(Bounds(low, high) for low, high in ends)
 
     def _deltas_of(self, cases: tuple[Ingredients, ...]) -> Deltas:
-        return lambda epsilons: self._deltas_at(Points(epsilons), cases)
+        return lambda epsilons: self._deltas_at(RisingEpsilons(epsilons), cases)
 
     def posterior(self, prior: Number, false_positives: Number) -> Bounds:
         """How sure an attacker may become: the greatest probability that a unit is in the data, given that a test with

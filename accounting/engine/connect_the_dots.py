@@ -25,7 +25,7 @@ from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import Profiled
 from dpledger.errors import WorkLimit
 
-__all__ = ["Mesh", "Steps", "lower_steps", "upper_steps"]
+__all__ = ["LatticeMeasure", "Mesh", "lower_steps", "upper_steps"]
 
 MOST_CELLS = 1 << 15
 _ROUNDS = 40
@@ -57,7 +57,7 @@ class Mesh:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class LatticeMeasure:
     """A measure on the losses (start + k width) unit: P masses `masses`, and `infinite` at +infinity.
 
     Its profile bounds the law's on the side that it was made for."""
@@ -89,7 +89,7 @@ def _cells(mesh: Mesh, low: float, high: float) -> int:
     return cells
 
 
-def upper_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
+def upper_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> LatticeMeasure:
     """The polygon through the profile at lattice points from about `low` to `high`.
 
     Claim: the profile of the result is at least the law's, everywhere. Source: docs/proofs/lattice.md, Lemma 3.
@@ -107,7 +107,7 @@ def upper_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
     whole = float(found[0] + ratios[0] * np.sum(weights))
     short = np.max(wanted / np.maximum(found, 1e-300), initial=1.0 / whole)
     scale = max(1.0, float(short)) * (1 + _rounding(cells))
-    return Steps(mesh, start, weights * ratios * scale, infinite * scale)
+    return LatticeMeasure(mesh, start, weights * ratios * scale, infinite * scale)
 
 
 def _heights(weights: Array, widths: Array) -> Array:
@@ -121,7 +121,7 @@ def _rounding(cells: int) -> float:
     return UNIT * (4 * cells + 120)
 
 
-def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
+def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> LatticeMeasure:
     """The greatest convex polygon below the lines of the cells, from about `low` to `high`.
 
     Claim: the profile of the result is at most the law's, everywhere. Source: docs/proofs/lattice.md, Lemma 4.
@@ -142,7 +142,7 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
     negative = np.flatnonzero(right < 0)
     last = (int(negative[0]) if negative.size else right.size) - 1
     if last < 0:
-        return Steps(mesh, start, np.zeros(1), 0.0)
+        return LatticeMeasure(mesh, start, np.zeros(1), 0.0)
     allowed = np.append(np.minimum(right[:last], left[:last]), 0.0)
     widths = ratios[:last] * scalars.expm1(mesh.spacing)
     whole = float(heights[0])
@@ -151,7 +151,7 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
     over = np.max(found[:-1] / np.maximum(allowed[:-1], 1e-300), initial=1.0)
     over = max(float(over), float(found[0] + ratios[0] * np.sum(weights)) / max(whole, 1e-300))
     masses = weights * ratios[: last + 1] / (over * (1 + _rounding(cells)))
-    return Steps(mesh, start, masses, 0.0)
+    return LatticeMeasure(mesh, start, masses, 0.0)
 
 
 def _ends(heights: Array, falls: Array, ratios: Array) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array, ComplexArray
 from dpledger.accounting.engine.composed import log_kappa
-from dpledger.accounting.engine.connect_the_dots import Mesh, Steps
+from dpledger.accounting.engine.connect_the_dots import LatticeMeasure, Mesh
 from dpledger.accounting.engine.covering import Indices
 from dpledger.accounting.engine.saddle_point import Ladder
 from dpledger.errors import WorkLimit
@@ -114,7 +114,7 @@ class Convolved:
         return logs
 
 
-def ladder_of(parts: list[tuple[Steps, int]], c: Array) -> Ladder:
+def ladder_of(parts: list[tuple[LatticeMeasure, int]], c: Array) -> Ladder:
     """Chernoff bounds of the composition of lattice laws: K is a finite sum. Source: docs/proofs/engine.md, Lemma 3."""
     moments = Moments.none(c)
     for steps, count in parts:
@@ -136,7 +136,7 @@ class Moments:
         return cls(c, np.zeros(c.size), np.zeros(c.size))
 
     @classmethod
-    def of(cls, steps: Steps, c: Array) -> Moments:
+    def of(cls, steps: LatticeMeasure, c: Array) -> Moments:
         """Of one run of a law."""
         exponents = np.multiply.outer(c, steps.points) + elementary.log(np.maximum(steps.masses, _FLOOR))
         top = np.max(exponents, axis=1)
@@ -153,7 +153,9 @@ class Moments:
         return Ladder(self.c, log_moments, log_moments + log_kappa(self.c) * (1 - 4 * UNIT))
 
 
-def convolve(parts: list[tuple[Steps, int]], c: float, length: int, aliases: Ladder | None = None) -> Convolved:
+def convolve(
+    parts: list[tuple[LatticeMeasure, int]], c: float, length: int, aliases: Ladder | None = None
+) -> Convolved:
     """The composition of lattice laws on one mesh, each `count` times, by transforms of `length`, a power of two.
 
     `aliases`: Chernoff bounds of this composition; without them there are upper bounds only."""
@@ -179,7 +181,7 @@ class Transformed:
     start: int
 
 
-def transformed(steps: Steps, c: float, length: int) -> Transformed:
+def transformed(steps: LatticeMeasure, c: float, length: int) -> Transformed:
     """One run of a law. Raises WorkLimit where the lattice is too coarse for the tilt, or holds no mass of it."""
     if not steps.mesh.spacing * (c + 1) < _STEEPEST:
         raise WorkLimit("the lattice is too coarse for its tilt")
@@ -238,7 +240,7 @@ class Product:
         return np.fft.irfft(elementary.times(self._value, kernel), n=length), error * (1 + 1e-6)
 
 
-def _tilted(steps: Steps, c: float, length: int) -> tuple[Array, float, float]:
+def _tilted(steps: LatticeMeasure, c: float, length: int) -> tuple[Array, float, float]:
     """Tilted masses of sum about 1, folded to `length`; K; a bound of their relative errors."""
     points = steps.points
     positive = steps.masses > 0

@@ -30,11 +30,11 @@ __all__ = [
     "LARGEST_EPSILON",
     "SMOOTHED",
     "Answer",
-    "Asked",
+    "AskedEpsilons",
     "BoolArray",
+    "RisingEpsilons",
     "Indices",
     "Method",
-    "Points",
     "contours",
     "cover",
     "from_logs_at",
@@ -57,7 +57,7 @@ Method: TypeAlias = Callable[[Composed, float, float], Iterator[Answer]]
 """Answers for an epsilon whose delta is known to be at most the second number; they may raise WorkLimit."""
 
 
-class Points:
+class RisingEpsilons:
     """Epsilons that rise, each the exact number `ends(i)[0]` <= epsilon <= `ends(i)[1]`; `near`: its nearest float."""
 
     __slots__ = ("_ends", "near")
@@ -78,10 +78,10 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class AskedEpsilons:
     """Points, and what is known of delta at each; no closer than `floors[i]` asks for, nor than `enough`, relative."""
 
-    points: Points
+    points: RisingEpsilons
     floors: Array
     lower: Array
     upper: Array
@@ -107,7 +107,7 @@ class Asked:
         self.upper[numbers] = np.minimum(self.upper[numbers], upper)
 
 
-def cover(method: Method, composed: Composed, asked: Asked) -> None:
+def cover(method: Method, composed: Composed, asked: AskedEpsilons) -> None:
     """Intersect with what a method says, until nothing is wide or it has failed a few times.
 
     Claim: each bound holds after as before, as those of the method do. Source: docs/proofs/engine.md, section 1.
@@ -134,7 +134,7 @@ def cover(method: Method, composed: Composed, asked: Asked) -> None:
         runs += [run[middle + 1 :], run[:middle]]
 
 
-def _answered(answer: Answer, composed: Composed, points: Points, run: Indices) -> tuple[Array, Array]:
+def _answered(answer: Answer, composed: Composed, points: RisingEpsilons, run: Indices) -> tuple[Array, Array]:
     ends = np.array([points.ends(i) for i in run.tolist()]).T
     lower, upper = answer(ends[1])
     if np.any(ends[0] < ends[1]):

@@ -19,7 +19,7 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.intervals import Interval
-from dpledger.accounting.laws.law import Loss, Outcomes
+from dpledger.accounting.laws.law import ListedLosses, Loss
 
 __all__ = ["MANY_OUTCOMES", "enumerated", "ratio", "ratios"]
 
@@ -31,7 +31,9 @@ _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _FIRST = 24  # log n! by Stirling's series from here on: its error is below the next term, 1e-15
 
 
-def enumerated(parts: tuple[tuple[Loss, int], ...], most: int = MOST_OUTCOMES, rare: float = 0.0) -> Outcomes | None:
+def enumerated(
+    parts: tuple[tuple[Loss, int], ...], most: int = MOST_OUTCOMES, rare: float = 0.0
+) -> ListedLosses | None:
     """Every outcome, where all losses are finite and the outcomes at most `most`; None otherwise. Values of a loss with
     a mass below `rare` are not listed."""
     size, beyond = 1, 0.0
@@ -67,7 +69,7 @@ def _without_rare(loss: FiniteLoss, rare: float) -> tuple[FiniteLoss, float]:
 
 
 @functools.lru_cache(maxsize=4)
-def _outcomes(loss: FiniteLoss, count: int) -> Outcomes:
+def _outcomes(loss: FiniteLoss, count: int) -> ListedLosses:
     if count == 1:
         return _once(loss)
     tallies = _shares(count, loss.losses.size)
@@ -79,7 +81,7 @@ def _outcomes(loss: FiniteLoss, count: int) -> Outcomes:
     odds = loss.infinite_mass / (1 - loss.infinite_mass)
     each = loss.mass_error * (1 + 2 * odds) + 4 * UNIT * (1 + odds)
     spread = UNIT * (16 + 2 * loss.losses.size)
-    return Outcomes(
+    return ListedLosses(
         elementary.product(tallies, loss.losses),
         ways + elementary.product(tallies, log_each),
         elementary.product(tallies, loss.loss_errors + spread * np.abs(loss.losses)),
@@ -87,19 +89,19 @@ def _outcomes(loss: FiniteLoss, count: int) -> Outcomes:
     )
 
 
-def _once(loss: FiniteLoss) -> Outcomes:
+def _once(loss: FiniteLoss) -> ListedLosses:
     log_masses = elementary.log(loss.masses) - scalars.log1p(-loss.infinite_mass)
     odds = loss.infinite_mass / (1 - loss.infinite_mass)
     mass_errors = loss.mass_error * (1 + 2 * odds) + 4 * UNIT * (1 + odds + np.abs(log_masses))
-    return Outcomes(loss.losses, log_masses, loss.loss_errors, mass_errors)
+    return ListedLosses(loss.losses, log_masses, loss.loss_errors, mass_errors)
 
 
-def _joined(left: Outcomes, right: Outcomes) -> Outcomes:
+def _joined(left: ListedLosses, right: ListedLosses) -> ListedLosses:
     losses = np.add.outer(left.losses, right.losses).ravel()
     masses = np.add.outer(left.log_masses, right.log_masses).ravel()
     loss_sizes = np.add.outer(np.abs(left.losses), np.abs(right.losses)).ravel()
     mass_sizes = np.add.outer(np.abs(left.log_masses), np.abs(right.log_masses)).ravel()
-    return Outcomes(
+    return ListedLosses(
         losses,
         masses,
         np.add.outer(left.loss_errors, right.loss_errors).ravel() + 2 * UNIT * loss_sizes,
@@ -134,7 +136,7 @@ def _log_factorials(last: int) -> Array:
     return np.concatenate([table, (n + 0.5) * elementary.log(n) - n + scalars.log(2 * math.pi) / 2 + series])
 
 
-def ratios(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
+def ratios(outcomes: ListedLosses, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
     """Bounds of d(epsilon) / e^log_scale at each epsilon: the sum over outcomes of mass (1 - e^{epsilon - loss})_+.
 
     Claim: lower <= d / e^log_scale <= upper. Source: Dwork-Rothblum 2016 (delta as this mean).
@@ -148,7 +150,7 @@ def ratios(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Array
     return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
 
 
-def _ratios(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
+def _ratios(outcomes: ListedLosses, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
     """Of a column of epsilons: a row each, with a column for every outcome."""
     gap = epsilons - outcomes.losses
     scaled = outcomes.log_masses - log_scale
@@ -163,7 +165,7 @@ def _ratios(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Arra
     return np.maximum(0.0, lower - terms * SUBNORMAL), upper + terms * SUBNORMAL
 
 
-def ratio(outcomes: Outcomes, epsilon: float, log_scale: float) -> Interval:
+def ratio(outcomes: ListedLosses, epsilon: float, log_scale: float) -> Interval:
     """`ratios` at one epsilon."""
     lower, upper = ratios(outcomes, np.array([epsilon]), log_scale)
     return Interval(float(lower[0]), float(upper[0]))

@@ -26,10 +26,10 @@ from dpledger.accounting.engine.covering import (
     SHARP,
     SMOOTHED,
     WIDE,
-    Asked,
+    AskedEpsilons,
     BoolArray,
+    RisingEpsilons,
     Indices,
-    Points,
     cover,
     from_logs_at,
     with_mass,
@@ -45,7 +45,7 @@ from dpledger.accounting.lowering import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
 
-__all__ = ["Curve", "Points"]
+__all__ = ["Epsilons", "ProfileCurve"]
 
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
 LAST = -720.0  # log delta of the last anchor
@@ -61,7 +61,7 @@ _NEWTON, _WALKS = 12, 5
 _NEAR_ROOT = 1e-11  # of log delta
 
 
-class Curve:
+class ProfileCurve:
     """The profile of one list of losses, with every anchor that was made for it; of few runs only such as take at most
     `nodes_of_few` nodes, and none of a handful where that is not all that any may take."""
 
@@ -77,7 +77,7 @@ class Curve:
         self._anchors: dict[float, _Anchor | None] = {}
 
     @quietly
-    def deltas(self, points: Points, floors: Array, *, alone: bool = True) -> tuple[Array, Array]:
+    def deltas(self, points: RisingEpsilons, floors: Array, *, alone: bool = True) -> tuple[Array, Array]:
         """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
         Where no method for many points is sharp, each is asked `alone`, which may take long, or is left as it is, and
         a width of 2e-4 is enough.
@@ -87,7 +87,9 @@ class Curve:
         epsilons, composed = points.near, self._composed
         if composed is not None and epsilons.size < MANY and closed_form(composed) is not None:
             composed = None  # a closed form, for one point
-        asked = Asked(points, floors, np.zeros(epsilons.shape), np.ones(epsilons.shape), SHARP if alone else PRICED)
+        asked = AskedEpsilons(
+            points, floors, np.zeros(epsilons.shape), np.ones(epsilons.shape), SHARP if alone else PRICED
+        )
         if self._direct is not None:
             below, above = points.below_and_above()
             lower, upper = self._direct(above)

@@ -18,7 +18,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.connect_the_dots import MOST_CELLS, Mesh, Steps, lower_steps, upper_steps
+from dpledger.accounting.engine.connect_the_dots import MOST_CELLS, LatticeMeasure, Mesh, lower_steps, upper_steps
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
 from dpledger.accounting.engine.covering import Answer, Indices
 from dpledger.accounting.engine.saddle_point import Ladder
@@ -31,7 +31,7 @@ from dpledger.errors import WorkLimit
 __all__ = [
     "RUNGS",
     "SMALL",
-    "Plan",
+    "LatticePlan",
     "lattice_delta",
     "lattice_epsilon",
     "lattices",
@@ -53,7 +53,7 @@ RUNGS = elementary.geometric(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in 
 FARTHEST = 2.0**51  # units of a mesh
 LESS = scalars.log(1e4)  # by this much less of the losses each further try leaves out
 Part = tuple[Profiled, int]
-Counted = tuple[Steps, int]
+Counted = tuple[LatticeMeasure, int]
 
 
 def profiles_of(composed: Composed) -> list[Part] | None:
@@ -112,13 +112,13 @@ def lattice_delta(composed: Composed, epsilon: float) -> Interval:
 def lattices(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:  # noqa: ARG001 - of one lattice
     """Lattices for one epsilon, each finer than the last: a `covering.Method`.
 
-    Claim: as `Lattice.delta`. Source: docs/proofs/lattice.md, section 6.
+    Claim: as `ComposedLattice.delta`. Source: docs/proofs/lattice.md, section 6.
     """
     for lattice in _lattices(composed, epsilon, CLOSE):
         yield lattice.deltas
 
 
-def _lattices(composed: Composed, epsilon: float, width: float) -> Iterator[Lattice]:
+def _lattices(composed: Composed, epsilon: float, width: float) -> Iterator[ComposedLattice]:
     """Lattices for one epsilon, each finer than the last, for a relative `width` of delta; none where a loss has no
     tails. Raises WorkLimit."""
     parts = profiles_of(composed)
@@ -144,7 +144,7 @@ def _lattices(composed: Composed, epsilon: float, width: float) -> Iterator[Latt
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LatticePlan:
     """A tilt, a window, a spacing, an epsilon to look around, and the range of losses of each part."""
 
     c: float
@@ -168,7 +168,7 @@ def _log_share(parts: Sequence[Part], steepness: float, width: float) -> float:
     return scalars.log(0.02 * width * max(1.0, steepness) / runs)
 
 
-def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: float, tries: int = 0) -> Plan:
+def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: float, tries: int = 0) -> LatticePlan:
     """For a width of `width` times epsilon, or a little more than epsilon where that is small. Each try that was too
     wide leaves less of the losses out: at a steep tilt what is moved to the lower end counts for more than its
     share."""
@@ -177,24 +177,24 @@ def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: 
     return _plan_at(sketch, epsilon, where, wanted * CAREFUL if tries else wanted, log_share)
 
 
-def _refined(last: Plan, wanted: Plan) -> Plan:
+def _refined(last: LatticePlan, wanted: LatticePlan) -> LatticePlan:
     """The wanted plan, if it is finer than the last one, but not much finer at once."""
     return replace(wanted, spacing=max(last.spacing / FINER, min(0.7 * last.spacing, wanted.spacing)))
 
 
 def _plan_at(
     sketch: Sketch, epsilon: float, tilt_and_window: tuple[float, float], wanted: float, log_share: float
-) -> Plan:
+) -> LatticePlan:
     """For a width of `wanted`; each loss may lose a share of e^log_share."""
     c, window = tilt_and_window
     ranges = tuple(part.range(c, log_share) for part in sketch.parts)
     spacing = math.sqrt(8 * wanted / (sketch.runs * (c + 1)))
     finest = max(window / LONGEST_TRANSFORM, *((high - low) / MOST_CELLS for low, high in ranges))
-    return Plan(c, window, max(spacing, _ROOM * finest), epsilon, ranges)
+    return LatticePlan(c, window, max(spacing, _ROOM * finest), epsilon, ranges)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lattice:
+class ComposedLattice:
     """One composition above and one below the profile; none below where a loss has no mass on it."""
 
     above: Convolved
@@ -211,21 +211,25 @@ class Lattice:
         return lower, _deltas_above(self.above, epsilons)
 
 
-def _lattice(plan: Plan, parts: list[Part]) -> Lattice:
+def _lattice(plan: LatticePlan, parts: list[Part]) -> ComposedLattice:
     above, below = _steps(plan, parts, upper_steps), _steps(plan, parts, lower_steps)
     massive = all(steps.masses.any() for steps, _ in below)
-    return Lattice(_composed(above, plan), _composed_below(below, plan) if massive else None)
+    return ComposedLattice(_composed(above, plan), _composed_below(below, plan) if massive else None)
 
 
 # ---- one lattice -----------------------------------------------------------------------------------------------------
 
 
-def _steps(plan: Plan, parts: list[Part], made: Callable[[Profiled, Mesh, float, float], Steps]) -> list[Counted]:
+def _steps(
+    plan: LatticePlan, parts: list[Part], made: Callable[[Profiled, Mesh, float, float], LatticeMeasure]
+) -> list[Counted]:
     mesh = Mesh.near(plan.spacing)
     return [(made(law, mesh, *where), count) for (law, count), where in zip(parts, plan.ranges, strict=True)]
 
 
-def _bounds(plan: Plan, parts: list[Part], above: list[Counted], down: float, up: float, found: Interval) -> Interval:
+def _bounds(
+    plan: LatticePlan, parts: list[Part], above: list[Counted], down: float, up: float, found: Interval
+) -> Interval:
     """The interval that one spacing gives."""
     upper = min(found.upper, _epsilon_above(_composed(above, plan), down, plan.epsilon, found))
     if upper <= 0:
@@ -236,11 +240,11 @@ def _bounds(plan: Plan, parts: list[Part], above: list[Counted], down: float, up
     return Interval(_epsilon_below(_composed_below(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
 
 
-def _composed(parts: list[Counted], plan: Plan, aliases: Ladder | None = None) -> Convolved:
+def _composed(parts: list[Counted], plan: LatticePlan, aliases: Ladder | None = None) -> Convolved:
     return convolve(parts, plan.c, plan.length, aliases)
 
 
-def _composed_below(parts: list[Counted], plan: Plan) -> Convolved:
+def _composed_below(parts: list[Counted], plan: LatticePlan) -> Convolved:
     return _composed(parts, plan, ladder_of(parts, plan.c * RUNGS))
 
 

@@ -25,7 +25,7 @@ from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.laws.closed_forms import crossing
 from dpledger.accounting.laws.intervals import NOTHING, Interval
-from dpledger.accounting.laws.law import Outcomes
+from dpledger.accounting.laws.law import ListedLosses
 
 __all__ = ["FEW_PARTS", "METHODS", "NARROW_ENOUGH", "Method", "Target", "counted_epsilon", "few", "logs_of", "methods"]
 
@@ -137,7 +137,7 @@ def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
     return Interval(0.0, composed.largest) if outcomes is None else counted_epsilon(outcomes, composed, down, up)
 
 
-def counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: float) -> Interval:
+def counted_epsilon(outcomes: ListedLosses, composed: Composed, down: float, up: float) -> Interval:
     """The least epsilon, by a sum over outcomes, all but a mass that is small beside `down`."""
     scale = scalars.log(down)
     high = composed.largest  # a bound known otherwise: `crossing` returns it without asking

@@ -92,7 +92,7 @@ def _middle(found: Interval, saddle: Saddle) -> float:
     return (found.lower + found.upper) / 2 if found.relative_width() < 0.01 else found.upper
 
 
-class Curve(Protocol):
+class LogDelta(Protocol):
     """log d(epsilon): bounds, estimates with the derivative, and how far from a guess they may be asked for."""
 
     @property
@@ -105,7 +105,7 @@ class Curve(Protocol):
     def lower(self, epsilon: float) -> float: ...
 
 
-def solved(contour: Curve, found: Interval, guess: float, log_down: float, log_up: float) -> Interval:
+def solved(contour: LogDelta, found: Interval, guess: float, log_down: float, log_up: float) -> Interval:
     """Both ends of epsilon, each a float at which the bounds were evaluated."""
     upper = found.upper
     start, slope = _newton(contour, min(guess, upper), log_down)
@@ -117,7 +117,7 @@ def solved(contour: Curve, found: Interval, guess: float, log_down: float, log_u
     return Interval(max(0.0, below), max(0.0, min(upper, above)))
 
 
-def _newton(contour: Curve, epsilon: float, log_delta: float) -> tuple[float, float]:
+def _newton(contour: LogDelta, epsilon: float, log_delta: float) -> tuple[float, float]:
     """A root of log S(eps) = log_delta, and the slope there."""
     slope = -contour.c
     for _ in range(40):

@@ -24,7 +24,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.arithmetic.prices import Cost
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.draws import Draw, Ranged, Runs
 from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
@@ -46,7 +46,6 @@ __all__ = [
     "BatchFacts",
     "CountedLosses",
     "Divergences",
-    "Envelope",
     "ExPost",
     "GroupFacts",
     "LeafRules",
@@ -54,6 +53,7 @@ __all__ = [
     "Orders",
     "PairFacts",
     "PriceFacts",
+    "RangeEnvelope",
     "Squares",
     "exact_pair",
     "floats_up",
@@ -126,7 +126,7 @@ CountedLosses: TypeAlias = tuple[tuple[Loss, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Envelope(Generic[L]):
+class RangeEnvelope(Generic[L]):
     """Of a kind whose pair is an envelope of all mechanisms of that bounded range: no one of them attains it in every
     run.
 
@@ -157,11 +157,11 @@ class PairFacts(Generic[L]):
 
     failure: Callable[[L, Direction], Fraction]
     mirrors: Callable[[L], Mirror]
-    bracket: Callable[[L, Relation], Bracket | None]
+    bracket: Callable[[L, Relation], PairBracket | None]
     alone: Callable[[L, Relation, Direction], Loss | None] | None
     squares: Squares[L] | None
     renyi: Callable[[L], RenyiCurve | None] | None
-    envelope: Envelope[L] | None
+    envelope: RangeEnvelope[L] | None
     reason: str | None
 
 
@@ -193,7 +193,7 @@ class BatchFacts(Generic[L]):
         each a function of its own order alone; or BY_ITS_LOSSES."""
 
     sampled: Callable[[L, float, Relation, Direction], Loss | None] | None
-    shuffled: Callable[[L, int], Bracket | None]
+    shuffled: Callable[[L, int], PairBracket | None]
     quick: bool
     null_is_absence: bool
     divergences: Callable[[L, Draw, Relation, Orders], Divergences] | None
@@ -261,7 +261,7 @@ def exact_pair(
     *,
     failure: Callable[[L, Direction], Fraction],
     mirrors: Callable[[L], Mirror],
-    bracket: Callable[[L, Relation], Bracket | None],
+    bracket: Callable[[L, Relation], PairBracket | None],
     alone: Callable[[L, Relation, Direction], Loss | None] | None,
 ) -> PairFacts[L]:
     """The pair of one mechanism, known exactly, that is no Gaussian noise."""
@@ -277,7 +277,7 @@ def exact_pair(
     )
 
 
-def found_by_its_bracket(shuffled: Callable[[L, int], Bracket | None]) -> BatchFacts[L]:
+def found_by_its_bracket(shuffled: Callable[[L, int], PairBracket | None]) -> BatchFacts[L]:
     """The batch of a kind of which nothing is known but its finite pairs, and what shuffling does to them."""
     return BatchFacts(
         sampled=BY_ITS_BRACKET, shuffled=shuffled, quick=False, null_is_absence=False, divergences=BY_ITS_LOSSES

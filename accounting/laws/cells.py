@@ -21,7 +21,7 @@ from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
 from dpledger.errors import CannotCertify
 
-__all__ = ["Bracket", "bounded_range_bracket", "discrete_gaussian_bracket", "gaussian_bracket", "laplace_bracket"]
+__all__ = ["PairBracket", "bounded_range_bracket", "discrete_gaussian_bracket", "gaussian_bracket", "laplace_bracket"]
 
 BRACKET_CELLS = 2048
 FARTHEST = 16.0  # standard deviations that the cells of a Gaussian reach: beyond, a mass below 1e-56
@@ -34,7 +34,7 @@ LARGEST_LOSS = 600.0  # e^loss is taken, and summed
 
 
 @dataclass(frozen=True, slots=True)
-class Bracket:
+class PairBracket:
     """`above` dominates a pair; `below` is dominated by it (its masses may add up to less than 1). One object where
     the pair itself is finite."""
 
@@ -42,7 +42,7 @@ class Bracket:
     below: FinitePair
 
 
-def gaussian_bracket(mu_squared: float) -> Bracket:
+def gaussian_bracket(mu_squared: float) -> PairBracket:
     """N(mu, 1) and N(0, 1): the loss is N(-mu^2/2, mu^2) under Q.
 
     Claim: above dominates, below is dominated. Source: docs/proofs/amplification.md, sections 1 and 2.
@@ -61,7 +61,7 @@ def gaussian_bracket(mu_squared: float) -> Bracket:
     return cells.bracket(tail=tail)
 
 
-def laplace_bracket(epsilon: float) -> Bracket:
+def laplace_bracket(epsilon: float) -> PairBracket:
     """Laplace noise: atoms at the ends, e^{-(e + l)/2}/4 between them under Q.
 
     Claim: above dominates, below is dominated. Source: docs/proofs/amplification.md, sections 1 and 2.
@@ -72,7 +72,7 @@ def laplace_bracket(epsilon: float) -> Bracket:
     return cells.bracket(atom=0.5)
 
 
-def bounded_range_bracket(eta: float) -> Bracket:
+def bounded_range_bracket(eta: float) -> PairBracket:
     """The envelope of eta-bounded range: density e^{-(eta + x)/2} / (2 (1 - e^-eta)) under Q.
 
     Claim: above dominates, below is dominated. Source: Dong-Durfee-Rogers 2020, Lemma 4.2 (the envelope);
@@ -95,9 +95,9 @@ class _Cells:
     to_high: Array
     error: float
 
-    def bracket(self, *, atom: float = 0.0, tail: float = 0.0) -> Bracket:
+    def bracket(self, *, atom: float = 0.0, tail: float = 0.0) -> PairBracket:
         """`atom`: P's mass at the largest loss, Q's at the smallest. `tail`: at least P's mass beyond the ends."""
-        return Bracket(self._above(atom, tail), self._below(atom))
+        return PairBracket(self._above(atom, tail), self._below(atom))
 
     def _above(self, atom: float, tail: float) -> FinitePair:
         right = np.zeros(self.edges.size)
@@ -180,7 +180,7 @@ def _require_fine(half: float, slope: float, curvature: float, reach: float) -> 
 
 
 @functools.lru_cache(maxsize=64)
-def discrete_gaussian_bracket(sigma: float, shift: int) -> Bracket:
+def discrete_gaussian_bracket(sigma: float, shift: int) -> PairBracket:
     """Gaussian noise on the integers around `shift` and around 0: outcome by outcome, the far ones moved or left out.
 
     Claim: above dominates, below is dominated. Source: Canonne-Kamath-Steinke 2020 (the law);
@@ -213,4 +213,4 @@ def discrete_gaussian_bracket(sigma: float, shift: int) -> Bracket:
             error,
         )
 
-    return Bracket(pair(tail), pair(0.0))
+    return PairBracket(pair(tail), pair(0.0))

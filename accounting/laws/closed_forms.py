@@ -17,7 +17,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, down, rounded_out, up
 from dpledger.accounting.laws.intervals import NOTHING, Interval
-from dpledger.accounting.laws.law import Closed, Deltas, Direction
+from dpledger.accounting.laws.law import ClosedForm, Deltas, Direction
 
 __all__ = [
     "at_one",
@@ -73,14 +73,14 @@ def at_the_ends(
 
 
 def sampled_closed(
-    base: Closed,
+    base: ClosedForm,
     ends: tuple[float, float],
     *,
     rate: float,
     direction: Direction,
     largest: float,
     guess: Callable[[float], float] | None,
-) -> Closed:
+) -> ClosedForm:
     """The profile of one run on a Poisson sample, from that of what is sampled, whose largest loss is between `ends`.
     `largest`: that of the sample. `guess`: where delta(epsilon) is about so much, in the direction add."""
     sampled = removed_delta if direction == "remove" else added_delta
@@ -97,7 +97,7 @@ def sampled_closed(
             return nearest(deltas, down, up, guess(down), Interval(0.0, largest))
         return crossing(deltas, down, up, 0.0, largest)
 
-    return Closed(deltas, removed if direction == "remove" else added)
+    return ClosedForm(deltas, removed if direction == "remove" else added)
 
 
 def removed_epsilon(

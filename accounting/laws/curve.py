@@ -21,7 +21,7 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, Rounding
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.symmetric import mirrored
 from dpledger.decimals import float_down, float_up
@@ -39,7 +39,7 @@ _MOST_REACH = scalars.exp(5.0)  # by this factor of e^epsilon a lower bound reac
 
 def curve_bracket(
     epsilons: tuple[Decimal, ...], deltas: tuple[Decimal, ...], reached: tuple[Decimal, ...] = ()
-) -> Bracket:
+) -> PairBracket:
     """Symmetric pairs above and below a mechanism with delta(epsilons[i]) <= deltas[i] in both directions; and, where
     `reached` is given, delta(epsilons[i]) >= reached[i] in both. Without it, below is the worst mechanism that keeps
     the promise.
@@ -51,13 +51,15 @@ def curve_bracket(
     higher, ceilings = _points(epsilons, tuple(accumulate(deltas, min)), "above", 1.0)
     above = _pair(*_hull(higher, ceilings), "above")
     if not reached:
-        return Bracket(above, _pair(*_hull(*_points(epsilons, tuple(accumulate(deltas, min)), "below", 1.0)), "below"))
+        return PairBracket(
+            above, _pair(*_hull(*_points(epsilons, tuple(accumulate(deltas, min)), "below", 1.0)), "below")
+        )
     known = tuple(accumulate(reversed(reached), max))[::-1]  # a later value holds before as well: delta falls
     lower, floors = _points(epsilons, known, "below", float_down(known[0]))
-    return Bracket(above, _pair(*_hull(*_lines(lower, floors, ceilings)), "below"))
+    return PairBracket(above, _pair(*_hull(*_lines(lower, floors, ceilings)), "below"))
 
 
-def bracket_of_points(higher: Array, ceilings: Array, lower: Array, floors: Array) -> Bracket:
+def bracket_of_points(higher: Array, ceilings: Array, lower: Array, floors: Array) -> PairBracket:
     """Symmetric pairs above and below a mechanism with delta(log higher[i]) <= ceilings[i], delta(log lower[i]) >=
     floors[i] in both directions; higher[i] >= lower[i], and above it by at most the shift of `_lines`.
 
@@ -67,7 +69,7 @@ def bracket_of_points(higher: Array, ceilings: Array, lower: Array, floors: Arra
     if not (np.all(np.diff(higher) > 0) and np.all(np.diff(lower) > 0)):
         raise CannotCertify("the epsilons of a mechanism are too small to be told apart in floats")
     above = _pair(*_hull(higher, ceilings), "above")
-    return Bracket(above, _pair(*_hull(*_lines(lower, floors, ceilings)), "below"))
+    return PairBracket(above, _pair(*_hull(*_lines(lower, floors, ceilings)), "below"))
 
 
 def _points(

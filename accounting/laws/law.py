@@ -21,16 +21,16 @@ from dpledger.accounting.laws.intervals import Interval
 __all__ = [
     "FLOOR",
     "MOST_DECAYS",
-    "Closed",
+    "ClosedForm",
     "Cumulants",
     "Deltas",
     "Direction",
     "Jumping",
     "Layer",
+    "ListedLosses",
     "Loss",
     "Nested",
     "Nodes",
-    "Outcomes",
     "Parts",
     "Profiled",
     "RareLosses",
@@ -115,7 +115,7 @@ Deltas: TypeAlias = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ClosedForm:
     """A profile in closed form. `epsilon`: bounds of the least epsilon >= 0, whose upper end holds for every delta of
     at least the first number, 0 < delta < 1, and whose lower end for every delta of at most the second. `one_by_one`:
     whether many `deltas` take as many times as long as one."""
@@ -126,7 +126,7 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcomes:
+class ListedLosses:
     """Finite losses of a composition: `losses` with logarithms of their masses, given that the loss is finite.
 
     `mass_errors`: absolute errors of the logarithms. `loss_errors`: absolute. `log_beyond`: log of the mass of outcomes
@@ -241,7 +241,7 @@ class Loss(Protocol):
     # what else may be known of it: nothing, unless it says so
 
     @property
-    def closed(self) -> Closed | None:
+    def closed(self) -> ClosedForm | None:
         """The profile of one run, given that it is finite, in closed form."""
         return None
 
@@ -249,7 +249,7 @@ class Loss(Protocol):
         """The sum of some losses, this one the first of them, as one loss of its kind."""
         return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
 
-    def counted(self, count: int, log_delta: float) -> Outcomes | None:
+    def counted(self, count: int, log_delta: float) -> ListedLosses | None:
         """The outcomes of so many runs, but for a mass that is small beside e^log_delta."""
         del count, log_delta
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.shuffling import agreeing_below, shuffled_bracket
 from dpledger.decimals import float_down, float_up
@@ -18,7 +18,7 @@ __all__ = ["likely_responses", "shuffled_pairs"]
 
 def shuffled_pairs(
     epsilon: Decimal, categories: int, users: int, below: Callable[[float, int], FinitePair]
-) -> Bracket | None:
+) -> PairBracket | None:
     """Pairs above and below the shuffled answers of so many users of an epsilon-DP randomiser; None where they show
     nothing. `below`, of the local epsilon rounded down and the users: what users who agree show, whose randomiser is
     one that is meant, seen through two of its outcomes.
@@ -28,7 +28,7 @@ def shuffled_pairs(
     if not epsilon:
         return None
     above = shuffled_bracket(float_up(epsilon), categories, users).above
-    return Bracket(above, below(float_down(epsilon), users))
+    return PairBracket(above, below(float_down(epsilon), users))
 
 
 def likely_responses(rare: float, users: int) -> FinitePair:

@@ -24,7 +24,7 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.curve import bracket_of_points
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.errors import CannotCertify
@@ -45,7 +45,7 @@ _PLACES = np.concatenate([np.arange(-16.0, -8), np.arange(-64, 65) / 8, np.arang
 
 
 @functools.lru_cache(maxsize=64)
-def shuffled_bracket(epsilon: float, categories: int, users: int) -> Bracket:
+def shuffled_bracket(epsilon: float, categories: int, users: int) -> PairBracket:
     """Symmetric pairs above and below what `users` responses on `categories` values show of one user, where all others
     hold a third value.
 

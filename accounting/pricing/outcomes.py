@@ -43,7 +43,7 @@ from dpledger.accounting.kinds import ExPost, rules_of
 from dpledger.errors import ParameterError
 
 __all__ = [
-    "Steps",
+    "StartedSteps",
     "answers",
     "certain",
     "planned",
@@ -157,7 +157,7 @@ def _settles(tree: Composition) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StartedSteps:
     """Of a tree whose steps are granted one by one: how many were planned, how many were started where that is known,
     and the tree of a number of them that were `recorded` as started, or are the whole run (None: of no run)."""
 
@@ -167,20 +167,20 @@ class Steps:
     run_of: Callable[[int], Composition | None]
 
 
-def steps(tree: Composition) -> Steps | None:
+def steps(tree: Composition) -> StartedSteps | None:
     """The steps of a tree that is run step by step; None of one that runs as a whole."""
     if isinstance(tree, Leaf):
         return None
     match tree:
         case Repeated(of=of, times=times, done=done):
-            return Steps(
+            return StartedSteps(
                 planned=times,
                 started=done,
                 recorded=lambda count: Repeated(planned(of), times=times, done=min(times, count)),
                 run_of=lambda count: Repeated(of, times=count) if count else None,
             )
         case Sequence(of=parts, done=done):
-            return Steps(
+            return StartedSteps(
                 planned=len(parts),
                 started=done,
                 recorded=lambda count: Sequence(tuple(map(planned, parts)), done=min(len(parts), count)),

@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpledger.accounting.kinds import AnyLeaf, rules_of
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Ranged, Shuffle, Subset, below_one
 from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.laws.ratios import averaged
@@ -145,7 +145,7 @@ def _everyone(leaf: AnyLeaf, relation: Relation, direction: Direction) -> Losses
     return _of_pairs(pairs, side, rules.pair.failure(leaf, direction))
 
 
-def _of_pairs(pairs: Bracket, direction: Direction, failure: Fraction) -> Losses:
+def _of_pairs(pairs: PairBracket, direction: Direction, failure: Fraction) -> Losses:
     above = pairs.above.loss_in(direction)
     return Losses(above, above if pairs.below is pairs.above else pairs.below.loss_in(direction), failure)
 
@@ -169,8 +169,10 @@ def _poisson(leaf: AnyLeaf, rate: Decimal, relation: Relation, direction: Direct
     q = below_one(rate)
     above = pairs.above.sampled(q)
     if pairs.below is not pairs.above:
-        return _two_sided(Bracket(above, pairs.below.sampled(q)), direction)
-    return _of_pairs(Bracket(above, above), direction, _thinned(rules.pair.failure(leaf, direction), rate, direction))
+        return _two_sided(PairBracket(above, pairs.below.sampled(q)), direction)
+    return _of_pairs(
+        PairBracket(above, above), direction, _thinned(rules.pair.failure(leaf, direction), rate, direction)
+    )
 
 
 def _thinned(failure: Fraction, rate: Decimal, direction: Direction) -> Fraction:
@@ -192,15 +194,15 @@ def _subset(leaf: AnyLeaf, rate: Fraction, relation: Relation, direction: Direct
 
 
 @functools.lru_cache(maxsize=64)
-def _allocated(leaf: AnyLeaf, steps: int, relation: Relation) -> Bracket | None:
+def _allocated(leaf: AnyLeaf, steps: int, relation: Relation) -> PairBracket | None:
     """Source: docs/proofs/amplification.md, section 4."""
     pairs = rules_of(leaf).pair.bracket(leaf, relation)
     if pairs is None:
         return None
-    return Bracket(averaged(pairs.above, steps, "above"), averaged(pairs.below, steps, "below"))
+    return PairBracket(averaged(pairs.above, steps, "above"), averaged(pairs.below, steps, "below"))
 
 
-def _two_sided(pairs: Bracket, direction: Direction) -> Losses:
+def _two_sided(pairs: PairBracket, direction: Direction) -> Losses:
     above, below = pairs.above.loss_in(direction), pairs.below.loss_in(direction)
     return Losses(above, below, _mass_of(above))
 

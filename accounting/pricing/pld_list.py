@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from dpledger.accounting.families.leaf_rules import Envelope, Squares
+from dpledger.accounting.families.leaf_rules import RangeEnvelope, Squares
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Ranged, Runs, everyones
 from dpledger.accounting.laws.law import Direction, Loss
@@ -67,7 +67,7 @@ def ingredients_of(
     top, bottom = 0, 1  # mu^2 of the Gaussians, as a ratio: a list of them is one
     failure, failure_below = Fraction(0), Fraction(0)
     approached = True
-    envelope: Envelope[Any] | None = None
+    envelope: RangeEnvelope[Any] | None = None
     for drawn, count in leaves.items():
         if drawn.how == EVERYONE:
             leaf, pair = drawn.leaf, rules_of(drawn.leaf).pair

@@ -19,7 +19,7 @@ from dpledger.accounting.composition import (
     PoissonSampled,
     Repeated,
 )
-from dpledger.accounting.documents import Document, Entry
+from dpledger.accounting.documents import Document, DocumentLine
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.errors import CannotCertify, DpledgerError, ParameterError, RelationError
@@ -213,8 +213,8 @@ def test_a_bad_append_changes_nothing() -> None:
         (STEP, 10**12, ParameterError),
         ("step", 1, DpledgerError),
         (PoissonSampled(ZCDP("0.1"), rate="0.1"), 1, CannotCertify),
-        (Document(Relation.REPLACE_ONE, (Entry(GaussianLaw(1)),)), 1, RelationError),
-        (Document(Relation.ADD_REMOVE, (Entry(GaussianLaw(1)),), direction="add"), 1, RelationError),
+        (Document(Relation.REPLACE_ONE, (DocumentLine(GaussianLaw(1)),)), 1, RelationError),
+        (Document(Relation.ADD_REMOVE, (DocumentLine(GaussianLaw(1)),), direction="add"), 1, RelationError),
     ):
         with pytest.raises(error):
             accountant.append(what, count)  # type: ignore[arg-type]

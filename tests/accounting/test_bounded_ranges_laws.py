@@ -13,7 +13,7 @@ from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import Composition, GaussianLaw, RandomizedResponseLaw, Repeated, Sequence
 from dpledger.accounting.engine.dispatch import epsilon_interval
 from dpledger.accounting.families.bounded_range import any_order
-from dpledger.accounting.families.bounded_range.lattice import Lattice, Table, after, after_each
+from dpledger.accounting.families.bounded_range.lattice import RangeLattice, RangeTable, after, after_each
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws.draws import Runs
 from dpledger.accounting.pricing.pld_list import MOST_EFFORT
@@ -173,7 +173,7 @@ def test_ten_different_ranges_are_not_much_work(monkeypatch: pytest.MonkeyPatch)
     """Some 60 ms: counted in entries of the tables, of which 10^6 take about 10 ms."""
     entries = 0
 
-    def counted(lattice: Lattice, functions: list[Array], table: Table) -> list[Array]:
+    def counted(lattice: RangeLattice, functions: list[Array], table: RangeTable) -> list[Array]:
         nonlocal entries
         entries += lattice.cells * sum(values.size + lattice.cells for values in functions)
         return after_each(lattice, functions, table)
@@ -190,9 +190,9 @@ def test_ten_different_ranges_are_not_much_work(monkeypatch: pytest.MonkeyPatch)
 )
 def test_many_functions_at_once_are_each_by_itself(functions: list[list[float]], of: tuple[float, int]) -> None:
     each = [np.array([*sorted(values, reverse=True), 0.0]) for values in functions]
-    lattice = Lattice(*of)
-    for values, found in zip(each, after_each(lattice, each, Table()), strict=True):
-        assert found.tolist() == after(lattice, values, Table()).tolist()
+    lattice = RangeLattice(*of)
+    for values, found in zip(each, after_each(lattice, each, RangeTable()), strict=True):
+        assert found.tolist() == after(lattice, values, RangeTable()).tolist()
 
 
 @pytest.mark.parametrize("effort", [0, -1, MOST_EFFORT + 1, 1.5, "2", True])

@@ -12,7 +12,7 @@ import pytest
 
 from dpledger.accounting.composition import Repeated, Sequence
 from dpledger.accounting.families.bounded_range import repeated
-from dpledger.accounting.families.bounded_range.lattice import Lattice, Table, after, smoothed
+from dpledger.accounting.families.bounded_range.lattice import RangeLattice, RangeTable, after, smoothed
 from dpledger.accounting.families.bounded_range.repeated import attained_by_runs
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws.finite import FiniteLoss
@@ -98,18 +98,18 @@ def largest_excess(eta: float, weights: repeated._Weights, step: float, values: 
     return float(np.max((worst - instead) / (worst - before)))
 
 
-def above(lattice: Lattice, runs: int) -> Numbers:
+def above(lattice: RangeLattice, runs: int) -> Numbers:
     values: Numbers = np.zeros(1)
     for _ in range(runs):
-        values = after(lattice, values, Table())
+        values = after(lattice, values, RangeTable())
     return values
 
 
 @pytest.mark.parametrize("eta", [0.1, 1.0, 5.0])
 def test_a_loss_of_few_values_is_above_a_run_at_every_position(eta: float) -> None:
-    lattice = Lattice(eta, 40)
+    lattice = RangeLattice(eta, 40)
     finer, values = smoothed(lattice, above(lattice, 24))
-    found = repeated._dominating(finer, values, Table(), 1.6 / eta, 1e-250)
+    found = repeated._dominating(finer, values, RangeTable(), 1.6 / eta, 1e-250)
     assert found is not None
     weights, _ = found
     assert largest_excess(eta, weights, finer.step, values) <= 1e-9
@@ -120,7 +120,7 @@ def test_a_loss_of_few_values_is_above_a_run_at_every_position(eta: float) -> No
 
 
 def test_a_smoothed_profile_is_above_it() -> None:
-    lattice = Lattice(1.0, 16)
+    lattice = RangeLattice(1.0, 16)
     values = above(lattice, 6)
     finer, smooth = smoothed(lattice, values)
     epsilons: Numbers = finer.step * np.arange(smooth.size, dtype=np.float64)

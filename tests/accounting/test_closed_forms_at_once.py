@@ -108,13 +108,13 @@ def test_a_whole_profile_makes_no_call_for_a_single_point(tree: Composition, mon
 def test_a_report_asks_for_curves_not_for_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two releases made about 3,000 calls of the engine when closed forms were asked point by point."""
     calls: list[int] = []
-    asked = expansion_points.Curve.deltas
+    asked = expansion_points.ProfileCurve.deltas
 
-    def counted(self: expansion_points.Curve, points: expansion_points.Points, floors: Any) -> Any:
+    def counted(self: expansion_points.ProfileCurve, points: expansion_points.RisingEpsilons, floors: Any) -> Any:
         calls.append(points.near.size)
         return asked(self, points, floors)
 
-    monkeypatch.setattr(expansion_points.Curve, "deltas", counted)
+    monkeypatch.setattr(expansion_points.ProfileCurve, "deltas", counted)
     book = dpl.Ledger.in_memory()
     scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
     scope.release(dpl.Laplace(sensitivity=1, epsilon="0.1"), 1)
@@ -128,7 +128,9 @@ def test_one_direction_is_bounded_alike_alone_and_among_many(tree: Composition) 
     for direction in ("remove", "add"):
         (case, *_) = read_losses(tree, Relation.ADD_REMOVE, direction)
         epsilons = np.array(POINTS)
-        lower, upper = expansion_points.Curve(case).deltas(expansion_points.Points(epsilons), np.zeros(epsilons.size))
+        lower, upper = expansion_points.ProfileCurve(case).deltas(
+            expansion_points.RisingEpsilons(epsilons), np.zeros(epsilons.size)
+        )
         for at, low, high in zip(POINTS, lower.tolist(), upper.tolist(), strict=True):
             one = delta_interval(case, at)
             assert max(one.lower, low) <= min(one.upper, high)

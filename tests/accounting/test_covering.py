@@ -13,7 +13,7 @@ from dpledger.accounting import certified
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.covering import FAILED, Answer, Asked, Method, Points, contours, cover
+from dpledger.accounting.engine.covering import FAILED, Answer, AskedEpsilons, RisingEpsilons, Method, contours, cover
 from dpledger.accounting.engine.cut import cuts
 from dpledger.accounting.engine.dispatch import delta_interval
 from dpledger.accounting.engine.large_losses import layers
@@ -26,9 +26,9 @@ RARE = [(1.0, 1e-3, 64, 0.09), (0.592, 1.16e-4, 52, 0.4), (0.522, 7.75e-4, 127, 
 """Noise, rate, steps and the last epsilon, of lists where rare losses rule."""
 
 
-def met(method: Method, composed: Composed, epsilons: Array, upper: Array | None = None) -> Asked:
+def met(method: Method, composed: Composed, epsilons: Array, upper: Array | None = None) -> AskedEpsilons:
     above = np.ones(epsilons.size) if upper is None else upper.copy()
-    asked = Asked(Points(epsilons), np.zeros(epsilons.size), np.zeros(epsilons.size), above)
+    asked = AskedEpsilons(RisingEpsilons(epsilons), np.zeros(epsilons.size), np.zeros(epsilons.size), above)
     cover(method, composed, asked)
     return asked
 

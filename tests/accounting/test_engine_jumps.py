@@ -18,14 +18,14 @@ import jump_oracles
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine import large_loss_layers, methods
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.covering import Answer, Asked, Points, cover
+from dpledger.accounting.engine.covering import Answer, AskedEpsilons, RisingEpsilons, cover
 from dpledger.accounting.engine.large_loss_layers import can_jump
 from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, layers, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.engine.tilt import ladder_of
 from dpledger.accounting.families.gaussian import rare
-from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns, Runs
+from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns, RunsOfOneLaw
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
@@ -271,10 +271,12 @@ CUT, FARTHER = Cut(6.0, 0.4, tilt=40.0), Cut(9.0, 0.4, tilt=40.0)
 RATES = ((0.01, 1.5, 3), (0.004, 1.2, 2))
 
 
-def runs_of(rates: tuple[tuple[float, float, int], ...]) -> tuple[Runs, ...]:
+def runs_of(rates: tuple[tuple[float, float, int], ...]) -> tuple[RunsOfOneLaw, ...]:
     window = replace(FARTHER, start=CUT.point)
     return tuple(
-        Runs(SampledGaussianLoss(q, s, "remove", cut=CUT), SampledGaussianLoss(q, s, "remove", cut=window), count)
+        RunsOfOneLaw(
+            SampledGaussianLoss(q, s, "remove", cut=CUT), SampledGaussianLoss(q, s, "remove", cut=window), count
+        )
         for q, s, count in rates
     )
 
@@ -416,7 +418,7 @@ def test_layers_made_for_one_epsilon_serve_the_next() -> None:
             made.append(epsilon)
             yield answer
 
-    asked = Asked(Points(np.array(epsilons)), np.zeros(12), np.zeros(12), np.array(uppers))
+    asked = AskedEpsilons(RisingEpsilons(np.array(epsilons)), np.zeros(12), np.zeros(12), np.array(uppers))
     cover(counted, composed, asked)
     assert len(made) < len(epsilons)
     for epsilon, about, lower, upper in zip(epsilons, uppers, asked.lower, asked.upper, strict=True):

@@ -25,7 +25,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.guarantees import GDP, BoundedRange
 from dpledger.accounting.laws.cells import (
-    Bracket,
+    PairBracket,
     bounded_range_bracket,
     discrete_gaussian_bracket,
     gaussian_bracket,
@@ -54,7 +54,7 @@ def profile_of(pair: FinitePair, epsilon: Any) -> Any:
 
 # ---- cells ----------------------------------------------------------------------------------------------------------
 
-NOISES: dict[str, tuple[Callable[[float], Bracket], Callable[[Any, Any], Any]]] = {
+NOISES: dict[str, tuple[Callable[[float], PairBracket], Callable[[Any, Any], Any]]] = {
     "gaussian": (lambda mu: gaussian_bracket(mu * mu), lambda mu, e: gaussian_delta(mp.sqrt(mp.mpf(mu * mu)), e)),
     "laplace": (laplace_bracket, lambda e0, e: laplace_delta(mp.mpf(e0), e)),
     "bounded range": (bounded_range_bracket, lambda eta, e: bounded_range_delta(mp.mpf(eta), e)),

@@ -10,7 +10,7 @@ import pytest
 
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine import connect_the_dots
-from dpledger.accounting.engine.connect_the_dots import Mesh, Steps, lower_steps, upper_steps
+from dpledger.accounting.engine.connect_the_dots import LatticeMeasure, Mesh, lower_steps, upper_steps
 from dpledger.accounting.laws.law import Profiled
 from engine_oracles import mp
 from lattice_oracles import Exact, profile_of_steps, random_law
@@ -31,7 +31,7 @@ def drawn(seed: int) -> tuple[Profiled, Exact, Mesh, float, float]:
     return law, exact, Mesh.near(spacing), low, max(high, low + spacing / 8)
 
 
-def probes(steps: Steps, rng: np.random.Generator) -> list[float]:
+def probes(steps: LatticeMeasure, rng: np.random.Generator) -> list[float]:
     """Points of the lattice, points between, and points beyond its ends."""
     points, spacing = steps.points, steps.mesh.spacing
     chosen = rng.choice(points, min(4, points.size))
@@ -40,7 +40,7 @@ def probes(steps: Steps, rng: np.random.Generator) -> list[float]:
     return [*chosen.tolist(), *between.tolist(), *beyond]
 
 
-def crossings(steps: Steps, exact: Exact, side: int, rng: np.random.Generator) -> list[tuple[float, Any, Any]]:
+def crossings(steps: LatticeMeasure, exact: Exact, side: int, rng: np.random.Generator) -> list[tuple[float, Any, Any]]:
     """Where the lattice's profile is on the wrong side of the law's."""
     wrong = []
     for epsilon in probes(steps, rng):

@@ -28,7 +28,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
-from dpledger.accounting.documents import Document, Entry
+from dpledger.accounting.documents import Document, DocumentLine
 from dpledger.accounting.filters import BasicFilter, Boundary, EitherFilter, Filter, PureFilter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.profile import Bounds, compose
@@ -313,13 +313,13 @@ def test_several_gaussians_on_one_batch_are_one() -> None:
 
 
 def test_documents_bring_their_relation() -> None:
-    document = Document(Relation.REPLACE_ONE, (Entry(GaussianLaw(1), count=3),))
+    document = Document(Relation.REPLACE_ONE, (DocumentLine(GaussianLaw(1), count=3),))
     assert compose(document).epsilon("1e-5") == compose(
         Repeated(GaussianLaw(1), times=3), relation="replace_one"
     ).epsilon("1e-5")
     with pytest.raises(RelationError, match="replace_one"):
         compose(document, relation=Relation.ADD_REMOVE)
-    one_way = Document(Relation.ADD_REMOVE, (Entry(STEP, count=200),), direction="add")
+    one_way = Document(Relation.ADD_REMOVE, (DocumentLine(STEP, count=200),), direction="add")
     assert compose(one_way).epsilon("1e-5") == compose(Repeated(STEP, times=200), direction="add").epsilon("1e-5")
     with pytest.raises(RelationError, match="add"):
         compose(one_way, direction="remove")

@@ -25,7 +25,7 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import upper_steps
 from dpledger.accounting.engine.enumeration import ratios
 from dpledger.accounting.engine.saddle_point import Contour
-from dpledger.accounting.laws.law import Outcomes
+from dpledger.accounting.laws.law import ListedLosses
 from dpledger.accounting.lowering import read_both_ways
 from dpledger.accounting.pricing.pld_list import Ingredients, Ranges
 from dpledger.errors import Contradiction
@@ -107,7 +107,7 @@ def turned_round(patch: Patch) -> None:
 
 
 def counted_without_errors(patch: Patch) -> None:
-    def middle(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
+    def middle(outcomes: ListedLosses, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
         lower, upper = ratios(outcomes, epsilons, log_scale)
         return (lower + upper) / 2, (lower + upper) / 2
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 import dpledger as dpl
 from dpledger.accounting.composable import tree_of
 from dpledger.accounting.composition import Composition, Filtered, Sequence
-from dpledger.accounting.documents import Entry, as_tree
+from dpledger.accounting.documents import DocumentLine, as_tree
 from dpledger.accounting.profile import Bounds
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation
@@ -32,7 +32,9 @@ FORMS: list[Callable[[], dpl.Profile]] = [
     lambda: dpl.compose(dpl.Repeated(STEP, times=1000), (EQUAL_STEP, 1000)),
     lambda: dpl.compose((STEP, np.int64(1000)), (EQUAL_STEP, 1000)),
     lambda: dpl.compose(dpl.Sequence(((STEP, 1000), (EQUAL_STEP, 1000)))),
-    lambda: dpl.compose(dpl.Document(Relation.ADD_REMOVE, (Entry(STEP, count=1000), Entry(EQUAL_STEP, count=1000)))),
+    lambda: dpl.compose(
+        dpl.Document(Relation.ADD_REMOVE, (DocumentLine(STEP, count=1000), DocumentLine(EQUAL_STEP, count=1000)))
+    ),
     lambda: dpl.compose({STEP: 2000}),
 ]
 
@@ -111,7 +113,7 @@ def test_no_node_takes_a_set_or_an_iterator() -> None:
 
 
 def test_documents_stand_beside_mechanisms_under_one_relation() -> None:
-    document = dpl.Document(Relation.REPLACE_ONE, (Entry(dpl.GaussianLaw(4), count=3),))
+    document = dpl.Document(Relation.REPLACE_ONE, (DocumentLine(dpl.GaussianLaw(4), count=3),))
     beside = dpl.compose(document, (dpl.GaussianLaw(4), 2)).epsilon("1e-5")
     assert beside == dpl.compose((dpl.GaussianLaw(4), 5), relation="replace_one").epsilon("1e-5")
     assert dpl.compose((document, 2)).epsilon("1e-5") == dpl.compose(document, document).epsilon("1e-5")
@@ -122,7 +124,7 @@ def test_documents_stand_beside_mechanisms_under_one_relation() -> None:
 
 
 def test_the_direction_of_one_document_is_not_that_of_what_stands_beside_it() -> None:
-    document = dpl.Document(Relation.ADD_REMOVE, (Entry(STEP, count=10),), direction="add")
+    document = dpl.Document(Relation.ADD_REMOVE, (DocumentLine(STEP, count=10),), direction="add")
     assert not dpl.compose(document).symmetric
     with pytest.raises(RelationError, match="direction="):
         dpl.compose(document, STEP)

@@ -11,7 +11,7 @@ import pytest
 
 import dpledger as dpl
 from dpledger.accounting.arithmetic import prices
-from dpledger.accounting.documents import Entry
+from dpledger.accounting.documents import DocumentLine
 from dpledger.errors import BudgetRefused, ParameterError, RelationError, VerificationError
 from dpledger.ledger.entries.bodies import Body, Committed, Reserved
 from dpledger.ledger.entries.members import Attestation, LevelCharge
@@ -38,7 +38,7 @@ def opened(unit: Any = MANY, relation: str = "add_remove", budget: Any = None) -
 
 
 def document_of(relation: Relation, epsilon: str) -> dpl.Document:
-    return dpl.Document(relation=relation, entries=(Entry(dpl.PureDP(epsilon)),))
+    return dpl.Document(relation=relation, entries=(DocumentLine(dpl.PureDP(epsilon)),))
 
 
 def bodies(scope: dpl.Scope) -> list[Body]:

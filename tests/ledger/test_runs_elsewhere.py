@@ -31,7 +31,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.documents import Document, Entry
+from dpledger.accounting.documents import Document, DocumentLine
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PrivacyFailure, PureDP
 from dpledger.accounting.planning.claiming import promise
@@ -215,7 +215,7 @@ def test_parts_are_said_as_compose_takes_them(scope: Scope) -> None:
         [LaplaceLaw("0.1"), (GaussianLaw(40), 2)],
         {LaplaceLaw("0.1"): 2},
         Laplace(epsilon="0.1", sensitivity=1),
-        Document(relation=Relation.ADD_REMOVE, entries=(Entry(LaplaceLaw("0.1"), count=2),)),
+        Document(relation=Relation.ADD_REMOVE, entries=(DocumentLine(LaplaceLaw("0.1"), count=2),)),
     ]
     for parts in said:
         scope.charge(parts, **WORD)
@@ -232,12 +232,12 @@ def test_mechanisms_are_held_to_the_unit_and_the_relation_of_the_scope() -> None
     with pytest.raises(RelationError):
         scope.charge([other], **WORD)
     with pytest.raises(RelationError):
-        scope.charge(Document(relation=Relation.REPLACE_ONE, entries=(Entry(LaplaceLaw("0.1")),)), **WORD)
+        scope.charge(Document(relation=Relation.REPLACE_ONE, entries=(DocumentLine(LaplaceLaw("0.1")),)), **WORD)
     assert kinds(scope) == []
 
 
 def test_bounds_of_one_direction_are_no_price(scope: Scope) -> None:
-    one_way = Document(relation=Relation.ADD_REMOVE, entries=(Entry(LaplaceLaw("0.1")),), direction="add")
+    one_way = Document(relation=Relation.ADD_REMOVE, entries=(DocumentLine(LaplaceLaw("0.1")),), direction="add")
     with pytest.raises(ParameterError, match="both directions"):
         scope.charge(one_way, **WORD)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpledger.accounting.engine.connect_the_dots import Steps
+from dpledger.accounting.engine.connect_the_dots import LatticeMeasure
 from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
@@ -30,7 +30,7 @@ from engine_oracles import (
 Exact = Callable[[Real], Real]
 
 
-def profile_of_steps(steps: Steps, epsilon: Real) -> Real:
+def profile_of_steps(steps: LatticeMeasure, epsilon: Real) -> Real:
     """The profile of a lattice measure, from its definition: infinite mass + sum of p (1 - e^(eps - l))_+."""
     terms = [mp.mpf(steps.infinite)]
     first = mp.mpf(steps.start) * mp.mpf(steps.mesh.unit)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import dpledger as dpl
-from dpledger.accounting.documents import Entry
+from dpledger.accounting.documents import DocumentLine
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of
@@ -183,7 +183,7 @@ DOORS: dict[str, Door] = {
     "Converted": Door(dpl.Converted, {"of": LEAF, "to": dpl.PureDP(1), "relation": "add_remove"}),
     "DiscreteGaussianLaw": Door(dpl.DiscreteGaussianLaw, {"sigma": 2, "sensitivity": 1}),
     "DiscreteLaplaceLaw": Door(dpl.DiscreteLaplaceLaw, {"scale": 2, "sensitivity": 1}),
-    "Document": Door(dpl.Document, {"relation": "add_remove", "entries": (Entry(LEAF),)}),
+    "Document": Door(dpl.Document, {"relation": "add_remove", "entries": (DocumentLine(LEAF),)}),
     "Document.read": Door(dpl.Document.read, {"path": "nowhere.json"}, names={"path": "document"}),
     "ExPostDP": Door(
         dpl.ExPostDP,

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.families.bounded_range.lattice import Chords, Lattice, Table, after_each
+from dpledger.accounting.families.bounded_range.lattice import Chords, RangeLattice, RangeTable, after_each
 from dpledger.accounting.families.bounded_range.repeated import (
     IN_ANY_ORDER,
     IN_GROUPS,
@@ -159,7 +159,7 @@ def _steps_of(group: Runs) -> float:
 @functools.lru_cache(maxsize=256)
 def _of_group(runs: Runs, effort: Effort) -> FiniteLoss | None:
     """The loss of all these, whichever is next; None where rounding hides it."""
-    lattices, table, largest = Lattices(runs, effort), Table(), all_of(runs)
+    lattices, table, largest = Lattices(runs, effort), RangeTable(), all_of(runs)
     step = lattices.of(lattices.widest).step
     reach = largest + 2 * step * sum(count for _, count in runs)
     moves = [_Moves(lattices.of(eta), step, reach) for eta, _ in runs]
@@ -180,7 +180,7 @@ def _of_group(runs: Runs, effort: Effort) -> FiniteLoss | None:
 class _Moves:
     """From the lattice that functions are kept on to that of a run, and back."""
 
-    def __init__(self, lattice: Lattice, step: float, reach: float) -> None:
+    def __init__(self, lattice: RangeLattice, step: float, reach: float) -> None:
         self.lattice, self._is_same = lattice, lattice.step == step
         self._there, self._back = Chords(step, lattice.step, reach), Chords(lattice.step, step, reach)
 

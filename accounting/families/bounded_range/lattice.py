@@ -26,8 +26,8 @@ __all__ = [
     "FINEST",
     "SLACK",
     "Chords",
-    "Lattice",
-    "Table",
+    "RangeLattice",
+    "RangeTable",
     "after",
     "after_below",
     "after_each",
@@ -49,7 +49,7 @@ _SLIGHT = 2.0**-44  # of a value: what a row can gain is added without looking
 
 
 @dataclass(frozen=True, slots=True)
-class Lattice:
+class RangeLattice:
     """Losses at multiples of eta / cells."""
 
     eta: float
@@ -86,7 +86,7 @@ def _kept(values: Array) -> Array:
     return values
 
 
-class Table:
+class RangeTable:
     """Memory for one number at each position and epsilon, used again from run to run."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ def _placed(step: float, size: int, places: Array) -> tuple[npt.NDArray[np.int64
 
 
 def after_below(
-    lattice: Lattice, values: Array, falls: Array, table: Table, places: tuple[int, ...] | None = None
+    lattice: RangeLattice, values: Array, falls: Array, table: RangeTable, places: tuple[int, ...] | None = None
 ) -> tuple[Array, Array]:
     """Of a run whose losses are on the lattice, before what has at least these values: at most the worst delta, and how
     steep lines through it are that it lies above: by how much they fall in e^epsilon, times e^epsilon. `places`: the
@@ -173,7 +173,7 @@ def after_below(
     return found[::-1] / SLACK, falls[::-1]
 
 
-def _at_place(lattice: Lattice, each: Array, place: int) -> Array:
+def _at_place(lattice: RangeLattice, each: Array, place: int) -> Array:
     likely, other = lattice.likely()
     rows, far = each.size - 2 * lattice.cells, lattice.cells + place
     found: Array = each[far : far + rows] * likely[place] + each[place : place + rows] * other[place]
@@ -184,7 +184,7 @@ def _padded(values: Array, size: int) -> Array:
     return np.concatenate([values, np.zeros(size - values.size)])
 
 
-def _wide(lattice: Lattice, values: Array, beyond: int) -> Array:
+def _wide(lattice: RangeLattice, values: Array, beyond: int) -> Array:
     """delta at -cells step, ... : below 0 by delta(-e) = 1 - e^-e (1 - delta(e)); `beyond` zeros after the last."""
     none, share = lattice.below()
     mirror = np.zeros(lattice.cells)
@@ -193,7 +193,7 @@ def _wide(lattice: Lattice, values: Array, beyond: int) -> Array:
     return np.concatenate([(none + share * mirror)[::-1], values, np.zeros(beyond)])
 
 
-def _at(lattice: Lattice, falling: Array, table: Table) -> Array:
+def _at(lattice: RangeLattice, falling: Array, table: RangeTable) -> Array:
     """delta before one more run with the larger loss at t, for each t on the lattice (rows), epsilon falling from
     column to column."""
     m = lattice.cells
@@ -207,13 +207,13 @@ def _at(lattice: Lattice, falling: Array, table: Table) -> Array:
     return at
 
 
-def after(lattice: Lattice, values: Array, table: Table) -> Array:
+def after(lattice: RangeLattice, values: Array, table: RangeTable) -> Array:
     """At least delta before one more run: the supremum over its two losses, t and t - eta, of what is linear in
     e^epsilon between the points, on each cell of t from both ends and from its curvature."""
     return after_each(lattice, (values,), table)[0]
 
 
-def after_each(lattice: Lattice, functions: Sequence[Array], table: Table) -> list[Array]:
+def after_each(lattice: RangeLattice, functions: Sequence[Array], table: RangeTable) -> list[Array]:
     """`after` of each of these: one behind the other, in one sweep. What stands where two meet is of neither."""
     falling = np.concatenate([_wide(lattice, values, 2 * lattice.cells)[::-1] for values in functions])
     upper: Array = _between(lattice, falling, _at(lattice, falling, table)) * SLACK
@@ -222,7 +222,7 @@ def after_each(lattice: Lattice, functions: Sequence[Array], table: Table) -> li
     return [upper[start : start + size][::-1] for start, size in zip(starts, sizes, strict=False)]
 
 
-def _between(lattice: Lattice, falling: Array, at: Array) -> Array:
+def _between(lattice: RangeLattice, falling: Array, at: Array) -> Array:
     """For each column of `at`, values at all t on the lattice: a bound of the supremum between them. Blocks of cells
     and cells that cannot reach the largest value of their column are not looked at."""
     m, h, places = lattice.cells, lattice.step, at.shape[1]
@@ -266,7 +266,7 @@ def _between(lattice: Lattice, falling: Array, at: Array) -> Array:
     return bounds
 
 
-def shifted(lattice: Lattice, values: Array, far: int) -> Array:
+def shifted(lattice: RangeLattice, values: Array, far: int) -> Array:
     """delta after a run with the losses +-far steps, at as many points as `_after`."""
     wide = _wide(lattice, values, 2 * lattice.cells)
     start, count = lattice.cells, values.size + lattice.cells
@@ -276,10 +276,10 @@ def shifted(lattice: Lattice, values: Array, far: int) -> Array:
     return found
 
 
-def smoothed(lattice: Lattice, values: Array) -> tuple[Lattice, Array]:
+def smoothed(lattice: RangeLattice, values: Array) -> tuple[RangeLattice, Array]:
     """These values before a loss of 0 or +-half a step, on the lattice that is twice as fine: it has chords half as
     long, where those in between would keep the corners of the long ones."""
-    finer = Lattice(lattice.eta, 2 * lattice.cells)
+    finer = RangeLattice(lattice.eta, 2 * lattice.cells)
     h = finer.step
     share = 1 / (1 + scalars.exp(h))
     between = np.empty(2 * values.size - 1)

@@ -19,7 +19,7 @@ from dpledger.accounting.laws.closed_forms import linear_tail_delta, linear_tail
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
 from dpledger.accounting.laws.intervals import Interval
-from dpledger.accounting.laws.law import Closed, Cumulants, Loss, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import ClosedForm, Cumulants, Loss, Nodes, decay_of_bounded, excess, prices
 from dpledger.accounting.laws.tails import TailProfile, Tails, rounded_threshold
 
 __all__ = ["USUALLY_RARE", "BoundedRangeLoss", "far_tilt", "range_pair", "worst_position"]
@@ -126,9 +126,9 @@ class BoundedRangeLoss(Loss):
         return prices(self.log_moments(c), c)
 
     @property
-    def closed(self) -> Closed:
+    def closed(self) -> ClosedForm:
         """delta = (1 - e^{(eps - eta)/2})^2 / (1 - e^-eta), 0 <= eps <= eta. Source: Dong-Durfee-Rogers 2020."""
-        return Closed(functools.partial(_delta, self.eta), functools.partial(_epsilon, self.eta))
+        return ClosedForm(functools.partial(_delta, self.eta), functools.partial(_epsilon, self.eta))
 
     def profile(self) -> TailProfile:
         """By the tails of the envelope."""

@@ -21,8 +21,8 @@ from dpledger.accounting.families.bounded_range.lattice import (
     BLOCKS,
     FINEST,
     SLACK,
-    Lattice,
-    Table,
+    RangeLattice,
+    RangeTable,
     after,
     after_below,
     moved,
@@ -145,7 +145,7 @@ def _kept(runs: Runs, tilts: tuple[float, ...]) -> tuple[FiniteLoss | None, int]
     effort = _ALONE if len(runs) == 1 else _MIXED
     lattices = Lattices(runs, effort)
     values, falls, step = np.zeros(1), np.zeros(1), 0.0
-    held, table = 0, Table()
+    held, table = 0, RangeTable()
     past: list[tuple[float, int]] = []
     for eta, count in reversed(runs):
         lattice = lattices.of(eta)
@@ -200,10 +200,10 @@ class Lattices:
         self.cells = min(_MOST, max(fewest, effort.cells / iterated))
         self.step = self.widest / self.cells
 
-    def of(self, eta: float) -> Lattice:
+    def of(self, eta: float) -> RangeLattice:
         share = eta / self.widest
         blocks = math.ceil(self.cells * math.sqrt(share * math.sqrt(share)) / BLOCKS - 0.25)
-        return Lattice(eta, BLOCKS * max(1, blocks))
+        return RangeLattice(eta, BLOCKS * max(1, blocks))
 
 
 class _Above:
@@ -214,7 +214,7 @@ class _Above:
         self.runs, self.effort, self.lattices, self.tilt = runs, effort, Lattices(runs, effort), far_tilt(runs)
         self.beside: list[tuple[Loss, int]] = []
         self.step, self.values = 0.0, np.zeros(1)
-        self.table = Table()
+        self.table = RangeTable()
         self.past: list[tuple[float, int]] = []  # runs that `values` holds
         self.least = LEAST  # added to each value at most
         self.composed = 0  # runs, each of which may add as much as _GROWN says
@@ -240,7 +240,7 @@ class _Above:
         """By themselves, in whatever order."""
         self.beside.extend(worst_of_runs(((eta, count),), is_alone=False))
 
-    def _with_few_values(self, lattice: Lattice, left: int) -> None:
+    def _with_few_values(self, lattice: RangeLattice, left: int) -> None:
         eta = lattice.eta
         lattice, self.values = smoothed(lattice, self.values)
         self.step = lattice.step
@@ -298,12 +298,12 @@ class _Weights:
     whole: float
 
 
-def _part(lattice: Lattice) -> int:
+def _part(lattice: RangeLattice) -> int:
     return lattice.cells * 5 // 8
 
 
 def _dominating(
-    lattice: Lattice, values: Array, table: Table, tilt: float, seen: float
+    lattice: RangeLattice, values: Array, table: RangeTable, tilt: float, seen: float
 ) -> tuple[_Weights, float] | None:
     """A loss of few values after which delta is at least what any run makes of it, but for what is added to it, that
     adds least where delta falls like e^{-tilt epsilon}; None where there is none. Source:
@@ -338,14 +338,14 @@ def _dominating(
     return best, float(np.max(missing, initial=0.0)) if rare < more.size else 0.0
 
 
-def _composed(lattice: Lattice, values: Array, weights: _Weights) -> Array:
+def _composed(lattice: RangeLattice, values: Array, weights: _Weights) -> Array:
     found: Array = weights.most * shifted(lattice, values, _part(lattice))
     found += weights.whole * shifted(lattice, values, lattice.cells)
     found[: values.size] += weights.none * values
     return found * SLACK
 
 
-def _few_values(lattice: Lattice, weights: _Weights) -> FiniteLoss:
+def _few_values(lattice: RangeLattice, weights: _Weights) -> FiniteLoss:
     losses = lattice.eta * np.array([1, 5 / 8, 0, -5 / 8, -1])
     each = np.array([weights.whole, weights.most, weights.none, weights.most, weights.whole])
     masses = each / (1 + elementary.exp(-losses))

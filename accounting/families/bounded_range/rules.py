@@ -22,18 +22,18 @@ from dpledger.accounting.families.leaf_rules import (
     NO_FIELDS,
     NO_OUTCOME,
     NO_SQUARES,
-    Envelope,
     GroupFacts,
     LeafRules,
     Orders,
     PairFacts,
+    RangeEnvelope,
     found_by_its_bracket,
     mirrors_itself,
     never_fails,
     overlapping,
 )
 from dpledger.accounting.guarantees import BoundedRange
-from dpledger.accounting.laws.cells import Bracket, bounded_range_bracket
+from dpledger.accounting.laws.cells import PairBracket, bounded_range_bracket
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.shuffled import shuffled_pairs
 from dpledger.decimals import multiply, round_up
@@ -65,7 +65,7 @@ def _agreeing(epsilon: float, users: int) -> FinitePair:
     return agreeing_responses(epsilon / 2, users)
 
 
-def _bracket(eta: Decimal) -> Bracket | None:
+def _bracket(eta: Decimal) -> PairBracket | None:
     return bounded_range_bracket(float(eta)) if eta else None
 
 
@@ -88,7 +88,7 @@ def _rules(kind: type[L], eta: Callable[[L], Decimal], field: str, *, attested: 
             alone=lambda leaf, *_: _alone(eta(leaf)),
             squares=NO_SQUARES,
             renyi=HAS_A_PAIR,
-            envelope=Envelope(eta=eta, above=dominating_ranges, tilts=tilts_of_ranges, below=shown_ranges),
+            envelope=RangeEnvelope(eta=eta, above=dominating_ranges, tilts=tilts_of_ranges, below=shown_ranges),
             reason=_REASON,
         ),
         group=GroupFacts(

@@ -22,7 +22,7 @@ from dpledger.accounting.families.leaf_rules import (
     no_theorem,
     overlapping,
 )
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.finite import listed_pair
 from dpledger.accounting.laws.law import Direction
 from dpledger.errors import CannotCertify
@@ -51,11 +51,11 @@ def _failure(leaf: PmfPair, direction: Direction) -> Fraction:
     return failure
 
 
-def _bracket(leaf: PmfPair, _relation: Relation) -> Bracket | None:
+def _bracket(leaf: PmfPair, _relation: Relation) -> PairBracket | None:
     if leaf.left == leaf.right:
         return None
     pair = listed_pair(leaf.left, leaf.right)
-    return Bracket(pair, pair)
+    return PairBracket(pair, pair)
 
 
 def _mirrors(leaf: PmfPair) -> Mirror:

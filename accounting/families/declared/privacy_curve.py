@@ -20,7 +20,7 @@ from dpledger.accounting.families.leaf_rules import (
     overlapping,
 )
 from dpledger.accounting.guarantees import PrivacyCurve
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.curve import curve_bracket
 from dpledger.relations import Relation
 
@@ -28,7 +28,7 @@ __all__ = ["PRIVACY_CURVE"]
 
 
 @functools.lru_cache(maxsize=64)
-def _bracket(leaf: PrivacyCurve, _relation: Relation) -> Bracket:
+def _bracket(leaf: PrivacyCurve, _relation: Relation) -> PairBracket:
     return curve_bracket(leaf.epsilons, leaf.deltas, leaf.reached)
 
 

@@ -23,7 +23,7 @@ from dpledger.accounting.families.leaf_rules import (
     overlapping,
 )
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.finite import FinitePair, approximate_pair, worst_case
 from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
@@ -44,14 +44,14 @@ THIRD = 0.8
 """Above this local epsilon users who hold a third value hide less than those who hold the first."""
 
 
-def approximate_bracket(epsilon: Decimal, delta: Decimal) -> Bracket | None:
+def approximate_bracket(epsilon: Decimal, delta: Decimal) -> PairBracket | None:
     """The pair of the worst mechanism that keeps (epsilon, delta)."""
     if not epsilon and not delta:
         return None
     if float(delta) == 1.0:
         raise CannotCertify("a guarantee with a delta within 1e-16 of 1 promises nothing")
     pair = approximate_pair(float(epsilon), float(delta))
-    return Bracket(pair, pair)
+    return PairBracket(pair, pair)
 
 
 def grouped_approximate(epsilon: Decimal, delta: Decimal, k: int) -> ApproxDP:

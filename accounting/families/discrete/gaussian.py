@@ -29,7 +29,7 @@ from dpledger.accounting.families.leaf_rules import (
     overlapping,
     written,
 )
-from dpledger.accounting.laws.cells import Bracket, discrete_gaussian_bracket
+from dpledger.accounting.laws.cells import PairBracket, discrete_gaussian_bracket
 from dpledger.accounting.laws.draws import Draw, Poisson, Subset
 from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.decimals import float_up, is_whole, multiply, round_up, subtract
@@ -53,7 +53,7 @@ def _whole(sensitivity: Decimal) -> int:
     return int(sensitivity)
 
 
-def _bracket(leaf: DiscreteGaussianLaw, _relation: Relation) -> Bracket | None:
+def _bracket(leaf: DiscreteGaussianLaw, _relation: Relation) -> PairBracket | None:
     return discrete_gaussian_bracket(float(leaf.sigma), _whole(leaf.sensitivity))
 
 

@@ -17,7 +17,7 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
-from dpledger.accounting.laws.law import Cumulants, Loss, Nodes, Outcomes, excess, prices, spread_of
+from dpledger.accounting.laws.law import Cumulants, ListedLosses, Loss, Nodes, excess, prices, spread_of
 from dpledger.accounting.laws.tails import LARGEST_EXPONENT, TailProfile, listed_profile
 from dpledger.errors import WorkLimit
 
@@ -138,7 +138,7 @@ class DiscreteGaussianLoss(Loss):
     def smooths(self) -> bool:
         return True
 
-    def counted(self, count: int, log_delta: float) -> Outcomes | None:
+    def counted(self, count: int, log_delta: float) -> ListedLosses | None:
         """The outcomes of a discrete Gaussian, run `count` times, but for a mass that is small beside e^log_delta; None
         where they are more than MOST_SUMS. The loss depends on the sum of the noises alone, whose masses are sums of
         positive products. Source: docs/proofs/lattice.md, section 7."""
@@ -149,7 +149,7 @@ class DiscreteGaussianLoss(Loss):
             return None
         if count == 1:
             errors = 8 * UNIT * (np.abs(losses) + scalars.square(self.shift / self.sigma))
-            return Outcomes(losses, log_masses, errors, mass_errors + 8 * UNIT * np.abs(log_masses), log_beyond)
+            return ListedLosses(losses, log_masses, errors, mass_errors + 8 * UNIT * np.abs(log_masses), log_beyond)
         size = count * (losses.size - 1) + 1
         if size > MOST_SUMS:
             return None
@@ -160,7 +160,7 @@ class DiscreteGaussianLoss(Loss):
         each = float(np.max(mass_errors + 8 * UNIT * (np.abs(log_masses) + 1)))
         kept = masses > TINY
         error = count * (each + 2 * UNIT * size)
-        return Outcomes(
+        return ListedLosses(
             totals[kept],
             elementary.log(masses[kept]),
             8 * UNIT * (np.abs(totals[kept]) + 2 * scale * count),

@@ -28,7 +28,7 @@ from dpledger.accounting.families.leaf_rules import (
     overlapping,
 )
 from dpledger.accounting.guarantees import PureDP
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.finite import FinitePair, discrete_laplace_pair
 from dpledger.accounting.laws.shuffled import shuffled_pairs
 from dpledger.accounting.laws.shuffling import agreeing_below
@@ -51,16 +51,16 @@ def _cost(leaf: DiscreteLaplaceLaw, _relation: Relation, orders: Orders) -> Cost
     )
 
 
-def _bracket(leaf: DiscreteLaplaceLaw, _relation: Relation) -> Bracket | None:
+def _bracket(leaf: DiscreteLaplaceLaw, _relation: Relation) -> PairBracket | None:
     if leaf.sensitivity >= MOST_ATOMS:
         raise CannotCertify(f"discrete_laplace with a sensitivity of {MOST_ATOMS} or more: state it as pure_dp")
     if not int(leaf.sensitivity):
         return None
     pair = discrete_laplace_pair(float(leaf.scale), int(leaf.sensitivity))
-    return Bracket(pair, pair)
+    return PairBracket(pair, pair)
 
 
-def _shuffled(leaf: DiscreteLaplaceLaw, users: int) -> Bracket | None:
+def _shuffled(leaf: DiscreteLaplaceLaw, users: int) -> PairBracket | None:
     epsilon = discrete_laplace_epsilon(leaf.scale, Decimal(int(leaf.sensitivity)))
     return shuffled_pairs(epsilon, 2, users, functools.partial(_agreeing, leaf))
 

@@ -27,7 +27,7 @@ from dpledger.accounting.families.gaussian.window_decay import TiltedCut, log_de
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes
 from dpledger.errors import WorkLimit
 
-__all__ = ["CutLoss", "JumpingRuns", "Runs"]
+__all__ = ["CutLoss", "JumpingRuns", "RunsOfOneLaw"]
 
 LEAST_LOG_RATIO = -600.0  # of the logarithm of a decay, or of a ratio: what is smaller underflows
 LARGEST_LOG = 600.0  # of the logarithm of a power of a ratio, and of what it may be off by
@@ -44,7 +44,7 @@ class CutLoss(Loss, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RunsOfOneLaw:
     """`count` runs of one law: A is `within` its cut, b is `jump`, whose window starts where that cut is."""
 
     within: CutLoss
@@ -56,7 +56,7 @@ class Runs:
 class JumpingRuns(Loss):
     """The sum of the losses of all runs, `fewest` to `most` of which jump; it counts as one loss, run once."""
 
-    groups: tuple[Runs, ...]
+    groups: tuple[RunsOfOneLaw, ...]
     fewest: int
     most: int
     infinite_mass: float = 0.0
@@ -162,7 +162,7 @@ class JumpingRuns(Loss):
 
 
 @functools.lru_cache(maxsize=64)
-def _log_moments(runs: Runs, c: tuple[float, ...]) -> tuple[Array, Array]:
+def _log_moments(runs: RunsOfOneLaw, c: tuple[float, ...]) -> tuple[Array, Array]:
     at = np.array(c)
     return runs.within.log_moments(at), runs.jump.log_moments(at)
 

@@ -14,7 +14,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import ERFC_ULPS, UNIT, Array, Rounding
 from dpledger.accounting.families.gaussian.normal_tails import gaussian_delta, gaussian_epsilon
-from dpledger.accounting.laws.law import Closed, Cumulants, Loss, Nodes, Parts, excess, prices
+from dpledger.accounting.laws.law import ClosedForm, Cumulants, Loss, Nodes, Parts, excess, prices
 from dpledger.accounting.laws.tails import Base, TailProfile, Tails, rounded_threshold
 
 __all__ = ["GaussianLoss", "gaussian_base"]
@@ -49,10 +49,10 @@ class GaussianLoss(Loss):
         return prices(self.log_moments(c), c)
 
     @property
-    def closed(self) -> Closed:
+    def closed(self) -> ClosedForm:
         """Source: Balle-Wang 2018, Theorem 8. Mills' ratio is a continued fraction of its own for each epsilon."""
         epsilon = functools.partial(gaussian_epsilon, self.mu_squared)
-        return Closed(functools.partial(_deltas, self.mu_squared), epsilon, one_by_one=True)
+        return ClosedForm(functools.partial(_deltas, self.mu_squared), epsilon, one_by_one=True)
 
     def joined(self, parts: Parts) -> GaussianLoss | None:
         """mu^2 of the whole within 4 UNIT: squares add."""

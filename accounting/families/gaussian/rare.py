@@ -13,7 +13,7 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.families.gaussian.jumping_runs import CutLoss, JumpingRuns, Runs
+from dpledger.accounting.families.gaussian.jumping_runs import CutLoss, JumpingRuns, RunsOfOneLaw
 from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
 from dpledger.errors import WorkLimit
 
@@ -110,16 +110,16 @@ class NestedCuts:
         """The runs of all these laws, with the layer between cut number `place` and the next."""
         return GaussianLayer(tuple(own._runs(place, count) for own, count in every))
 
-    def _runs(self, place: int, count: int) -> Runs:
+    def _runs(self, place: int, count: int) -> RunsOfOneLaw:
         near, far = self.cuts[place], self.cuts[place + 1]
-        return Runs(self.rare.cut_at(near), self.rare.cut_at(replace(far, start=near.point)), count)
+        return RunsOfOneLaw(self.rare.cut_at(near), self.rare.cut_at(replace(far, start=near.point)), count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianLayer:
     """Runs, each with a layer that it may jump into."""
 
-    groups: tuple[Runs, ...]
+    groups: tuple[RunsOfOneLaw, ...]
 
     @property
     def runs(self) -> int:

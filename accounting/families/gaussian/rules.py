@@ -39,7 +39,7 @@ from dpledger.accounting.families.leaf_rules import (
     written,
 )
 from dpledger.accounting.guarantees import GDP
-from dpledger.accounting.laws.cells import Bracket, gaussian_bracket
+from dpledger.accounting.laws.cells import PairBracket, gaussian_bracket
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.decimals import float_up, multiply, round_down, round_up, subtract
@@ -134,7 +134,7 @@ def _mu_squared(leaf: Gaussian, relation: Relation) -> Fraction:
             assert_never(leaf)
 
 
-def _bracket(leaf: Gaussian, relation: Relation) -> Bracket | None:
+def _bracket(leaf: Gaussian, relation: Relation) -> PairBracket | None:
     mu_squared = _mu_squared(leaf, relation)
     return gaussian_bracket(float(mu_squared)) if mu_squared else None
 

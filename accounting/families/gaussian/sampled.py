@@ -33,7 +33,7 @@ from dpledger.accounting.families.gaussian.sampled_price import divergences_uppe
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
 from dpledger.accounting.laws.closed_forms import sampled_closed
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
-from dpledger.accounting.laws.law import Closed, Cumulants, Direction, Loss, Nodes, excess
+from dpledger.accounting.laws.law import ClosedForm, Cumulants, Direction, Loss, Nodes, excess
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import ALIAS, loss_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
@@ -96,7 +96,7 @@ class SampledGaussianLoss(Loss):
         return divergences_upper(self.rate, self.sigma, c + 1 if self.direction == "remove" else -c, c)
 
     @property
-    def closed(self) -> Closed:
+    def closed(self) -> ClosedForm:
         """From that of the Gaussian. Source: Balle-Barthe-Gaboardi 2018."""
         base = GaussianLoss(1 / scalars.square(self.sigma))
         return sampled_closed(

@@ -17,7 +17,7 @@ from dpledger.accounting.arithmetic.floating import UNIT, Array, BoolArray, Roun
 from dpledger.accounting.laws.closed_forms import linear_tail_delta, linear_tail_epsilon
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.law import FLOOR, Closed, Cumulants, Loss, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import FLOOR, ClosedForm, Cumulants, Loss, Nodes, decay_of_bounded, excess, prices
 from dpledger.accounting.laws.tails import Base, TailProfile, Tails, rounded_threshold
 
 __all__ = ["LaplaceLoss", "laplace_base"]
@@ -65,9 +65,9 @@ class LaplaceLoss(Loss):
         return prices(self.log_moments(c), c)
 
     @property
-    def closed(self) -> Closed:
+    def closed(self) -> ClosedForm:
         """delta = 1 - e^{(eps - e0)/2}, 0 <= eps <= e0. Source: Balle-Wang 2018, section 3."""
-        return Closed(
+        return ClosedForm(
             functools.partial(linear_tail_delta, self.epsilon), functools.partial(linear_tail_epsilon, self.epsilon)
         )
 

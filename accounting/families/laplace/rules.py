@@ -23,7 +23,7 @@ from dpledger.accounting.families.leaf_rules import (
     never_fails,
     overlapping,
 )
-from dpledger.accounting.laws.cells import Bracket, laplace_bracket
+from dpledger.accounting.laws.cells import PairBracket, laplace_bracket
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.laws.shuffled import shuffled_pairs
@@ -44,7 +44,7 @@ def _cost(leaf: LaplaceLaw, _relation: Relation, orders: Orders) -> Cost:
     )
 
 
-def _bracket(leaf: LaplaceLaw, _relation: Relation) -> Bracket | None:
+def _bracket(leaf: LaplaceLaw, _relation: Relation) -> PairBracket | None:
     return laplace_bracket(float(leaf.epsilon)) if leaf.epsilon else None
 
 

@@ -21,7 +21,7 @@ from dpledger.accounting.families.laplace.loss import LaplaceLoss, laplace_base
 from dpledger.accounting.laws.closed_forms import sampled_closed
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
-from dpledger.accounting.laws.law import Closed, Cumulants, Direction, Loss, Nodes, excess, prices, spread_of
+from dpledger.accounting.laws.law import ClosedForm, Cumulants, Direction, Loss, Nodes, excess, prices, spread_of
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import DIGITS, MOST_POINTS, mixed_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
@@ -88,7 +88,7 @@ class SampledLaplaceLoss(Loss):
         return bounds
 
     @property
-    def closed(self) -> Closed:
+    def closed(self) -> ClosedForm:
         """From that of the Laplace pair. Source: Balle-Barthe-Gaboardi 2018."""
         base = LaplaceLoss(self.epsilon)
         ends = base.largest_down, base.largest
@@ -122,7 +122,7 @@ class SampledLaplaceLoss(Loss):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grid:
+class LossGrid:
     """Losses l of the pair: its two atoms (first and last), and the `points` of all panels between, with `log_masses`
     under Q, each within `mass_errors`; `values` L(l)."""
 
@@ -137,10 +137,10 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weighted:
+class WeightedLosses:
     """Normalised tilted weights, their relative defect (the rule's error and rounding), and the cumulants."""
 
-    grid: Grid
+    grid: LossGrid
     weights: Array
     defect: float
     cumulants: Cumulants
@@ -197,7 +197,7 @@ def _panels(law: SampledLaplaceLoss, powers: Array, frequency: float) -> Array:
 
 
 @functools.lru_cache(maxsize=16)
-def _grid_of(rate: float, e0: float, panels: int) -> Grid:
+def _grid_of(rate: float, e0: float, panels: int) -> LossGrid:
     nodes, weights = gauss_legendre(POINTS)
     half = e0 / panels
     middles = -e0 + half * (2 * np.arange(panels, dtype=np.float64) + 1)
@@ -209,10 +209,10 @@ def _grid_of(rate: float, e0: float, panels: int) -> Grid:
     curve = mixed_curve(rate, points)
     errors = curve.errors + np.where(curve.slopes < 1, curve.slopes, 1.0) * (1.01 * moved)
     mass_errors = 8 * UNIT * (np.abs(log_masses) + 2) + 2 * moved
-    return Grid(points, log_masses, mass_errors, curve.values, errors, curve.slopes, half, middles)
+    return LossGrid(points, log_masses, mass_errors, curve.values, errors, curve.slopes, half, middles)
 
 
-def _log_rule_errors(law: SampledLaplaceLoss, grid: Grid, powers: Array, frequency: float) -> Array:
+def _log_rule_errors(law: SampledLaplaceLoss, grid: LossGrid, powers: Array, frequency: float) -> Array:
     """log of the rule's error for each power, in the units of I.
 
     Claim: at least log |rule - integral| for e^{(w + it) L}, |t| <= frequency. Source: docs/proofs/engine.md,
@@ -230,7 +230,7 @@ def _log_rule_errors(law: SampledLaplaceLoss, grid: Grid, powers: Array, frequen
     return errors
 
 
-def _tilted(law: SampledLaplaceLoss, grid: Grid, powers: Array, frequency: float) -> _Tilted:
+def _tilted(law: SampledLaplaceLoss, grid: LossGrid, powers: Array, frequency: float) -> _Tilted:
     """The tilted weights for e^{w L} under Q, for each power w, good up to a frequency. No row depends on another."""
     exponents = powers[:, None] * grid.values + grid.log_masses
     tops = exponents.max(axis=1)
@@ -245,7 +245,7 @@ def _tilted(law: SampledLaplaceLoss, grid: Grid, powers: Array, frequency: float
     return _Tilted(weights, defects, values)
 
 
-def _weighted(law: SampledLaplaceLoss, c: float, frequency: float) -> Weighted:
+def _weighted(law: SampledLaplaceLoss, c: float, frequency: float) -> WeightedLosses:
     """The tilted weights for e^{w L} under Q, good up to a frequency."""
     powers = np.array([law.power(c)])
     (panels,) = _panels(law, powers, frequency).tolist()
@@ -259,7 +259,7 @@ def _weighted(law: SampledLaplaceLoss, c: float, frequency: float) -> Weighted:
     mean = sign * float(elementary.product(weights, grid.values))
     variance = float(elementary.product(weights, scalars.square(sign * grid.values - mean)))
     cumulants = Cumulants(float(at.values[0]), float(at.errors[0]), mean, variance)
-    return Weighted(grid, weights, float(at.defects[0]), cumulants)
+    return WeightedLosses(grid, weights, float(at.defects[0]), cumulants)
 
 
 # ---- the tilted law -------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class TiltedSampledLaplace:
 
     law: SampledLaplaceLoss
     c: float
-    base: Weighted
+    base: WeightedLosses
     _layers: Layers | None = None
 
     @property

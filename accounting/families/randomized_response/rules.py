@@ -26,7 +26,7 @@ from dpledger.accounting.families.leaf_rules import (
     written,
 )
 from dpledger.accounting.families.randomized_response.leaf import RandomizedResponseLaw
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.finite import FinitePair, randomised_response_pair
 from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
@@ -59,14 +59,14 @@ def _pair(leaf: RandomizedResponseLaw) -> FinitePair:
     return randomised_response_pair(float(leaf.epsilon), leaf.k)
 
 
-def _bracket(leaf: RandomizedResponseLaw, _relation: Relation) -> Bracket | None:
+def _bracket(leaf: RandomizedResponseLaw, _relation: Relation) -> PairBracket | None:
     if not leaf.epsilon:
         return None
     pair = _pair(leaf)
-    return Bracket(pair, pair)
+    return PairBracket(pair, pair)
 
 
-def _shuffled(leaf: RandomizedResponseLaw, users: int) -> Bracket | None:
+def _shuffled(leaf: RandomizedResponseLaw, users: int) -> PairBracket | None:
     """Responses on three values and more are seen whole."""
     return shuffled_pairs(leaf.epsilon, leaf.k, users, functools.partial(_agreeing, leaf.k))
 

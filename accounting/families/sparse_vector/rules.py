@@ -24,7 +24,7 @@ from dpledger.accounting.families.leaf_rules import (
 from dpledger.accounting.families.sparse_vector.leaf import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.families.sparse_vector.losses import certify, ex_post_epsilon, require_possible
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.relations import Relation
 
 __all__ = ["SPARSE_VECTOR"]
@@ -57,7 +57,7 @@ EX_POST = ExPost(
 )
 
 
-def _bracket(leaf: SparseVectorLaw, _relation: Relation) -> Bracket | None:
+def _bracket(leaf: SparseVectorLaw, _relation: Relation) -> PairBracket | None:
     certify(leaf)
     return approximate_bracket(leaf.epsilon, leaf.delta)
 
