@@ -33,7 +33,7 @@ from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.arithmetic.prices import Cost, with_margin
 from dpledger.accounting.composition import Composition, Repeated, Sequence, children
-from dpledger.accounting.engine.expansion_points import RisingEpsilons, ProfileCurve
+from dpledger.accounting.engine.expansion_points import ProfileCurve, RisingEpsilons
 from dpledger.accounting.engine.truncated import divergence_upper, places
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.lowering import Ingredients, read_both_ways

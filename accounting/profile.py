@@ -27,7 +27,7 @@ from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
 from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
-from dpledger.accounting.engine.expansion_points import RisingEpsilons, ProfileCurve
+from dpledger.accounting.engine.expansion_points import ProfileCurve, RisingEpsilons
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Direction

@@ -29,7 +29,7 @@ from dpledger.attach.opacus_public import by_declaration, require_declared
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError
 from dpledger.ledger.scope import Scope
-from dpledger.mechanisms.training.planning import TrainingPlan
+from dpledger.mechanisms.training.training_plans import TrainingPlan
 from dpledger.relations import Relation
 
 with extra("opacus"):

@@ -33,7 +33,7 @@ import dpledger as dpl  # noqa: E402
 from dpledger.accounting.pricing.costs import cost  # noqa: E402
 from dpledger.errors import InfeasiblePlan  # noqa: E402
 from dpledger.mechanisms.entropy import seeded  # noqa: E402
-from dpledger.mechanisms.refinement.planning import calibrated, theories  # noqa: E402
+from dpledger.mechanisms.refinement.accuracy_plans import calibrated, theories  # noqa: E402
 from dpledger.relations import Relation  # noqa: E402
 
 BETA = 0.1

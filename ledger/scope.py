@@ -52,7 +52,7 @@ from dpledger.mechanisms.protocol import (
     reads,
     value_of,
 )
-from dpledger.mechanisms.training.planning import TrainingPlan, training_plan
+from dpledger.mechanisms.training.training_plans import TrainingPlan, training_plan
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Receipt", "Reservation", "Scope", "Session"]

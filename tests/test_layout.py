@@ -65,6 +65,15 @@ def test_a_module_that_is_named_like_a_public_name_is_what_that_names() -> None:
         assert getattr(dpledger, name) is importlib.import_module(f"dpledger.{name}")
 
 
+def test_no_type_has_two_homes() -> None:
+    homes: dict[str, set[str]] = {}
+    for name in MODULES:
+        for one in vars(importlib.import_module(name)).values():
+            if isinstance(one, type) and one.__module__ == name and not one.__name__.startswith("_"):
+                homes.setdefault(one.__name__, set()).add(name)
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
 def test_no_module_is_a_drawer_of_odds_and_ends() -> None:
     assert [name for name in MODULES if name.rpartition(".")[2] in {"utils", "helpers", "common", "misc"}] == []
 

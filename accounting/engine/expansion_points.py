@@ -28,8 +28,8 @@ from dpledger.accounting.engine.covering import (
     WIDE,
     AskedEpsilons,
     BoolArray,
-    RisingEpsilons,
     Indices,
+    RisingEpsilons,
     cover,
     from_logs_at,
     with_mass,
@@ -45,7 +45,7 @@ from dpledger.accounting.lowering import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
 
-__all__ = ["Epsilons", "ProfileCurve"]
+__all__ = ["ProfileCurve", "RisingEpsilons"]
 
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
 LAST = -720.0  # log delta of the last anchor

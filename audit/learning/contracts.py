@@ -35,7 +35,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.domains import LearnsUsers
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
-from dpledger.mechanisms.learning.parities.learners import FAIL, Failed
+from dpledger.mechanisms.learning.parities.parity_learners import FAIL, Failed
 from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, class_from
 from dpledger.mechanisms.learning.theory.contracts import (

@@ -30,7 +30,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ThresholdClass,
     class_from,
 )
-from dpledger.mechanisms.learning.theory.planning import natural_log
+from dpledger.mechanisms.learning.theory.needed_units import natural_log
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import Status, open_unit

@@ -32,7 +32,7 @@ from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCou
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass
-from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.selection.choice import Choice

@@ -16,7 +16,7 @@ from dpledger.decimals import Number, RoundsUp, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.recommended import Plans, plan
 from dpledger.mechanisms.learning.theory.concepts import AnyClass
-from dpledger.mechanisms.learning.theory.planning import MOST, SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import MOST, SampleSize
 from dpledger.relations import Relation
 
 __all__ = ["ReachableError", "reachable_error"]

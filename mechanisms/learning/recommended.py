@@ -28,7 +28,7 @@ from dpledger.decimals import Number, read, round_down, round_up, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.binomial_tails import MOST_TRIALS
 from dpledger.mechanisms.learning.domains import LearnsRows, LearnsUsers
-from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
+from dpledger.mechanisms.learning.representations.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
     AnyClass,
@@ -38,8 +38,8 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ThresholdClass,
     any_class_from,
 )
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize, natural_log, users_of_examples
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
-from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log, users_of_examples
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
 from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.users.threshold_sizes import threshold_users

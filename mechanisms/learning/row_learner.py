@@ -22,7 +22,7 @@ from dpledger.mechanisms.learning.samples import (
     check_units,
     labeled_sample,
 )
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 

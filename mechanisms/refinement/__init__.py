@@ -3,11 +3,11 @@
 from dpledger.mechanisms.refinement.accuracy_first import AccuracyFirst, LinearHypothesis
 from dpledger.mechanisms.refinement.doubling import Doubled, Doubling
 from dpledger.mechanisms.refinement.gaussian import GradualGaussian
+from dpledger.mechanisms.refinement.gradual_run import GradualRun
 from dpledger.mechanisms.refinement.judged import Judged
 from dpledger.mechanisms.refinement.laplace import GradualRelease
 from dpledger.mechanisms.refinement.mean import GradualMean
 from dpledger.mechanisms.refinement.reduction import NoiseReduction, Reduced
-from dpledger.mechanisms.refinement.run import GradualRun
 
 __all__ = [
     "AccuracyFirst",

@@ -40,14 +40,14 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.protocol import Release, fixed
+from dpledger.mechanisms.refinement.accuracy_plans import AccuracyPlan, Calibration, theories
 from dpledger.mechanisms.refinement.checking import QUERY_WHY, Check, check_of
 from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples, examples_read_as
 from dpledger.mechanisms.refinement.judged import named
 from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
-from dpledger.mechanisms.refinement.planning import AccuracyPlan, Calibration, theories
 from dpledger.mechanisms.threshold.epochs import SMALL
-from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun
+from dpledger.mechanisms.threshold.threshold_run import Outcome, SparseVectorRun
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag

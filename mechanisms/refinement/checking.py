@@ -9,10 +9,10 @@ from fractions import Fraction
 from dpledger.decimals import add, exact, negative, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.grid import default_grid, on_grid
+from dpledger.mechanisms.refinement.accuracy_plans import Calibration, calibrated
 from dpledger.mechanisms.refinement.erm import Problem
-from dpledger.mechanisms.refinement.planning import Calibration, calibrated
-from dpledger.mechanisms.threshold.run import Thresholding
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector, thresholding
+from dpledger.mechanisms.threshold.threshold_run import Thresholding
 
 __all__ = ["QUERY_WHY", "Check", "check_of"]
 

@@ -34,11 +34,11 @@ from dpledger.mechanisms.numeric import Laplace
 from dpledger.mechanisms.numeric.grid import to_floats
 from dpledger.mechanisms.numeric.one_shot import ShortText
 from dpledger.mechanisms.protocol import UNSAID, Release
+from dpledger.mechanisms.refinement.gradual_run import Answer
 from dpledger.mechanisms.refinement.judged import Judged, Search, error_of, named
 from dpledger.mechanisms.refinement.laplace import LaplacePlan, laplace_plan
-from dpledger.mechanisms.refinement.run import Answer
-from dpledger.mechanisms.threshold.run import Outcome
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.mechanisms.threshold.threshold_run import Outcome
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag

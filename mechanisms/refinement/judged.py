@@ -30,9 +30,9 @@ from dpledger.mechanisms.numeric.grid import (
 )
 from dpledger.mechanisms.numeric.one_shot import Vouched
 from dpledger.mechanisms.protocol import check_declared
-from dpledger.mechanisms.refinement.run import Answer
-from dpledger.mechanisms.threshold.run import Number
+from dpledger.mechanisms.refinement.gradual_run import Answer
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.mechanisms.threshold.threshold_run import Number
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Judged", "Search", "error_of", "named"]

@@ -35,7 +35,7 @@ from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid, t
 from dpledger.mechanisms.numeric.integers import geometric_scale
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived
 from dpledger.mechanisms.protocol import UNSAID
-from dpledger.mechanisms.refinement.run import Answer, GradualStatistic
+from dpledger.mechanisms.refinement.gradual_run import Answer, GradualStatistic
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag

@@ -30,7 +30,7 @@ from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import check_column, rows_of
-from dpledger.mechanisms.refinement.run import Answer, Gradual
+from dpledger.mechanisms.refinement.gradual_run import Answer, Gradual
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag

@@ -48,7 +48,7 @@ from dpledger.mechanisms.stability.distances import (
     grouped_failures,
     steps_between,
 )
-from dpledger.mechanisms.stability.run import QueriesOn, StableQuery, StableRun
+from dpledger.mechanisms.stability.stable_run import QueriesOn, StableQuery, StableRun
 from dpledger.mechanisms.stability.stable_tests import MOST_QUERIES, StableMode, StableTests, stable_tests
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.relations import Relation, Unit

@@ -34,8 +34,8 @@ from dpledger.accounting.guarantees import Failure, PureDP
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import UNSAID, fixed
-from dpledger.mechanisms.threshold.run import SparseVectorRun, ThresholdSide, queries_read_as
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.mechanisms.threshold.threshold_run import SparseVectorRun, ThresholdSide, queries_read_as
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, record, tag

@@ -48,7 +48,13 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
 from dpledger.mechanisms.protocol import UNSAID, check_declared, fixed
-from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide, queries_read_as, steps_of
+from dpledger.mechanisms.threshold.threshold_run import (
+    SparseVectorRun,
+    Thresholding,
+    ThresholdSide,
+    queries_read_as,
+    steps_of,
+)
 from dpledger.number_fields import OptionalPositive, Positive, Probability, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag

@@ -49,7 +49,7 @@ from dpledger.mechanisms.numeric.grid import check_map, default_grid
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.training.clipping import LARGEST_CLIP_STEPS
 from dpledger.mechanisms.training.gradients import Gradients, probe
-from dpledger.mechanisms.training.run import StepNumbers, TrainingRun
+from dpledger.mechanisms.training.training_run import StepNumbers, TrainingRun
 from dpledger.mechanisms.units import Units, check_whole_units
 from dpledger.number_fields import Noise, OptionalPositive, Positive, Rate, Whole
 from dpledger.relations import Relation, Unit

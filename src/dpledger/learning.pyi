@@ -2,7 +2,7 @@ from .audit.learning.contracts import check_contract as check_contract
 from .audit.learning.populations import Population as Population, hard_populations as hard_populations
 from .mechanisms.learning.booster import PrivateStumpBooster as PrivateStumpBooster
 from .mechanisms.learning.finite_class import ExponentialPPACLearner as ExponentialPPACLearner
-from .mechanisms.learning.parities.learners import (
+from .mechanisms.learning.parities.parity_learners import (
     FAIL as FAIL,
     PrivateParityLearner as PrivateParityLearner,
     RepeatedParity as RepeatedParity,
@@ -10,14 +10,14 @@ from .mechanisms.learning.parities.learners import (
 from .mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner as PrivateConjunctionLearner
 from .mechanisms.learning.queries.domain_queries import DomainQuery as DomainQuery
 from .mechanisms.learning.queries.oracle import StatisticalQueryOracle as StatisticalQueryOracle
-from .mechanisms.learning.queries.run import JointQuery as JointQuery
+from .mechanisms.learning.queries.query_run import JointQuery as JointQuery
 from .mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner as PrivateSQThresholdLearner
-from .mechanisms.learning.represented.boosted import BoostedRepresentation as BoostedRepresentation
-from .mechanisms.learning.represented.learners import (
+from .mechanisms.learning.representations.boosted import BoostedRepresentation as BoostedRepresentation
+from .mechanisms.learning.representations.representation_learners import (
     RealizableRepresentationLearner as RealizableRepresentationLearner,
     SurrogateAgnosticLearner as SurrogateAgnosticLearner,
 )
-from .mechanisms.learning.represented.representations import (
+from .mechanisms.learning.representations.representations import (
     HashedPointRepresentation as HashedPointRepresentation,
     TrivialRepresentation as TrivialRepresentation,
 )
@@ -36,7 +36,6 @@ from .mechanisms.learning.theory.contracts import (
     PPACContract as PPACContract,
 )
 from .mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM as ClippedPairwiseEM
-from .mechanisms.learning.users.learners import UserLevelProperLearner as UserLevelProperLearner
 from .mechanisms.learning.users.least_error import (
     MinErrorTest as MinErrorTest,
     MinimumErrorEstimator as MinimumErrorEstimator,
@@ -45,6 +44,7 @@ from .mechanisms.learning.users.median import UserLevelMedian as UserLevelMedian
 from .mechanisms.learning.users.reading import cap_users as cap_users
 from .mechanisms.learning.users.surrogate_learner import UserLevelSurrogateLearner as UserLevelSurrogateLearner
 from .mechanisms.learning.users.thresholds import UserLevelThresholdLearner as UserLevelThresholdLearner
+from .mechanisms.learning.users.user_learners import UserLevelProperLearner as UserLevelProperLearner
 from .mechanisms.selection.scores import Segments as Segments
 from .mechanisms.training.invariance import check_batch_invariance as check_batch_invariance
 from .mechanisms.training.row_sums import row_sums as row_sums

@@ -7,7 +7,6 @@ from .mechanisms.learning.theory.orders import order_bounds as order_bounds
 from .mechanisms.learning.theory.parity_sizes import parity_plan as parity_plan
 from .mechanisms.learning.theory.query_sizes import query_size as query_size
 from .mechanisms.learning.theory.users.clipped_sizes import clipped_pairwise_plan as clipped_pairwise_plan
-from .mechanisms.stability.planning import StablePlan as StablePlan, stable_plan as stable_plan
 from .mechanisms.stability.plans.classifier import (
     ClassifierPlan as ClassifierPlan,
     binclas_plan as binclas_plan,
@@ -19,6 +18,7 @@ from .mechanisms.stability.plans.label_private import (
 )
 from .mechanisms.stability.plans.soft import SoftPlan as SoftPlan, soft_plan as soft_plan
 from .mechanisms.stability.plans.subsample import SubsamplePlan as SubsamplePlan, subsample_plan as subsample_plan
-from .mechanisms.training.planning import TrainingPlan as TrainingPlan, dpsgd_plan as dpsgd_plan
+from .mechanisms.stability.release_plans import StablePlan as StablePlan, stable_plan as stable_plan
+from .mechanisms.training.training_plans import TrainingPlan as TrainingPlan, dpsgd_plan as dpsgd_plan
 
 __all__: list[str]

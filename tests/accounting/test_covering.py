@@ -13,7 +13,7 @@ from dpledger.accounting import certified
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.covering import FAILED, Answer, AskedEpsilons, RisingEpsilons, Method, contours, cover
+from dpledger.accounting.engine.covering import FAILED, Answer, AskedEpsilons, Method, RisingEpsilons, contours, cover
 from dpledger.accounting.engine.cut import cuts
 from dpledger.accounting.engine.dispatch import delta_interval
 from dpledger.accounting.engine.large_losses import layers

@@ -15,7 +15,7 @@ from dpledger.attach.opacus_objects import rate_of
 from dpledger.errors import BudgetRefused, InfeasiblePlan, ParameterError, RelationError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
-from dpledger.mechanisms.training.planning import TrainingPlan
+from dpledger.mechanisms.training.training_plans import TrainingPlan
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),

@@ -19,9 +19,9 @@ from dpledger.errors import ClaimTooSmall, ParameterError, WorkLimit
 from dpledger.mechanisms.learning.baselines import occam_learner, threshold_learner
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
-from dpledger.mechanisms.learning.parities.learners import FAIL, PrivateParityLearner, RepeatedParity
-from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.parities.parity_learners import FAIL, PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.representations.representation_learners import RealizableRepresentationLearner
+from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
@@ -39,7 +39,7 @@ from dpledger.mechanisms.learning.theory.contracts import (
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.sizes import occam
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
-from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
+from dpledger.mechanisms.learning.users.user_learners import UserLevelProperLearner
 from dpledger.relations import Relation, Unit
 from learning_oracle import exponential_law
 

@@ -14,7 +14,7 @@ import pytest
 import parity_oracle as oracle
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism
-from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.parities.parity_learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.relations import Relation
 from exact_tests import SIGNIFICANCE, events_p_value

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.mechanisms.learning.represented.scores import surrogate_scores
+from dpledger.mechanisms.learning.representations.scores import surrogate_scores
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
 from house_cases import HOUSE

@@ -18,7 +18,7 @@ import parity_oracle
 from choice_oracle import probabilities
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
-from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner
+from dpledger.mechanisms.learning.parities.parity_learners import PrivateParityLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.mechanisms.noise import ExponentialWeights

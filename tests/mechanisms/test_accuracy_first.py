@@ -24,7 +24,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.refinement import AccuracyFirst
 from dpledger.mechanisms.refinement.erm import Family, Norm, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import ONE, Shape, bounded
-from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun
+from dpledger.mechanisms.threshold.threshold_run import Outcome, SparseVectorRun
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import integrate
 
+from dpledger.mechanisms.refinement.accuracy_plans import Calibrated, Calibration, _ratio, calibrated, theories
 from dpledger.mechanisms.refinement.erm import problem
 from dpledger.mechanisms.refinement.levels import level
-from dpledger.mechanisms.refinement.planning import Calibrated, Calibration, _ratio, calibrated, theories
 
 pytestmark = pytest.mark.sliced
 

@@ -16,8 +16,8 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.queries import domain_queries
 from dpledger.mechanisms.learning.queries.domain_queries import DomainQuery, Records
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
+from dpledger.mechanisms.learning.queries.query_run import JointQuery
 from dpledger.mechanisms.learning.queries.ranges import QueryRange
-from dpledger.mechanisms.learning.queries.run import JointQuery
 from dpledger.mechanisms.learning.samples import LabeledSample, Points, labels_of, points_of
 from dpledger.relations import Relation, Unit
 

@@ -35,7 +35,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ThresholdClass,
     matrix_of,
 )
-from dpledger.mechanisms.learning.theory.planning import natural_log
+from dpledger.mechanisms.learning.theory.needed_units import natural_log
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from learning_oracle import datasets, errors_of, exponential_law, worst_loss

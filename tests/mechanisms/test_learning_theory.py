@@ -35,7 +35,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ThresholdClass,
     matrix_of,
 )
-from dpledger.mechanisms.learning.theory.planning import ln_growth, natural_log, pairs_uc, smallest, uc_one
+from dpledger.mechanisms.learning.theory.needed_units import ln_growth, natural_log, pairs_uc, smallest, uc_one
 from dpledger.mechanisms.learning.theory.sizes import (
     occam,
     one_sided,

@@ -20,7 +20,7 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.hypotheses import Concept
-from dpledger.mechanisms.learning.parities.learners import FAIL, PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.parities.parity_learners import FAIL, PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.noise import Bernoulli, recording
 from dpledger.relations import Relation, Unit

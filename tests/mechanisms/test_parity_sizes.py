@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from dpledger.errors import InfeasiblePlan
-from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.parities.parity_learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_plan, parity_size, stays_failed
 from dpledger.mechanisms.learning.theory.sizes import occam
 from dpledger.relations import Relation

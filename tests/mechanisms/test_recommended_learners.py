@@ -13,12 +13,12 @@ import pytest
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
-from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner
+from dpledger.mechanisms.learning.parities.parity_learners import PrivateParityLearner
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.recommended import Recommendation, Recommended, plan, recommend
-from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.representations.representation_learners import RealizableRepresentationLearner
+from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (

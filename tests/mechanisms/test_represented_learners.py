@@ -16,24 +16,27 @@ from hypothesis import given, strategies as st
 from dpledger.errors import InfeasiblePlan, ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
-from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority, ones_of
-from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner, SurrogateAgnosticLearner
-from dpledger.mechanisms.learning.represented.representations import (
+from dpledger.mechanisms.learning.representations.boosted import BoostedRepresentation, Majority, ones_of
+from dpledger.mechanisms.learning.representations.representation_learners import (
+    RealizableRepresentationLearner,
+    SurrogateAgnosticLearner,
+)
+from dpledger.mechanisms.learning.representations.representations import (
     HashedPoint,
     HashedPointRepresentation,
     TrivialRepresentation,
 )
-from dpledger.mechanisms.learning.represented.scores import (
+from dpledger.mechanisms.learning.representations.scores import (
     boosted_errors,
     boosted_scores,
     hashed_errors,
     hashed_scores,
     surrogate_scores,
 )
-from dpledger.mechanisms.learning.represented.sizes import boosted_size
+from dpledger.mechanisms.learning.representations.sizes import boosted_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass
-from dpledger.mechanisms.learning.theory.planning import pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.needed_units import pairs_uc, uc_one
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
 from mechanism_conformance import MechanismConformance

@@ -13,8 +13,8 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.booster import BoostedStumps
 from dpledger.mechanisms.learning.hypotheses import Concept, ConstantLabel, Hypothesis
 from dpledger.mechanisms.learning.queries.conjunctions import Conjunction
-from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority
-from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation
+from dpledger.mechanisms.learning.representations.boosted import BoostedRepresentation, Majority
+from dpledger.mechanisms.learning.representations.representations import HashedPoint, HashedPointRepresentation
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass

@@ -20,7 +20,14 @@ from dpledger.errors import ContractViolation, ForkedProcess, Halted, ParameterE
 from dpledger.mechanisms.entropy import Entropy, Words, seeded, system
 from dpledger.mechanisms.noise import DiscreteLaplace, recording
 from dpledger.mechanisms.protocol import AnswersMany, Release
-from dpledger.mechanisms.threshold import AnswerCounts, Outcome, SparseVector, SparseVectorRun, epochs, run as runs
+from dpledger.mechanisms.threshold import (
+    AnswerCounts,
+    Outcome,
+    SparseVector,
+    SparseVectorRun,
+    epochs,
+    threshold_run as runs,
+)
 from dpledger.mechanisms.threshold.epochs import Epochs
 from dpledger.mechanisms.threshold.sparse_vector import thresholding
 from forking import in_child

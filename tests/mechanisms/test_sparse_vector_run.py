@@ -20,8 +20,8 @@ from dpledger.mechanisms.entropy import Words, seeded
 from dpledger.mechanisms.noise import Draw, recording
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.threshold import AnswerCounts, Outcome, SparseVector
-from dpledger.mechanisms.threshold.run import Number
 from dpledger.mechanisms.threshold.sparse_vector import ASSUMES
+from dpledger.mechanisms.threshold.threshold_run import Number
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 from tapes import declared

@@ -22,7 +22,7 @@ from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.stability.answers import UNSTABLE, SideBySide
-from dpledger.mechanisms.stability.planning import stable_plan
+from dpledger.mechanisms.stability.release_plans import stable_plan
 from dpledger.mechanisms.stability.stable_queries import StableQueries
 from sparse_vector_oracle import Law, Noise, hockey_stick
 

@@ -24,8 +24,8 @@ from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, recordi
 from dpledger.mechanisms.protocol import AnswersMany, Release
 from dpledger.mechanisms.stability import gaussian
 from dpledger.mechanisms.stability.answers import FAR, UNSTABLE, SideBySide, StableCounts
-from dpledger.mechanisms.stability.run import StableRun
 from dpledger.mechanisms.stability.stable_queries import StableQueries
+from dpledger.mechanisms.stability.stable_run import StableRun
 from dpledger.mechanisms.threshold import Outcome, SparseVector, epochs
 from dpledger.relations import Relation, Unit
 from forking import in_child

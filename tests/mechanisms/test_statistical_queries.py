@@ -25,7 +25,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import Entropy, seeded
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
-from dpledger.mechanisms.learning.queries.run import JointQuery, QueriesAsked
+from dpledger.mechanisms.learning.queries.query_run import JointQuery, QueriesAsked
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.query_sizes import query_size

@@ -18,21 +18,24 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.domains import NumberedPoints, RowsOfBits, are_all_inside
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
-from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.parities.parity_learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
-from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner, SurrogateAgnosticLearner
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.representations.representation_learners import (
+    RealizableRepresentationLearner,
+    SurrogateAgnosticLearner,
+)
+from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
-from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.mechanisms.learning.users.surrogate_learner import UserLevelSurrogateLearner
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
+from dpledger.mechanisms.learning.users.user_learners import UserLevelProperLearner
 from dpledger.relations import Relation, Unit
 
 NAN = float("nan")

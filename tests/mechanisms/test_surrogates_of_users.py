@@ -18,7 +18,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, matrix_of
 from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of, point_mistakes

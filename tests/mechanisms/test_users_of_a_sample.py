@@ -13,9 +13,9 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, matrix_of
-from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.mistakes import UserClass, mistakes_of
 from dpledger.mechanisms.learning.users.reading import cap_users, users_of
+from dpledger.mechanisms.learning.users.user_learners import UserLevelProperLearner
 from dpledger.mechanisms.noise import Uniform, recording, replaying
 from dpledger.mechanisms.units import ByUnit
 from dpledger.relations import Relation, Unit

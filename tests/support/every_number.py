@@ -80,18 +80,21 @@ from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.domain_queries import DomainQuery
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
-from dpledger.mechanisms.learning.queries.run import JointQuery
+from dpledger.mechanisms.learning.queries.query_run import JointQuery
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
 from dpledger.mechanisms.learning.recommended import recommend
-from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation, TrivialRepresentation
-from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
+from dpledger.mechanisms.learning.representations.boosted import BoostedRepresentation
+from dpledger.mechanisms.learning.representations.representations import (
+    HashedPointRepresentation,
+    TrivialRepresentation,
+)
+from dpledger.mechanisms.learning.representations.sizes import boosted_size, realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
+from dpledger.mechanisms.learning.theory.needed_units import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
-from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
 from dpledger.mechanisms.learning.theory.sizes import (
     agnostic_plan,
@@ -109,10 +112,10 @@ from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, med
 from dpledger.mechanisms.learning.theory.users.threshold_sizes import threshold_users
 from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
-from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
+from dpledger.mechanisms.learning.users.user_learners import UserLevelProperLearner
 from dpledger.mechanisms.numeric import Laplace
 from dpledger.mechanisms.stability.plans import sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n

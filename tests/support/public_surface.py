@@ -18,7 +18,7 @@ import numpy as np
 import dpledger as dpl
 from dpledger.accounting.documents import DocumentLine
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.stability.ensembles.ensemble import Fitted

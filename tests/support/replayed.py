@@ -12,7 +12,10 @@ import numpy as np
 
 import dpledger as dpl
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation, TrivialRepresentation
+from dpledger.mechanisms.learning.representations.representations import (
+    HashedPointRepresentation,
+    TrivialRepresentation,
+)
 from learning_tables import SMALL
 
 __all__ = ["CASES", "Case"]

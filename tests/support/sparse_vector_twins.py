@@ -13,8 +13,8 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace
 from dpledger.mechanisms.threshold import SparseVector, SparseVectorRun
 from dpledger.mechanisms.threshold.epochs import EpochPlan, Epochs
-from dpledger.mechanisms.threshold.run import Thresholding
 from dpledger.mechanisms.threshold.sparse_vector import thresholding
+from dpledger.mechanisms.threshold.threshold_run import Thresholding
 
 __all__ = ["TWINS", "open_twin"]
 

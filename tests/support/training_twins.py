@@ -21,7 +21,7 @@ from dpledger.mechanisms.noise import draw
 from dpledger.mechanisms.training.batches import Positions, poisson_batch
 from dpledger.mechanisms.training.clipping import clipped_sum
 from dpledger.mechanisms.training.dp_sgd import DPSGD
-from dpledger.mechanisms.training.run import StepNumbers, TrainingRun
+from dpledger.mechanisms.training.training_run import StepNumbers, TrainingRun
 from dpledger.mechanisms.units import Units
 
 __all__ = ["TWINS", "ForgottenEpoch", "RowsNotUsers", "TwinWorkers", "layout_clipped_sum", "layout_steps"]

@@ -31,7 +31,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import RowsOfBits
 from dpledger.mechanisms.learning.row_learner import RowLearner, fits_within
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, labels_of
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.query_sizes import MOST_LITERALS, conjunction_size, literal_threshold
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.integers import geometric_scale

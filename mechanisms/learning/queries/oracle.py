@@ -34,8 +34,8 @@ from dpledger.decimals import Number, is_whole, magnitude, multiply, read, round
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.queries.domain_queries import Records
+from dpledger.mechanisms.learning.queries.query_run import JointQuery, QueryRun
 from dpledger.mechanisms.learning.queries.ranges import QueryRange
-from dpledger.mechanisms.learning.queries.run import JointQuery, QueryRun
 from dpledger.mechanisms.learning.samples import (
     LabeledSample,
     capped,
@@ -44,7 +44,7 @@ from dpledger.mechanisms.learning.samples import (
     check_units,
     labeled_sample,
 )
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, above_0, query_size
 from dpledger.mechanisms.noise import DiscreteLaplace, Law, RoundedLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal

@@ -37,11 +37,11 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
-from dpledger.mechanisms.learning.queries.run import RowQuery
+from dpledger.mechanisms.learning.queries.query_run import RowQuery
 from dpledger.mechanisms.learning.row_learner import RowLearner, fits_within
 from dpledger.mechanisms.learning.samples import LabeledSample, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS, ThresholdClass
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive, Whole
 from dpledger.relations import Relation, Unit

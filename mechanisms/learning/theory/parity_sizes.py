@@ -19,7 +19,7 @@ from dpledger.accounting.certificates.parity import first_of_runs, greatest_rate
 from dpledger.decimals import Number, multiply, read, round_down, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_BITS
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize, ceiling
 from dpledger.mechanisms.plan import open_unit
 from dpledger.relations import Relation
 

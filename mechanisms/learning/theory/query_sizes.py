@@ -21,7 +21,7 @@ from dpledger.accounting.arithmetic import elementary, outward, scalars
 from dpledger.decimals import Number, in_own_context, read, round_down, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.binomial_tails import tail_up_to
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, smallest
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize, ceiling, smallest
 from dpledger.mechanisms.plan import open_unit
 from dpledger.schema import flag, one_of
 

@@ -20,7 +20,7 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, in_own_context, read, round_down, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.theory.concepts import AnyClass, ThresholdClass
-from dpledger.mechanisms.learning.theory.planning import (
+from dpledger.mechanisms.learning.theory.needed_units import (
     SampleSize,
     ceiling,
     largest_of,

@@ -35,7 +35,7 @@ from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, NumberedClass, matrix_of
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_size, moved_by_a_user
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.numeric.rows import rows_of

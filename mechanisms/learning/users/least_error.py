@@ -37,7 +37,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     PointClass,
     ThresholdClass,
 )
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.users.estimator_sizes import ErrorSearch, estimator_plan, rounds_for
 from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, BinomialGap
 from dpledger.mechanisms.learning.users.guesses import (

@@ -28,7 +28,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.choosing import in_places
 from dpledger.mechanisms.learning.samples import UserSample, are_points
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size
 from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser, Sides
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, flat, users_of

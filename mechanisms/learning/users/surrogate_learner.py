@@ -28,16 +28,16 @@ from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.hypotheses import Placed
-from dpledger.mechanisms.learning.represented.kinds import OneRepresentation, hypothesis_at, require_fit, told
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.representations.kinds import OneRepresentation, hypothesis_at, require_fit, told
+from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, PointClass, class_from
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.users.user_sizes import surrogate_users, surrogate_users_for
-from dpledger.mechanisms.learning.users.learners import ByUsers, LearnedFromUsers
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of, point_mistakes
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.learning.users.surrogates import hashed_user_scores, matrix_scores
+from dpledger.mechanisms.learning.users.user_learners import ByUsers, LearnedFromUsers
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.mechanisms.learning.error_counts import ErrorCounts
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
 from dpledger.mechanisms.learning.users.mistakes import PointMistakes
 from dpledger.mechanisms.learning.users.reading import Users

@@ -33,7 +33,7 @@ from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.users.median_sizes import LEAST_MASS, mass_gap
 from dpledger.mechanisms.learning.theory.users.threshold_sizes import (

@@ -19,7 +19,7 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.stability.answers import StableAnswer, StableCounts
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, queries_of, query_of, votes_of
 from dpledger.mechanisms.stability.ensembles.votes import Distance, winners
-from dpledger.mechanisms.stability.run import Pairs, StableRun
+from dpledger.mechanisms.stability.stable_run import Pairs, StableRun
 from dpledger.mechanisms.threshold.conversation import ThresholdConversation, ThresholdTests
 
 __all__ = ["AboutRows", "AsRows", "AsTheyAre", "EnsembleRun", "QueryReading", "VotesOf", "taken", "told_of"]

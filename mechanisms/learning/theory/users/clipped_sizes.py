@@ -16,7 +16,7 @@ from typing import assert_never
 from dpledger.accounting.arithmetic import scalars
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
-from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log, users_of_examples
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize, natural_log, users_of_examples
 from dpledger.mechanisms.learning.theory.sizes import class_size
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import open_unit

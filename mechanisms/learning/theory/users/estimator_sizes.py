@@ -15,7 +15,7 @@ from dpledger.accounting.families.sparse_vector.scales import sparse_vector_law
 from dpledger.decimals import Number, exact, read, round_down, text, whole
 from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass
-from dpledger.mechanisms.learning.theory.planning import (
+from dpledger.mechanisms.learning.theory.needed_units import (
     SampleSize,
     ceiling,
     largest_of,

@@ -16,7 +16,7 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, read, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, largest_of, users_of_examples
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize, ceiling, largest_of, users_of_examples
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.plan import open_unit
 

@@ -19,7 +19,13 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, read, round_down, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, feasible, largest_of, users_of_examples
+from dpledger.mechanisms.learning.theory.needed_units import (
+    SampleSize,
+    ceiling,
+    feasible,
+    largest_of,
+    users_of_examples,
+)
 from dpledger.mechanisms.learning.theory.users.estimator_sizes import Richness, estimator_users, rounds_for
 from dpledger.mechanisms.learning.theory.users.gap import gap_worst
 from dpledger.mechanisms.learning.theory.users.median_sizes import LEAST_MASS, median_size, shrinking

@@ -17,7 +17,7 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, multiply, read, round_down, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass
-from dpledger.mechanisms.learning.theory.planning import (
+from dpledger.mechanisms.learning.theory.needed_units import (
     SampleSize,
     ceiling,
     feasible,

@@ -41,7 +41,7 @@ from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept, Placed
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, proper_users_for
 from dpledger.mechanisms.learning.users.guesses import Told

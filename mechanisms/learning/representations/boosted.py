@@ -21,15 +21,15 @@ from pydantic import Field
 
 from dpledger.decimals import Number
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.learning.represented.representations import (
+from dpledger.mechanisms.learning.representations.representations import (
     HashedPointRepresentation,
     Seed,
     check_coarser,
     fresh_seed,
 )
-from dpledger.mechanisms.learning.represented.sizes import BoostedSize, boosted_size
+from dpledger.mechanisms.learning.representations.sizes import BoostedSize, boosted_size
 from dpledger.mechanisms.learning.samples import points_of
-from dpledger.mechanisms.learning.theory.planning import natural_log
+from dpledger.mechanisms.learning.theory.needed_units import natural_log
 from dpledger.mechanisms.numeric.rows import check_rows
 from dpledger.number_fields import OpenProbability, Whole
 from dpledger.schema import Plain, given, plain, record, tag

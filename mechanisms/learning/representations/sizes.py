@@ -10,7 +10,14 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, read, round_down
 from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, largest_of, natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.needed_units import (
+    SampleSize,
+    ceiling,
+    largest_of,
+    natural_log,
+    pairs_uc,
+    uc_one,
+)
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = ["BoostedSize", "NearAll", "boosted_size", "realizable_size", "surrogate_size"]

@@ -31,7 +31,7 @@ from dpledger.mechanisms.entropy import seeded, system
 from dpledger.mechanisms.learning.equations import Words, odd
 from dpledger.mechanisms.learning.samples import points_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass
-from dpledger.mechanisms.learning.theory.planning import natural_log
+from dpledger.mechanisms.learning.theory.needed_units import natural_log
 from dpledger.mechanisms.numeric.rows import check_rows
 from dpledger.number_fields import OpenProbability, Whole
 from dpledger.schema import Plain, given, plain, record, tag

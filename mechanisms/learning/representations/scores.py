@@ -19,8 +19,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, ones_of
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.representations.boosted import BoostedRepresentation, ones_of
+from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import LabeledSample, Words, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
 

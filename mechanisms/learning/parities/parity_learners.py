@@ -42,8 +42,8 @@ from dpledger.mechanisms.learning.parities.runs import FoundParities, ParityRuns
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ParityClass
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_size, stays_failed
-from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.noise import happens
 from dpledger.mechanisms.numeric.one_shot import exactly_one
 from dpledger.mechanisms.numeric.rows import rows_of

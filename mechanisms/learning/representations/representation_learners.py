@@ -24,8 +24,8 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.choosing import ChoosesByRows, Costs
 from dpledger.mechanisms.learning.domains import Domain
 from dpledger.mechanisms.learning.hypotheses import Placed
-from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation
-from dpledger.mechanisms.learning.represented.kinds import (
+from dpledger.mechanisms.learning.representations.boosted import BoostedRepresentation
+from dpledger.mechanisms.learning.representations.kinds import (
     OneRepresentation,
     Representation,
     check_listed,
@@ -34,21 +34,21 @@ from dpledger.mechanisms.learning.represented.kinds import (
     rows_of_representation,
     told,
 )
-from dpledger.mechanisms.learning.represented.representations import (
+from dpledger.mechanisms.learning.representations.representations import (
     HashedPointRepresentation,
     TrivialRepresentation,
 )
-from dpledger.mechanisms.learning.represented.scores import (
+from dpledger.mechanisms.learning.representations.scores import (
     boosted_errors,
     boosted_scores,
     hashed_errors,
     hashed_scores,
     surrogate_scores,
 )
-from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
+from dpledger.mechanisms.learning.representations.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, PointClass
-from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.selection.choice import Choice

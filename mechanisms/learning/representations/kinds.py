@@ -16,8 +16,8 @@ from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.learning.domains import Domain, NumberedPoints
 from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS
 from dpledger.mechanisms.learning.hypotheses import Concept, Placed
-from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority
-from dpledger.mechanisms.learning.represented.representations import (
+from dpledger.mechanisms.learning.representations.boosted import BoostedRepresentation, Majority
+from dpledger.mechanisms.learning.representations.representations import (
     MOST_LISTED,
     HashedPoint,
     HashedPointRepresentation,
