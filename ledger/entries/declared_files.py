@@ -214,16 +214,24 @@ class _Mapping(dict[Any, Any]):
 
 
 NOTHING: Final = _Mapping({}, {})
+MOST_LEVELS = 16
 
 
 class _Loader(yaml.BaseLoader):
     """Mappings, sequences and text alone: nothing is resolved to another type, nothing is built by a name."""
 
+    _levels = 0
+
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it out
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
             raise ParameterError(f"declarations{_at(event.start_mark)}", "an anchor, alias or tag", MARKED)
-        return super().compose_node(parent, index)
+        if self._levels == MOST_LEVELS:
+            raise ParameterError("declarations", "very many levels", "a file of three or four levels")
+        self._levels += 1
+        node = super().compose_node(parent, index)
+        self._levels -= 1
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> _Mapping:
         keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -251,8 +259,6 @@ def _loaded(data: bytes) -> object:
         raise ParameterError("declarations", f"the character U+{error.character:04X}", "a file of text") from None
     except yaml.MarkedYAMLError as error:
         raise _refused(error, _lines(data)) from None
-    except RecursionError:
-        raise ParameterError("declarations", "very many levels", "a file of three or four levels") from None
 
 
 def _refused(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> ParameterError:

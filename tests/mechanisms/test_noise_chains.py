@@ -418,9 +418,9 @@ def test_levels_are_on_the_tape_and_replayed_on_another_value() -> None:
 
 def test_a_chain_shows_nothing_and_does_not_pickle() -> None:
     levels = chain(DiscreteLaplace(1), 123456789, sensitivity=ONE, entropy=seeded(1))
-    assert repr(levels) == "<Chain: nothing drawn>"
+    assert repr(levels) == "<NoiseChain: nothing drawn>"
     levels.refine(2)
-    assert repr(levels) == "<Chain: at scale 2>"
+    assert repr(levels) == "<NoiseChain: at scale 2>"
     with pytest.raises(TypeError, match="repeat its noise"):
         pickle.dumps(levels)
 

@@ -1095,6 +1095,7 @@ DOORS |= {
     "ex_post.concurrent": Door(dpl.ex_post.concurrent, {"promises": [_LOST, _LOST]}),
 }
 
+_OF_GUARANTEES = {"epsilon_at", "needs", "sum_of", "in_words"}  # which the rooms ask, with decimals that were read
 _PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "begun", "level_of", "sampled_of"}
 
 
@@ -1116,7 +1117,9 @@ def doors_wanted() -> set[str]:
         if not inspect.isclass(thing) or issubclass(thing, Exception):
             continue
         for method, function in inspect.getmembers(thing, callable):
-            is_own = not method.startswith("_") and not (hasattr(thing, "claim") and method in _PROTOCOL)
+            is_asked = hasattr(thing, "claim") and method in _PROTOCOL
+            is_asked |= hasattr(thing, "own_delta") and method in _OF_GUARANTEES
+            is_own = not method.startswith("_") and not is_asked
             if is_own and set(inspect.signature(function).parameters) - {"self"}:
                 found.add(f"{name}.{method}")
     return found
