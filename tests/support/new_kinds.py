@@ -136,7 +136,7 @@ from dpledger.accounting.families.leaf_rules import (
     no_theorem,
     states_no_orders,
 )
-from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.finite import listed_pair
 from dpledger.accounting.families.bit.leaf import BitLaw
 
@@ -152,7 +152,7 @@ def _price(leaf, relation, orders):
 
 def _bracket(leaf, relation):
     pair = listed_pair(*_sides(leaf))
-    return Bracket(pair, pair)
+    return PairBracket(pair, pair)
 
 
 def _failure(leaf, direction):
