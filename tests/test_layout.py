@@ -107,8 +107,13 @@ def test_what_people_use_every_day_is_seventy_names_and_no_name_is_in_two_places
     assert len([name for name in names if "." not in name]) <= 70
     inside = Counter(name.rpartition(".")[2] for name in names)
     assert [name for name, homes in inside.items() if homes > 1] == []
-    with pytest.raises(AttributeError, match="nothing"):
+    with pytest.raises(AttributeError, match=r"^dpledger has no nothing$"):
         getattr(dpledger, "nothing")  # noqa: B009
+    for name, told in (("PointClass", "dpledger.learning.PointClass"), ("group", "dpledger.ex_post.group")):
+        with pytest.raises(AttributeError, match=f"it is {told}$"):  # also after it was used there
+            getattr(dpledger, name)
+    with pytest.raises(AttributeError, match=r"it is dpledger\.Laplace$"):
+        getattr(dpledger.learning, "Laplace")  # noqa: B009
 
 
 def test_the_version_is_that_of_the_distribution() -> None:

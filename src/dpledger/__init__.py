@@ -5,7 +5,7 @@ What people use every day is here; the rest stands in `dpledger.learning`, `stab
 used: `import dpledger` loads no numpy.
 """
 
-import lazy_loader
+from dpledger.stubs import attached
 
 __version__ = "0.1.0"
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attached(__name__, __file__)

@@ -18,6 +18,6 @@ gives one that holds wherever these do (`docs/ex_post.md`, "Three senses"; proof
 Decimal('1.5')
 """
 
-import lazy_loader
+from dpledger.stubs import attached
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__package__, __file__)
+__getattr__, __dir__, __all__ = attached(__name__, __file__)

@@ -8,6 +8,6 @@ part was admitted (`docs/budgets.md`; proofs: `docs/proofs/filters.md`).
     AllowanceFilter, Allowance                                  a plan's charges, each at most so many times
 """
 
-import lazy_loader
+from dpledger.stubs import attached
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__package__, __file__)
+__getattr__, __dir__, __all__ = attached(__name__, __file__)

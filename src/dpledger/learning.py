@@ -9,6 +9,6 @@
 (`docs/private_learning.md`).
 """
 
-import lazy_loader
+from dpledger.stubs import attached
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__package__, __file__)
+__getattr__, __dir__, __all__ = attached(__name__, __file__)

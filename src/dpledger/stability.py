@@ -17,6 +17,6 @@ learner?").
 Decimal('0.0282842429634')
 """
 
-import lazy_loader
+from dpledger.stubs import attached
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__package__, __file__)
+__getattr__, __dir__, __all__ = attached(__name__, __file__)

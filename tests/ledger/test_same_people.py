@@ -203,7 +203,8 @@ def test_a_scope_that_is_there_asks_nothing() -> None:
     book.scope("a", unit="patient", relation="add_remove", budget=PureDP(1), dataset="hospital")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        book.scope("a")
+        assert book.scope("a").name == "a"
+    assert len(book) == 2
 
 
 def test_whoever_makes_it_an_error_has_opened_nothing() -> None:

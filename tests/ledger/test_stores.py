@@ -335,7 +335,9 @@ def test_the_key_may_come_from_the_environment(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("DPLEDGER_KEY", key.read_text().strip())
     key.unlink()
     with Ledger.open(path) as book:
+        before = len(book)
         book.declare("limits", "none", by="me")
+        assert len(book) == before + 1
 
 
 def test_another_key_cannot_continue_the_ledger(tmp_path: Path) -> None:

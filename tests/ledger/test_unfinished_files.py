@@ -158,6 +158,7 @@ def test_a_second_death_is_no_worse_than_one(tmp_path: Path, monkeypatch: pytest
             if not (place / "clinic.ledger").exists():
                 in_a_child(create_in_folder, killed_at_call(second))
             made_whole(place)
+            assert whole(place)
 
 
 @FORKS

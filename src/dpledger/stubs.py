@@ -1,0 +1,50 @@
+"""Public names that are listed in a stub alone, and loaded when they are first used.
+
+A stub says `from .room.module import Name as Name`, relative to the package `dpledger`, or `from . import module`.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+__all__ = ["attached"]
+
+PACKAGE = "dpledger"
+
+
+def attached(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a module, by the stub beside its file. Raises AttributeError for a name
+    that is not in it, which says where the name stands if it is in another stub."""
+    homes = _listed(Path(file).with_suffix(".pyi"))
+
+    def resolve(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"{module} has no {name}{_elsewhere(name, Path(file).parent)}")
+        home = homes[name]
+        value = import_module(f"{PACKAGE}.{name}") if home is None else getattr(import_module(home), name)
+        vars(sys.modules[module])[name] = value
+        return value
+
+    return resolve, lambda: sorted(homes), sorted(homes)
+
+
+def _listed(stub: Path) -> dict[str, str | None]:
+    """The module in which each name of a stub is; None: it is a module itself."""
+    return {
+        name.name: f"{PACKAGE}.{statement.module}" if statement.module else None
+        for statement in ast.parse(stub.read_text("utf-8")).body
+        if isinstance(statement, ast.ImportFrom) and statement.level == 1
+        for name in statement.names
+    }
+
+
+def _elsewhere(name: str, folder: Path) -> str:
+    stubs = () if name.startswith("_") else sorted(folder.glob("*.pyi"))
+    found = [stub.stem for stub in stubs if _listed(stub).get(name)]
+    spaces = [PACKAGE if space == "__init__" else f"{PACKAGE}.{space}" for space in found]
+    return f": it is {spaces[0]}.{name}" if spaces else ""
