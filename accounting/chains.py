@@ -46,7 +46,7 @@ class Chain:
     `boundary`, of a Gaussian chain: a curve that gives it a pure price, with that delta (Whitehouse-Wu-Ramdas-Rogers
     2022). Koufogiannis-Han-Pappas 2015; Ligett-Neel-Roth-Waggoner-Wu 2017.
 
-    >>> levels = dpl.Chain(of=dpl.LaplaceLaw("0.5"), reached=dpl.LaplaceLaw("0.1"))
+    >>> levels = dpl.ex_post.Chain(of=dpl.LaplaceLaw("0.5"), reached=dpl.LaplaceLaw("0.1"))
     >>> round(dpl.compose(levels).epsilon(0).upper, 4)  # as a plan: down to the finest level
     0.5
     """

@@ -240,7 +240,9 @@ def _fixed(claim: Guarantee, likely: tuple[Floats, ...]) -> float:
     return math.inf
 
 
-def audited(mechanism: Mechanism, claim: Guarantee, seed: int, most: int, *, stop: bool = True) -> dpl.AuditResult:
+def audited(
+    mechanism: Mechanism, claim: Guarantee, seed: int, most: int, *, stop: bool = True
+) -> dpl.results.AuditResult:
     """One audit of at most so many runs a side."""
     return dpl.audit_mechanism(
         mechanism, 1.0, 0.0, claim, trials=most, batched=True, seed=seed, stop_at_violation=stop, progress=False

@@ -7,7 +7,7 @@ import dpledger as dpl
 from dpledger import ex_post
 from dpledger.errors import CannotCertify
 
-told = dpl.ExPostDP(1, "probabilistic", "1e-6", dpl.ex_post.ExPostOutcome("0.2"))
+told = dpl.ex_post.ExPostDP(1, "probabilistic", "1e-6", dpl.ex_post.ExPostOutcome("0.2"))
 
 steps = {
     "as promised; this run lost 0.2": told,

@@ -24,13 +24,13 @@ def book() -> Iterator[dpl.Ledger]:
 
 
 @pytest.fixture(scope="module")
-def receipt(book: dpl.Ledger) -> dpl.Receipt[int]:
+def receipt(book: dpl.Ledger) -> dpl.results.Receipt[int]:
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1), keep="digest")
     return scope.release(dpl.Count(epsilon="0.25", of="rows"), [0] * 4321)
 
 
 @pytest.fixture(scope="module")
-def shown(book: dpl.Ledger, receipt: dpl.Receipt[int]) -> dict[str, object]:
+def shown(book: dpl.Ledger, receipt: dpl.results.Receipt[int]) -> dict[str, object]:
     noise = dpl.Laplace(sensitivity=1, epsilon=1)
     return {
         "Ledger": book,
@@ -68,7 +68,7 @@ def test_a_repr_is_one_short_line(shown: dict[str, object], kind: str) -> None:
     assert "\n" not in said
 
 
-def test_neither_value_nor_salt_is_shown(receipt: dpl.Receipt[int]) -> None:
+def test_neither_value_nor_salt_is_shown(receipt: dpl.results.Receipt[int]) -> None:
     assert receipt.salt is not None
     for said in (repr(receipt), receipt._repr_html_()):
         assert str(receipt.value) not in said
@@ -108,7 +108,7 @@ def test_no_text_is_markup(title: str, said: str) -> None:
 
 def test_hostile_text_is_inert_in_a_notebook(shown: dict[str, object]) -> None:
     result = shown["AuditResult"]
-    assert isinstance(result, dpl.AuditResult)
+    assert isinstance(result, dpl.results.AuditResult)
     hostile = dataclasses.replace(result, mechanism=dataclasses.replace(result.mechanism, kind="x"))
     object.__setattr__(hostile.mechanism, "kind", HOSTILE)
     page = hostile._repr_html_()

@@ -41,7 +41,7 @@ class LinearBoundary:
     """psi(v) = sqrt(log(1/delta)/2) (v/sqrt(tuning) + sqrt(tuning)): at v = tuning what one fixed time would cost.
 
     >>> curve = dpl.ex_post.LinearBoundary(tuning="0.1", delta="1e-6")
-    >>> levels = dpl.Chain(of=dpl.GaussianLaw(2), reached=dpl.GaussianLaw(4), boundary=curve)
+    >>> levels = dpl.ex_post.Chain(of=dpl.GaussianLaw(2), reached=dpl.GaussianLaw(4), boundary=curve)
     >>> levels.boundary == curve
     True
     """
@@ -56,7 +56,7 @@ class MixtureBoundary:
     """psi(v) = the s with 2 sqrt(r/(v+r)) exp(s^2/(2(v+r))) Phi(s/sqrt(v+r)) = 1/delta, r = tuning.
 
     >>> curve = dpl.ex_post.MixtureBoundary(tuning="0.1", delta="1e-6")
-    >>> levels = dpl.Chain(of=dpl.GaussianLaw(2), reached=dpl.GaussianLaw(4), boundary=curve)
+    >>> levels = dpl.ex_post.Chain(of=dpl.GaussianLaw(2), reached=dpl.GaussianLaw(4), boundary=curve)
     >>> levels.boundary == curve
     True
     """

@@ -90,7 +90,7 @@ def in_sense(promise: ExPostDP, sense: Sense) -> ExPostDP:
 
     Claim: the result holds wherever the promise does. Source: docs/proofs/ex_post.md, "Senses".
 
-    >>> dpl.ex_post.in_sense(dpl.ExPostDP(1, "probabilistic", "1e-6"), "integrated").sense
+    >>> dpl.ex_post.in_sense(dpl.ex_post.ExPostDP(1, "probabilistic", "1e-6"), "integrated").sense
     'integrated'
     """
     _promised(promise)
@@ -111,7 +111,7 @@ def with_slack(promise: ExPostDP, slack: Number) -> ExPostDP:
     Claim: P(L > E + slack) <= result.delta. Source: docs/proofs/ex_post.md, "Senses". CannotCertify where that is 1 or
     more.
 
-    >>> dpl.ex_post.with_slack(dpl.ExPostDP(1, "integrated", "1e-6"), "0.1").delta
+    >>> dpl.ex_post.with_slack(dpl.ex_post.ExPostDP(1, "integrated", "1e-6"), "0.1").delta
     Decimal('0.0000105083319448')
     """
     _promised(promise)
@@ -132,7 +132,8 @@ def post_processed(promise: ExPostDP) -> ExPostDP:
     Claim: for any randomised function of the outcome the result holds. Source: docs/proofs/ex_post.md, "Senses". The
     loss of a run does not stay: at what was computed the bound is the largest over all outcomes it may come from.
 
-    >>> dpl.ex_post.post_processed(dpl.ExPostDP(5, "pure", outcome=dpl.ex_post.ExPostOutcome("0.01"))).outcome is None
+    >>> told = dpl.ex_post.ExPostDP(5, "pure", outcome=dpl.ex_post.ExPostOutcome("0.01"))
+    >>> dpl.ex_post.post_processed(told).outcome is None
     True
     """
     _promised(promise)
@@ -170,7 +171,7 @@ def guarantee(promise: ExPostDP) -> ApproxDP:
 
     Claim: the mechanism is result-DP. Source: docs/proofs/ex_post.md, "Senses".
 
-    >>> dpl.ex_post.guarantee(dpl.ExPostDP(5, "pure", outcome=dpl.ex_post.ExPostOutcome("0.01"))).epsilon
+    >>> dpl.ex_post.guarantee(dpl.ex_post.ExPostDP(5, "pure", outcome=dpl.ex_post.ExPostOutcome("0.01"))).epsilon
     Decimal('5')
     """
     _promised(promise)
@@ -210,7 +211,7 @@ def group(promise: ExPostDP, k: int) -> ExPostDP:
     Claim: the result holds for datasets k steps apart. Source: docs/proofs/ex_post.md, "Senses": of the cap, not of the
     loss of a run. CannotCertify where the delta comes to 1.
 
-    >>> dpl.ex_post.group(dpl.ExPostDP(1, "integrated", "1e-6"), 3).delta
+    >>> dpl.ex_post.group(dpl.ex_post.ExPostDP(1, "integrated", "1e-6"), 3).delta
     Decimal('0.0000111073379275')
     """
     _promised(promise)
@@ -229,7 +230,7 @@ def poisson_sampled(promise: ExPostDP, rate: Number, relation: Relation | str) -
     Claim: the result holds under add_remove. Source: docs/proofs/ex_post.md, "Samples". CannotCertify under another
     relation. A reading: no filter gives an outcome back under a sample.
 
-    >>> dpl.ex_post.poisson_sampled(dpl.ExPostDP(1, "pure"), "0.1", "add_remove").epsilon
+    >>> dpl.ex_post.poisson_sampled(dpl.ex_post.ExPostDP(1, "pure"), "0.1", "add_remove").epsilon
     Decimal('0.158565078741')
     """
     _promised(promise)
@@ -249,7 +250,7 @@ def sampled_without_replacement(promise: ExPostDP, population: int, batch: int, 
     Claim: the result holds under replace_one. Source: docs/proofs/ex_post.md, "Samples": q delta is enough for a bound
     that is one number, not for one that depends on the outcome. CannotCertify under another relation.
 
-    >>> dpl.ex_post.sampled_without_replacement(dpl.ExPostDP(1, "pure"), 1000, 100, "replace_one").epsilon
+    >>> dpl.ex_post.sampled_without_replacement(dpl.ex_post.ExPostDP(1, "pure"), 1000, 100, "replace_one").epsilon
     Decimal('0.158565078741')
     """
     _promised(promise)
@@ -274,7 +275,7 @@ def concurrent(promises: Sequence[ExPostDP]) -> ExPostDP:
     outcome once every one of them has; what that adds up to is a reading, never a guarantee. Of none: ExPostDP(0,
     "pure"). CannotCertify where the deltas come to 1.
 
-    >>> dpl.ex_post.concurrent([dpl.ExPostDP(1, "pure"), dpl.ExPostDP(2, "integrated", "1e-6")]).sense
+    >>> dpl.ex_post.concurrent([dpl.ex_post.ExPostDP(1, "pure"), dpl.ex_post.ExPostDP(2, "integrated", "1e-6")]).sense
     'integrated'
     """
     all_of_them = [_promised(one, "promises") for one in listed(promises, field="promises")]

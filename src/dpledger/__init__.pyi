@@ -1,13 +1,18 @@
-from . import ex_post as ex_post, filters as filters, learning as learning, planning as planning, stability as stability
+from . import (
+    ex_post as ex_post,
+    filters as filters,
+    learning as learning,
+    planning as planning,
+    results as results,
+    stability as stability,
+)
 from .accounting.accountant import Accountant as Accountant
 from .accounting.composition import (
-    Chain as Chain,
     Composition as Composition,
     Converted as Converted,
     DiscreteGaussianLaw as DiscreteGaussianLaw,
     DiscreteLaplaceLaw as DiscreteLaplaceLaw,
     ExponentialLaw as ExponentialLaw,
-    ExPostDP as ExPostDP,
     GaussianLaw as GaussianLaw,
     Group as Group,
     LaplaceLaw as LaplaceLaw,
@@ -34,13 +39,12 @@ from .accounting.guarantees import (
     PureDP as PureDP,
 )
 from .accounting.planning.calibration import calibrate as calibrate
-from .accounting.profile import Profile as Profile, compose as compose
+from .accounting.profile import compose as compose
 from .attach.training import private_sgd as private_sgd
 from .audit.experiment import audit_mechanism as audit_mechanism, audit_outputs as audit_outputs
 from .audit.planned import Audit as Audit
-from .audit.replay import ReplayResult as ReplayResult, audit_replay as audit_replay
+from .audit.replay import audit_replay as audit_replay
 from .audit.testing import assert_not_refuted as assert_not_refuted
-from .audit.verdict import AuditResult as AuditResult
 from .errors import (
     AuditTooWeak as AuditTooWeak,
     BudgetRefused as BudgetRefused,
@@ -49,9 +53,8 @@ from .errors import (
     ParameterError as ParameterError,
     VerificationError as VerificationError,
 )
-from .ledger.declared_runs import DeclaredRun as DeclaredRun
 from .ledger.ledger import Ledger as Ledger
-from .ledger.scope import Receipt as Receipt, Scope as Scope, Session as Session
+from .ledger.scope import Scope as Scope
 from .mechanisms.learning.recommended import plan as plan
 from .mechanisms.numeric import (
     ClippedMean as ClippedMean,

@@ -4,7 +4,7 @@
     probabilistic    but with probability delta it is
     integrated       what exceeds E(o) adds up to at most delta
 
-A promise is `dpledger.ExPostDP`: a cap, a sense, a delta, and after a run its loss. Each function takes promises, and
+A promise is `ExPostDP`: a cap, a sense, a delta, and after a run its loss. Each function takes promises, and
 gives one that holds wherever these do (`docs/ex_post.md`, "Three senses"; proofs: `docs/proofs/ex_post.md`).
 
     constant, guarantee, guarantee_by_tail       from a guarantee, and back to one
@@ -12,8 +12,8 @@ gives one that holds wherever these do (`docs/ex_post.md`, "Three senses"; proof
     post_processed, group, concurrent            functions of the outcome, several units, several mechanisms
     poisson_sampled, sampled_without_replacement on a secret sample
 
->>> from dpledger import ExPostDP, ex_post
->>> household = ex_post.group(ExPostDP("0.5", "pure"), 3)
+>>> from dpledger import ex_post
+>>> household = ex_post.group(ex_post.ExPostDP("0.5", "pure"), 3)
 >>> ex_post.guarantee(household).epsilon
 Decimal('1.5')
 """

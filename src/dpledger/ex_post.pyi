@@ -1,4 +1,4 @@
-from .accounting.composition import ExPostOutcome as ExPostOutcome
+from .accounting.composition import Chain as Chain, ExPostDP as ExPostDP, ExPostOutcome as ExPostOutcome
 from .accounting.ex_post.boundaries import (
     LinearBoundary as LinearBoundary,
     MixtureBoundary as MixtureBoundary,

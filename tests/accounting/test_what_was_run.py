@@ -24,7 +24,7 @@ from dpledger.relations import Relation
 STEP = dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier=1), rate="0.01")
 EQUAL_STEP = dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier="1.0"), rate=0.01)
 ANSWER = dpl.LaplaceLaw("0.1")
-FORMS: list[Callable[[], dpl.Profile]] = [
+FORMS: list[Callable[[], dpl.results.Profile]] = [
     lambda: dpl.compose((STEP, 1000), (EQUAL_STEP, 1000)),
     lambda: dpl.compose([(STEP, 1000), (EQUAL_STEP, 1000)]),
     lambda: dpl.compose(((STEP, 1000), (EQUAL_STEP, 1000))),
@@ -39,7 +39,7 @@ FORMS: list[Callable[[], dpl.Profile]] = [
 ]
 
 
-def epsilon(what: dpl.Profile) -> Bounds:
+def epsilon(what: dpl.results.Profile) -> Bounds:
     return what.epsilon("1e-5")
 
 

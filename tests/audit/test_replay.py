@@ -32,7 +32,7 @@ def noisy(value: int, entropy: Entropy, scale: Any = 1, sensitivity: Sensitivity
     return noise.draw(DiscreteLaplace(scale), value, sensitivity=sensitivity, entropy=entropy)
 
 
-def kinds(result: dpl.ReplayResult) -> list[tuple[str, int | None]]:
+def kinds(result: dpl.results.ReplayResult) -> list[tuple[str, int | None]]:
     return [(finding.kind, finding.call) for finding in result.findings]
 
 

@@ -46,7 +46,7 @@ class Watched(MemoryStore):
                 self.is_locked = False
 
 
-def charged(scope: dpl.Scope, **said: Any) -> dpl.Receipt[None]:
+def charged(scope: dpl.Scope, **said: Any) -> dpl.results.Receipt[None]:
     return scope.charge(PLAN, relation="add_remove", by="A. Smith", reason="weekly means", **said)
 
 

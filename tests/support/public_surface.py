@@ -90,7 +90,7 @@ def student() -> dpl.stability.Student:
     return dpl.stability.Student(np.zeros(2, np.int64), np.ones(2, np.bool_), FITTED_FORM, Constant([0, 0])(None, None))
 
 
-def profile() -> dpl.Profile:
+def profile() -> dpl.results.Profile:
     return dpl.compose(dpl.GaussianLaw(1))
 
 
@@ -102,7 +102,7 @@ def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
 
 
-def stepped() -> dpl.DeclaredRun:
+def stepped() -> dpl.results.DeclaredRun:
     plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
     return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words", relation="add_remove").__enter__()
 
@@ -125,7 +125,7 @@ def appended() -> dpl.Accountant:
     return made
 
 
-def audited() -> dpl.AuditResult:
+def audited() -> dpl.results.AuditResult:
     return dpl.audit_outputs(np.arange(200.0), np.arange(200.0), dpl.PureDP(1))
 
 
@@ -179,14 +179,14 @@ def zeros(batch: Any) -> object:
 
 DOORS: dict[str, Door] = {
     # accounting: leaves, nodes, documents
-    "Chain": Door(dpl.Chain, {"of": LEAF, "reached": dpl.PureDP(0)}),
+    "ex_post.Chain": Door(dpl.ex_post.Chain, {"of": LEAF, "reached": dpl.PureDP(0)}),
     "Converted": Door(dpl.Converted, {"of": LEAF, "to": dpl.PureDP(1), "relation": "add_remove"}),
     "DiscreteGaussianLaw": Door(dpl.DiscreteGaussianLaw, {"sigma": 2, "sensitivity": 1}),
     "DiscreteLaplaceLaw": Door(dpl.DiscreteLaplaceLaw, {"scale": 2, "sensitivity": 1}),
     "Document": Door(dpl.Document, {"relation": "add_remove", "entries": (DocumentLine(LEAF),)}),
     "Document.read": Door(dpl.Document.read, {"path": "nowhere.json"}, names={"path": "document"}),
-    "ExPostDP": Door(
-        dpl.ExPostDP,
+    "ex_post.ExPostDP": Door(
+        dpl.ex_post.ExPostDP,
         {"epsilon": 1, "sense": "integrated", "delta": "1e-6", "outcome": dpl.ex_post.ExPostOutcome("0.5")},
     ),
     "ex_post.ExPostOutcome": Door(dpl.ex_post.ExPostOutcome, {"epsilon": "0.5"}),
@@ -250,17 +250,17 @@ DOORS: dict[str, Door] = {
         {"what": LEAF, "relation": None, "direction": None, "verify": None, "order": "any", "effort": 1},
         names={"what": WHAT},
     ),
-    "Profile.curve": Door(of(profile, "curve"), {"count": 2}),
-    "Profile.delta": Door(of(profile, "delta"), {"epsilon": 1}),
-    "Profile.deltas": Door(of(profile, "deltas"), {"epsilons": (1, 2)}),
-    "Profile.epsilon": Door(of(profile, "epsilon"), {"delta": "1e-5"}),
-    "Profile.epsilons": Door(of(profile, "epsilons"), {"deltas": ("1e-5", "1e-6")}, numbers="deltas"),
-    "Profile.posterior": Door(of(profile, "posterior"), {"prior": "0.5", "false_positives": "0.1"}),
-    "Profile.tradeoff": Door(of(profile, "tradeoff"), {"alpha": "0.1"}),
-    "Profile.tradeoffs": Door(
+    "results.Profile.curve": Door(of(profile, "curve"), {"count": 2}),
+    "results.Profile.delta": Door(of(profile, "delta"), {"epsilon": 1}),
+    "results.Profile.deltas": Door(of(profile, "deltas"), {"epsilons": (1, 2)}),
+    "results.Profile.epsilon": Door(of(profile, "epsilon"), {"delta": "1e-5"}),
+    "results.Profile.epsilons": Door(of(profile, "epsilons"), {"deltas": ("1e-5", "1e-6")}, numbers="deltas"),
+    "results.Profile.posterior": Door(of(profile, "posterior"), {"prior": "0.5", "false_positives": "0.1"}),
+    "results.Profile.tradeoff": Door(of(profile, "tradeoff"), {"alpha": "0.1"}),
+    "results.Profile.tradeoffs": Door(
         of(profile, "tradeoffs"), {"alphas": ("0.1",)}, names={"alphas": "alpha"}, numbers="alphas"
     ),
-    "Profile.true_positives": Door(of(profile, "true_positives"), {"false_positives": "0.1"}),
+    "results.Profile.true_positives": Door(of(profile, "true_positives"), {"false_positives": "0.1"}),
     "calibrate": Door(
         dpl.calibrate,
         {"make": dpl.LaplaceLaw, "target": dpl.PureDP(1), "seek": "most", "within": ("0.1", 2), "digits": 2},
@@ -805,8 +805,8 @@ DOORS: dict[str, Door] = {
         ELSEWHERE_NAMES,
         longest=520,
     ),
-    "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
-    "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
+    "results.DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
+    "results.DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
     "Scope.quote": Door(
         of(scope, "quote"),
         {"what": COUNT, "relation": None, "of": None, "tail_delta": None},
@@ -974,7 +974,7 @@ DOORS: dict[str, Door] = {
         left={"claim": "one that is false is refuted", "jobs": "a number that is right starts processes"},
     ),
     "ex_post.ExPostClaim": Door(dpl.ex_post.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
-    "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
+    "results.AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }
 
@@ -988,10 +988,18 @@ WORDS: dict[str, str] = {
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(
-        ("Profile", "AuditResult", "ReplayResult", "planning.TrainingPlan", "Receipt", "Scope", "Session"),
+        (
+            "results.Profile",
+            "results.AuditResult",
+            "results.ReplayResult",
+            "planning.TrainingPlan",
+            "results.Receipt",
+            "Scope",
+            "results.Session",
+        ),
         "dpledger makes it",
     ),
-    "DeclaredRun": "dpledger makes it",
+    "results.DeclaredRun": "dpledger makes it",
     "planning.StablePlan": "dpledger makes it",
     **dict.fromkeys(
         ("planning.ClassifierPlan", "planning.LabelPrivatePlan", "planning.SoftPlan", "planning.SubsamplePlan"),
@@ -1038,18 +1046,18 @@ ANSWERS: dict[str, str] = {
         "between the parts of an audit",
     ),
     **dict.fromkeys(("learning.Population.least_error",), "takes a class of concepts alone"),
-    "AuditResult.body": "between audits and the ledger",
+    "results.AuditResult.body": "between audits and the ledger",
     "ex_post.Judged": "data, and the caller's own code",
     "stability.Lesson": "data, and the caller's own code",
     "stability.Student": "what a release answers",
-    "Session.ask": "a query is the caller's own code",
-    "Session.ask_many": "queries are the caller's own code",
+    "results.Session.ask": "a query is the caller's own code",
+    "results.Session.ask_many": "queries are the caller's own code",
 }
 """Public callables that people do not call, or that take nothing but code or data of the caller's own; and why."""
 
 _LOSS = dpl.stability.Smooth(1, 1)
 _DESCENT: dict[str, object] = {"loss": _LOSS, "n": 100}
-_LOST = dpl.ExPostDP(1, "integrated", "1e-9")
+_LOST = dpl.ex_post.ExPostDP(1, "integrated", "1e-9")
 DOORS |= {
     "stability.Smooth": Door(dpl.stability.Smooth, {"lipschitz": 1, "smoothness": 1}),
     "stability.Constant": Door(dpl.stability.Constant, {"size": 1, "count": 1}),
@@ -1076,7 +1084,7 @@ DOORS |= {
     ),
     "ex_post.ProvedTail": Door(dpl.ex_post.ProvedTail, {"epsilon": 1, "probability": "1e-9", "proof": "Lemma 2"}),
     "ex_post.constant": Door(dpl.ex_post.constant, {"promise": dpl.PureDP(1)}),
-    "ex_post.in_sense": Door(dpl.ex_post.in_sense, {"promise": dpl.ExPostDP(1, "pure"), "sense": "integrated"}),
+    "ex_post.in_sense": Door(dpl.ex_post.in_sense, {"promise": dpl.ex_post.ExPostDP(1, "pure"), "sense": "integrated"}),
     "ex_post.with_slack": Door(dpl.ex_post.with_slack, {"promise": _LOST, "slack": "0.1"}),
     "ex_post.post_processed": Door(dpl.ex_post.post_processed, {"promise": _LOST}),
     "ex_post.guarantee": Door(dpl.ex_post.guarantee, {"promise": _LOST}),

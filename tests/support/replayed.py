@@ -61,7 +61,7 @@ class Case:
 
         return run
 
-    def replay(self, job: Any = None, **given: Any) -> dpl.ReplayResult:
+    def replay(self, job: Any = None, **given: Any) -> dpl.results.ReplayResult:
         claim = self.placed().claim()
         mine = self.job() if job is None else job
         return dpl.audit_replay(

@@ -62,7 +62,7 @@ class PmfPair:
 class ExPostOutcome:
     """What a run of `ExPostDP` lost, in the mechanism's own word: its bound at what it published.
 
-    >>> dpl.ExPostDP(epsilon=1, sense="pure", outcome=dpl.ex_post.ExPostOutcome("0.25")).outcome.epsilon
+    >>> dpl.ex_post.ExPostDP(epsilon=1, sense="pure", outcome=dpl.ex_post.ExPostOutcome("0.25")).outcome.epsilon
     Decimal('0.25')
     """
 
@@ -79,7 +79,7 @@ class ExPostDP:
     delta. probabilistic: under P the loss is above E(o) with probability at most delta; read as integrated, which
     follows from it and which post-processing keeps. For every ordered pair of neighbours P, Q.
 
-    >>> search = dpl.ExPostDP(epsilon=1, sense="pure", outcome=dpl.ex_post.ExPostOutcome("0.25"))
+    >>> search = dpl.ex_post.ExPostDP(epsilon=1, sense="pure", outcome=dpl.ex_post.ExPostOutcome("0.25"))
     >>> round(dpl.compose(search).epsilon(0).upper, 4)  # as a plan: the cap
     1.0
     """
