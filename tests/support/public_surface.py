@@ -177,6 +177,8 @@ def zeros(batch: Any) -> object:
     return np.zeros((len(batch), 2))
 
 
+GEOMETRIC = dpl.planning.NegativeBinomialTrials(eta=1, gamma="0.1")
+
 DOORS: dict[str, Door] = {
     # accounting: leaves, nodes, documents
     "ex_post.Chain": Door(dpl.ex_post.Chain, {"of": LEAF, "reached": dpl.PureDP(0)}),
@@ -202,6 +204,11 @@ DOORS: dict[str, Door] = {
     "RandomizedResponseLaw": Door(dpl.RandomizedResponseLaw, {"epsilon": 1, "k": 2}),
     "Repeated": Door(dpl.Repeated, {"of": LEAF, "times": 3, "done": 1}),
     "SampledWithoutReplacement": Door(dpl.SampledWithoutReplacement, {"of": LEAF, "population": 10, "batch": 2}),
+    "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
+    "planning.NegativeBinomialTrials": Door(
+        dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
+    ),
+    "planning.PoissonTrials": Door(dpl.planning.PoissonTrials, {"mean": 5, "most": 100}),
     "Sequence": Door(dpl.Sequence, {"of": (LEAF, LEAF)}),
     "Shuffled": Door(dpl.Shuffled, {"of": LEAF, "users": 10}),
     "SparseVectorLaw": Door(
