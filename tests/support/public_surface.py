@@ -204,6 +204,10 @@ DOORS: dict[str, Door] = {
     "RandomizedResponseLaw": Door(dpl.RandomizedResponseLaw, {"epsilon": 1, "k": 2}),
     "Repeated": Door(dpl.Repeated, {"of": LEAF, "times": 3, "done": 1}),
     "SampledWithoutReplacement": Door(dpl.SampledWithoutReplacement, {"of": LEAF, "population": 10, "batch": 2}),
+    "PrivateSelection": Door(
+        dpl.PrivateSelection,
+        {"of": dpl.Geometric(sensitivity=1, epsilon=1), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
+    ),
     "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
     "planning.NegativeBinomialTrials": Door(
         dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
