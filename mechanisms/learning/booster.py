@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, PlainValidator
+from pydantic import Field
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.composition import Composition, Repeated
@@ -30,7 +30,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
-from dpledger.mechanisms.learning.tables.binning import Binned, Binning
+from dpledger.mechanisms.learning.tables.binning import Binned, Binning, BinningField
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -47,12 +47,6 @@ STEPS = 2**20  # of a weight in [0, 1]: weights are whole numbers, whose sums ar
 _WHY = "a record has a weight in [0, 1], which follows from it and the stumps that were released before"
 
 
-def _binning(value: object) -> Binning:
-    if not isinstance(value, Binning):
-        raise ParameterError("binning", type(value).__name__, "a Binning")
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class BoostedStumps:
     """The majority of the stumps at `places`; 0 where the votes are even."""
@@ -65,9 +59,13 @@ class BoostedStumps:
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """The label of each row of `x`."""
+        return np.asarray(self.scores(x) > 0, dtype=np.uint8)
+
+    def scores(self, x: object) -> npt.NDArray[np.float64]:
+        """For each row of `x` by how much of all votes those for 1 are ahead: float64[rows], from -1 to 1."""
         rows = self.stumps.binning.read(x)
         votes = sum((self.stumps.labels(place, rows).astype(np.int64) for place in self.places), np.int64(0))
-        return np.asarray(2 * votes > len(self.places), dtype=np.uint8)
+        return np.asarray((2 * votes - len(self.places)) / len(self.places), dtype=np.float64)
 
     @property
     def params(self) -> Mapping[str, Plain]:
@@ -100,7 +98,7 @@ class PrivateStumpBooster(RowLearner):
     [1, 0]
     """
 
-    binning: Annotated[Binning, PlainValidator(_binning)]
+    binning: BinningField
     epsilon: Positive
     rounds: Annotated[Whole, Field(strict=True, ge=1, le=10**4)] = given(default=5)
     gamma: Positive = given(default=Decimal("0.2"))
@@ -118,6 +116,11 @@ class PrivateStumpBooster(RowLearner):
     def domain(self) -> Binning:
         """The rows that it learns from."""
         return self.binning
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """How its votes are shared."""
+        return ("scores",)
 
     @property
     def epsilon_of_a_round(self) -> Decimal:

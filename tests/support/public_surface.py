@@ -468,6 +468,10 @@ DOORS: dict[str, Door] = {
     "learning.StumpClass.words": Door(
         of(lambda: dpl.learning.StumpClass(dpl.learning.Binning({0: [1]}, source="a form")), "words"), {"place": 0}
     ),
+    "learning.PrivateLogisticLearner": Door(
+        dpl.learning.PrivateLogisticLearner,
+        {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "rho": 1, "classes": 3, "steps": 5},
+    ),
     "learning.PrivateStumpBooster": Door(
         dpl.learning.PrivateStumpBooster,
         {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
@@ -1162,6 +1166,11 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
         "learning.ExponentialPPACLearner",
         dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(7), epsilon=1),
         3,
+    ),
+    (
+        "learning.PrivateLogisticLearner",
+        dpl.learning.PrivateLogisticLearner(dpl.learning.Binning({"age": [18]}, source="a form"), rho=1),
+        ((1, 2, 3, 4),),
     ),
     (
         "learning.PrivateStumpBooster",
