@@ -209,7 +209,7 @@ class PrivateLogisticLearner(RowLearner):
         """Weights, in steps: each step moves every bin by its noisy sum over what its rows weigh, a Newton step of that
         bin alone, shortened by the number of columns, and by the noise where rows are few."""
         cells = cells_of(self.binning, rows)
-        sums, spread = Sums(cells, rows.known, bins_of(self.binning)), float(self._noise.sigma)
+        sums, spread = BinSums(cells, rows.known, bins_of(self.binning)), float(self._noise.sigma)
         weighed = np.maximum(self._counted(sums, entropy), 1.0) * CURVED + spread
         pace = PACE / len(cells)
         weights = np.zeros((self._scored, sums.bins))
@@ -220,7 +220,7 @@ class PrivateLogisticLearner(RowLearner):
             np.clip(weights, -MOST_WEIGHT, MOST_WEIGHT, out=weights)
         return np.rint(weights * STEPS).astype(np.int64)
 
-    def _counted(self, sums: Sums, entropy: Entropy) -> Floats:
+    def _counted(self, sums: BinSums, entropy: Entropy) -> Floats:
         """About how many rows each bin has."""
         counts = sums.of(np.full(sums.rows, STEPS, dtype=np.int64))
         if not self._counts_are_public:
@@ -314,8 +314,8 @@ def cells_of(binning: Binning, rows: Binned) -> list[npt.NDArray[np.intp]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """Sums over the rows of each bin; what is no row counts nowhere."""
+class BinSums:
+    """BinSums over the rows of each bin; what is no row counts nowhere."""
 
     cells: list[npt.NDArray[np.intp]]
     known: npt.NDArray[np.bool_]

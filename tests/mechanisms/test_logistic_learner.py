@@ -80,7 +80,7 @@ def missed(rows: Sequence[object], labels: Sequence[int], classes: int, weights:
     """The counts of all bins, and the sums of what is missed at these weights, in rows."""
     read = SMALL.read(list(rows))
     cells = logistic.cells_of(SMALL, read)
-    sums = logistic.Sums(cells, read.known, logistic.bins_of(SMALL))
+    sums = logistic.BinSums(cells, read.known, logistic.bins_of(SMALL))
     steps = logistic.missed_steps(logistic._chances(logistic._scores(weights, cells)), np.array(labels, dtype=np.intp))
     counts = sums.of(np.full(len(read.known), STEPS, dtype=np.int64))
     return counts / STEPS, np.stack([sums.of(one) for one in steps]) / STEPS
