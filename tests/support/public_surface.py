@@ -476,6 +476,10 @@ DOORS: dict[str, Door] = {
         dpl.learning.PrivateStumpBooster,
         {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
     ),
+    "learning.PrivateStumpBooster.for_rows": Door(
+        dpl.learning.PrivateStumpBooster.for_rows,
+        {"rows": 400, "binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1},
+    ),
     "learning.UserLevelMedian": Door(
         dpl.learning.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
     ),

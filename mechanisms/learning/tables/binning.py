@@ -35,7 +35,7 @@ from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers, word, word_positions
 from dpledger.schema import Plain, listed, one_text
 
-__all__ = ["Binned", "Binning", "BinningField", "Bins", "Categories", "Column", "Feature"]
+__all__ = ["Binned", "Binning", "BinningField", "Bins", "Categories", "Column", "Feature", "binning_of"]
 
 Column: TypeAlias = str | int
 """The label of a column of a table, or the position of a column of an array."""
@@ -341,11 +341,12 @@ def _between(pair: object, bins: int) -> list[Decimal]:
     return [round_up(low + (high - low) * step / bins, digits=EDGE_DIGITS) for step in range(1, bins)]
 
 
-def _is_binning(value: object) -> Binning:
+def binning_of(value: object) -> Binning:
+    """The value, if it is a Binning; else ParameterError."""
     if not isinstance(value, Binning):
         raise ParameterError("binning", type(value).__name__, "a Binning")
     return value
 
 
-BinningField: TypeAlias = Annotated[Binning, PlainValidator(_is_binning)]
+BinningField: TypeAlias = Annotated[Binning, PlainValidator(binning_of)]
 """The field of a learner that reads tables."""
