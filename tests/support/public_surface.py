@@ -843,6 +843,23 @@ DOORS: dict[str, Door] = {
     ),
     "Scope.reserve": Door(of(scope, "reserve"), {"mechanism": COUNT, "key": None, "tail_delta": None}),
     "Scope.spent": Door(of(scope, "spent"), {"delta": "1e-6"}),
+    "private_search": Door(
+        lambda **given: dpl.private_search(**{"scope": scope(), **given}),
+        {
+            "candidates": (1, 2),
+            "data": np.zeros((10, 2)),
+            "trials": 2,
+            "epsilon": 1,
+            "training": dpl.DPSGD(**RUN),
+            "train": lambda candidate, step: step(zeros),
+            "wrong": lambda model, row: False,
+            "held_out": "0.5",
+            "example_rows": None,
+            "key": None,
+        },
+        names={"example_rows": "example_rows|wrong|data"},
+        left=DATA | {"train": OWN_CODE, "wrong": OWN_CODE},
+    ),
     "private_sgd": Door(
         lambda **given: dpl.private_sgd(**{"scope": scope(), **given}),
         {
