@@ -71,6 +71,7 @@ def private_search(
     units: object = None,
     example_rows: object = None,
     key: str | None = None,
+    tail_delta: Number | None = None,
 ) -> Receipt[Found | None]:
     """Train candidates drawn at random, a secret number of times, and publish the one with the fewest errors on units
     held out: one charge in `scope`, and a receipt with the `Found`, or None where every trial failed.
@@ -80,7 +81,8 @@ def private_search(
     a model is wrong of one unit. `step(gradients)`: one step of the plan, at most so many. `trials`: the law of their
     number, or the mean of a geometric one, 2 or more. `epsilon`: of one count of errors. `held_out`: the chance of a
     unit to be held out. `units`: an id for each row. `example_rows`: made-up rows, on the first of which `wrong` is
-    tried beforehand, as `train` is on no rows. Raises as `Scope.release`, with nothing spent.
+    tried beforehand, as `train` is on no rows. `key`, `tail_delta`: as of `Scope.release`; raises as it does, with
+    nothing spent.
     Assumes: functions keep nothing of a trial, and nobody sees the trials or how long they took.
     Source: docs/proofs/selection.md, section 7.
 
@@ -117,7 +119,7 @@ def private_search(
     search = PrivateSearch(
         candidates=len(every), training=plan, epsilon=epsilon, repeats=_law(trials), held_out=held_out
     )
-    return scope.release(search, searched, key=key)
+    return scope.release(search, searched, key=key, tail_delta=tail_delta)
 
 
 def _law(trials: Trials | int) -> Trials:

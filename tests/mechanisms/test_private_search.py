@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpledger.accounting.composition import Parallel, Selected
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.trials import NegativeBinomialTrials
 from dpledger.attach.sklearn import LearnerClassifier
+from dpledger.decimals import round_up
 from dpledger.errors import ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -172,6 +174,10 @@ def test_units_of_many_rows_are_dealt_and_counted_whole() -> None:
     assert abs(found.wrong) < 60
 
 
+def _geometric(mean: int) -> NegativeBinomialTrials:
+    return NegativeBinomialTrials(eta=1, gamma=round_up(Fraction(1, mean)))
+
+
 def train(pace: float, step: Any) -> npt.NDArray[np.float64]:
     weights = np.zeros(2)
     for _ in range(5):
@@ -191,6 +197,8 @@ def test_trainings_of_ones_own_cost_what_the_best_of_so_many_plans_costs() -> No
     )  # fmt: skip
     assert found.value is not None
     assert found.value.model.shape == (2,)
+    parts = PrivateSearch(candidates=2, training=PLAN, epsilon="0.1", repeats=_geometric(6)).parts()
+    assert scope.spent("1e-6").upper < 1.1 * dpl.compose(parts).epsilon("5e-7").upper
 
 
 def test_the_parts_are_the_best_of_the_larger_of_training_and_count() -> None:

@@ -856,6 +856,7 @@ DOORS: dict[str, Door] = {
             "held_out": "0.5",
             "example_rows": None,
             "key": None,
+            "tail_delta": None,
         },
         names={"example_rows": "example_rows|wrong|data"},
         left=DATA | {"train": OWN_CODE, "wrong": OWN_CODE},
