@@ -370,6 +370,18 @@ DOORS: dict[str, Door] = {
     ),
     "stability.SampleAndAggregate": Door(dpl.stability.SampleAndAggregate, VOTES),
     "stability.PrivateClassifier": Door(dpl.stability.PrivateClassifier, VOTES),
+    "stability.NoisyMaximum": Door(
+        dpl.stability.NoisyMaximum,
+        {
+            "sigma": 40,
+            "chunks": 250,
+            "max_queries": 300,
+            "threshold": 200,
+            "threshold_sigma": 100,
+            "max_answers": 50,
+        },
+        names={"max_queries": "max_queries|max_answers"},
+    ),
     "stability.LabelPrivateLearner": Door(dpl.stability.LabelPrivateLearner, VOTES),
     "stability.SoftLabels": Door(
         dpl.stability.SoftLabels,
