@@ -1218,7 +1218,7 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
         dpl.learning.UserLevelThresholdLearner(dpl.learning.ThresholdClass(7), epsilon=1, alpha="0.4"),
         (3, _FOUND, ((3, "here", ()),)),
     ),
-    ("ex_post.AccuracyFirst", dpl.ex_post.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), ((0.5, -0.5), True, 7)),
+    ("ex_post.AccuracyFirst", dpl.ex_post.AccuracyFirst("ridge", 200, 2, "0.3", "0.4"), ((0.5, -0.5), True, 7)),
 )
 DOORS |= {
     **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},

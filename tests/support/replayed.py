@@ -196,7 +196,7 @@ def refinements() -> Iterator[Case]:
     yield Case(dpl.ex_post.Doubling(first="0.1", rounds=3, **search), judged(33.5), judged(34.5))
     yield Case(dpl.ex_post.NoiseReduction(least="0.1", most=2, levels=4, **search), judged(33.5), judged(34.5))
     for family in ("ridge", "logistic"):
-        fitting = dpl.ex_post.AccuracyFirst("0.4", family, 40, 3, "0.3", levels=20)
+        fitting = dpl.ex_post.AccuracyFirst(family, 40, 3, "0.3", "0.4", levels=20)
         yield Case(fitting, FITTED, REFITTED, REPLACE)
 
 
