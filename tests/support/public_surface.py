@@ -185,6 +185,8 @@ def zeros(batch: Any) -> object:
     return np.zeros((len(batch), 2))
 
 
+GEOMETRIC = dpl.planning.NegativeBinomialTrials(eta=1, gamma="0.1")
+
 DOORS: dict[str, Door] = {
     # accounting: leaves, nodes, documents
     "ex_post.Chain": Door(dpl.ex_post.Chain, {"of": LEAF, "reached": dpl.PureDP(0)}),
@@ -210,6 +212,15 @@ DOORS: dict[str, Door] = {
     "RandomizedResponseLaw": Door(dpl.RandomizedResponseLaw, {"epsilon": 1, "k": 2}),
     "Repeated": Door(dpl.Repeated, {"of": LEAF, "times": 3, "done": 1}),
     "SampledWithoutReplacement": Door(dpl.SampledWithoutReplacement, {"of": LEAF, "population": 10, "batch": 2}),
+    "PrivateSelection": Door(
+        dpl.PrivateSelection,
+        {"of": dpl.Geometric(sensitivity=1, epsilon=1), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
+    ),
+    "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
+    "planning.NegativeBinomialTrials": Door(
+        dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
+    ),
+    "planning.PoissonTrials": Door(dpl.planning.PoissonTrials, {"mean": 5, "most": 100}),
     "Sequence": Door(dpl.Sequence, {"of": (LEAF, LEAF)}),
     "Shuffled": Door(dpl.Shuffled, {"of": LEAF, "users": 10}),
     "SparseVectorLaw": Door(

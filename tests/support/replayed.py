@@ -160,6 +160,8 @@ def numbers() -> Iterator[Case]:
     yield Case(dpl.Geometric(sensitivity=2, epsilon=1), 12, 14)
     yield Case(dpl.IntegerGaussian(sensitivity=1, sigma=1), 12, 13)
     yield Case(dpl.ExponentialMechanism(candidates=3, epsilon=1, sensitivity="0.5"), [1, 2.5, 0], [1.5, 2, 0])
+    best = dpl.planning.NegativeBinomialTrials(eta=0, gamma="0.2")
+    yield Case(dpl.PrivateSelection(of=dpl.Geometric(sensitivity=2, epsilon=1), repeats=best), 12, 14)
     yield Case(dpl.PermuteAndFlip(candidates=("a", "b"), epsilon=1, sensitivity=1), [3, 4], [4, 3])
     segments = dpl.learning.Segments([3, 1, 4], [10, 2**40, 3]), dpl.learning.Segments([3, 2, 3], [10, 2**40, 3])
     yield Case(dpl.ExponentialMechanism(candidates=2**40 + 13, epsilon=1, sensitivity=1), *segments)
