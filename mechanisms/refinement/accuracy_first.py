@@ -40,7 +40,7 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.protocol import Release, fixed
-from dpledger.mechanisms.refinement.accuracy_plans import AccuracyPlan, Calibration, theories
+from dpledger.mechanisms.refinement.accuracy_plans import AccuracyPlan, theories
 from dpledger.mechanisms.refinement.checking import QUERY_WHY, Check, check_of
 from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples, examples_read_as
@@ -96,7 +96,7 @@ class AccuracyFirst:
     chance that a hypothesis that passes is worse than the target. `perturbed`: whether a chain publishes the sums of
     ridge ("covariance", its default) or the minimiser ("output"); `post`: "reference" solves noisy sums as they are,
     for comparison. `noise`: of the chain; "gaussian" has a rho, or by a `boundary` an epsilon and a delta. `radius`: of
-    the ball that hypotheses are projected on. `calibration`: how the check is set. `levels`: how many hypotheses there
+    the ball that hypotheses are projected on. `levels`: how many hypotheses there
     may be, of epsilons in equal ratios from `least_epsilon` (default: 1/rows, or the least whose noise is quick to
     draw) to `most_epsilon` (default: 4 times what the sharpest utility theorem takes); of Gaussian noise from
     `least_mu` to `most_mu`. `keep`: only the first so many of them are used (default: up to those 4 times: if none
@@ -123,7 +123,6 @@ class AccuracyFirst:
     noise: ChainNoise = given(default="laplace")
     boundary: TimeUniformBoundary | None = given(default=None)
     radius: Radius = given(default="tight")
-    calibration: Calibration = given(default="exact")
     levels: Annotated[Whole, Field(strict=True, ge=2, le=10**5)] = given(default=100)
     least_epsilon: OptionalPositive = given(default=None)
     most_epsilon: OptionalPositive = given(default=None)
@@ -221,7 +220,6 @@ class AccuracyFirst:
             "query_sensitivity": run.check.moved,
             "query_justification": QUERY_WHY,
             "grid": run.levels.plan.grid,
-            "calibration": self.calibration,
             "slack": run.check.slack,
             "check_epsilon": run.check.tests.law.epsilon,
             "threshold_scale": run.check.tests.law.threshold_scale,
@@ -397,7 +395,6 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         risk,
         target=alpha,
         beta=mechanism.beta,
-        calibration=mechanism.calibration,
         levels=mechanism.levels,
         queries=kept,
     )

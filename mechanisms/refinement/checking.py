@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpledger.decimals import add, exact, negative, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.grid import default_grid, on_grid
-from dpledger.mechanisms.refinement.accuracy_plans import Calibration, calibrated
+from dpledger.mechanisms.refinement.accuracy_plans import calibrated
 from dpledger.mechanisms.refinement.erm import Problem
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector, thresholding
 from dpledger.mechanisms.threshold.threshold_run import Thresholding
@@ -35,9 +35,7 @@ class Check:
     slack: Decimal
 
 
-def check_of(
-    risk: Problem, *, target: Decimal, beta: Decimal, calibration: Calibration, levels: int, queries: int
-) -> Check:
+def check_of(risk: Problem, *, target: Decimal, beta: Decimal, levels: int, queries: int) -> Check:
     """The check of at most `queries` hypotheses, calibrated for `levels` of them.
 
     Claim: calibrated for continuous noise at an alpha that is smaller by what rounding the queries and the threshold,
@@ -49,7 +47,7 @@ def check_of(
     if not alpha > 0:
         expected = f"a number well above {moved}, which one unit moves it by: more rows, or more regularisation"
         raise ParameterError("target_excess_risk", str(target), expected)
-    found = calibrated(calibration, moved=float(moved), alpha=alpha, beta=float(beta), levels=levels)
+    found = calibrated(moved=float(moved), alpha=alpha, beta=float(beta), levels=levels)
     slack = round_up(found.slack, digits=_DIGITS)
     tests = SparseVector(
         epsilon=round_up(found.epsilon, digits=_DIGITS),

@@ -49,7 +49,6 @@ BAD: tuple[dict[str, object], ...] = (
     *each("beta", 0, 1, "nan"),
     *each("feature_bound", 0, -1),
     *each("radius", "loose", 1),
-    *each("calibration", "best"),
     *each("levels", 1, 10**6),
     *each("keep", 0, 1000),
     {"levels": 50_000, "least_epsilon": "0.0001", "most_epsilon": "0.000100000001"},

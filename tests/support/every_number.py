@@ -77,6 +77,7 @@ from dpledger.mechanisms import binomial_tails
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.logistic import PrivateLogisticLearner
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.domain_queries import DomainQuery
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
@@ -357,7 +358,8 @@ def _learned_classes() -> dict[str, Answer]:
     def tables() -> object:
         bins = Binning.equal({"a": ("-0.1", THIRD)}, bins=7, source="made up")
         one = PrivateStumpBooster(binning=bins, epsilon=THIRD, rounds=7, gamma=THIRD)
-        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        linear = PrivateLogisticLearner(bins, rho=THIRD, classes=3)
+        placed = [each.under(relation, Unit("user", 7)) for each in (one, linear) for relation in Relation]
         scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
         advice = recommend(THIRD, "0.1", THIRD, 3, StumpClass(bins)).rows
         return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist(), advice

@@ -476,9 +476,17 @@ DOORS: dict[str, Door] = {
     "learning.StumpClass.words": Door(
         of(lambda: dpl.learning.StumpClass(dpl.learning.Binning({0: [1]}, source="a form")), "words"), {"place": 0}
     ),
+    "learning.PrivateLogisticLearner": Door(
+        dpl.learning.PrivateLogisticLearner,
+        {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "rho": 1, "classes": 3, "steps": 5},
+    ),
     "learning.PrivateStumpBooster": Door(
         dpl.learning.PrivateStumpBooster,
         {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
+    ),
+    "learning.PrivateStumpBooster.for_rows": Door(
+        dpl.learning.PrivateStumpBooster.for_rows,
+        {"rows": 400, "binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1},
     ),
     "learning.UserLevelMedian": Door(
         dpl.learning.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
@@ -1170,6 +1178,11 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
         "learning.ExponentialPPACLearner",
         dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(7), epsilon=1),
         3,
+    ),
+    (
+        "learning.PrivateLogisticLearner",
+        dpl.learning.PrivateLogisticLearner(dpl.learning.Binning({"age": [18]}, source="a form"), rho=1),
+        ((1, 2, 3, 4),),
     ),
     (
         "learning.PrivateStumpBooster",

@@ -258,6 +258,7 @@ def learners() -> Iterator[Case]:
     yield Case(dpl.learning.ExponentialPPACLearner(dpl.learning.PointClass(2**64), epsilon=1), *POINTS)
     yield Case(dpl.learning.PrivateConjunctionLearner(variables=3, epsilon=1, beta="0.9"), *BITS)
     yield Case(dpl.learning.PrivateStumpBooster(SMALL, epsilon=1, rounds=3), *TABLE)
+    yield Case(dpl.learning.PrivateLogisticLearner(SMALL, rho=1, steps=3), *TABLE)
     yield Case(dpl.learning.PrivateParityLearner(dimension=3, epsilon=2), *BITS)
     one_row = labelled([[1]], [0]), labelled(np.zeros((0, 1)), [])
     yield Case(dpl.learning.RepeatedParity(dimension=1, epsilon=2, mode="basic", runs=3), *one_row)

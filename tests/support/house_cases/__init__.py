@@ -14,7 +14,7 @@ from house_cases.learning.medians import MEDIANS
 from house_cases.learning.parities import PARITIES
 from house_cases.learning.queries import QUERIED
 from house_cases.learning.surrogates import SURROGATES
-from house_cases.learning.tables import BOOSTED
+from house_cases.learning.tables import BOOSTED, LOGISTIC
 from house_cases.learning.users import LEARNED_FROM_USERS
 from house_cases.stability.labelled import LABELLED
 from house_cases.stability.stable import CHARGED, STABLE
@@ -33,6 +33,7 @@ HOUSE: Mapping[str, Case] = {
     **SURROGATES,
     **MEDIANS,
     **BOOSTED,
+    **LOGISTIC,
     **CLIPPED,
     **LEARNED_FROM_USERS,
     **GROUPS,
