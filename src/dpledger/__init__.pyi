@@ -55,6 +55,7 @@ from .errors import (
 )
 from .ledger.ledger import Ledger as Ledger
 from .ledger.scope import Scope as Scope
+from .mechanisms.groups.group_by import GroupBy as GroupBy
 from .mechanisms.learning.recommended import plan as plan
 from .mechanisms.numeric import (
     ClippedMean as ClippedMean,

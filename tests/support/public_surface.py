@@ -342,6 +342,14 @@ DOORS: dict[str, Door] = {
     "ex_post.GradualRelease.interval": Door(
         dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).interval, {"epsilon": 1, "confidence": "0.95"}
     ),
+    "GroupBy": Door(
+        dpl.GroupBy,
+        {"by": "key", "statistics": (COUNT,), "keys": ("a",), "units": "id"},
+        {"key_delta": "key_delta|key_epsilon", "by": "by|keys"},
+    ),
+    "GroupBy.published_from": Door(
+        dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5").published_from, {"probability": "0.5"}
+    ),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
     "IntegerGaussian": Door(dpl.IntegerGaussian, {"sensitivity": 1, "sigma": 1}),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import dpledger as dpl
 from dpledger.mechanisms.entropy import Entropy
@@ -167,6 +168,17 @@ def numbers() -> Iterator[Case]:
     yield Case(dpl.ExponentialMechanism(candidates=2**40 + 13, epsilon=1, sensitivity=1), *segments)
 
 
+def groups() -> Iterator[Case]:
+    statistics = (dpl.Count(1, of="rows"), ("value", dpl.ClippedMean(1, lower=0, upper=10)))
+    table = pd.DataFrame({"key": list("abcabcab"), "value": ROWS[:8], "unit": list("uuvvwwxx")})
+    for left, right, relation in ((table, table[:-1], ADD), (table, table.assign(key=list("abcabcac")), REPLACE)):
+        yield Case(dpl.GroupBy("key", statistics, keys=list("abz")), left, right, relation)
+    many = table.assign(key="a")
+    shared: dict[str, Any] = {"key_epsilon": 2, "key_delta": "0.01", "units": "unit"}
+    yield Case(dpl.GroupBy("key", statistics, **shared), many, many[:-2], ADD, PAIR)
+    yield Case(dpl.GroupBy("key", (), **shared), many, many[:-2], ADD, PAIR)
+
+
 def streams() -> Iterator[Case]:
     asked = tuple(above(k) for k in (1, 3, 5, 7, 8))
     for mechanism in (
@@ -280,5 +292,5 @@ def learners() -> Iterator[Case]:
         yield Case(halving, *USERS, ADD, PAIR)
 
 
-CASES: tuple[Case, ...] = (*numbers(), *streams(), *refinements(), *stable(), *training(), *learners())
+CASES: tuple[Case, ...] = (*numbers(), *groups(), *streams(), *refinements(), *stable(), *training(), *learners())
 """All of them."""

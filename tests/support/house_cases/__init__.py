@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpledger.audit.zoo import Case
+from house_cases.groups import GROUPS
 from house_cases.learning.classes import LEARNED_CLASSES
 from house_cases.learning.clipped import CLIPPED
 from house_cases.learning.medians import MEDIANS
@@ -37,5 +38,6 @@ HOUSE: Mapping[str, Case] = {
     **CLIPPED,
     **LEARNED_FROM_USERS,
     **SELECTED,
+    **GROUPS,
 }
 """By name."""
