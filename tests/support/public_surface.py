@@ -102,6 +102,14 @@ def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
 
 
+def with_a_run() -> Any:
+    """A scope in which a run is open under the key `model`, with a step granted."""
+    own, plan = scope(), dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
+    said: dict[str, Any] = {"by": "me", "reason": "words", "relation": "add_remove", "key": "model"}
+    own.charging(plan, steps=2, tail_delta=0, **said).__enter__().grant()
+    return own
+
+
 def stepped() -> dpl.results.DeclaredRun:
     plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
     return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words", relation="add_remove").__enter__()
@@ -288,6 +296,11 @@ DOORS: dict[str, Door] = {
         dpl.AboveThreshold, {"epsilon": 20, "threshold": 10, "sensitivity": 1, "max_queries": 5, "share": "0.5"}
     ),
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "ClippedSum": Door(dpl.ClippedSum, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "Quantile": Door(dpl.Quantile, {"epsilon": 1, "q": "0.5", "lower": 0, "upper": 10}),
+    "Quantiles": Door(dpl.Quantiles, {"epsilon": 1, "qs": ("0.25", "0.5"), "lower": 0, "upper": 10}, numbers="qs"),
+    "TopK": Door(dpl.TopK, {"epsilon": 1, "k": 1, "categories": ("a", "b")}),
+    "Variance": Door(dpl.Variance, {"epsilon": 1, "lower": 0, "upper": 10}),
     "Count": Door(dpl.Count, {"epsilon": 1, "of": "rows"}),
     "Count.interval": Door(COUNT.interval, {"confidence": "0.95"}),
     "ExponentialMechanism": Door(dpl.ExponentialMechanism, {"candidates": 3, "epsilon": 1, "sensitivity": 2}),
@@ -333,6 +346,14 @@ DOORS: dict[str, Door] = {
     "ex_post.GradualRelease.noise": Door(dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).noise, {"epsilon": 1}),
     "ex_post.GradualRelease.interval": Door(
         dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).interval, {"epsilon": 1, "confidence": "0.95"}
+    ),
+    "GroupBy": Door(
+        dpl.GroupBy,
+        {"by": "key", "statistics": (COUNT,), "keys": ("a",), "units": "id"},
+        {"key_delta": "key_delta|key_epsilon", "by": "by|keys"},
+    ),
+    "GroupBy.published_from": Door(
+        dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5").published_from, {"probability": "0.5"}
     ),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
@@ -820,16 +841,23 @@ DOORS: dict[str, Door] = {
     "Scope.note_lost": Door(of(scope, "note_lost"), {"charge": "a" * 32, "note": "words"}, names={"note": "charge"}),
     "Scope.open": Door(
         of(scope, "open"),
-        {"mechanism": dpl.SparseVector(20, 1, 10, sensitivity=1), "data": [1], "key": None, "tail_delta": None},
+        {
+            "mechanism": dpl.SparseVector(20, 1, 10, sensitivity=1),
+            "data": [1],
+            "key": None,
+            "tail_delta": None,
+            "resume": False,
+        },
         left=DATA,
     ),
+    "Scope.settle": Door(lambda key: with_a_run().settle(key), {"key": "model"}),
     "Scope.afford": Door(of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "most": 10, "tail_delta": None}),
     "Scope.plan_training": Door(
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES, longest=520),
-    "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None}, ELSEWHERE_NAMES),
+    "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None, "resume": False}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
         ELSEWHERE,
@@ -837,6 +865,7 @@ DOORS: dict[str, Door] = {
         longest=520,
     ),
     "results.DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
+    "results.DeclaredRun.token": Door(lambda step: stepped().token(step), {"step": None}),
     "results.DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
     "Scope.quote": Door(
         of(scope, "quote"),
@@ -883,6 +912,7 @@ DOORS: dict[str, Door] = {
             "example_rows": None,
             "key": None,
             "tail_delta": None,
+            "resume": False,
         },
         names={"dimension": "dimension|gradients", "example_rows": "example_rows|gradients|data"},
         left=DATA | {"gradients": OWN_CODE},
@@ -1153,7 +1183,7 @@ DOORS |= {
 }
 
 _OF_GUARANTEES = {"epsilon_at", "needs", "sum_of", "in_words"}  # which the rooms ask, with decimals that were read
-_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "begun", "level_of", "sampled_of"}
+_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "resume", "begun", "level_of", "sampled_of"}
 
 
 def named(name: str) -> Any:
@@ -1203,6 +1233,12 @@ _CLASSES: dict[str, Any] = {
 }
 _MEAN = dpl.ClippedMean(epsilon=1, lower=0, upper=1)
 _COUNTS = dpl.Histogram(epsilon=1, edges=(0, 1))
+_VARIANCE = dpl.Variance(epsilon=1, lower=0, upper=1)
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "Count": {"of": "rows"}, "Histogram": {"edges": (0, 1)}, "ClippedSum": {"lower": 0, "upper": 1},
+    "Quantile": {"q": "0.5", "lower": 0, "upper": 1}, "Quantiles": {"qs": ("0.5",), "lower": 0, "upper": 1},
+    "TopK": {"k": 1, "categories": ("a", "b")},
+}  # fmt: skip
 _ITSELF = dpl.learning.TrivialRepresentation(dpl.learning.ThresholdClass(7))
 _HASHED = dpl.learning.HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=1)
 _FOUND = ("0", "0.2", (("0.5", 1, "0.25", True),))
@@ -1259,10 +1295,25 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
         dpl.learning.UserLevelThresholdLearner(dpl.learning.ThresholdClass(7), epsilon=1, alpha="0.4"),
         (3, _FOUND, ((3, "here", ()),)),
     ),
-    ("ex_post.AccuracyFirst", dpl.ex_post.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), ((0.5, -0.5), True, 7)),
+    ("ex_post.AccuracyFirst", dpl.ex_post.AccuracyFirst("ridge", 200, 2, "0.3", "0.4"), ((0.5, -0.5), True, 7)),
 )
 DOORS |= {
     **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},
+    **{
+        f"{name}.for_error": Door(
+            partial(getattr(dpl, name).for_error, **given),
+            {"error": 20, "confidence": "0.9"},
+            left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
+        )
+        for name, given in _COLUMNS.items()
+    },
+    **{
+        f"{name}.interval": Door(getattr(dpl, name)(epsilon=1, **given).interval, {"confidence": "0.95"})
+        for name, given in _COLUMNS.items()
+        if name not in ("Count", "Histogram")
+    },
+    "Variance.plain_of": Door(_VARIANCE.plain_of, {"value": _VARIANCE.value_of((1, 1, 1))}, left={"value": TRIED}),
+    "Variance.value_of": Door(_VARIANCE.value_of, {"plain": (1, 1, 1)}, left={"plain": TRIED}),
     "Laplace.for_error": Door(
         partial(dpl.Laplace.for_error, sensitivity=1),
         {"error": 1, "confidence": "0.9"},
