@@ -391,8 +391,8 @@ DOORS: dict[str, Door] = {
     ),
     "stability.SampleAndAggregate": Door(dpl.stability.SampleAndAggregate, VOTES),
     "stability.PrivateClassifier": Door(dpl.stability.PrivateClassifier, VOTES),
-    "stability.NoisyMaximum": Door(
-        dpl.stability.NoisyMaximum,
+    "stability.NoisyVotes": Door(
+        dpl.stability.NoisyVotes,
         {
             "sigma": 40,
             "chunks": 250,

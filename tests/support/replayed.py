@@ -251,7 +251,7 @@ def stable() -> Iterator[Case]:
     asked = many(0.5, 10.25, 15.5, 8.5)
     confident: dict[str, Any] = {"threshold": 20, "threshold_sigma": 4, "max_answers": 3}
     for given in ({}, confident):
-        noisy = dpl.stability.NoisyMaximum(sigma=4, chunks=41, max_queries=9, **given)
+        noisy = dpl.stability.NoisyVotes(sigma=4, chunks=41, max_queries=9, **given)
         yield Case(noisy, TAUGHT, SWAPPED, REPLACE, ask=asked, ready=ensemble("slots"))
         yield Case(noisy, TAUGHT, FEWER, ADD, ask=asked, ready=ensemble("random"))
     yield Case(dpl.stability.LabelPrivateLearner(**votes), TAUGHT, SWAPPED, REPLACE, ready=lesson)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit.zoo.cases import Case
 
-__all__ = ["NOISY", "NoisyVotes", "law_of"]
+__all__ = ["NOISY", "Maximum", "law_of"]
 
 Votes = tuple[int, ...]
 
@@ -47,7 +47,7 @@ def law_of(votes: Votes, sigma: float, threshold: int | None = None, wide: float
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyVotes:
+class Maximum:
     """The noisy maximum of votes, by noise of `sigma`; `shared`: one draw for all classes, which moves none of them."""
 
     sigma: float
@@ -64,7 +64,7 @@ class NoisyVotes:
         return rng.choice(list(law), size, p=np.array(list(law.values())) / math.fsum(law.values()))
 
 
-def _case(about: str, mechanism: NoisyVotes, pair: tuple[Votes, Votes], runs: int = 20_000) -> Case:
+def _case(about: str, mechanism: Maximum, pair: tuple[Votes, Votes], runs: int = 20_000) -> Case:
     """Claimed at the largest loss of a right one on this pair, rounded up."""
     left, right = (mechanism.law(votes) for votes in pair)
     lost = max(abs(math.log(left[one] / right[one])) if left[one] and right[one] else math.inf for one in left)
@@ -75,8 +75,8 @@ def _case(about: str, mechanism: NoisyVotes, pair: tuple[Votes, Votes], runs: in
 
 NOISY: Mapping[str, Case] = MappingProxyType(
     {
-        "noisy_maximum": _case("the largest count, sigma 3", NoisyVotes(3.0), ((6, 5), (5, 6))),
-        "noisy_maximum_narrow": _case("half of a vote's noise", NoisyVotes(0.9), ((6, 5), (5, 6))),
-        "noisy_maximum_shared": _case("one draw for all classes", NoisyVotes(3.0, shared=True), ((6, 5), (5, 6))),
+        "noisy_maximum": _case("the largest count, sigma 3", Maximum(3.0), ((6, 5), (5, 6))),
+        "noisy_maximum_narrow": _case("half of a vote's noise", Maximum(0.9), ((6, 5), (5, 6))),
+        "noisy_maximum_shared": _case("one draw for all classes", Maximum(3.0, shared=True), ((6, 5), (5, 6))),
     }
 )

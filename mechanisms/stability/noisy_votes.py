@@ -8,7 +8,7 @@ One unit alters one model, whose vote moves two counts by one each: two discrete
 the distance test of `PrivateClassifier` answers for nothing; where they do not, this is cheaper by far. Source:
 Papernot et al. 2018, section 4; docs/proofs/stability.md, section 11.
 
->>> NoisyMaximum(sigma=40, chunks=250, max_queries=100).claim()
+>>> NoisyVotes(sigma=40, chunks=250, max_queries=100).claim()
 ZCDP(rho=Decimal('0.0625'), delta=Decimal('0'), kind='zcdp')
 """
 
@@ -50,7 +50,7 @@ from dpledger.number_fields import OptionalPositive, Positive, Tally, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["NoisyMaximum"]
+__all__ = ["NoisyVotes"]
 
 MOVES = "a unit is in one chunk and alters one vote, which leaves one class for another"
 TESTED = "a unit alters one vote, and the largest count by at most one"
@@ -60,7 +60,7 @@ Queries = Annotated[Whole, Field(strict=True, ge=1, le=MOST_QUERIES)]
 
 
 @record
-class NoisyMaximum:
+class NoisyVotes:
     """The class with the most votes, under Gaussian noise, for each of a stream of rows (GNMax).
 
     `sigma`: of the noise on the votes of each class. `chunks`: as many as the ensemble has. `max_queries`: how many may
@@ -71,9 +71,9 @@ class NoisyMaximum:
     threshold, queries that a ledger never granted come back. Two units of add_remove where two chunks may change.
     An answer is the number of a class, from 0 on, or UNSTABLE. Ties go to the smallest class.
 
-    >>> dpl.stability.NoisyMaximum(sigma=40, chunks=250, max_queries=300).claim().rho
+    >>> dpl.stability.NoisyVotes(sigma=40, chunks=250, max_queries=300).claim().rho
     Decimal('0.1875')
-    >>> confident = dpl.stability.NoisyMaximum(
+    >>> confident = dpl.stability.NoisyVotes(
     ...     sigma=40, chunks=250, max_queries=300, threshold=200, threshold_sigma=100, max_answers=50
     ... )
     >>> confident.claim().rho
@@ -91,7 +91,7 @@ class NoisyMaximum:
     learner: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = given(default=None)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
-    kind: Literal["noisy_maximum"] = tag(default="noisy_maximum")
+    kind: Literal["noisy_votes"] = tag(default="noisy_votes")
 
     def __post_init__(self) -> None:
         confident = {
@@ -190,7 +190,7 @@ class NoisyMaximum:
 class _Maxima:
     """The draws of a run and their count."""
 
-    def __init__(self, mechanism: NoisyMaximum, entropy: Entropy) -> None:
+    def __init__(self, mechanism: NoisyVotes, entropy: Entropy) -> None:
         self._mechanism, self._entropy = mechanism, entropy
         self.planned = mechanism.parts()
         self.asked = 0
@@ -240,7 +240,7 @@ class _Maxima:
 
 
 class MaximumRun(AboutRows[StableAnswer, StableCounts], OneTestAQuery[Any, Any, StableAnswer, StableCounts]):
-    """The conversation of a `NoisyMaximum`. An answer is a class, or UNSTABLE."""
+    """The conversation of a `NoisyVotes`. An answer is a class, or UNSTABLE."""
 
     what = "a run over noisy votes"
     contract: ClassVar[str] = "the ensemble could not vote"
