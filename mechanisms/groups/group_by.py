@@ -28,7 +28,7 @@ from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, Pu
 from dpledger.decimals import total
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.frames import Coded, check_frame, columns, key_word, words_of
+from dpledger.mechanisms.frames import Coded, check_frame, codes_of, columns, key_word, words_of
 from dpledger.mechanisms.groups.by_group import Groups, GroupStatistic
 from dpledger.mechanisms.groups.contributions import Contributions
 from dpledger.mechanisms.groups.group_table import GroupTable, Key
@@ -265,7 +265,7 @@ class GroupBy(OneShot):
             coded = _renamed(coded, [places.get(word, -1) for word in words])
         rows, owners = None, None
         if self.units is not None:
-            owners = words_of(found[self.units], id_word).codes
+            owners = codes_of(found[self.units], id_word)
             rows = self._bounds.kept(coded, owners, entropy=entropy)
             coded, owners = coded[rows], owners[rows]
         if self._choice is None:
@@ -380,11 +380,9 @@ def _crossed(codes: npt.NDArray[np.int64], keys: list[Key], more: Coded) -> tupl
 
 def _units_of(codes: npt.NDArray[np.int64], owners: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.int64]:
     """How many units each group has; each row is one where nobody says whose they are."""
-    import pandas as pd
-
-    if owners is not None:
-        _, pairs = pd.factorize(owners * count + codes)
-        codes = pairs % count
+    if owners is not None and len(codes):
+        pairs = np.sort(owners * count + codes)
+        codes = pairs[np.r_[True, pairs[1:] != pairs[:-1]]] % count
     return np.bincount(codes + 1, minlength=count + 1)[1:].astype(np.int64)
 
 
