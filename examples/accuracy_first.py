@@ -182,7 +182,7 @@ def row(name, full, setting, alpha, trials):
     theory = dict(theories(risk, alpha))
     public = task(name, full).public
     found = dpl.ex_post.AccuracyFirst(
-        str(alpha),
+        target_excess_risk=str(alpha),
         **public,
         beta=str(BETA),
         radius=setting.radius,

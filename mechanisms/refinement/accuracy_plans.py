@@ -62,7 +62,8 @@ class AccuracyPlan:
 
     family: Family
     levels: int
-    target_excess_risk: Decimal
+    target_excess_risk: Decimal | None
+    target_error_rate: Decimal | None
     beta: Decimal
     check_epsilon: Decimal
     measure: Literal["epsilon", "mu"]

@@ -68,6 +68,7 @@ from .mechanisms.numeric import (
 )
 from .mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
 from .mechanisms.selection.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+from .mechanisms.selection.private_selection import PrivateSelection as PrivateSelection
 from .mechanisms.selection.randomized_response import RandomizedResponse as RandomizedResponse
 from .mechanisms.threshold.above_threshold import AboveThreshold as AboveThreshold
 from .mechanisms.threshold.sparse_vector import SparseVector as SparseVector

@@ -53,6 +53,7 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     Repeated,
     SampledWithoutReplacement,
+    Selected,
     Sequence,
     Shuffled,
 )
@@ -68,6 +69,7 @@ from dpledger.accounting.planning.allotting import Allowance, allotted
 from dpledger.accounting.planning.calibration import calibrate, calibrate_count
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
+from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials
 from dpledger.cli import app
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import accounts
@@ -200,6 +202,8 @@ TREES: dict[str, tuple[Composition, Relation]] = {
         REPLACE,
     ),
     "shuffled": (Shuffled(PureDP(1), users=100), REPLACE),
+    "selected": (Selected(LaplaceLaw(THIRD), NegativeBinomialTrials("0.3", "0.0123456789")), ADD),
+    "selected by Poisson": (Selected(GaussianLaw("3.7"), PoissonTrials("3.7", most=20)), ADD),
     "filtered": (Filtered(filters.opened_by(ApproxDP(3, "1e-6")), (LaplaceLaw(THIRD), GaussianLaw(9))), ADD),
 }
 TRAINING = PoissonSampled(GaussianLaw(2), rate="0.01")

@@ -161,6 +161,8 @@ def numbers() -> Iterator[Case]:
     yield Case(dpl.Geometric(sensitivity=2, epsilon=1), 12, 14)
     yield Case(dpl.IntegerGaussian(sensitivity=1, sigma=1), 12, 13)
     yield Case(dpl.ExponentialMechanism(candidates=3, epsilon=1, sensitivity="0.5"), [1, 2.5, 0], [1.5, 2, 0])
+    best = dpl.planning.NegativeBinomialTrials(eta=0, gamma="0.2")
+    yield Case(dpl.PrivateSelection(of=dpl.Geometric(sensitivity=2, epsilon=1), repeats=best), 12, 14)
     yield Case(dpl.PermuteAndFlip(candidates=("a", "b"), epsilon=1, sensitivity=1), [3, 4], [4, 3])
     segments = dpl.learning.Segments([3, 1, 4], [10, 2**40, 3]), dpl.learning.Segments([3, 2, 3], [10, 2**40, 3])
     yield Case(dpl.ExponentialMechanism(candidates=2**40 + 13, epsilon=1, sensitivity=1), *segments)
@@ -208,7 +210,7 @@ def refinements() -> Iterator[Case]:
     yield Case(dpl.ex_post.Doubling(first="0.1", rounds=3, **search), judged(33.5), judged(34.5))
     yield Case(dpl.ex_post.NoiseReduction(least="0.1", most=2, levels=4, **search), judged(33.5), judged(34.5))
     for family in ("ridge", "logistic"):
-        fitting = dpl.ex_post.AccuracyFirst("0.4", family, 40, 3, "0.3", levels=20)
+        fitting = dpl.ex_post.AccuracyFirst(family, 40, 3, "0.3", "0.4", levels=20)
         yield Case(fitting, FITTED, REFITTED, REPLACE)
 
 

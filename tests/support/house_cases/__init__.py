@@ -16,6 +16,7 @@ from house_cases.learning.queries import QUERIED
 from house_cases.learning.surrogates import SURROGATES
 from house_cases.learning.tables import BOOSTED, LOGISTIC
 from house_cases.learning.users import LEARNED_FROM_USERS
+from house_cases.selection import SELECTED
 from house_cases.stability.labelled import LABELLED
 from house_cases.stability.stable import CHARGED, STABLE
 from house_cases.stability.voted import VOTED
@@ -36,6 +37,7 @@ HOUSE: Mapping[str, Case] = {
     **LOGISTIC,
     **CLIPPED,
     **LEARNED_FROM_USERS,
+    **SELECTED,
     **GROUPS,
 }
 """By name."""
