@@ -108,7 +108,8 @@ def compared(
         protected = protected or (wild is not None and number >= wild)
         parted = _parted(ours, theirs, pairing)
         if parted is not None:
-            found.append(_finding("law", parted, number, accuses=not protected and not _unit_coins(ours, theirs)))
+            explained = _unit_coins(ours, theirs) or _may_protect(ours) or _may_protect(theirs)
+            found.append(_finding("law", parted, number, accuses=not protected and not explained))
             return tuple(found)
         found += _of_call(ours, theirs, number, claim, accuses=not protected)
         protected = protected or _hides(ours, known_places)
@@ -118,6 +119,7 @@ def compared(
         fewer, more = sorted((len(first.draws), len(second.draws)))
         words = f"there are {fewer} calls on one of the two datasets and {more} on the other"
         public = "made on one of the two datasets alone"
+        protected = protected or _may_protect(max(first.draws, second.draws, key=len)[number])
         return (*found, _finding("flow", public, number, accuses=not protected, told=words))
     return (*found, *_of_outputs(first.output, second.output, accuses=not protected))
 
@@ -193,6 +195,12 @@ def _unit_coins(ours: Draw, theirs: Draw) -> bool:
     return (
         isinstance(ours.law, COINS) and ours.law.kind == theirs.law.kind and len(ours.shape) == len(theirs.shape) == 1
     )
+
+
+def _may_protect(draw: Draw) -> bool:
+    """Whether it is a coin that may be tossed on one dataset alone, if it hardly ever falls there (a key that one unit
+    has is published with probability delta)."""
+    return isinstance(draw.law, Bernoulli) and not draw.given
 
 
 def _hides(draw: Draw, known_places: bool) -> bool:

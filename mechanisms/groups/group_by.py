@@ -25,7 +25,7 @@ from pydantic import BeforeValidator, Field
 
 from dpledger.accounting.composition import Composition, Sequence
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
-from dpledger.decimals import total
+from dpledger.decimals import Number, total
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.frames import Coded, check_frame, codes_of, columns, key_word, words_of
@@ -245,7 +245,7 @@ class GroupBy(OneShot):
         keys, numbers = plain
         return self._table(keys, numbers)
 
-    def published_from(self, probability: str) -> int:
+    def published_from(self, probability: Number) -> int:
         """From how many units on an unknown key is published with this probability. ParameterError where keys are
         public."""
         if self._choice is None:

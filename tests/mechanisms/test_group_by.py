@@ -27,6 +27,7 @@ from dpledger.mechanisms.groups.partition_selection import KeyChoice
 from dpledger.mechanisms.noise import Bernoulli, Draw, Uniform, answering, recording
 from dpledger.mechanisms.noise.randomness_log import Returned
 from dpledger.relations import Relation, Unit
+from exact_tests import SIGNIFICANCE, events_p_value
 from group_oracle import Row, best_probability, hockey_stick, kept_rows, law_of_keys, odds_below
 from mechanism_conformance import MechanismConformance
 
@@ -263,20 +264,22 @@ def test_a_new_key_of_one_unit_is_what_delta_is_for() -> None:
 
 
 def test_which_rows_count_has_the_law_of_an_enumeration() -> None:
-    """By chi-square, of one unit with five rows in three groups; and the other unit's row always counts."""
+    """Of one unit with five rows in three groups; the other unit's row always counts. A twin for which each way is as
+    likely as any other is rejected."""
     rows = [("u", "a"), ("u", "a"), ("u", "b"), ("v", "a"), ("u", "c"), ("u", "a")]
     _, law = law_of_keys(rows, "1", "0.1", rows=4, groups=2, rows_a_group=2)
     codes, owners = np.array([0, 0, 1, 0, 2, 0]), np.array([0, 0, 0, 1, 0, 0])
     bounds = Contributions(rows=4, groups=2, rows_a_group=2)
-    seen: Counter[tuple[Row, ...]] = Counter()
-    for seed in range(20_000):
+    ways = {held: number for number, held in enumerate(law)}
+    seen: Counter[int] = Counter()
+    for seed in range(4_000):
         kept = bounds.kept(codes, owners, entropy=seeded(7, seed))
         assert 3 in kept
         assert list(kept) == sorted(set(kept.tolist()))
-        seen[tuple(sorted(rows[place] for place in kept))] += 1
-    assert set(seen) == set(law)
-    far = sum((seen[one] - 20_000 * float(p)) ** 2 / (20_000 * float(p)) for one, p in law.items())
-    assert far < len(law) + 12 * math.sqrt(2 * len(law))
+        seen[ways[tuple(sorted(rows[place] for place in kept))]] += 1
+    assert events_p_value(seen, 4_000, {ways[held]: float(p) for held, p in law.items()}) > SIGNIFICANCE
+    flat = dict.fromkeys(ways.values(), 1 / len(ways))
+    assert events_p_value(seen, 4_000, flat) < SIGNIFICANCE
 
 
 def words_of_own_rows(rows: Sequence[Row], salt: int) -> dict[int, list[int]]:
@@ -403,7 +406,7 @@ def test_from_how_many_units_on_a_key_is_published() -> None:
         dpl.GroupBy("key", [COUNT], keys=["a"]).published_from("0.5")
     for wrong in (0, 2, "x"):
         with pytest.raises(ParameterError, match="probability"):
-            dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5").published_from(wrong)  # type: ignore[arg-type]
+            dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5").published_from(wrong)
 
 
 def test_keys_of_several_columns_and_keys_that_are_missing() -> None:
@@ -433,6 +436,16 @@ def test_intervals_hold_what_they_should() -> None:
         assert released.interval("a", "count", "0.9") == (frame["count_lower"]["a"], frame["count_upper"]["a"])
     assert 0 < missed["count"] < 220
     assert missed["mean"] < 220
+
+
+@pytest.mark.parametrize("statistics", [(), (COUNT,)])
+@pytest.mark.parametrize("held", [[], ["b"] * 30])
+def test_a_replay_accuses_nobody_of_a_key_that_one_unit_alone_has(statistics: Any, held: list[str]) -> None:
+    mine = dpl.GroupBy("key", statistics, key_epsilon=1, key_delta="0.01")
+    left, right = (pd.DataFrame({"key": pd.Series(keys, dtype=object)}) for keys in (held, [*held, "a"]))
+    result = dpl.audit_replay(mine, left, right)
+    assert result.verdict == "blind"
+    assert not result.findings
 
 
 def test_a_release_through_a_scope_comes_back_under_its_key() -> None:
