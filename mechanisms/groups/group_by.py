@@ -37,6 +37,7 @@ from dpledger.mechanisms.numeric import ClippedMean, Count
 from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.statistics.sums import ClippedSum
 from dpledger.mechanisms.units import id_word
 from dpledger.number_fields import OptionalPositive, Whole
 from dpledger.relations import Relation, Unit
@@ -57,12 +58,12 @@ def _of_column(value: Any) -> object:
     match value:
         case GroupStatistic():
             return value
-        case Count() | ClippedMean():
+        case Count() | ClippedSum() | ClippedMean():
             return GroupStatistic(value)
-        case [str(column), (Count() | ClippedMean()) as statistic]:
+        case [str(column), (Count() | ClippedSum() | ClippedMean()) as statistic]:
             return GroupStatistic(statistic, column)
         case _:
-            raise ValueError("Count(of='rows'), or a pair of a column and a ClippedMean or Count(of='true')")
+            raise ValueError("a Count of rows, or a pair: a column and a ClippedSum, ClippedMean or Count(of='true')")
 
 
 def _key_of(value: object) -> object:
@@ -119,7 +120,8 @@ class GroupBy(OneShot):
     """Statistics of the rows of a table, by groups, in one release.
 
     `by`: the column, or columns, whose words make the groups. `statistics`: a list of `Count`s of rows, and of pairs of
-    a column and a `ClippedMean` or a `Count(of="true")`; each one's epsilon is what it costs in all groups together.
+    a column and a `ClippedSum`, a `ClippedMean` or a `Count(of="true")`; each one's epsilon is what it costs in all
+    groups together.
     `keys`: the groups, where they are public; each is published, empty ones too, and rows of other keys count nowhere.
     Without them `key_epsilon` and `key_delta` pay for a choice among the keys that the data hold: a key is published
     that so many units have that none of them gives it away. With no statistics the keys alone are published.

@@ -34,7 +34,8 @@ from mechanism_conformance import MechanismConformance
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 COUNT = dpl.Count(1, of="rows")
 MEAN = dpl.ClippedMean(1, lower=0, upper=10)
-STATISTICS = (COUNT, ("value", MEAN), ("late", dpl.Count("0.5", of="true")))
+SUM = dpl.ClippedSum(1, lower=-1, upper=10)
+STATISTICS = (COUNT, ("value", MEAN), ("late", dpl.Count("0.5", of="true")), ("value", SUM))
 NAN = float("nan")
 
 
@@ -315,7 +316,7 @@ def test_one_unit_moves_each_number_by_at_most_what_is_declared(
 ) -> None:
     shared: dict[str, Any] = {"units": "unit", "keys_per_unit": groups, "rows_per_key": a_group, "keys": list("abcd")}
     mine = dpl.GroupBy("key", STATISTICS, **shared).under(relation, Unit("user", rows))
-    draw, most = random.Random(rows + 10 * groups), [0.0] * 4
+    draw, most = random.Random(rows + 10 * groups), [0.0] * 5
     for salt in range(60):
         held = [(f"u{draw.randrange(4)}", draw.choice("abcd")) for _ in range(12)]
         data = table(held, value=[draw.choice((-5.0, 0.0, 3.3, 10.0, 99.0)) for _ in held], late=[1.0] * 12)
@@ -344,22 +345,25 @@ def test_numbers_are_those_of_a_plain_group_by() -> None:
     mine = dpl.GroupBy("key", STATISTICS, keys=["c", "a", "z"]).under(ADD, Unit())
     with recording() as draws:
         mine.release(data, entropy=seeded(1))
-    counts, totals, sizes, late = (one.value.tolist() for one in draws)
+    counts, totals, sizes, late, sums = (one.value.tolist() for one in draws)
     assert counts == sizes == [12, 24, 0]
     assert late == [12, 12, 0]
-    grid = float(draws[1].law.grid)  # type: ignore[union-attr]
-    for total, key in zip(totals, ("c", "a"), strict=False):
-        wanted = (data.loc[data["key"] == key, "value"].clip(0, 10) - 5).sum()
-        assert total * grid == pytest.approx(wanted, abs=24 * grid)
+    for numbers, place, centre, lower in ((totals, 1, 5, 0), (sums, 4, 0, -1)):
+        grid = float(draws[place].law.grid)  # type: ignore[union-attr]
+        for total, key in zip(numbers, ("c", "a"), strict=False):
+            wanted = (data.loc[data["key"] == key, "value"].clip(lower, 10) - centre).sum()
+            assert total * grid == pytest.approx(wanted, abs=24 * grid)
 
 
 def test_sums_beyond_what_int64_holds_are_exact() -> None:
-    fine = dpl.ClippedMean(1, lower=0, upper=2**20, grid=Decimal(2) ** -30)
-    mine = dpl.GroupBy("key", [("value", fine)], keys=["a", "b"]).under(ADD, Unit())
+    fine: dict[str, Any] = {"lower": 0, "upper": 2**20, "grid": Decimal(2) ** -30}
+    statistics = [("value", dpl.ClippedMean(1, **fine)), ("value", dpl.ClippedSum(1, **fine))]
+    mine = dpl.GroupBy("key", statistics, keys=["a", "b"]).under(ADD, Unit())
     data = pd.DataFrame({"key": ["a"] * 20_000 + ["b"], "value": [2.0**20] * 20_001})
     with recording() as draws:
         mine.release(data, entropy=seeded(1))
     assert [int(one) for one in draws[0].value] == [20_000 * 2**49, 2**49]
+    assert [int(one) for one in draws[2].value] == [20_000 * 2**50, 2**50]
 
 
 # ---- what is priced and told ----------------------------------------------------------------------------------------
@@ -369,7 +373,9 @@ def test_the_parts_keep_the_claim_whatever_the_numbers_are() -> None:
     draw = random.Random(5)
     for _ in range(100):
         epsilon, rows = str(round(draw.uniform(0.01, 5), draw.randint(1, 12))), draw.randint(1, 50)
-        statistics = [dpl.Count(epsilon, of="rows"), ("value", dpl.ClippedMean(epsilon, lower=0, upper=10))]
+        ranged: dict[str, Any] = {"epsilon": epsilon, "lower": -3, "upper": 10}
+        of_values = [("value", dpl.ClippedMean(**ranged)), ("value", dpl.ClippedSum(**ranged))]
+        statistics = [dpl.Count(epsilon, of="rows"), *of_values]
         mine = dpl.GroupBy("key", statistics, key_epsilon=epsilon, key_delta="1e-6", units="unit")
         relation = draw.choice((ADD, REPLACE, Relation.ZERO_OUT))
         placed = mine.under(relation, Unit("user", rows))
@@ -430,11 +436,14 @@ def test_intervals_hold_what_they_should() -> None:
         frame = released.to_frame("0.9").set_index("key")
         inside = (frame["value_mean_lower"] <= truth) & (truth <= frame["value_mean_upper"])
         missed["mean"] += int((~inside).sum())
+        sums = data.assign(value=data["value"].clip(-1, 10)).groupby("key")["value"].sum()
+        missed["sum"] += int((~((frame["value_sum_lower"] <= sums) & (sums <= frame["value_sum_upper"]))).sum())
         counts = data["key"].value_counts().reindex(frame.index)
         missed["count"] += int((~((frame["count_lower"] <= counts) & (counts <= frame["count_upper"]))).sum())
         assert frame["count"]["a"] == released["a"]["count"]
         assert released.interval("a", "count", "0.9") == (frame["count_lower"]["a"], frame["count_upper"]["a"])
     assert 0 < missed["count"] < 220
+    assert 0 < missed["sum"] < 220
     assert missed["mean"] < 220
 
 
@@ -453,7 +462,7 @@ def test_a_release_through_a_scope_comes_back_under_its_key() -> None:
     mine = dpl.GroupBy("key", STATISTICS, key_epsilon=1, key_delta="1e-5")
     first = scope.release(mine, GOOD, key="by-key")
     assert scope.release(mine, GOOD, key="by-key").value == first.value
-    assert scope.spent(delta="1e-4").upper <= 3.6
+    assert scope.spent(delta="1e-4").upper <= 4.6
     assert any("missing" in told for told in first.reads)
 
 
