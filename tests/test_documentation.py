@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "docs/start.md",
+    "docs/statistics.md",
     "docs/concepts.md",
     "docs/audit_replay.md",
     "docs/accuracy_first.md",
@@ -35,6 +36,7 @@ PAGES = (
     "docs/stable_values.md",
     "docs/runs_elsewhere.md",
     "docs/auditing.md",
+    "docs/group_by.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 FIRST = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(), re.DOTALL)

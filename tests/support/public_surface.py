@@ -185,6 +185,8 @@ def zeros(batch: Any) -> object:
     return np.zeros((len(batch), 2))
 
 
+GEOMETRIC = dpl.planning.NegativeBinomialTrials(eta=1, gamma="0.1")
+
 DOORS: dict[str, Door] = {
     # accounting: leaves, nodes, documents
     "ex_post.Chain": Door(dpl.ex_post.Chain, {"of": LEAF, "reached": dpl.PureDP(0)}),
@@ -210,6 +212,15 @@ DOORS: dict[str, Door] = {
     "RandomizedResponseLaw": Door(dpl.RandomizedResponseLaw, {"epsilon": 1, "k": 2}),
     "Repeated": Door(dpl.Repeated, {"of": LEAF, "times": 3, "done": 1}),
     "SampledWithoutReplacement": Door(dpl.SampledWithoutReplacement, {"of": LEAF, "population": 10, "batch": 2}),
+    "PrivateSelection": Door(
+        dpl.PrivateSelection,
+        {"of": dpl.Geometric(sensitivity=1, epsilon=1), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
+    ),
+    "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
+    "planning.NegativeBinomialTrials": Door(
+        dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
+    ),
+    "planning.PoissonTrials": Door(dpl.planning.PoissonTrials, {"mean": 5, "most": 100}),
     "Sequence": Door(dpl.Sequence, {"of": (LEAF, LEAF)}),
     "Shuffled": Door(dpl.Shuffled, {"of": LEAF, "users": 10}),
     "SparseVectorLaw": Door(
@@ -285,6 +296,11 @@ DOORS: dict[str, Door] = {
         dpl.AboveThreshold, {"epsilon": 20, "threshold": 10, "sensitivity": 1, "max_queries": 5, "share": "0.5"}
     ),
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "ClippedSum": Door(dpl.ClippedSum, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "Quantile": Door(dpl.Quantile, {"epsilon": 1, "q": "0.5", "lower": 0, "upper": 10}),
+    "Quantiles": Door(dpl.Quantiles, {"epsilon": 1, "qs": ("0.25", "0.5"), "lower": 0, "upper": 10}, numbers="qs"),
+    "TopK": Door(dpl.TopK, {"epsilon": 1, "k": 1, "categories": ("a", "b")}),
+    "Variance": Door(dpl.Variance, {"epsilon": 1, "lower": 0, "upper": 10}),
     "Count": Door(dpl.Count, {"epsilon": 1, "of": "rows"}),
     "Count.interval": Door(COUNT.interval, {"confidence": "0.95"}),
     "ExponentialMechanism": Door(dpl.ExponentialMechanism, {"candidates": 3, "epsilon": 1, "sensitivity": 2}),
@@ -330,6 +346,14 @@ DOORS: dict[str, Door] = {
     "ex_post.GradualRelease.noise": Door(dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).noise, {"epsilon": 1}),
     "ex_post.GradualRelease.interval": Door(
         dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).interval, {"epsilon": 1, "confidence": "0.95"}
+    ),
+    "GroupBy": Door(
+        dpl.GroupBy,
+        {"by": "key", "statistics": (COUNT,), "keys": ("a",), "units": "id"},
+        {"key_delta": "key_delta|key_epsilon", "by": "by|keys"},
+    ),
+    "GroupBy.published_from": Door(
+        dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5").published_from, {"probability": "0.5"}
     ),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
@@ -476,9 +500,17 @@ DOORS: dict[str, Door] = {
     "learning.StumpClass.words": Door(
         of(lambda: dpl.learning.StumpClass(dpl.learning.Binning({0: [1]}, source="a form")), "words"), {"place": 0}
     ),
+    "learning.PrivateLogisticLearner": Door(
+        dpl.learning.PrivateLogisticLearner,
+        {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "rho": 1, "classes": 3, "steps": 5},
+    ),
     "learning.PrivateStumpBooster": Door(
         dpl.learning.PrivateStumpBooster,
         {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
+    ),
+    "learning.PrivateStumpBooster.for_rows": Door(
+        dpl.learning.PrivateStumpBooster.for_rows,
+        {"rows": 400, "binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1},
     ),
     "learning.UserLevelMedian": Door(
         dpl.learning.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
@@ -1171,6 +1203,12 @@ _CLASSES: dict[str, Any] = {
 }
 _MEAN = dpl.ClippedMean(epsilon=1, lower=0, upper=1)
 _COUNTS = dpl.Histogram(epsilon=1, edges=(0, 1))
+_VARIANCE = dpl.Variance(epsilon=1, lower=0, upper=1)
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "Count": {"of": "rows"}, "Histogram": {"edges": (0, 1)}, "ClippedSum": {"lower": 0, "upper": 1},
+    "Quantile": {"q": "0.5", "lower": 0, "upper": 1}, "Quantiles": {"qs": ("0.5",), "lower": 0, "upper": 1},
+    "TopK": {"k": 1, "categories": ("a", "b")},
+}  # fmt: skip
 _ITSELF = dpl.learning.TrivialRepresentation(dpl.learning.ThresholdClass(7))
 _HASHED = dpl.learning.HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=1)
 _FOUND = ("0", "0.2", (("0.5", 1, "0.25", True),))
@@ -1179,6 +1217,11 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
         "learning.ExponentialPPACLearner",
         dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(7), epsilon=1),
         3,
+    ),
+    (
+        "learning.PrivateLogisticLearner",
+        dpl.learning.PrivateLogisticLearner(dpl.learning.Binning({"age": [18]}, source="a form"), rho=1),
+        ((1, 2, 3, 4),),
     ),
     (
         "learning.PrivateStumpBooster",
@@ -1222,10 +1265,25 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
         dpl.learning.UserLevelThresholdLearner(dpl.learning.ThresholdClass(7), epsilon=1, alpha="0.4"),
         (3, _FOUND, ((3, "here", ()),)),
     ),
-    ("ex_post.AccuracyFirst", dpl.ex_post.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), ((0.5, -0.5), True, 7)),
+    ("ex_post.AccuracyFirst", dpl.ex_post.AccuracyFirst("ridge", 200, 2, "0.3", "0.4"), ((0.5, -0.5), True, 7)),
 )
 DOORS |= {
     **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},
+    **{
+        f"{name}.for_error": Door(
+            partial(getattr(dpl, name).for_error, **given),
+            {"error": 20, "confidence": "0.9"},
+            left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
+        )
+        for name, given in _COLUMNS.items()
+    },
+    **{
+        f"{name}.interval": Door(getattr(dpl, name)(epsilon=1, **given).interval, {"confidence": "0.95"})
+        for name, given in _COLUMNS.items()
+        if name not in ("Count", "Histogram")
+    },
+    "Variance.plain_of": Door(_VARIANCE.plain_of, {"value": _VARIANCE.value_of((1, 1, 1))}, left={"value": TRIED}),
+    "Variance.value_of": Door(_VARIANCE.value_of, {"plain": (1, 1, 1)}, left={"plain": TRIED}),
     "Laplace.for_error": Door(
         partial(dpl.Laplace.for_error, sensitivity=1),
         {"error": 1, "confidence": "0.9"},
