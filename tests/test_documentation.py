@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "docs/start.md",
+    "docs/statistics.md",
     "docs/concepts.md",
     "docs/audit_replay.md",
     "docs/accuracy_first.md",

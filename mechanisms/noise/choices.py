@@ -64,9 +64,7 @@ def choose(
     among = _standing(row, many)
     place = race(law, row, many, entropy)
     if many is not None:
-        place = sum(map(int, many[:place])) + uniform_below(
-            int(many[place]), entropy, words=2 + among.bit_length() // 64
-        )
+        place = _summed(many[:place]) + uniform_below(int(many[place]), entropy, words=2 + among.bit_length() // 64)
     return taped(law, place, value=row if many is None else (row, many), shape=(among,), sensitivity=sensitivity)
 
 
@@ -143,10 +141,16 @@ def _standing(scores: npt.NDArray[Any], counts: npt.NDArray[Any] | None) -> int:
         among = len(scores)
     elif len(counts) != len(scores):
         raise ParameterError("counts", f"{len(counts)} counts", "as many counts as scores")
-    elif any(count < 0 for count in counts):
+    elif len(counts) and counts.min() < 0:
         raise ParameterError("counts", "a negative count", "counts of at least 0")
     else:
-        among = sum(map(int, counts))
+        among = _summed(counts)
     if among == 0:
         raise ParameterError("scores" if counts is None else "counts", "nobody", "at least one candidate")
     return among
+
+
+def _summed(counts: npt.NDArray[Any]) -> int:
+    """The exact sum of counts of at least 0."""
+    small = counts.dtype != object and (not len(counts) or len(counts) * int(counts.max()) < 2**63)
+    return int(counts.sum()) if small else sum(map(int, counts))

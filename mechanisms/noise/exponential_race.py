@@ -99,7 +99,7 @@ def _keys(law: Weighted, gaps: _Floats, counts: _Whole | None, words: Words, coa
     """Bounds of the logarithms of the times. Infinite ones where floats do not know, or nobody runs."""
     behind = gaps * float(law.exponent)
     known = np.maximum(words, np.uint64(_LEAST_WORD))
-    many = None if counts is None else np.array([min(max(int(m), 1), _BEYOND) for m in counts], dtype=np.float64)
+    many = None if counts is None else _multiplicities(counts)
     match law:
         case ExponentialWeights():
             logarithm = np.log(_exponentials(known))
@@ -124,6 +124,13 @@ def _keys(law: Weighted, gaps: _Floats, counts: _Whole | None, words: Words, coa
         nobody = counts == 0
         low[nobody], high[nobody] = np.inf, np.inf
     return low, high
+
+
+def _multiplicities(counts: _Whole) -> _Floats:
+    """The counts as floats, nobody as one; `_BEYOND` where it is beyond."""
+    if counts.dtype == object:
+        return np.array([min(max(int(m), 1), _BEYOND) for m in counts], dtype=np.float64)
+    return np.maximum(counts, 1).astype(np.float64)
 
 
 def _exponentials(words: Words) -> _Floats:

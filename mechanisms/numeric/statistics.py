@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, exactly_one
+from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, exactly_one, least_epsilon
 from dpledger.mechanisms.numeric.rows import (
     check_column,
     check_rows,
@@ -78,6 +78,16 @@ class Count(OneShot):
 
     def __post_init__(self) -> None:
         self.parts()
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
+        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        epsilon, `unit` among them where it may have several rows.
+
+        >>> dpl.Count.for_error(30, "0.95", of="rows").epsilon
+        Decimal('0.0981813')
+        """
+        return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 
     @property
     def noise(self) -> DiscreteLaplace:
@@ -218,6 +228,12 @@ class Histogram(OneShot):
             expected = "at least one word, each once (1, 1.0 and True are the same word)"
             raise ParameterError("categories", str(list(self.categories)), expected)
         self.parts()
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
+        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        epsilon, `relation` and `unit` among them where they are not add_remove and one row."""
+        return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 
     def labels(self) -> tuple[str, ...]:
         """What each count is of."""

@@ -68,6 +68,13 @@ from .mechanisms.numeric import (
 from .mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
 from .mechanisms.selection.permute_and_flip import PermuteAndFlip as PermuteAndFlip
 from .mechanisms.selection.randomized_response import RandomizedResponse as RandomizedResponse
+from .mechanisms.statistics import (
+    ClippedSum as ClippedSum,
+    Quantile as Quantile,
+    Quantiles as Quantiles,
+    TopK as TopK,
+    Variance as Variance,
+)
 from .mechanisms.threshold.above_threshold import AboveThreshold as AboveThreshold
 from .mechanisms.threshold.sparse_vector import SparseVector as SparseVector
 from .mechanisms.training.dp_sgd import DPSGD as DPSGD

@@ -17,6 +17,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Draw, recording
 from dpledger.mechanisms.numeric import ClippedMean, Count, Histogram
+from dpledger.mechanisms.statistics import ClippedSum, Variance
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE
 from tapes import declared, grid_of
@@ -28,11 +29,15 @@ MECHANISMS = [
     Count(epsilon="0.5", of="true"),
     ClippedMean(epsilon="0.5", lower=0, upper=100),
     ClippedMean(epsilon="0.5", lower="-0.1", upper="0.25", missing="0.2", grid="0.125"),
+    ClippedSum(epsilon="0.5", lower=90, upper=100),
+    ClippedSum(epsilon="0.5", lower="0.1", upper="0.3", grid="0.125"),
     Histogram(epsilon="0.5", edges=(0, 10, 20, 100)),
     Histogram(epsilon="0.5", edges=("-1.5", 3), others="counted"),
     Histogram(epsilon="0.5", categories=("a", "b")),
     Histogram(epsilon="0.5", categories=("a", "b"), others="counted"),
 ]
+
+THREE = [Variance(epsilon="0.5", lower=0, upper=100), Variance(epsilon="0.7", lower=-1, upper=3, grid="0.5")]
 
 rows = st.one_of(
     st.floats(),
@@ -54,7 +59,7 @@ def moved(left: Draw, right: Draw) -> Fraction:
     return sum((abs(Fraction(a - b)) for a, b in pairs), Fraction(0)) * Fraction(grid_of(left))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *THREE], ids=lambda mechanism: mechanism.kind)
 @settings(max_examples=40, deadline=None)
 @given(data=st.lists(rows, max_size=8), own=st.lists(rows, max_size=3), other=st.lists(rows, max_size=3))
 def test_no_neighbour_moves_a_value_by_more_than_its_declared_sensitivity(
@@ -76,7 +81,7 @@ def test_no_neighbour_moves_a_value_by_more_than_its_declared_sensitivity(
             assert moved(a, b) <= Fraction(declared(a).value)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *THREE], ids=lambda mechanism: mechanism.kind)
 def test_a_twin_that_forgets_to_count_a_users_rows_is_caught(mechanism: Any) -> None:
     forgetful = mechanism.under(Relation.ADD_REMOVE, Unit("user", max_contributions=1))
     word = "a" if getattr(mechanism, "categories", None) else getattr(mechanism, "of", None) == "true"
@@ -84,7 +89,7 @@ def test_a_twin_that_forgets_to_count_a_users_rows_is_caught(mechanism: Any) -> 
     assert any(moved(a, b) > Fraction(declared(a).value) for a, b in zip(left, right, strict=True))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *THREE], ids=lambda mechanism: mechanism.kind)
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("contributions", [1, 7])
 def test_the_noise_of_each_draw_is_that_of_its_leaf(mechanism: Any, relation: Relation, contributions: int) -> None:

@@ -277,6 +277,11 @@ DOORS: dict[str, Door] = {
         dpl.AboveThreshold, {"epsilon": 20, "threshold": 10, "sensitivity": 1, "max_queries": 5, "share": "0.5"}
     ),
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "ClippedSum": Door(dpl.ClippedSum, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "Quantile": Door(dpl.Quantile, {"epsilon": 1, "q": "0.5", "lower": 0, "upper": 10}),
+    "Quantiles": Door(dpl.Quantiles, {"epsilon": 1, "qs": ("0.25", "0.5"), "lower": 0, "upper": 10}, numbers="qs"),
+    "TopK": Door(dpl.TopK, {"epsilon": 1, "k": 1, "categories": ("a", "b")}),
+    "Variance": Door(dpl.Variance, {"epsilon": 1, "lower": 0, "upper": 10}),
     "Count": Door(dpl.Count, {"epsilon": 1, "of": "rows"}),
     "Count.interval": Door(COUNT.interval, {"confidence": "0.95"}),
     "ExponentialMechanism": Door(dpl.ExponentialMechanism, {"candidates": 3, "epsilon": 1, "sensitivity": 2}),
@@ -1154,6 +1159,12 @@ _CLASSES: dict[str, Any] = {
 }
 _MEAN = dpl.ClippedMean(epsilon=1, lower=0, upper=1)
 _COUNTS = dpl.Histogram(epsilon=1, edges=(0, 1))
+_VARIANCE = dpl.Variance(epsilon=1, lower=0, upper=1)
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "Count": {"of": "rows"}, "Histogram": {"edges": (0, 1)}, "ClippedSum": {"lower": 0, "upper": 1},
+    "Quantile": {"q": "0.5", "lower": 0, "upper": 1}, "Quantiles": {"qs": ("0.5",), "lower": 0, "upper": 1},
+    "TopK": {"k": 1, "categories": ("a", "b")},
+}  # fmt: skip
 _ITSELF = dpl.learning.TrivialRepresentation(dpl.learning.ThresholdClass(7))
 _HASHED = dpl.learning.HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=1)
 _FOUND = ("0", "0.2", (("0.5", 1, "0.25", True),))
@@ -1209,6 +1220,21 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
 )
 DOORS |= {
     **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},
+    **{
+        f"{name}.for_error": Door(
+            partial(getattr(dpl, name).for_error, **given),
+            {"error": 20, "confidence": "0.9"},
+            left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
+        )
+        for name, given in _COLUMNS.items()
+    },
+    **{
+        f"{name}.interval": Door(getattr(dpl, name)(epsilon=1, **given).interval, {"confidence": "0.95"})
+        for name, given in _COLUMNS.items()
+        if name not in ("Count", "Histogram")
+    },
+    "Variance.plain_of": Door(_VARIANCE.plain_of, {"value": _VARIANCE.value_of((1, 1, 1))}, left={"value": TRIED}),
+    "Variance.value_of": Door(_VARIANCE.value_of, {"plain": (1, 1, 1)}, left={"plain": TRIED}),
     "Laplace.for_error": Door(
         partial(dpl.Laplace.for_error, sensitivity=1),
         {"error": 1, "confidence": "0.9"},

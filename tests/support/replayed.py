@@ -154,6 +154,18 @@ def numbers() -> Iterator[Case]:
     yield Case(dpl.Histogram(1, edges=(0, 3, 9)), ROWS.tolist(), ROWS[:-1].tolist())
     yield Case(dpl.ClippedMean(1, lower=0, upper=10), ROWS.tolist(), ROWS[:-1].tolist())
     yield Case(dpl.ClippedMean(1, lower=0, upper=10), ROWS.tolist(), [*ROWS[:-1].tolist(), float("nan")], REPLACE)
+    for column in (
+        dpl.ClippedSum(1, lower=-2, upper=10),
+        dpl.Variance(1, lower=0, upper=10),
+        dpl.Quantile(1, q="0.3", lower=0, upper=10),
+        dpl.Quantiles(1, qs=("0.25", "0.5", "0.75", "0.9"), lower=0, upper=10),
+    ):
+        yield Case(column, ROWS.tolist(), ROWS[:-1].tolist())
+        yield Case(column, ROWS.tolist(), [*ROWS[:-1].tolist(), float("nan")], REPLACE)
+        yield Case(column, ROWS.tolist(), [0, 0.5, *ROWS[2:].tolist()], REPLACE, PAIR)
+    frequent = dpl.TopK(1, k=2, categories=("a", "b", "c"))
+    yield Case(frequent, ["a", "b", "a"], ["a", "b"])
+    yield Case(frequent, ["a", "b", "a"], ["a", "b", "b"], REPLACE)
     yield Case(dpl.RandomizedResponse(answers=("a", "b"), epsilon=1), ["a", "b", "a"], ["a", "a", "a"], REPLACE)
     yield Case(dpl.Laplace(sensitivity=1, epsilon=1), 12.25, 13.25)
     yield Case(dpl.Gaussian(sensitivity=1, noise_multiplier=1), 12.25, 13.25)

@@ -49,7 +49,7 @@ class MeanOfClipped(Implementation):
 
 
 @dataclass(frozen=True)
-class ClippedSum(Implementation):
+class PlainSum(Implementation):
     """A noisy sum of numbers that are said to be in [0, 1]. `clips`: they are made so."""
 
     clips: bool
@@ -103,8 +103,8 @@ SUMMED: Mapping[str, Case] = MappingProxyType(
         ),
         **family(
             ((1.0,), (1.0, 5.0)),
-            sum_of_clipped=Shown("a noisy sum of rows that are clipped to [0, 1]", ClippedSum(True), 1.0),
-            sum_of_unclipped=Shown("rows that are believed to be in [0, 1]; this one is 5", ClippedSum(False), 5.0),
+            sum_of_clipped=Shown("a noisy sum of rows that are clipped to [0, 1]", PlainSum(True), 1.0),
+            sum_of_unclipped=Shown("rows that are believed to be in [0, 1]; this one is 5", PlainSum(False), 5.0),
         ),
         **family(
             ((0, 1, 1, 1), (1, 1, 1, 1)),

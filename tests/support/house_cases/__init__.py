@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpledger.audit.zoo import Case
+from house_cases.columns import COLUMNS
 from house_cases.learning.classes import LEARNED_CLASSES
 from house_cases.learning.clipped import CLIPPED
 from house_cases.learning.medians import MEDIANS
@@ -22,6 +23,7 @@ from house_cases.stability.voted import VOTED
 __all__ = ["HOUSE"]
 
 HOUSE: Mapping[str, Case] = {
+    **COLUMNS,
     **CHARGED,
     **STABLE,
     **VOTED,

@@ -1,0 +1,9 @@
+"""Statistics of a column: sums and variances, quantiles, and the most frequent categories."""
+
+from dpledger.mechanisms.statistics.quantile import Quantile
+from dpledger.mechanisms.statistics.quantiles import Quantiles
+from dpledger.mechanisms.statistics.sums import ClippedSum
+from dpledger.mechanisms.statistics.top_k import TopK
+from dpledger.mechanisms.statistics.variance import Variance, VarianceEstimate
+
+__all__ = ["ClippedSum", "Quantile", "Quantiles", "TopK", "Variance", "VarianceEstimate"]

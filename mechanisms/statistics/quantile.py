@@ -1,0 +1,168 @@
+"""A quantile of a column, chosen by its rank.
+
+>>> from dpledger.mechanisms.entropy import seeded
+>>> median = Quantile(epsilon=1, q="0.5", lower=0, upper=100, grid=1)
+>>> median.release([20, 30, 31, 40] * 50, entropy=seeded(1)).value
+30.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.accounting.composition import Composition, ExponentialLaw
+from dpledger.accounting.guarantees import BoundedRange
+from dpledger.decimals import Number, add, multiply
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.numeric.distances import check_range
+from dpledger.mechanisms.numeric.one_shot import OneShot, least_epsilon
+from dpledger.mechanisms.numeric.rows import check_column, rows_of
+from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.statistics.ranks import (
+    Places,
+    RankChoice,
+    Ranked,
+    Stretch,
+    check_share,
+    missed_by,
+    worst_share,
+)
+from dpledger.number_fields import OpenProbability, OptionalPositive, OptionalSigned, Positive, Signed
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["Quantile"]
+
+
+@record
+class Quantile(OneShot):
+    """The q-quantile of values clipped to [lower, upper]: a multiple of `grid`, the likelier the nearer its rank.
+
+    `q`: in (0, 1), at most six digits. `grid`: the step of the answers, to which values are rounded; any number: 1 for
+    ages in years, "0.01" for amounts of money; default: some 100,000 steps in the range. The coarser, the better
+    where many rows have one value. What is no number counts as `missing`, in the range (default: its centre). A wide
+    range costs little: the error grows with the logarithm of the number of steps.
+    Claim: epsilon-bounded range, so epsilon-DP. Source: Smith 2011; docs/proofs/statistics.md, section 2.
+    The value is a float.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> median = dpl.Quantile(epsilon=1, q="0.5", lower=0, upper=120, grid=1)
+    >>> median.release([34, 51, 29, 34] * 100, entropy=seeded(1)).value
+    34.0
+    >>> round(median.interval("0.95"))
+    8
+    """
+
+    epsilon: Positive
+    q: OpenProbability
+    lower: Signed
+    upper: Signed
+    missing: OptionalSigned = given(default=None)
+    grid: OptionalPositive = given(default=None)
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["quantile"] = tag(default="quantile")
+
+    def __post_init__(self) -> None:
+        check_share("q", self.q)
+        check_range(self.lower, self.upper, self._missing)
+        self._places.check()
+        self._choice.exponent(self._share.denominator)
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
+        """The one with the least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
+        epsilon, `relation` and `unit` among them where they are not add_remove and one row.
+
+        >>> dpl.Quantile.for_error(10, "0.95", q="0.5", lower=0, upper=120, grid=1).epsilon
+        Decimal('0.779153')
+        """
+        return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
+
+    def claim(self) -> BoundedRange:
+        """eta = epsilon: all losses of two neighbours lie in an interval of this length."""
+        return BoundedRange(self.epsilon)
+
+    def parts(self) -> Composition:
+        """One leaf of the exponential mechanism."""
+        return ExponentialLaw(self.epsilon)
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with the grid that is used, the exponent of one row, and the cap of distances in rows."""
+        values = {
+            "epsilon": self.epsilon,
+            "q": self.q,
+            "lower": self.lower,
+            "upper": self.upper,
+            "missing": self._missing,
+            "grid": self._grid,
+            "exponent": self._choice.exponent(1),
+            "cap": self._cap,
+        }
+        result: dict[str, Plain] = plain(values)
+        return result
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._places.words()
+
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are rows of one entry each."""
+        check_column(data)
+
+    def release(self, data: object, *, entropy: Entropy) -> Release[float]:
+        """A value near the quantile of the rows of `data`."""
+        self.inspect(data)
+        return Release(value=self._drawn(self._places.column(data), entropy), parts=self.parts())
+
+    def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
+        """`size` independent releases of the same data: float64[size]."""
+        self.inspect(data)
+        column = self._places.column(data)
+        return np.array([self._drawn(column, entropy) for _ in range(size)])
+
+    def interval(self, confidence: Number) -> float:
+        """By how many rows the rank of the value is wrong at most, with at least this probability: of n rows, at most
+        q n plus so many are below it, and at least q n less so many are below or equal."""
+        return self._choice.within(self._places.many, missed_by(confidence))
+
+    def _drawn(self, column: Ranked, entropy: Entropy) -> float:
+        places = self._places
+        part, cap = Stretch(places.first - 1, places.last), self._cap
+        return places.value(self._choice.place(column, part, places.first, self._share, cap=cap, entropy=entropy))
+
+    def _automatic(self) -> dict[str, Any]:
+        return {"grid": self._grid, "missing": self._missing}
+
+    @property
+    def _share(self) -> Fraction:
+        return Fraction(self.q)
+
+    @property
+    def _cap(self) -> int:
+        return self._choice.cap(self._places.many)
+
+    @property
+    def _missing(self) -> Decimal:
+        return self.missing if self.missing is not None else multiply(add(self.lower, self.upper), Decimal("0.5"))
+
+    @property
+    def _grid(self) -> Decimal:
+        return self.grid if self.grid is not None else Places.default_grid(self.lower, self.upper)
+
+    @property
+    def _places(self) -> Places:
+        return Places(lower=self.lower, upper=self.upper, missing=self._missing, grid=self._grid)
+
+    @property
+    def _choice(self) -> RankChoice:
+        rows = Fraction(rows_of(self.unit))
+        if self.relation in (None, Relation.ADD_REMOVE):
+            return RankChoice(self.epsilon, rows * worst_share(self._share), "a row that is added moves one rank")
+        return RankChoice(self.epsilon, rows, "a row that is changed moves from one side to the other")

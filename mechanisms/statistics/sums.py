@@ -1,0 +1,174 @@
+"""The sum of clipped values, straight from the rows.
+
+Values are summed as whole steps of a grid, so the order of the rows cannot matter; whatever a row holds is mapped to a
+value in the range (`rows`).
+
+>>> from dpledger.mechanisms.entropy import seeded
+>>> spent = ClippedSum(epsilon=1, lower=0, upper=10)
+>>> spent.release([3, 4, "unknown"], entropy=seeded(1)).parts
+LaplaceLaw(epsilon=Decimal('1'), kind='laplace')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.accounting.composition import Composition, LaplaceLaw
+from dpledger.accounting.guarantees import PureDP
+from dpledger.decimals import Number, round_up
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity, draw, half_width
+from dpledger.mechanisms.numeric.distances import check_range
+from dpledger.mechanisms.numeric.grid import default_grid, exact_decimal, to_floats
+from dpledger.mechanisms.numeric.one_shot import OneShot, derived, least_epsilon
+from dpledger.mechanisms.numeric.rows import check_column, rows_of
+from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.statistics.values import Values
+from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["ClippedSum"]
+
+_FINER = 2**20  # than the default grid of one number: a sum has as many roundings as rows
+_MOST = 2**38  # and as much, so that a value has fewer than 2^49 steps
+_FINEST = Fraction(1, 2**60)
+
+
+@record
+class ClippedSum(OneShot):
+    """The sum of values clipped to [lower, upper]. Laplace noise.
+
+    What is no number counts as `missing`, in the range (default: what is nearest to 0, so that it adds nothing where it
+    may). `grid`: the step to which each value is rounded, a power of two; default: 2^30 times finer than the noise and
+    the range, so that a million roundings are far below the noise. A row that is added moves the sum by at most the
+    larger of |lower| and |upper|; a row that is changed, by upper - lower. Where 0 is far outside of the range and the
+    number of rows is private, a `ClippedMean` and its count are more precise.
+    The value is a float, which may be outside of what a sum can be.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> spent = dpl.ClippedSum(epsilon=1, lower=0, upper=100)
+    >>> round(spent.release([34, 51, 29, "unknown"] * 100, entropy=seeded(1)).value)
+    11149
+    >>> round(spent.interval("0.95"))
+    300
+    """
+
+    epsilon: Positive
+    lower: Signed
+    upper: Signed
+    missing: OptionalSigned = given(default=None)
+    grid: OptionalPositive = given(default=None)
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["clipped_sum"] = tag(default="clipped_sum")
+
+    def __post_init__(self) -> None:
+        check_range(self.lower, self.upper, self._missing)
+        self._values.check()
+        self.parts()
+        self.noise  # noqa: B018  # ParameterError where there is none
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
+        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        epsilon, `relation` and `unit` among them where they are not add_remove and one row.
+
+        >>> dpl.ClippedSum.for_error(300, "0.95", lower=0, upper=100).epsilon
+        Decimal('0.998578')
+        """
+        return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
+
+    @property
+    def noise(self) -> RoundedLaplace:
+        """The law of the noise."""
+        ideal = Fraction(self._declared.value) / Fraction(self.epsilon)
+        return RoundedLaplace(scale=derived(round_up(ideal), epsilon=self.epsilon), grid=self._grid)
+
+    def claim(self) -> PureDP:
+        """epsilon."""
+        return PureDP(self.epsilon)
+
+    def parts(self) -> Composition:
+        """One Laplace leaf."""
+        return LaplaceLaw(self.epsilon)
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with the grid as it is used and the scale of the noise."""
+        values = {
+            "epsilon": self.epsilon,
+            "lower": self.lower,
+            "upper": self.upper,
+            "missing": self._missing,
+            "grid": self._grid,
+            "scale": self.noise.scale,
+        }
+        result: dict[str, Plain] = plain(values)
+        return result
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._values.words()
+
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are rows of one entry each."""
+        check_column(data)
+
+    def release(self, data: object, *, entropy: Entropy) -> Release[float]:
+        """The noisy sum of the rows of `data`."""
+        self.inspect(data)
+        noisy = draw(self.noise, self._values.total(data), sensitivity=self._declared, entropy=entropy)
+        return Release(value=self._in_units(noisy), parts=self.parts())
+
+    def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
+        """`size` independent releases of the same data: float64[size]."""
+        self.inspect(data)
+        totals = np.array([self._values.total(data)]).repeat(size)
+        return to_floats(draw(self.noise, totals, sensitivity=self._declared, entropy=entropy), self._grid)
+
+    def interval(self, confidence: Number) -> float:
+        """The half-width around the released value that holds the sum of the values, clipped and rounded to the grid,
+        with at least this probability. Rounding moves the sum by at most half a step a row."""
+        return self._in_units(half_width(self.noise, confidence))
+
+    def _in_units(self, steps: int) -> float:
+        return float(to_floats(np.array([steps]), self._grid)[0])
+
+    def _automatic(self) -> dict[str, Any]:
+        return {"grid": self._grid, "missing": self._missing}
+
+    @property
+    def _missing(self) -> Decimal:
+        return self.missing if self.missing is not None else min(max(self.lower, Decimal(0)), self.upper)
+
+    @property
+    def _grid(self) -> Decimal:
+        if self.grid is not None:
+            return self.grid
+        reach = max(abs(Fraction(self.lower)), abs(Fraction(self.upper)))
+        coarse = default_grid(upper=Fraction(self.upper) - Fraction(self.lower), epsilon=reach / Fraction(self.epsilon))
+        exact = Fraction(default_grid(upper=reach)) / _MOST
+        return exact_decimal(max(Fraction(coarse) / _FINER, exact, _FINEST))
+
+    @property
+    def _values(self) -> Values:
+        return Values(lower=self.lower, upper=self.upper, missing=self._missing, grid=self._grid)
+
+    @property
+    def _declared(self) -> Sensitivity:
+        """Claim: how far the rows of a unit move the sum of the values as they are rounded.
+        Source: docs/proofs/statistics.md, section 1."""
+        rows, first, last = rows_of(self.unit), self._values.first, self._values.last
+        if self.relation in (None, Relation.ADD_REMOVE):
+            moved, why = max(-first, last), "a unit adds values between lower and upper"
+        elif rows == 1 or self.relation is Relation.LABEL_FLIP:
+            moved, why = last - first, "a unit moves values between lower and upper"
+        else:
+            moved, why = max(last, 0) - min(first, 0), "a unit changes values between lower and upper, and their number"
+        return Sensitivity(derived(round_up(moved * rows * Fraction(self._grid)), upper=self.upper), "l1", why)
