@@ -43,6 +43,7 @@ from dpledger.accounting.leaves import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
+from dpledger.accounting.trials import Trials
 from dpledger.number_fields import Count, Rate, Tally, Whole
 from dpledger.relations import Relation
 from dpledger.schema import complete, given, record, tag
@@ -72,6 +73,7 @@ __all__ = [
     "RandomizedResponseLaw",
     "Repeated",
     "SampledWithoutReplacement",
+    "Selected",
     "Sequence",
     "Shuffled",
     "SparseVectorLaw",
@@ -287,6 +289,22 @@ class PostProcessed:
 
 
 @record
+class Selected:
+    """The best of a secret number of independent runs of `of`, by a fixed order of what it outputs; only that output is
+    published. `repeats`: the law of the number. Liu-Talwar 2019; Papernot-Steinke 2022.
+
+    >>> trials = dpl.planning.NegativeBinomialTrials(eta=1, gamma="0.01")
+    >>> best_of_100 = dpl.planning.Selected(of=dpl.LaplaceLaw("0.1"), repeats=trials)
+    >>> round(dpl.compose(best_of_100).epsilon(0).upper, 4)
+    0.3
+    """
+
+    of: Part
+    repeats: Trials
+    kind: Literal["selected"] = tag(default="selected")
+
+
+@record
 class Converted:
     """`of`, read as a weaker promise: `to`, which a conversion formula gives it under the inner `relation`; so that
     what follows needs no more than that (a sample amplifies (epsilon, delta), not zCDP).
@@ -322,6 +340,7 @@ Node: TypeAlias = (
     | Parallel
     | Chain
     | PostProcessed
+    | Selected
     | Converted
     | Filtered
 )
@@ -348,6 +367,8 @@ def children(tree: Composition) -> tuple[Composition, ...]:
         case Repeated(of=part) | PoissonSampled(of=part) | SampledWithoutReplacement(of=part) | Shuffled(of=part):
             return (part,)
         case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part) | Chain(of=part):
+            return (part,)
+        case Selected(of=part):
             return (part,)
         case _:
             assert_never(tree)

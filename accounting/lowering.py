@@ -28,6 +28,7 @@ from dpledger.accounting.composition import (
     RandomAllocation,
     Repeated,
     SampledWithoutReplacement,
+    Selected,
     Sequence,
     Shuffled,
     children,
@@ -48,12 +49,14 @@ from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.pricing.costs import (
     admitted,
     converted_guarantee,
+    priced,
     require_disjoint,
     require_exchangeable,
     require_group,
 )
 from dpledger.accounting.pricing.pld import Drawn, mirrors_itself, ranged
 from dpledger.accounting.pricing.pld_list import Ingredients, Leaves, Ranges, ingredients_of
+from dpledger.accounting.pricing.selecting import ORDERS, selected_guarantee
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -119,6 +122,8 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
             return _distinct(leaves for part in parts for leaves in _lists(part, relation))
         case Group():
             return _of_group(tree, relation)
+        case Selected():
+            return [{Drawn(selected_guarantee(priced(tree, relation, ORDERS))): 1}]
         case Converted():
             return [{Drawn(converted_guarantee(tree, relation)): 1}]
         case Filtered():
@@ -159,7 +164,7 @@ def _runs(tree: Composition, times: int) -> Iterable[tuple[Composition, int]]:
             return itertools.chain.from_iterable(_runs(part, times * count) for part, count in Counter(parts).items())
         case PoissonSampled() | SampledWithoutReplacement() | RandomAllocation() | Shuffled() | Parallel():
             return ((tree, times),)
-        case Group() | Converted() | Filtered():
+        case Group() | Selected() | Converted() | Filtered():
             return ((tree, times),)
         case _:
             assert_never(tree)
@@ -190,7 +195,7 @@ def running_order(tree: Composition, relation: Relation) -> Runs | None:
             return in_blocks(found)
         case PoissonSampled() | SampledWithoutReplacement() | RandomAllocation() | Shuffled() | Parallel():
             return _order_within(tree, relation)
-        case Group() | Converted() | Filtered():
+        case Group() | Selected() | Converted() | Filtered():
             return _order_within(tree, relation)
         case _:
             assert_never(tree)
@@ -248,7 +253,7 @@ def _deals_units(tree: Composition) -> bool:
             return len(parts) > 1 or any(map(_deals_units, parts))
         case Sequence() | Repeated() | PoissonSampled() | SampledWithoutReplacement() | RandomAllocation():
             return any(map(_deals_units, children(tree)))
-        case Shuffled() | Group() | PostProcessed() | Chain():
+        case Shuffled() | Group() | PostProcessed() | Selected() | Chain():
             return any(map(_deals_units, children(tree)))
         case _:
             assert_never(tree)

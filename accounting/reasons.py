@@ -25,6 +25,7 @@ from dpledger.accounting.composition import (
     RandomAllocation,
     Repeated,
     SampledWithoutReplacement,
+    Selected,
     Sequence,
     Shuffled,
     children,
@@ -74,6 +75,8 @@ def _is_dominated(node: Node) -> bool:
             return users > 1
         case Sequence() | Repeated() | PoissonSampled() | Group() | Parallel() | PostProcessed():
             return False
+        case Selected():
+            return True
         case Converted() | Filtered() | Chain():
             return False
         case _:
@@ -89,7 +92,7 @@ def _counted(node: Node) -> tuple[Composition, ...]:
             return (promise,)
         case Sequence() | Repeated() | PoissonSampled() | Group() | Parallel() | PostProcessed():
             return children(node)
-        case SampledWithoutReplacement() | RandomAllocation() | Shuffled() | Chain():
+        case SampledWithoutReplacement() | RandomAllocation() | Shuffled() | Selected() | Chain():
             return children(node)
         case _:
             assert_never(node)

@@ -10,8 +10,9 @@ is; numbered points are the bins of all columns together; bits are the tests of 
 most as many, in a scope where one unit may have several. Bins and classes are
 public and exist before the data: what an entry or a label is never raises, as the sample would show by it.
 
-Each `fit` is one release and pays for itself, clones included: `cross_val_score` with five folds spends five times.
-With `key=` it is one fit for ever: a script that runs again gets the same rule, and pays nothing.
+The learner's own parameters are parameters of the model, `learner__rho` and the like, so that `GridSearchCV` walks
+over them. Each `fit` is one release and pays for itself, clones included: `cross_val_score` with five folds spends five
+times. With `key=` it is one fit for ever: a script that runs again gets the same rule, and pays nothing.
 Folds overlap, so nothing is saved by them. A pickled model predicts; it has no scope, and cannot be fitted. What a
 pipeline computes of the rows before they come here (a scaler that is fitted) has no guarantee: bins need none.
 Needs scikit-learn: `pip install 'dpledger[sklearn]'`.
@@ -37,7 +38,7 @@ Needs scikit-learn: `pip install 'dpledger[sklearn]'`.
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -47,7 +48,7 @@ from dpledger.attach.extras import extra
 from dpledger.errors import ParameterError
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import system
-from dpledger.mechanisms.learning.domains import Domain, LearnsRows, LearnsUsers, rows_for
+from dpledger.mechanisms.learning.domains import Domain, LearnsClasses, LearnsRows, LearnsUsers, rows_for
 from dpledger.mechanisms.learning.hypotheses import ConstantLabel, Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.tables.binning import Binning
@@ -62,24 +63,32 @@ with extra("sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, clone
     from sklearn.exceptions import DataConversionWarning
     from sklearn.utils import Tags
+    from sklearn.utils.metaestimators import available_if
     from sklearn.utils.validation import check_is_fitted, validate_data
 
 __all__ = ["LearnerClassifier"]
 
 Labels: TypeAlias = npt.NDArray[Any]
 
+_LEARNERS = "learner__"  # what scikit-learn puts before the name of a parameter of a parameter
+_MOST_CLASSES = 255
 _NOT_KEPT = ("scope", "receipt_")  # by a pickle: a handle on a ledger, and what opens a digest
 
 
+def _says(what: str) -> Any:
+    """A condition of scikit-learn's: that what is learned says this beside labels."""
+    return available_if(lambda self: isinstance(self.learner, LearnsClasses) and what in self.learner.says)
+
+
 class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A learner of the house as a classifier of two classes.
+    """A learner of the house as a classifier.
 
     `learner`: a mechanism that learns from rows and labels (it says so by its `domain`) or from users (`user_domain`).
-    `binning`: how a row of a table is read. `classes`: the two labels, public; a label that is neither counts as the
-    first. `scope`: where each `fit` is released and paid for. `key`: the name of one fit, once for ever, as `release`
-    takes it (default: each `fit` is a new one). Under a key that was used for this learner, `fit` gives the rule of
-    that first time, whatever table, bins and classes are now, and pays nothing; `receipt_.replayed` says so. So folds
-    under one key would all have the rule of the first.
+    `binning`: how a row of a table is read. `classes`: the labels, public, two (or as many as the learner takes); one
+    that is none of them counts as the first. `scope`: where each `fit` is released and paid for. `key`: the name of one
+    fit, once for ever, as `release` takes it (default: each `fit` is a new one). Under a key that was used for this
+    learner, `fit` gives the rule of that first time, whatever table, bins and classes are now, and pays nothing;
+    `receipt_.replayed` says so. So folds under one key would all have the rule of the first.
 
     After `fit`: `hypothesis_` (what was learned; or `dpl.learning.FAIL` where the learner says so, and the first class
     is predicted), `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with
@@ -94,15 +103,19 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self.scope = scope
         self.key = key
 
-    def fit(self, X: Any, y: Any, units: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+    def fit(self, X: Any, y: Any, units: Any = None, **refused: Any) -> Self:  # noqa: N803  # scikit-learn's name
         """Learn from a table and a column of labels: one release, or what it gave under `key`. `units`: beside each row
-        the id of whom it belongs to, for learners of users, and where one unit of the scope may have many rows."""
+        the id of whom it belongs to, for learners of users, and where one unit of the scope may have many rows.
+        `sample_weight` is refused: a row that weighs more moves the result further than was paid for."""
+        for name in refused:
+            expected = "none: rows weigh alike, as was paid for" if name == "sample_weight" else "X, y and units alone"
+            raise ParameterError(name, "given", expected)
         learner, binning, scope = self._checked()
-        names = _two_words(self.classes)
+        names = _words(self.classes, learner.labels if isinstance(learner, LearnsClasses) else 2)
         table, labels = _table(X), _column(y)
         self._note_columns(table, reset=True)
         binning.rows(table)
-        rows, said = rows_for(_domain(learner), binning, table), word_positions(labels, names)
+        rows, said = rows_for(_domain(learner), binning, table), word_positions(labels, names) % len(names)
         receipt = scope.release(learner, _sample(learner, rows, said, units, scope), key=self.key)
         self.classes_ = _as_given(list(self.classes))
         self.receipt_, self.hypothesis_ = replace(receipt, reads=_read_as(learner, binning, names)), receipt.value
@@ -110,13 +123,51 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def predict(self, X: Any) -> Labels:  # noqa: N803  # scikit-learn's name
         """The class of each row."""
+        rows = self._rows(X)
+        found = self.hypothesis_ if isinstance(self.hypothesis_, Hypothesis) else ConstantLabel(0)
+        said: Labels = self.classes_[found.predict(rows)]
+        return said
+
+    @_says("probabilities")  # type: ignore[untyped-decorator]  # scikit-learn's
+    def predict_proba(self, X: Any) -> Labels:  # noqa: N803  # scikit-learn's name
+        """The chance of each class for each row by the model, float64[rows, classes]; of models that have one."""
+        rows = self._rows(X)
+        return np.asarray(self.hypothesis_.probabilities(rows))
+
+    @_says("scores")  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Labels:  # noqa: N803  # scikit-learn's name
+        """How far each row is on the side of the second class, float64[rows]; of several classes the score of each; of
+        models that have one."""
+        rows = self._rows(X)
+        return np.asarray(self.hypothesis_.scores(rows))
+
+    def _rows(self, x: Any) -> Any:
+        """The rows of a table as the learner takes them."""
         check_is_fitted(self)
-        table = _table(X)
+        table = _table(x)
         self._note_columns(table, reset=False)
         self.binning.rows(table)
-        found = self.hypothesis_ if isinstance(self.hypothesis_, Hypothesis) else ConstantLabel(0)
-        said: Labels = self.classes_[found.predict(rows_for(_domain(self.learner), self.binning, table))]
-        return said
+        return rows_for(_domain(self.learner), self.binning, table)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Those of the model and, as `learner__rho`, those of its learner."""
+        found: dict[str, Any] = super().get_params(deep=False)
+        if deep and is_dataclass(self.learner) and not isinstance(self.learner, type):
+            found |= {
+                f"{_LEARNERS}{one.name}": getattr(self.learner, one.name) for one in fields(self.learner) if one.init
+            }
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """As scikit-learn's; a learner never changes, so that another with these parameters takes its place."""
+        own = {name: value for name, value in params.items() if not name.startswith(_LEARNERS)}
+        if unknown := sorted(set(params) - set(self.get_params())):
+            raise ParameterError(unknown[0], "given", f"one of {', '.join(sorted(self.get_params()))}")
+        super().set_params(**own)
+        theirs = {name.removeprefix(_LEARNERS): value for name, value in params.items() if name not in own}
+        if theirs:
+            self.learner = replace(self.learner, **theirs)
+        return self
 
     def _note_columns(self, table: Any, *, reset: bool) -> None:
         """Keep, or compare, number and names of the columns; not of a list, in which each row has its own."""
@@ -138,7 +189,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = isinstance(self.learner, LearnsClasses) and self.learner.labels > 2
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         tags.non_deterministic = True
         return tags
@@ -162,11 +213,10 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         return {name: value for name, value in state.items() if name not in _NOT_KEPT} | {"scope": None}
 
 
-def _read_as(learner: object, binning: Binning, names: tuple[str, str]) -> tuple[str, ...]:
+def _read_as(learner: object, binning: Binning, names: list[str]) -> tuple[str, ...]:
     """What entries and labels count as that are none of those declared."""
-    first, second = names
-    labels = f"labels are compared as words, so that 1, 1.0, True and '1' are one: {second!r} is the second class"
-    others = f"any other label, NaN and a missing one too, is the first, {first!r}"
+    labels = f"labels are compared as words, so that 1, 1.0, True and '1' are one: {names[1]!r} is the second class"
+    others = f"any other label, NaN and a missing one too, is the first, {names[0]!r}"
     users = () if isinstance(learner, LearnsRows) else ("a user with such a row, or with too few, counts nowhere",)
     return (*binning.read_as(), *users, labels, others)
 
@@ -222,15 +272,17 @@ def _column(y: object) -> object:
 
 
 def _as_given(classes: list[Any]) -> Labels:
-    """The two classes as an array that holds them as they are: of a number beside a text numpy would make two texts."""
+    """The classes as an array that holds them as they are: of a number beside a text numpy would make two texts."""
     found = np.array(classes)
     mixed = found.dtype.kind in "US" and not all(isinstance(one, type(classes[0])) for one in classes)
     return np.array(classes, dtype=object) if mixed else found
 
 
-def _two_words(classes: object) -> tuple[str, str]:
-    """The two classes as words, by which labels are compared."""
-    words = [word(one) for one in listed(classes, field="classes", most=10)]
-    if len(words) != 2 or words[0] == words[1] or words[0] is None or words[1] is None:
-        raise ParameterError("classes", f"{len(words)} classes", "two labels, different as words")
-    return words[0], words[1]
+def _words(classes: object, labels: int) -> list[str]:
+    """The classes as words, by which labels are compared: as many as the learner takes."""
+    words = [word(one) for one in listed(classes, field="classes", most=_MOST_CLASSES)]
+    known = [one for one in words if one is not None]
+    if len(set(known)) != len(words) or len(words) != labels:
+        many = "two labels" if labels == 2 else f"{labels} labels, as many as the learner takes"
+        raise ParameterError("classes", f"{len(words)} classes", f"{many}, different as words")
+    return known

@@ -49,8 +49,10 @@ import numpy.typing as npt
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.charges import Receipt
+from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
+from dpledger.ledger.takeovers import Resume
 from dpledger.mechanisms.training import DPSGD, Gradients, StepsTaken
 from dpledger.mechanisms.training.gradients import not_on_nobody
 from dpledger.mechanisms.units import ByUnit
@@ -76,17 +78,19 @@ def private_sgd(
     example_rows: object = None,
     key: str | None = None,
     tail_delta: Number | None = None,
+    resume: Resume = False,
 ) -> PrivateSGD:
     """Open a DP-SGD run on `data` in `scope`: a context to iterate over, one noisy mean gradient a step.
 
-    The parameters are those of `DPSGD`; `key` and `tail_delta` are the scope's (`tail_delta=0`: priced step by step,
-    and steps that never ran come back). `units`: an id for each row of `data` (`ByUnit`): items,
-    and gradients, are then one for each unit. A scope whose unit may contribute many rows wants it, or `grouped=True`
-    where the items of `data` are whole units already. First `gradients` is tried on an empty batch: if it
-    raises or returns another shape than (0, dimension), ParameterError, which tells what it raised, and nothing is
-    spent. `example_rows`: made-up rows in the form of `data` (with `units`: `ByUnit(rows, units=ids)`), never private
-    ones, for a function that cannot take an empty batch, as `torch.func.vmap` makes them: it is tried on these, and not
-    called where a batch is empty. Raises BudgetRefused,
+    The parameters are those of `DPSGD`; `key`, `tail_delta` and `resume` are the scope's (`tail_delta=0`: priced step
+    by step, and steps that never ran come back; `resume=True`, or the token that was saved beside a model: a run under
+    the key whose process died goes on after the steps that it was granted). `units`: an id for each row of `data`
+    (`ByUnit`): items, and gradients, are then one for each unit. A scope whose unit may contribute many rows wants it,
+    or `grouped=True` where the items of `data` are whole units already. First `gradients` is tried on an empty batch:
+    if it raises or returns another shape than (0, dimension), ParameterError, which tells what it raised, and nothing
+    is spent. `example_rows`: made-up rows in the form of `data` (with `units`: `ByUnit(rows, units=ids)`), never
+    private ones, for a function that cannot take an empty batch, as `torch.func.vmap` makes them: it is tried on these,
+    and not called where a batch is empty. Raises BudgetRefused,
     ParameterError, RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop,
     ContractViolation if `gradients` fails on a batch: the run is closed and the full charge stands.
 
@@ -123,13 +127,14 @@ def private_sgd(
         plan.probe(gradients, items, example_rows)
         gradients = not_on_nobody(gradients, dimension)
     plan.probe(gradients, items)
-    return PrivateSGD(scope.open(plan, items, key=key, tail_delta=tail_delta), gradients)
+    return PrivateSGD(scope.open(plan, items, key=key, tail_delta=tail_delta, resume=resume), gradients)
 
 
 class PrivateSGD:
     """An open run: iterate over it for the noisy mean gradients, float64[dimension], with a progress bar.
 
-    Leaving the `with` block closes the run and commits the steps that were started, also by an exception.
+    Leaving the `with` block closes the run and commits the steps that were started, also by an exception; of a run that
+    may be resumed an exception leaves it open.
     """
 
     def __init__(self, session: Session[Gradients, npt.NDArray[np.float64], StepsTaken], gradients: Gradients) -> None:
@@ -139,6 +144,22 @@ class PrivateSGD:
     def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
         for _ in self._session.steps():
             yield self._session.ask(self._gradients)
+
+    def token(self) -> RunToken:
+        """What to save beside the model, once the gradient of this step is in it; give it to `resume=`.
+
+        >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.ZCDP(1))
+        >>> plan = {"rate": "0.1", "steps": 3, "noise_multiplier": 4, "clip_norm": 1, "expected_batch_size": 5}
+        >>> rows, weights = np.ones((50, 2)), np.zeros(2)
+        >>> asked = {**plan, "dimension": 2, "key": "model", "resume": True}
+        >>> with dpl.private_sgd(scope, rows, lambda batch: weights - batch, **asked) as run:
+        ...     for mean_gradient in run:
+        ...         weights -= 0.5 * mean_gradient
+        ...         saved = weights.tolist(), run.token()
+        >>> saved[1]["generation"], saved[1]["step"]
+        (0, 3)
+        """
+        return self._session.token()
 
     @property
     def receipt(self) -> Receipt[StepsTaken]:

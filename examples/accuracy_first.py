@@ -42,20 +42,19 @@ BUDGETS = (1, 10)
 
 @dataclass(frozen=True)
 class Setting:
-    """How hypotheses are projected, how the check is set, how many levels there may be, and whether they start at
+    """How hypotheses are projected, how many levels there may be, and whether they start at
     1 / rows and end at 4 times the published theory; else they start where noise is quick to draw, which also spares
     doubling the first of its checks, and end at 4 times the sharper one."""
 
     name: str
     radius: str
-    calibration: str
     levels: int
     published: bool
 
 
-PAPER = Setting("paper", "reference", "closed", 1000, True)
-PAPER_SHORT = Setting("paper", "reference", "closed", 100, True)
-DEFAULT = Setting("default", "tight", "exact", 100, False)
+PAPER = Setting("paper", "reference", 1000, True)
+PAPER_SHORT = Setting("paper", "reference", 100, True)
+DEFAULT = Setting("default", "tight", 100, False)
 
 GROUPS = {
     "made-up": ("twitter_like", "kdd_like_28", "kdd_like_38"),
@@ -115,7 +114,7 @@ def doublings(found, risk, check):
     if check == "laplace":
         accepts, epsilon, share = alpha / 2, 2 * moved * math.log(rounds / (2 * BETA)) / alpha, None
     else:
-        test = calibrated(found.calibration, moved=moved, alpha=alpha, beta=BETA, levels=rounds)
+        test = calibrated(moved=moved, alpha=alpha, beta=BETA, levels=rounds)
         accepts, epsilon, share = test.slack, test.epsilon, Decimal(test.share) / 100
     return dpl.ex_post.Doubling(
         first=least,
@@ -183,11 +182,10 @@ def row(name, full, setting, alpha, trials):
     theory = dict(theories(risk, alpha))
     public = task(name, full).public
     found = dpl.ex_post.AccuracyFirst(
-        str(alpha),
+        target_excess_risk=str(alpha),
         **public,
         beta=str(BETA),
         radius=setting.radius,
-        calibration=setting.calibration,
         levels=setting.levels,
         least_epsilon=f"{1 / public['rows']:.6g}" if setting.published else None,
         most_epsilon=f"{4 * theory['published']:.6g}" if setting.published else None,

@@ -24,7 +24,7 @@ BUDGETS = {
 
 def tried(data, entropy=lambda: None):
     """The same release in a scope of each budget: its receipt, and the account with all that it was charged."""
-    plan = dpl.ex_post.AccuracyFirst("0.05", **data.public).within(10)
+    plan = dpl.ex_post.AccuracyFirst(target_excess_risk="0.05", **data.public).within(10)
     result = {}
     for name, budget in BUDGETS.items():
         book = dpl.Ledger.in_memory(entropy=entropy())
@@ -54,7 +54,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--full", action="store_true")
     data = flight_late(1 if options.parse_args().full else EVERY)
-    print(dpl.ex_post.AccuracyFirst("0.05", **data.public).within(10).plan().words())
+    print(dpl.ex_post.AccuracyFirst(target_excess_risk="0.05", **data.public).within(10).plan().words())
     for name, (receipt, account) in tried(data).items():
         print(f"\nbudget: {name}")
         for line in told(receipt, account):

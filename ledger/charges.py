@@ -6,7 +6,6 @@ never leaves: it may depend on one record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Generic, Literal, Self, TypeVar
@@ -20,6 +19,7 @@ from dpledger.errors import (
     EngineError,
     ForkedProcess,
     InputError,
+    TakenOver,
     VerificationError,
 )
 from dpledger.ledger.entries.bodies import Aborted, Body, Progress
@@ -28,6 +28,7 @@ from dpledger.ledger.entries.members import Step
 from dpledger.ledger.log import Handle
 from dpledger.ledger.rules import gate
 from dpledger.ledger.rules.capability import Redeem
+from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import OpenCharge, State, next_steps
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
@@ -45,6 +46,11 @@ NOT_RECORDED = "the outcome does not fit into an entry: charged at its cap"
 FORKED = "the process was forked while this was open; what its copy answered is unknown: charged at its cap"
 GIVEN_BACK = "the charge was given back whole, since no data were read; its key is used up"
 AT_CAP = "the charge stands at its cap; its key is used up"
+RESUMABLE = "the run stays open, as it was: resume it under its key, or settle it (`scope.settle`)"
+TAKEN_OVER = (
+    "the charge is another process's: it was started, resumed or settled there. Nothing more is granted here, and "
+    "nothing was drawn"
+)
 LEFT_OPEN = "the charge could not be ended, and counts at its cap; its scope may stay busy"
 NO_DIGEST = "no digest: the value is of a kind that has no plain bytes"
 
@@ -98,19 +104,40 @@ class Attempt:
     """A charge that this process reserves, and the redeem that starts and settles it. As a context it is around all
     that reserves and runs it: what is interrupted there (Ctrl-C, a time limit) leaves no charge open.
 
-    Nothing comes back if the process was forked since: a copy of the run may have gone on, where nobody counts."""
+    Nothing comes back if the process was forked since: a copy of the run may have gone on, where nobody counts. All of
+    this raises TakenOver once another process has the charge.
 
-    def __init__(self, book: Handle, charge: str, redeem: Redeem, kind: str) -> None:
+    `stays`: what interrupts it leaves it open, for whoever resumes it. `taken`: the run that was taken over, if one
+    was; `granted_before`: its steps that were granted by then."""
+
+    def __init__(
+        self,
+        book: Handle,
+        charge: str,
+        redeem: Redeem,
+        kind: str,
+        *,
+        stays: bool = False,
+        taken: OpenCharge | None = None,
+    ) -> None:
         self._book = book
         self._charge = charge
         self._redeem = redeem
         self._kind = kind
+        self.stays = stays
+        self.was_started = taken is not None
+        self.granted_before = 0 if taken is None else taken.granted
+        self._generation = 0 if taken is None else taken.generation
         self._home = Home("a charge")
 
     @property
     def kind(self) -> str:
         """Of the mechanism."""
         return self._kind
+
+    def token(self, step: int) -> RunToken:
+        """What to save beside a model that has `step` steps of the plan behind it."""
+        return RunToken(run=self._charge, generation=self._generation, step=step)
 
     def __enter__(self) -> Self:
         return self
@@ -125,7 +152,11 @@ class Attempt:
         """End the charge that an interruption left open; whatever this package raised, it raised with a charge that
         stands as it says. Where a charge is to stay open, who calls this does so by `except`: a context that is left
         runs code of its own, and an interrupt may fall into that."""
-        if not isinstance(error, DpledgerError) and self._home.is_here:
+        if isinstance(error, DpledgerError) or not self._home.is_here:
+            return
+        if self.stays:
+            error.add_note(f"{self._kind}: {RESUMABLE}")
+        else:
             self._end_interrupted(error)
 
     def _end_interrupted(self, error: BaseException) -> None:
@@ -155,23 +186,21 @@ class Attempt:
         may be said again, and is recorded once."""
 
         def begin(state: State, _: Transaction) -> list[Body]:
-            charge = state.charge(self._charge)
-            is_ours = charge.redeem is not None and self._redeem.opens(charge.redeem)
-            return [] if is_ours else [gate.start(state, charge, self._redeem)]
+            charge = self._own(state)
+            return [gate.start(state, charge, self._redeem)] if charge.redeem is None else []
 
         self._book.transact(begin)
 
     def abort(self) -> Entry:
         """Give the whole charge back; only before it is started."""
-        return self._append(lambda state: Aborted(path=self._path(state), charge=self._charge))
+        return self._book.transact(lambda state, _: [Aborted(path=self._path(state), charge=self._charge)])[0]
 
     def grant(self, upto: int) -> None:
         """Grant a training run its steps up to `upto`, durably, before any of them runs. Said again, after it was
         interrupted once it was durable, it is recorded once."""
 
         def more(state: State, _: Transaction) -> list[Body]:
-            charge = state.charge(self._charge)
-            if charge.granted >= upto and charge.redeem == self._redeem.digest:
+            if self._own(state).granted >= upto:
                 return []
             return [Progress(path=self._path(state), charge=self._charge, redeem=self._redeem.digest, upto=upto)]
 
@@ -229,6 +258,9 @@ class Attempt:
             error.__context__, is_stopped = None, True
         if not self._home.is_here:
             return error if is_stopped else self._home.refusal()
+        if is_stopped and self.stays:
+            error.add_note(f"{self._kind}: {RESUMABLE}")
+            return error
         self.commit_at_cap(outside_guarantee=not is_stopped)
         if is_stopped:
             error.add_note(f"{self._kind}: {AT_CAP}")
@@ -253,7 +285,7 @@ class Attempt:
         """Commit, and keep the value, in one transaction. `parts`: None for those that were reserved."""
 
         def settle(state: State, transaction: Transaction) -> list[Body]:
-            charge = state.charge(self._charge)
+            charge = self._own(state)
             if stored is not None:
                 transaction.put_value(self._charge, self._book.seal(stored, self._origin(charge, state.size)))
             outcome = charge.parts if parts is None else parts
@@ -284,8 +316,12 @@ class Attempt:
             entry=entry,
         )
 
-    def _append(self, make: Callable[[State], Body]) -> Entry:
-        return self._book.transact(lambda state, _: [make(state)])[0]
+    def _own(self, state: State) -> OpenCharge:
+        """The charge, still open and nobody else's. TakenOver for one that another process has."""
+        charge = state.open.get(self._charge)
+        if charge is None or (charge.redeem is not None and not self._redeem.opens(charge.redeem)):
+            raise TakenOver(TAKEN_OVER)
+        return charge
 
     def _path(self, state: State) -> tuple[Step, ...]:
-        return next_steps(state, state.charge(self._charge).path)
+        return next_steps(state, self._own(state).path)

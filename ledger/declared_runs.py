@@ -51,9 +51,11 @@ from dpledger.ledger.requests import DECLARED, ELSEWHERE
 from dpledger.ledger.rules import gate
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.gate import Replayed, Request
+from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.signed import wire
+from dpledger.ledger.takeovers import Resume, taken_over
 from dpledger.mechanisms.callers import begins_later, signature_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.turns import Turn
@@ -147,21 +149,31 @@ class TakesDeclaredRuns:
         mechanism: str = DECLARED,
         library: str = ELSEWHERE,
         parameters: Mapping[str, Plain] | None = None,
+        resume: Resume = False,
     ) -> DeclaredRun:
         """Hold the charge of a run elsewhere while it runs: use it as a context, and run inside. It is held from where
         the block is entered, and nothing is before. However the block ends, the charge is committed; only
         `DeclaredRun.nothing_ran` gives it back. If the process dies, it stands.
 
         `steps`: of a run that is to be granted its steps (`DeclaredRun.grant`), as many as the parts have, a `Repeated`
-        or a `Sequence`; without a tail_delta, steps that were never granted come back. The rest is as of `charge`, and
-        so are the errors: those of parameters here, all others, and that they fit into no entry, where the block is
-        entered; a key that was used is AlreadySpent."""
+        or a `Sequence`; without a tail_delta, steps that were never granted come back. `resume`: of such a run under
+        `key`, whose steps are independent of one another: True, or the token of the model that goes on
+        (`DeclaredRun.token`). An open run under the key is taken over where the block is entered, and goes on after the
+        steps that were granted; what is raised in the block then leaves it open. The rest is as of `charge`, and so are
+        the errors: those of parameters here, all others, and that they fit into no entry, where the block is entered; a
+        key that was used is AlreadySpent; of `resume`, as of `Scope.open`."""
         said = (by, reason, relation, of, evidence)
         request = self._declared(parts, said, claim, key, tail_delta, mechanism, library, parameters, steps)
+        requests.require_resumable(resume, key, request)
+        stays = resume is not False
 
         def hold() -> Attempt:
-            attempt = Attempt(self._ledger, request.charge, Redeem(self._ledger.draw(REDEEM_BYTES)), mechanism)
+            redeem = Redeem(self._ledger.draw(REDEEM_BYTES))
+            attempt = Attempt(self._ledger, request.charge, redeem, mechanism, stays=stays)
             try:
+                taken = taken_over(self._ledger, request, redeem, resume) if stays else None
+                if taken is not None:
+                    return Attempt(self._ledger, taken.charge, redeem, mechanism, stays=True, taken=taken)
                 if isinstance(enter(self._ledger, request), Replayed):
                     raise AlreadySpent(
                         "the key was used for a run that is charged already: use a new key for another one"
@@ -264,7 +276,8 @@ class TakesDeclaredRuns:
 
 class DeclaredRun:
     """A run elsewhere, whose charge is held from where its `with` block is entered. Leaving the block commits it, also
-    by an exception: at its cap, or, where steps were granted, at those.
+    by an exception: at its cap, or, where steps were granted, at those. An exception leaves a run open that may be
+    resumed.
 
     It may be shared by threads, which then take turns; it does not pickle, and does nothing in a forked child. Made by
     `Scope.charging`.
@@ -325,6 +338,19 @@ class DeclaredRun:
                 else "the run is not charged yet: its receipt comes with the end of the block"
             )
         return self._receipt
+
+    def token(self, step: int | None = None) -> RunToken:
+        """What to save beside a model that has `step` steps of the plan behind it (default: all that were granted), so
+        that `resume=` knows where it stands. ScopeError before the block is entered."""
+        at = self._granted if step is None else whole(step, field="step", most=self._granted)
+        if self._held is None:
+            raise ScopeError("the run has no charge yet: its token comes where its block is entered")
+        return self._held.token(at)
+
+    @property
+    def granted_before(self) -> int:
+        """How many steps were granted to the processes before this one, and are not run again."""
+        return 0 if self._held is None else self._held.granted_before
 
     def start(self) -> None:
         """Say, durably, that data may be read from now on: from here on the charge is not given back. Halted once the
@@ -409,6 +435,8 @@ class DeclaredRun:
         with self._turn:
             if self._held is None:
                 self._held = self._hold()
+                self._granted = self._held.granted_before
+                self._is_started = self._held.was_started
                 return self
             self._require_open()
             raise Halted("the declared run has its block already: another block is another run")
@@ -416,5 +444,6 @@ class DeclaredRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._is_given_back and self._home.is_here:
+        stays = error is not None and self._held is not None and self._held.stays
+        if not self._is_given_back and self._home.is_here and not stays:
             self.close()

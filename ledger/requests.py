@@ -17,10 +17,11 @@ from dpledger.decimals import ZERO, Number, read
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.entries.members import LIBRARY, Attestation, MechanismNote
 from dpledger.ledger.log import Draw
+from dpledger.ledger.rules import run_tokens
 from dpledger.ledger.rules.gate import Request
 from dpledger.ledger.rules.scope_state import Form, ScopeState
 from dpledger.ledger.signed import wire
-from dpledger.mechanisms.protocol import Described, GrantedSteps, Interactive, Mechanism
+from dpledger.mechanisms.protocol import Described, GrantedSteps, Interactive, Mechanism, Resumes
 from dpledger.relations import Relation
 from dpledger.schema import listed, one_of
 
@@ -34,6 +35,7 @@ __all__ = [
     "declared",
     "kind_of",
     "quoted",
+    "require_resumable",
     "seconds",
     "steps",
     "unfit",
@@ -199,6 +201,22 @@ def below_one(tail_delta: Number) -> Decimal:
     if not number < 1:
         raise ParameterError("tail_delta", tail_delta, "a number in [0, 1)")
     return number
+
+
+def require_resumable(resume: object, key: str | None, request: Request, mechanism: object = None) -> None:
+    """ParameterError where a run is to be resumed that has no key of its own to be found by, is not granted its steps,
+    or, of a `mechanism` that runs here, cannot begin after the first."""
+    saved = run_tokens.read(resume)
+    if resume is False:
+        return
+    if key is None:
+        given = "a run without a key" if saved is None else "the token of a run, without its key"
+        raise ParameterError("resume", given, "a run with a key (key=), by which it is found again")
+    if request.steps is None:
+        given = "resume" if saved is None else "the token of a run"
+        raise ParameterError("resume", given, "False: only a run that is granted its steps (steps=) can go on")
+    if mechanism is not None and not isinstance(mechanism, Resumes):
+        raise ParameterError("resume", kind_of(mechanism), "a mechanism whose steps can begin after the first")
 
 
 def kind_of(value: object) -> str:

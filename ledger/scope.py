@@ -37,8 +37,9 @@ from dpledger.ledger.rules.gate import Replayed, Request
 from dpledger.ledger.rules.notes import Noted, intention_of
 from dpledger.ledger.rules.scope_state import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
-from dpledger.ledger.signed import values
+from dpledger.ledger.signed import values, wire
 from dpledger.ledger.stores.protocol import Transaction
+from dpledger.ledger.takeovers import Resume, settled, taken_over
 from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import (
@@ -47,6 +48,7 @@ from dpledger.mechanisms.protocol import (
     Mechanism,
     Refines,
     Release,
+    Resumes,
     inspect,
     plain_of,
     reads,
@@ -279,24 +281,47 @@ class Scope(TakesDeclaredRuns):
         *,
         key: str | None = None,
         tail_delta: Number | None = None,
+        resume: Resume = False,
     ) -> Session[Query, Answer, Value]:
         """Open an interaction: use it as a context, `ask` inside. Its cap is charged now; its outcome settles it at
         close. Raises as `release` does, and takes `tail_delta` as it does: with one, nothing comes back but the whole
         of a training run that was granted no step. The answers of an interaction are not kept, so a used key is
-        AlreadySpent."""
+        AlreadySpent.
+
+        `resume`: of a training run under `key`: True, or the token of the model that goes on (`Session.token`). An open
+        run under the key is taken over (`ledger.takeovers`) and goes on after the steps that were granted; without one
+        it begins. Then what interrupts the run, and what is raised in its block, leaves it open, to be resumed again.
+        Also raises TakenOver where another process was first, ParameterError and StoreBehind for a token of another
+        run, or of steps that the ledger does not know; warns by StepsLost."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Interactive):
             raise requests.unfit(mechanism, "open", "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key, tail_delta)
+        requests.require_resumable(resume, key, request, ready)
         inspect(ready, data)
         redeem = self._redeem()
-        attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
+        attempt = Attempt(self._ledger, request.charge, redeem, ready.kind, stays=resume is not False)
         try:
-            if isinstance(enter(self._ledger, replace(request, redeem=redeem.digest)), Replayed):
+            taken = taken_over(self._ledger, request, redeem, resume) if resume is not False else None
+            if taken is not None:
+                attempt = Attempt(self._ledger, taken.charge, redeem, ready.kind, stays=True, taken=taken)
+            elif isinstance(enter(self._ledger, replace(request, redeem=redeem.digest)), Replayed):
                 raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
             return self._opened(attempt, ready, data)
         except BaseException as error:
             attempt.left_by(error)
             raise
+
+    def settle(self, key: str) -> Receipt[None]:
+        """End a training run under `key` whose process died, at the steps that it was granted: they count as run, and
+        what the rest was charged comes back where the prices of steps add up. If the process lives after all, it is
+        refused at its next grant. To run the rest instead, resume it.
+
+        ScopeError where no run is open under the key, or none that is granted its steps. PolicyError, with nothing
+        changed, where steps are left and nothing of the charge comes back: a price of the whole plan (`tail_delta`)
+        stands whole once a step was granted (docs/proofs/certified_prices.md, 4).
+
+        Claim: the scope keeps its budget. Source: docs/proofs/filters.md, "Refunds" and "Runs that are resumed"."""
+        return settled(self._ledger, self.name, wire.check_id(key, "key"))
 
     def _opened(
         self, attempt: Attempt, ready: Interactive[Data, Query, Answer, Value], data: Data
@@ -304,7 +329,10 @@ class Scope(TakesDeclaredRuns):
         """The session of a charge that is started. What `ready` raises ends it at its cap."""
         try:
             told = reads(ready)
-            conversation = ready.open(data, entropy=self._ledger.entropy)
+            if isinstance(ready, Resumes) and attempt.granted_before:
+                conversation = ready.resume(data, done=attempt.granted_before, entropy=self._ledger.entropy)
+            else:
+                conversation = ready.open(data, entropy=self._ledger.entropy)
         except BaseException as error:
             failure: BaseException = error
         else:

@@ -19,14 +19,16 @@ from dpledger.errors import (
     InputError,
     ParameterError,
     ScopeError,
+    TakenOver,
 )
 from dpledger.ledger.charges import Attempt, Receipt
+from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import AnswersMany, Conversation, Halts, Refines, Release
 from dpledger.process import Home
 from dpledger.progress import track
 
-__all__ = ["Session"]
+__all__ = ["Session", "block_of"]
 
 Query = TypeVar("Query")
 Answer = TypeVar("Answer")
@@ -34,6 +36,12 @@ Answers = TypeVar("Answers")
 Value = TypeVar("Value")
 
 BLOCKS = 20  # a run by steps is granted them in about this many blocks, or as many at once as are asked at once
+RESUMABLE_BLOCKS = 100  # of one that may be resumed: what a crash loses is at most one of them
+
+
+def block_of(planned: int, *, stays: bool) -> int:
+    """How many steps of a plan are granted at a time."""
+    return max(1, -(-planned // (RESUMABLE_BLOCKS if stays else BLOCKS)))
 
 
 def _one(_answer: object) -> int:
@@ -42,7 +50,8 @@ def _one(_answer: object) -> int:
 
 
 class Session(Generic[Query, Answer, Value]):
-    """An open interaction. Leaving the `with` block closes it and commits what was asked, also by an exception.
+    """An open interaction. Leaving the `with` block closes it and commits what was asked, also by an exception, which
+    leaves a run open that may be resumed.
 
     It may be shared by threads, which then take turns. In a forked child it answers nothing and settles nothing; it is
     the parent's, and settles at its cap there, for what a copy of it did could not be seen.
@@ -69,17 +78,17 @@ class Session(Generic[Query, Answer, Value]):
         self._steps = steps
         self._refines = refines
         self._reads = reads
-        self._asked = 0
+        self._asked = attempt.granted_before
         self._handed_out = 0
         self._levels: tuple[ChainLaw, ...] | None = None if refines is None else ()
-        self._granted = 0
+        self._granted = attempt.granted_before
         self._home = Home("an open interaction")
         self._lock = threading.RLock()
         self._ended: BaseException | None = None
         self._receipt: Receipt[Value] | None = None
 
     def __repr__(self) -> str:
-        broken = "ended at its full charge" if self._ended is not None else "open"
+        broken = "over" if self._ended is not None else "open"
         stands = broken if self._receipt is None else "closed"
         return f"<Session of {self._attempt.kind}: {stands}, {self._handed_out} answers>"
 
@@ -207,6 +216,13 @@ class Session(Generic[Query, Answer, Value]):
         """How many answers were handed out."""
         return self._handed_out
 
+    def token(self) -> RunToken:
+        """Of a training run under a key: what to save beside the model now, so that `resume=` knows where it stands
+        (`ledger.rules.run_tokens`). ScopeError for an interaction that is not granted its steps."""
+        if self._steps is None:
+            raise ScopeError("only a training run has a token: the answers of this interaction are not resumed")
+        return self._attempt.token(self._asked)
+
     @property
     def halted(self) -> bool:
         """Whether nothing more is answered: all planned steps have run, the mechanism halted by its own rule, or the
@@ -223,10 +239,15 @@ class Session(Generic[Query, Answer, Value]):
         return self._receipt
 
     def _require_unbroken(self) -> None:
-        if self._ended is not None:
-            raise Halted(
-                "the interaction ended at its full charge: it broke its contract or was interrupted; open a new one"
-            )
+        if isinstance(self._ended, TakenOver):
+            raise TakenOver(*self._ended.args)
+        if self._ended is None:
+            return
+        if self._attempt.stays and not isinstance(self._ended, ContractViolation):
+            raise Halted("the run was interrupted, and stays open: resume it under its key")
+        raise Halted(
+            "the interaction ended at its full charge: it broke its contract or was interrupted; open a new one"
+        )
 
     def _fail(self, error: BaseException) -> BaseException:
         """End at the cap; what the caller is to see."""
@@ -239,9 +260,13 @@ class Session(Generic[Query, Answer, Value]):
             raise Halted(f"all {planned} planned steps have run")
         taken = min(count, planned - self._asked)
         if self._asked + taken > self._granted:
-            block = max(1, -(-planned // BLOCKS))
+            block = block_of(planned, stays=self._attempt.stays)
             upto = min(planned, max(self._asked + taken, self._granted + block))
-            self._attempt.grant(upto)
+            try:
+                self._attempt.grant(upto)
+            except TakenOver as error:
+                self._ended = error
+                raise
             self._granted = upto
         return taken
 
@@ -251,5 +276,6 @@ class Session(Generic[Query, Answer, Value]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._ended is None and self._home.is_here:
+        stays = self._attempt.stays and error is not None
+        if self._ended is None and self._home.is_here and not stays:
             self.close()

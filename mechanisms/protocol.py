@@ -37,6 +37,7 @@ __all__ = [
     "Reads",
     "Refines",
     "Release",
+    "Resumes",
     "Sampled",
     "SamplesOtherwise",
     "check_declared",
@@ -234,6 +235,18 @@ class GrantedSteps(Protocol):
 
     def steps_to_grant(self) -> int | None:
         """How many steps are planned; None where, as its parameters are, nothing is run step by step."""
+        ...
+
+
+@runtime_checkable
+class Resumes(Protocol[Data_contra, Query_contra, Answer_co, Value_co]):
+    """A mechanism of granted steps (`GrantedSteps`) that draws each step independently of all before, so that a run may
+    go on in another process."""
+
+    def resume(
+        self, data: Data_contra, *, done: int, entropy: Entropy
+    ) -> Conversation[Query_contra, Answer_co, Value_co]:
+        """As `open`, with the first `done` steps of the plan behind it; they are not run again."""
         ...
 
 

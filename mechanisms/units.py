@@ -32,7 +32,7 @@ from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import word
 from dpledger.relations import Unit
 
-__all__ = ["ByUnit", "Units", "check_whole_units", "in_random_order", "rows_at"]
+__all__ = ["ByUnit", "Units", "check_whole_units", "id_word", "in_random_order", "rows_at"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -204,16 +204,16 @@ def _grouped(ids: Sequence[object]) -> tuple[tuple[_Positions, ...], tuple[str, 
 
 
 def _place(name: object, places: dict[str, int]) -> int:
-    key = _key(name)
+    key = id_word(name)
     return _NOBODY if key is None else places.setdefault(key, len(places))
 
 
-def _key(name: object) -> str | None:
+def id_word(name: object) -> str | None:
     """The word that an id is (`numeric.rows.word`), but with all digits of a whole number: two people whose ids are
     near each other are two. None where it is no id. Total."""
     match name:
         case bytes():
-            return _key(name.decode("latin-1"))
+            return id_word(name.decode("latin-1"))
         case str() if _WHOLE.fullmatch(name):
             return str(name)
         case UUID():

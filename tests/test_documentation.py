@@ -36,6 +36,7 @@ PAGES = (
     "docs/stable_values.md",
     "docs/runs_elsewhere.md",
     "docs/auditing.md",
+    "docs/group_by.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 FIRST = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(), re.DOTALL)

@@ -16,7 +16,6 @@ from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine import covering
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import contours
-from dpledger.accounting.engine.cut import cut_delta, cut_epsilon, cuts
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated, ratio, ratios
 from dpledger.accounting.engine.large_loss_layers import can_jump
 from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, layers, two_scales
@@ -223,20 +222,6 @@ METHODS = (
         epsilon=lambda composed, down, up: jumps_epsilon(composed, down, up),
         delta=lambda composed, epsilon, about: jumps_delta(composed, epsilon, about),
         deltas=layers,
-    ),
-    Method(
-        name="a cut",
-        applies=lambda composed, target: target.epsilon is not None or not few(composed),
-        enough=NARROW_ENOUGH,
-        epsilon=cut_epsilon,
-        delta=cut_delta,
-        deltas=cuts,
-    ),
-    Method(
-        name="a cut, placed by the last bound",
-        applies=lambda *_: True,
-        enough=NARROW_ENOUGH,
-        delta=cut_delta,
     ),
     Method(
         name="large losses apart, though single ones hardly rule",

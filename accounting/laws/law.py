@@ -160,11 +160,6 @@ class RareLosses(Protocol):
         """log of the density of the loss under P."""
         ...
 
-    def cut_away(self, mass: float, tilt: float) -> tuple[Loss, float]:
-        """The loss with a cut that takes away at most about `mass`, narrow enough for e^{tilt L} not to outgrow it; and
-        the mass that it takes away, rounded up."""
-        ...
-
     def nested(self, levels: Array, tilt: float) -> Nested:
         """Cuts at these levels of the loss, rising, which fit tilts up to `tilt`. Raises WorkLimit where the layers
         between them cannot be told apart."""

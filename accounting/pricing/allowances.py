@@ -32,6 +32,7 @@ from dpledger.accounting.composition import (
     RandomAllocation,
     Repeated,
     SampledWithoutReplacement,
+    Selected,
     Sequence,
     Shuffled,
 )
@@ -139,7 +140,7 @@ def _split(law: _Draw, tree: Composition) -> tuple[int, Composition | None]:
             return _split(law, of)
         case PoissonSampled() | SampledWithoutReplacement() | RandomAllocation() | Shuffled() | Group():
             return 0, tree
-        case Parallel() | Converted() | Filtered() | Chain():
+        case Parallel() | Selected() | Converted() | Filtered() | Chain():
             return 0, tree
         case _:
             assert_never(tree)

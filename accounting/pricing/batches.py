@@ -32,6 +32,7 @@ from dpledger.accounting.composition import (
     RandomAllocation,
     Repeated,
     SampledWithoutReplacement,
+    Selected,
     Sequence,
     Shuffled,
     children,
@@ -83,7 +84,7 @@ def one_leaf(part: Composition, relation: Relation) -> AnyLeaf | None:
             return _joint(known, 1, relation) if len(known) == len(leaves) else None
         case Parallel() | PoissonSampled() | SampledWithoutReplacement() | Shuffled() | RandomAllocation():
             return None
-        case Group() | Converted() | Filtered():
+        case Group() | Selected() | Converted() | Filtered():
             return None
         case _:
             assert_never(part)

@@ -37,6 +37,7 @@ from dpledger.accounting.composition import (
     RandomAllocation,
     Repeated,
     SampledWithoutReplacement,
+    Selected,
     Sequence,
     Shuffled,
     children,
@@ -51,6 +52,7 @@ from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, in_floats,
 from dpledger.accounting.pricing.converting import orders_for, require_kept
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.pricing.pld import Drawn
+from dpledger.accounting.pricing.selecting import ORDERS, selected_cost
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
@@ -125,6 +127,9 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             return _of_chain(tree, relation, orders)
         case PostProcessed(of=part):
             return priced(part, relation, orders)
+        case Selected(of=part, repeats=repeats):
+            every = tuple(dict.fromkeys((*ORDERS, *orders)))
+            return selected_cost(repeats, priced(planned(part), relation, every), orders)
         case Converted():
             return priced(converted_guarantee(tree, relation), relation, orders)
         case Filtered():

@@ -33,6 +33,7 @@ from dpledger.accounting.composition import (
     RandomAllocation,
     Repeated,
     SampledWithoutReplacement,
+    Selected,
     Sequence,
     Shuffled,
     children,
@@ -102,7 +103,7 @@ def _counted(node: Node, least: int | None) -> Node:
             return replace(node, done=None if least is None else max(done, min(least, times)))
         case Sequence() | Repeated() | Parallel() | Filtered() | PoissonSampled() | SampledWithoutReplacement():
             return node
-        case Shuffled() | RandomAllocation() | Group() | PostProcessed() | Converted() | Chain():
+        case Shuffled() | RandomAllocation() | Group() | PostProcessed() | Selected() | Converted() | Chain():
             return node
         case _:
             assert_never(node)
@@ -116,7 +117,9 @@ def _changed(node: Node, change: Callable[[Composition], Composition]) -> Node:
             return node if changed == parts else replace(node, of=changed)
         case Repeated(of=part) | PoissonSampled(of=part) | SampledWithoutReplacement(of=part) | Shuffled(of=part):
             return replace(node, of=change(part))
-        case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part):
+        case (
+            RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Selected(of=part) | Converted(of=part)
+        ):
             return replace(node, of=change(part))
         case Chain():
             return node
@@ -188,7 +191,7 @@ def steps(tree: Composition) -> StartedSteps | None:
             )
         case Parallel() | PoissonSampled() | SampledWithoutReplacement() | Shuffled() | Group():
             return None
-        case RandomAllocation() | PostProcessed() | Converted() | Filtered() | Chain():
+        case RandomAllocation() | PostProcessed() | Selected() | Converted() | Filtered() | Chain():
             return None
         case _:
             assert_never(tree)

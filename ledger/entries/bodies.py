@@ -136,7 +136,7 @@ class Started:
 @record
 class Progress:
     """Steps up to `upto` are granted to a training run, before any of them runs. With `replaces`, a new redeem takes
-    over from that one (a resumed run). Carries no time."""
+    over from that one (a resumed run), and may be granted none yet. Carries no time."""
 
     path: Path
     charge: Token

@@ -1,7 +1,8 @@
 """Who may settle a charge: the process that holds its redeem, 128 secret bits that are written nowhere.
 
 Entries carry its SHA-256, which anyone may read. So it is the bits themselves, not the digest, that show who started a
-charge: whoever has them may be granted its steps and settle it, and nobody else.
+charge: whoever has them may be granted its steps and settle it, and nobody else. A training run may be taken over by
+new bits, which replace the ones before for ever.
 
 >>> redeem = Redeem(bytes(16))
 >>> redeem.digest

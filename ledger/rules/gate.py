@@ -33,7 +33,7 @@ from dpledger.errors import (
     ScopeBusy,
     ScopeError,
 )
-from dpledger.ledger.entries.bodies import Committed, Refused, Reserved, Started
+from dpledger.ledger.entries.bodies import Committed, Progress, Refused, Reserved, Started
 from dpledger.ledger.entries.members import Attestation, LevelCharge, MechanismNote, Priced
 from dpledger.ledger.rules import refusals, settling
 from dpledger.ledger.rules.capability import Redeem
@@ -59,8 +59,10 @@ __all__ = [
     "request_digest",
     "require_open",
     "require_room_for",
+    "require_same",
     "settle",
     "start",
+    "take_over",
 ]
 
 
@@ -276,6 +278,26 @@ def start(state: State, charge: OpenCharge, redeem: Redeem) -> Started:
     return Started(path=next_steps(state, charge.path), charge=charge.charge, redeem=redeem.digest)
 
 
+def take_over(state: State, charge: OpenCharge, redeem: Redeem) -> Progress | Started:
+    """The body after which `redeem`, and no other any more, is granted the steps of an open training run, whose process
+    may be dead. Nothing is granted by it. ScopeError for what is not granted its steps; of one that was held and never
+    started as `start`."""
+    if charge.form != "training":
+        raise ScopeError(
+            "only a run that is granted its steps is resumed or settled by another process: the answers of this one "
+            "were not counted, and its charge stands"
+        )
+    if charge.redeem is None:
+        return start(state, charge, redeem)
+    return Progress(
+        path=next_steps(state, charge.path),
+        charge=charge.charge,
+        redeem=redeem.digest,
+        upto=charge.granted,
+        replaces=charge.redeem,
+    )
+
+
 def settle(
     state: State,
     charge: OpenCharge,
@@ -360,12 +382,7 @@ def _exclusive(scope: str) -> str:
 
 
 def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) -> Decision:
-    if not any(earlier.request == digest for digest in _digests(state, scope, request)):
-        where = "still open" if earlier.ended is None else f"entry {earlier.ended} ended it"
-        raise KeyReused(
-            f"key {request.key!r} was used in scope {request.scope!r} for another request ({where}; "
-            "`scope.releases()` shows which): use a new key"
-        )
+    require_same(state, scope, request, earlier)
     match earlier.status:
         case "committed":
             assert earlier.ended is not None, "a store records by which entry a charge ended"
@@ -381,13 +398,24 @@ def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) 
             assert_never(earlier.status)
 
 
+def require_same(state: State, scope: ScopeState, request: Request, earlier: Earlier) -> None:
+    """KeyReused unless `request` asks for what its key was used for."""
+    if not any(earlier.request == digest for digest in _digests(state, scope, request)):
+        where = "still open" if earlier.ended is None else f"entry {earlier.ended} ended it"
+        raise KeyReused(
+            f"key {request.key!r} was used in scope {request.scope!r} for another request ({where}; "
+            "`scope.releases()` shows which): use a new key"
+        )
+
+
 def _who_waits(request: Request) -> str:
     """Whether asking again may wait for the attempt that is under way."""
     if request.attested is not None:
-        return "`charge` waits for it with wait=, `charging` and `charges` do not"
+        takes_over = "; `charging(..., resume=True)` takes it over" if request.steps is not None else ""
+        return f"`charge` waits for it with wait=, `charging` and `charges` do not{takes_over}"
     if request.form == "release":
         return "`release` waits for it with wait=, `reserve` does not"
-    return "`open` does not wait for it"
+    return "`open` does not wait for it" + ("; resume=True takes it over" if request.form == "training" else "")
 
 
 def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]:

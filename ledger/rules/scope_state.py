@@ -2,8 +2,8 @@
 
 The state holds sums and open charges, never the list of everything that happened; that each key and charge is used once
 is the store's to keep and the verifier's to check. Its digest is what a `snapshot` entry states. What follows from the
-entries and only saves looking at them again (`held`, `interactions`, `exclusive`, `ran`, `intended`) is not in the
-digest.
+entries and only saves looking at them again (`held`, `interactions`, `exclusive`, `ran`, `intended`, `replaced`) is not
+in the digest.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ScopeState:
 class OpenCharge:
     """A charge that is reserved or started: what it holds, what may settle it. `reserved`: the index of its entry.
     `tail_delta`: the delta of its price from a profile, 0 where it is priced from its parts. `attested`: whether what
-    it is for runs elsewhere."""
+    it is for runs elsewhere. `replaced`: the redeems from which others took a training run over, in order."""
 
     charge: str
     reserved: int
@@ -94,6 +94,12 @@ class OpenCharge:
     redeem: str | None = None
     tail_delta: Decimal = ZERO
     attested: bool = False
+    replaced: tuple[str, ...] = ()
+
+    @property
+    def generation(self) -> int:
+        """How often it was taken over."""
+        return len(self.replaced)
 
     @property
     def path(self) -> tuple[str, ...]:

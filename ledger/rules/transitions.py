@@ -8,6 +8,8 @@ since the gate makes the bodies; for a record it is the finding.
     reserved -> started -> committed        a reserved or started charge counts at its cap, for ever
     reserved -> aborted                     all of it comes back; only before it is started
 
+A training run goes on in another process once a `progress` replaces its redeem: the one before is never in force again.
+
 >>> from dpledger.ledger.entries.bodies import Heartbeat
 >>> step(EMPTY, Heartbeat())
 Traceback (most recent call last):
@@ -276,15 +278,18 @@ def _start(state: State, body: Started) -> State:
 def _grant(state: State, body: Progress) -> State:
     charge = _own_charge(state, body)
     _require(charge.form == "training", "only training is granted steps")
-    _require(charge.redeem == (body.replaces or body.redeem), "not by the redeem that started the charge")
+    _require(charge.redeem == (body.replaces or body.redeem), "not by the redeem in force")
     _require(body.replaces != body.redeem, "a redeem cannot take over from itself")
-    _require(charge.granted < body.upto <= (charge.steps or 0), "steps are granted forwards, and at most those planned")
-    return _with_charge(state, replace(charge, granted=body.upto, redeem=body.redeem))
+    _require(body.redeem not in charge.replaced, "by a redeem that was replaced: it never comes back")
+    least = charge.granted + (body.replaces is None)
+    _require(least <= body.upto <= (charge.steps or 0), "steps are granted forwards, and at most those planned")
+    replaced = (*charge.replaced, body.replaces) if body.replaces is not None else charge.replaced
+    return _with_charge(state, replace(charge, granted=body.upto, redeem=body.redeem, replaced=replaced))
 
 
 def _commit(state: State, body: Committed) -> State:
     charge = _own_charge(state, body)
-    _require(charge.redeem == body.redeem, "not by the redeem that started the charge")
+    _require(charge.redeem == body.redeem, "not by the redeem in force")
     _require(planned(body.parts) == charge.parts, "the parts are not those that were reserved")
     seen = settling.recorded(body.parts, charge.form, charge.granted)
     _require(

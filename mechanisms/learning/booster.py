@@ -11,26 +11,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, PlainValidator
+from pydantic import Field
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.composition import Composition, Repeated
 from dpledger.accounting.guarantees import BoundedRange, PureDP
-from dpledger.decimals import round_down
+from dpledger.decimals import Number, read, round_down, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
-from dpledger.mechanisms.learning.tables.binning import Binned, Binning
+from dpledger.mechanisms.learning.tables.binning import Binned, Binning, BinningField, binning_of
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -44,13 +45,9 @@ __all__ = ["BoostedStumps", "PrivateStumpBooster"]
 
 HALF = Decimal("0.5")
 STEPS = 2**20  # of a weight in [0, 1]: weights are whole numbers, whose sums are exact
+_ROWS_OF_A_ROUND = 24  # times epsilon, for each unit of the logarithm of how many stumps there are
+_MOST_ROUNDS = 50
 _WHY = "a record has a weight in [0, 1], which follows from it and the stumps that were released before"
-
-
-def _binning(value: object) -> Binning:
-    if not isinstance(value, Binning):
-        raise ParameterError("binning", type(value).__name__, "a Binning")
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +62,13 @@ class BoostedStumps:
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """The label of each row of `x`."""
+        return np.asarray(self.scores(x) > 0, dtype=np.uint8)
+
+    def scores(self, x: object) -> npt.NDArray[np.float64]:
+        """For each row of `x` by how much of all votes those for 1 are ahead: float64[rows], from -1 to 1."""
         rows = self.stumps.binning.read(x)
         votes = sum((self.stumps.labels(place, rows).astype(np.int64) for place in self.places), np.int64(0))
-        return np.asarray(2 * votes > len(self.places), dtype=np.uint8)
+        return np.asarray((2 * votes - len(self.places)) / len(self.places), dtype=np.float64)
 
     @property
     def params(self) -> Mapping[str, Plain]:
@@ -85,10 +86,10 @@ class PrivateStumpBooster(RowLearner):
     """Draw so many stumps, each by how much weight it gets right, and let them vote. Servedio 2003 (SmoothBoost).
 
     `binning`: public, fixed before the data. `epsilon`: of all rounds together, under any relation. `rounds` are fixed
-    beforehand, and more of them share the epsilon. `gamma`: the edge that a stump is expected to have, in (0, 1/2);
-    with theta = gamma/(2 + gamma) and N the sum over the stumps so far of (+1 where one is right, -1 else, less theta),
-    a row weighs 1 where N < 0, else (1 - gamma)^(N/2). The weights are not divided by their sum, which is private, and
-    no error on the sample ends the rounds. No accuracy is promised. `strict`: see `RowLearner`.
+    beforehand, and more of them share the epsilon (`for_rows` chooses them). `gamma`: the edge that a stump is expected
+    to have, in (0, 1/2); with theta = gamma/(2 + gamma) and N the sum over the stumps so far of (+1 where one is right,
+    -1 else, less theta), a row weighs 1 where N < 0, else (1 - gamma)^(N/2). The weights are not divided by their sum,
+    which is private, and no error on the sample ends the rounds. No accuracy is promised. `strict`: see `RowLearner`.
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
 
     >>> from dpledger.mechanisms.entropy import seeded
@@ -100,7 +101,7 @@ class PrivateStumpBooster(RowLearner):
     [1, 0]
     """
 
-    binning: Annotated[Binning, PlainValidator(_binning)]
+    binning: BinningField
     epsilon: Positive
     rounds: Annotated[Whole, Field(strict=True, ge=1, le=10**4)] = given(default=5)
     gamma: Positive = given(default=Decimal("0.2"))
@@ -114,10 +115,28 @@ class PrivateStumpBooster(RowLearner):
             raise ParameterError("gamma", self.gamma, "a number in (0, 1/2)")
         _ = self.choice
 
+    @classmethod
+    def for_rows(cls, rows: int, binning: Binning, epsilon: Number, **others: Any) -> Self:
+        """With as many rounds as so many rows, a public number, pay for: of few rows one sharp round says more than
+        many that are noise. About rows epsilon / (24 ln stumps), at most 50 (measured: docs/private_learning.md).
+
+        >>> bins = dpl.learning.Binning({"age": [18, 65]}, source="the census form")
+        >>> [dpl.learning.PrivateStumpBooster.for_rows(rows, bins, epsilon=1).rounds for rows in (40, 400, 40_000)]
+        [1, 9, 50]
+        """
+        many, share = whole(rows, field="rows", least=1, most=10**12), read(epsilon, field="epsilon")
+        paid = float(share) * many / (_ROWS_OF_A_ROUND * math.log(StumpClass(binning_of(binning)).size))
+        return cls(binning=binning, epsilon=epsilon, rounds=round(min(max(paid, 1.0), _MOST_ROUNDS)), **others)
+
     @property
     def domain(self) -> Binning:
         """The rows that it learns from."""
         return self.binning
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """How its votes are shared."""
+        return ("scores",)
 
     @property
     def epsilon_of_a_round(self) -> Decimal:

@@ -33,6 +33,7 @@ from dpledger.mechanisms.numeric.rows import numbers
 
 __all__ = [
     "Domain",
+    "LearnsClasses",
     "LearnsRows",
     "LearnsUsers",
     "NumberedPoints",
@@ -72,6 +73,21 @@ class LearnsRows(Protocol):
     @property
     def domain(self) -> Domain:
         """The rows that it learns from."""
+        ...
+
+
+@runtime_checkable
+class LearnsClasses(LearnsRows, Protocol):
+    """One that says how many labels there may be, and what its hypothesis says beside them; else two, and nothing."""
+
+    @property
+    def labels(self) -> int:
+        """How many, from 0 on."""
+        ...
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """`scores`, `probabilities`: the methods that its hypothesis has beside `predict`."""
         ...
 
 
@@ -120,9 +136,10 @@ def rows_read_as(domain: Domain) -> tuple[str, ...]:
             assert_never(domain)
 
 
-def are_all_inside(domain: Domain, sample: LabeledSample) -> bool:
-    """Whether every row is one of the domain as it stands (of a table: each entry in a bin) and every label 0 or 1."""
-    if not np.isin(numbers(sample.y, missing=np.nan), (0.0, 1.0)).all():
+def are_all_inside(domain: Domain, sample: LabeledSample, labels: int = 2) -> bool:
+    """Whether every row is one of the domain as it stands (of a table: each entry in a bin) and every label one of so
+    many, from 0 on."""
+    if not np.isin(numbers(sample.y, missing=np.nan), np.arange(labels)).all():
         return False
     match domain:
         case NumberedPoints(points=points):

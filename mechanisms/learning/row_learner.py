@@ -15,12 +15,12 @@ from dpledger.errors import ContractViolation
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import Domain, are_all_inside, check_rows_of, rows_read_as
 from dpledger.mechanisms.learning.samples import (
-    LABELS_READ_AS,
     LabeledSample,
     capped,
     capped_as,
     check_units,
     labeled_sample,
+    labels_read_as,
 )
 from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.numeric.one_shot import OneShot
@@ -52,6 +52,16 @@ class RowLearner(OneShot, ABC):
     def domain(self) -> Domain:
         """The rows that it learns from."""
 
+    @property
+    def labels(self) -> int:
+        """How many there are, from 0 on."""
+        return 2
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """What a hypothesis says beside its labels."""
+        return ()
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample with rows of the domain's kind and a label for each, and an
         id of a unit for each where one unit may have many rows."""
@@ -61,7 +71,7 @@ class RowLearner(OneShot, ABC):
     def values_read_as(self) -> tuple[str, ...]:
         """What rows and labels count as that are no ordinary ones: of the parameters, never of the data."""
         many = (capped_as(self.unit),) if self.unit is not None and self.unit.max_contributions > 1 else ()
-        return (*rows_read_as(self.domain), LABELS_READ_AS, *many, *((STRICT,) if self.strict else ()))
+        return (*rows_read_as(self.domain), labels_read_as(self.labels), *many, *((STRICT,) if self.strict else ()))
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The outputs of `size` independent releases, each with coins of its own for the rows that count."""
@@ -79,6 +89,6 @@ class RowLearner(OneShot, ABC):
         they are. ContractViolation, which names no row, where it is strict and some of them are outside."""
         self.inspect(data)
         taken = capped(data, rows_of(self.unit), entropy=entropy)
-        if self.strict and not are_all_inside(self.domain, taken):
+        if self.strict and not are_all_inside(self.domain, taken, self.labels):
             raise ContractViolation(f"{type(self).__name__} is strict, and some row or label is not as was declared")
         return taken

@@ -47,8 +47,10 @@ __all__ = [
     "check_sample",
     "check_units",
     "check_users",
+    "class_labels_of",
     "labeled_sample",
     "labels_of",
+    "labels_read_as",
     "points_of",
 ]
 
@@ -118,6 +120,13 @@ class BitRows:
 
 LABELS_READ_AS = "a label that is 1, True or text that says 1 counts as 1; every other, NaN and a missing one too, as 0"
 """What `labels_of` makes of labels, for receipts."""
+
+
+def labels_read_as(classes: int) -> str:
+    """What labels count as, for receipts."""
+    if classes == 2:
+        return LABELS_READ_AS
+    return f"a label that is no whole number from 0 to {classes - 1}, NaN and a missing one too, counts as 0"
 
 
 def points_read_as(points: int, what: str = "a row") -> str:
@@ -243,6 +252,14 @@ def labels_of(y: object) -> Labels:
     """Each label: 1 where it is 1 or true, else 0."""
     ones: Labels = (numbers(y, missing=0.0) == 1.0).astype(np.uint8)
     return ones
+
+
+def class_labels_of(y: object, classes: int) -> npt.NDArray[np.intp]:
+    """Each label as a class, 0 to classes - 1: 0 where it is none of them."""
+    said = numbers(y, missing=0.0)
+    places = np.where((said >= 0) & (said < classes) & (said == np.floor(said)), said, 0.0)
+    found: npt.NDArray[np.intp] = places.astype(np.intp)
+    return found
 
 
 def bits_of(x: object, width: int) -> BitRows:

@@ -116,7 +116,7 @@ class ClippedMean(OneShot):
 
     def __post_init__(self) -> None:
         check_range(self.lower, self.upper, self._missing)
-        self._values.check()
+        self.values.check()
         self.parts()
         self._sum_law()
 
@@ -147,7 +147,7 @@ class ClippedMean(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return self._values.words()
+        return self.values.words()
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
@@ -156,7 +156,7 @@ class ClippedMean(OneShot):
     def release(self, data: object, *, entropy: Entropy) -> Release[MeanEstimate]:
         """The noisy mean of the rows of `data`."""
         self.inspect(data)
-        values, count_law = self._values, self._count_law()
+        values, count_law = self.values, self._count_law()
         steps = values.steps(data)
         total = draw(self._sum_law(), values.total(steps), sensitivity=self._sum_sensitivity(), entropy=entropy)
         count = len(steps)
@@ -172,7 +172,7 @@ class ClippedMean(OneShot):
         """The estimate of a noisy total and a count, as `plain_of` says them."""
         total, count = plain
         return MeanEstimate(
-            mean=self._values.mean(total, count),
+            mean=self.values.mean(total, count),
             count=count,
             total=total,
             sum_law=self._sum_law(),
@@ -188,7 +188,7 @@ class ClippedMean(OneShot):
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """The means of `size` independent releases of the same data."""
         self.inspect(data)
-        values, count_law = self._values, self._count_law()
+        values, count_law = self.values, self._count_law()
         steps = values.steps(data)
         sums, counts = np.array([values.total(steps)]).repeat(size), np.full(size, len(steps))
         totals = draw(self._sum_law(), sums, sensitivity=self._sum_sensitivity(), entropy=entropy)
@@ -226,8 +226,14 @@ class ClippedMean(OneShot):
         return default_grid(upper=self._half, epsilon=self._half / Fraction(self._shares[0]))
 
     @property
-    def _values(self) -> Distances:
+    def values(self) -> Distances:
+        """How rows become whole steps."""
         return Distances(lower=self.lower, upper=self.upper, missing=self._missing, grid=self._grid)
+
+    def noises(self) -> tuple[tuple[RoundedLaplace | DiscreteLaplace, Sensitivity], ...]:
+        """The noise of the sum, and of the count where it is not public, each with how far one unit moves it."""
+        total, count = (self._sum_law(), self._sum_sensitivity()), self._count_law()
+        return (total,) if count is None else (total, (count, count_sensitivity(self.unit)))
 
     def _sum_law(self) -> RoundedLaplace:
         moved, epsilon = Fraction(self._sum_sensitivity().value), Fraction(self._shares[0])
@@ -235,7 +241,7 @@ class ClippedMean(OneShot):
 
     def _sum_sensitivity(self) -> Sensitivity:
         adds = self.relation in (None, Relation.ADD_REMOVE)
-        moved = self._values.reach * Fraction(self._grid) * rows_of(self.unit) * (1 if adds else 2)
+        moved = self.values.reach * Fraction(self._grid) * rows_of(self.unit) * (1 if adds else 2)
         why = "a unit adds values within half of the range" if adds else "a unit moves values within the range"
         return Sensitivity(derived(round_up(moved), upper=self.upper), "l1", why)
 

@@ -138,6 +138,10 @@ class Count(OneShot):
         """The half-width around the released value that holds the count with at least this probability."""
         return half_width(self.noise, confidence)
 
+    def noises(self) -> tuple[tuple[DiscreteLaplace, Sensitivity], ...]:
+        """The noise of the count, with how far one unit moves it."""
+        return ((self.noise, self._declared),)
+
     def _count(self, data: object) -> int:
         return tally(data) if self.of == "rows" else trues(data)
 

@@ -35,13 +35,14 @@ from pydantic import Field, StringConstraints
 from dpledger.accounting.composition import Composition, Sequence
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.guarantees import ZCDP, AccuracyFailure, ApproxDP, Failure, PureDP
-from dpledger.decimals import Number, read, round_up, text
+from dpledger.decimals import Number, read, round_down, round_up, text
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.grid import default_grid
+from dpledger.mechanisms.numeric.one_shot import exactly_one
 from dpledger.mechanisms.protocol import Release, fixed
-from dpledger.mechanisms.refinement.accuracy_plans import AccuracyPlan, Calibration, theories
-from dpledger.mechanisms.refinement.checking import QUERY_WHY, Check, check_of
+from dpledger.mechanisms.refinement.accuracy_plans import AccuracyPlan, theories
+from dpledger.mechanisms.refinement.checking import Check, check_of, rate_check_of
 from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples, examples_read_as
 from dpledger.mechanisms.refinement.judged import named
@@ -58,6 +59,7 @@ _DIGITS = 6  # of what follows from doubles and is no bound: the same on every m
 _ROUNDING = 64  # the statistic's own rounding to the grid is at most this part of its sensitivity
 _FINE = 16  # the grid is at least so much finer than the finest noise
 _ENOUGH = 4  # times the level of which theory promises the target: beyond it only the noise of the check can fail
+_MARGINS = 4  # the margin of an error rate is this part of it by default
 _COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearly all of its draws
 
 
@@ -84,7 +86,8 @@ class LinearHypothesis:
 
 @record
 class AccuracyFirst:
-    """A hypothesis whose excess risk is at most `target_excess_risk`, as privately as that allows.
+    """A hypothesis whose excess risk is at most `target_excess_risk`, as privately as that allows; or a classifier that
+    errs on at most a share `target_error_rate` of the rows. Exactly one of the two is given.
 
     `family`: ridge (labels in [-label_bound, label_bound]) or logistic (labels above 0 against all others). `rows`,
     `dimension`: how many examples of how many features there are, public. Under add_remove, where their number is
@@ -96,11 +99,14 @@ class AccuracyFirst:
     chance that a hypothesis that passes is worse than the target. `perturbed`: whether a chain publishes the sums of
     ridge ("covariance", its default) or the minimiser ("output"); `post`: "reference" solves noisy sums as they are,
     for comparison. `noise`: of the chain; "gaussian" has a rho, or by a `boundary` an epsilon and a delta. `radius`: of
-    the ball that hypotheses are projected on. `calibration`: how the check is set. `levels`: how many hypotheses there
+    the ball that hypotheses are projected on. `levels`: how many hypotheses there
     may be, of epsilons in equal ratios from `least_epsilon` (default: 1/rows, or the least whose noise is quick to
     draw) to `most_epsilon` (default: 4 times what the sharpest utility theorem takes); of Gaussian noise from
     `least_mu` to `most_mu`. `keep`: only the first so many of them are used (default: up to those 4 times: if none
-    passed by then it is the noise of the check, and a finer hypothesis would not pass either). Data never raise.
+    passed by then it is the noise of the check, and a finer hypothesis would not pass either). `error_margin`: a
+    classifier passes, but for the noise of the check, where its share of mistakes is so much below `target_error_rate`
+    (default: a quarter of it); one row moves that share by 1/rows, and an excess risk by several times that. Data never
+    raise.
     The value is a `LinearHypothesis`: `coefficients` of any sign, whether they passed, their level and its epsilon.
 
     >>> task = {"family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
@@ -109,11 +115,13 @@ class AccuracyFirst:
     Decimal('0.216569')
     """
 
-    target_excess_risk: Positive
     family: Family
     rows: Annotated[Whole, Field(strict=True, ge=2, le=2**26)]
     dimension: Annotated[Whole, Field(strict=True, ge=1, le=1000)]
     regularisation: Positive
+    target_excess_risk: OptionalPositive = given(default=None)
+    target_error_rate: OptionalPositive = given(default=None)
+    error_margin: OptionalPositive = given(default=None)
     beta: OpenProbability = given(default="0.1")
     feature_bound: Positive = given(default=1)
     label_bound: Positive = given(default=1)
@@ -123,7 +131,6 @@ class AccuracyFirst:
     noise: ChainNoise = given(default="laplace")
     boundary: TimeUniformBoundary | None = given(default=None)
     radius: Radius = given(default="tight")
-    calibration: Calibration = given(default="exact")
     levels: Annotated[Whole, Field(strict=True, ge=2, le=10**5)] = given(default=100)
     least_epsilon: OptionalPositive = given(default=None)
     most_epsilon: OptionalPositive = given(default=None)
@@ -145,9 +152,34 @@ class AccuracyFirst:
         for field in unused:
             if getattr(self, field) is not None:
                 raise ParameterError(field, str(getattr(self, field)), f"None: levels of {self.noise} noise are others")
+        self._check_target()
         run = _run_of(self)
         with named(f"most{run.levels.suffix}", run.most):
             self.claim()
+
+    def _check_target(self) -> None:
+        exactly_one(target_excess_risk=self.target_excess_risk, target_error_rate=self.target_error_rate)
+        rate = self.target_error_rate
+        if rate is None:
+            if self.error_margin is not None:
+                raise ParameterError("error_margin", str(self.error_margin), "None: it is of a target_error_rate")
+            return
+        if self.family != "logistic":
+            raise ParameterError("target_error_rate", str(rate), 'None: family="ridge" is no classifier')
+        if not rate < 1:
+            raise ParameterError("target_error_rate", str(rate), "a number below 1")
+        if not self._alpha < rate:
+            raise ParameterError("error_margin", str(self.error_margin), f"a number below {text(rate)}, the rate")
+
+    @property
+    def _alpha(self) -> Decimal:
+        """What the check lets pass at most: an excess of the risk, or of the share of mistakes over the one at which a
+        classifier passes but for noise."""
+        if self.target_excess_risk is not None:
+            return self.target_excess_risk
+        if self.error_margin is not None:
+            return self.error_margin
+        return round_down(Fraction(self.target_error_rate or 0) / _MARGINS)
 
     def under(self, relation: Relation, unit: Unit) -> Self:
         """The same mechanism for this relation and unit, its levels fixed. RelationError if it names others;
@@ -168,7 +200,7 @@ class AccuracyFirst:
         if not fitting:
             raise InfeasiblePlan(
                 f"the check and the coarsest level take {text(run.price(1))}, of {text(budget)} that are left: a "
-                "larger target_excess_risk or fewer levels take less"
+                "larger target or fewer levels take less"
             )
         return self._automatic(fitting)
 
@@ -190,7 +222,9 @@ class AccuracyFirst:
 
     def failures(self) -> tuple[Failure, ...]:
         """Of privacy that of the boundary alone: with chance beta the hypothesis is worse than it passed for."""
-        said = "the excess risk, on the bounded rows, of a hypothesis that passed is at most target_excess_risk"
+        what = "the excess risk" if self.target_error_rate is None else "the share of mistakes"
+        most = "target_excess_risk" if self.target_error_rate is None else "target_error_rate"
+        said = f"{what}, on the bounded rows, of a hypothesis that passed is at most {most}"
         return (*_run_of(self).levels.failures(), AccuracyFailure(self.beta, said))
 
     def parameters(self) -> Mapping[str, Plain]:
@@ -198,6 +232,8 @@ class AccuracyFirst:
         run = _run_of(self)
         values = {
             "target_excess_risk": self.target_excess_risk,
+            "target_error_rate": self.target_error_rate,
+            "error_margin": None if self.target_error_rate is None else self._alpha,
             "family": self.family,
             "rows": self.rows,
             "dimension": self.dimension,
@@ -219,9 +255,8 @@ class AccuracyFirst:
             "assumes": None if run.problem.counts_are_public else f"there are at most {run.problem.most_rows} rows",
             "justification": run.problem.why,
             "query_sensitivity": run.check.moved,
-            "query_justification": QUERY_WHY,
+            "query_justification": run.check.why,
             "grid": run.levels.plan.grid,
-            "calibration": self.calibration,
             "slack": run.check.slack,
             "check_epsilon": run.check.tests.law.epsilon,
             "threshold_scale": run.check.tests.law.threshold_scale,
@@ -241,6 +276,7 @@ class AccuracyFirst:
             family=self.family,
             levels=run.kept,
             target_excess_risk=self.target_excess_risk,
+            target_error_rate=self.target_error_rate,
             beta=self.beta,
             check_epsilon=run.check.tests.law.epsilon,
             measure=run.levels.measure,
@@ -249,7 +285,7 @@ class AccuracyFirst:
             least_epsilon=run.levels.epsilon(1),
             most_epsilon=run.levels.epsilon(run.kept),
             claim=run.claim,
-            theory=theories(run.problem, float(self.target_excess_risk)),
+            theory=theories(run.problem, float(self._alpha)),
         )
 
     def values_read_as(self) -> tuple[str, ...]:
@@ -273,11 +309,12 @@ class AccuracyFirst:
             return Release(value=self.value_of(((), False, 0)), parts=self.parts(), outside_guarantee=True)
         answers = run.levels.published(run.kept, solved.statistic(run.power), why=run.problem.why, entropy=entropy)
         checks = SparseVectorRun(run.check.tests, None, entropy)
+        measured = solved.excess if self.target_error_rate is None or solved.mistakes is None else solved.mistakes
         k, passed = 0, False
         while k < run.kept and not passed:
             k += 1
             theta = solved.hypothesis(answers(k))
-            passed = checks.ask(-solved.excess(theta)) is Outcome.ABOVE
+            passed = checks.ask(-measured(theta)) is Outcome.ABOVE
         parts = Sequence((checks.close().parts, run.levels.chain(run.kept, reached=k)))
         return Release(value=self.value_of((tuple(theta.tolist()), passed, k)), parts=parts)
 
@@ -352,7 +389,7 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
 
     Claim: one unit moves the statistic in steps of the grid by at most what the levels are made for: each of its
     entries is rounded, which adds at most a step. Source: docs/proofs/noise.md, section 5."""
-    alpha, laplace = mechanism.target_excess_risk, mechanism.noise == "laplace"
+    alpha, laplace = mechanism._alpha, mechanism.noise == "laplace"
     risk = problem(
         mechanism.family,
         perturbed=mechanism.perturbed,
@@ -393,13 +430,10 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
         raise ParameterError(f"most{levels.suffix}", str(most), expected)
     kept = mechanism.keep or (mechanism.levels if mechanism.post == "reference" else levels.upto(enough))
-    check = check_of(
-        risk,
-        target=alpha,
-        beta=mechanism.beta,
-        calibration=mechanism.calibration,
-        levels=mechanism.levels,
-        queries=kept,
-    )
+    asked: dict[str, Any] = {"beta": mechanism.beta, "levels": mechanism.levels, "queries": kept}
+    if mechanism.target_error_rate is None:
+        check = check_of(risk, target=alpha, **asked)
+    else:
+        check = rate_check_of(mechanism.rows, target=mechanism.target_error_rate, margin=alpha, **asked)
     power = Fraction(levels.plan.grid).denominator.bit_length() - 1
     return _Run(problem=risk, check=check, levels=levels, kept=kept, power=power)

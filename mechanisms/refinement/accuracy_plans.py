@@ -6,12 +6,8 @@ Delta / (share epsilon) on the threshold and 2 Delta / ((1 - share) epsilon) on 
 epsilon and share so that with probability at least 1 - beta no hypothesis worse than alpha is accepted, and -s plus
 noise is below 0.
 
->>> for way in ("paper", "closed", "union", "exact"):
-...     print(way, f"{calibrated(way, moved=1, alpha=1, beta=0.1, levels=120).epsilon:.2f}")
-paper 124.53
-closed 40.68
-union 33.78
-exact 30.69
+>>> f"{calibrated(moved=1, alpha=1, beta=0.1, levels=120).epsilon:.2f}"
+'30.69'
 """
 
 from __future__ import annotations
@@ -31,9 +27,8 @@ from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.decimals import INFINITY, text
 from dpledger.mechanisms.refinement.erm import Family, Logistic, Problem, Ridge
 
-__all__ = ["AccuracyPlan", "Calibrated", "Calibration", "Theory", "calibrated", "theories", "theory_deviation"]
+__all__ = ["AccuracyPlan", "Calibrated", "Theory", "calibrated", "theories", "theory_deviation"]
 
-Calibration: TypeAlias = Literal["union", "exact", "closed", "paper"]
 Theory: TypeAlias = Literal["published", "derived", "smooth"]
 
 _HALF = np.array(  # nodes and weights of Gauss-Legendre, on panels of at most a scale of noise
@@ -55,7 +50,7 @@ class Calibrated:
 
     slack: float
     epsilon: float
-    share: int = 50
+    share: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +62,8 @@ class AccuracyPlan:
 
     family: Family
     levels: int
-    target_excess_risk: Decimal
+    target_excess_risk: Decimal | None
+    target_error_rate: Decimal | None
     beta: Decimal
     check_epsilon: Decimal
     measure: Literal["epsilon", "mu"]
@@ -94,29 +90,13 @@ class AccuracyPlan:
         )
 
 
-def calibrated(way: Calibration, *, moved: float, alpha: float, beta: float, levels: int) -> Calibrated:
-    """The check for queries of sensitivity `moved`, among at most `levels` hypotheses.
+def calibrated(*, moved: float, alpha: float, beta: float, levels: int) -> Calibrated:
+    """The cheapest check for queries of sensitivity `moved`, among at most `levels` hypotheses.
 
     Claim: P(some query with excess above alpha passes) + P(s + threshold noise <= 0) <= beta, with Laplace noise.
-    Source: docs/proofs/accuracy_first.md, section 4; paper: Dwork-Roth 2014, theorem 3.24; closed: the released code of
-    Ligett et al. 2017, with its constant put right."""
-    match way:
-        case "paper":
-            epsilon = 16 * moved * scalars.log(2 * levels / beta) / alpha
-            return Calibrated(slack=alpha / 2, epsilon=epsilon)
-        case "closed":
-            likely = 0.75 * scalars.log(1.5) - 0.5 * scalars.log(levels)
-            epsilon = 8 * moved * (scalars.log(2 / beta) - likely) / alpha
-            slack = alpha / 4 + 2 * moved / epsilon * likely
-            return Calibrated(slack=slack, epsilon=epsilon)
-        case "union":
-            ratio = 3 * scalars.log(1 / beta) + 2 * scalars.log(levels) + scalars.log(1.5)
-            return Calibrated(slack=alpha / ratio * scalars.log(1.5 / beta), epsilon=2 * moved / alpha * ratio)
-        case "exact":
-            ratio, slack, share = _least_ratio(beta, levels)
-            return Calibrated(slack=alpha / ratio * slack, epsilon=moved / alpha * ratio * 100 / share, share=share)
-        case _:
-            assert_never(way)
+    Source: docs/proofs/accuracy_first.md, section 4."""
+    ratio, slack, share = _least_ratio(beta, levels)
+    return Calibrated(slack=alpha / ratio * slack, epsilon=moved / alpha * ratio * 100 / share, share=share)
 
 
 @functools.lru_cache(maxsize=64)

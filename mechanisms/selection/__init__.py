@@ -2,7 +2,8 @@
 
 from dpledger.mechanisms.selection.exponential import ExponentialMechanism
 from dpledger.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from dpledger.mechanisms.selection.private_selection import PrivateSelection
 from dpledger.mechanisms.selection.randomized_response import RandomizedResponse
 from dpledger.mechanisms.selection.scores import Segments
 
-__all__ = ["ExponentialMechanism", "PermuteAndFlip", "RandomizedResponse", "Segments"]
+__all__ = ["ExponentialMechanism", "PermuteAndFlip", "PrivateSelection", "RandomizedResponse", "Segments"]

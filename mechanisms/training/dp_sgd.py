@@ -41,7 +41,7 @@ from dpledger.accounting.arithmetic.prices import with_margin
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import RDP, Failure
 from dpledger.accounting.pricing.batches import in_floats
-from dpledger.decimals import multiply, read, round_up
+from dpledger.decimals import multiply, read, round_up, whole
 from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity
@@ -232,8 +232,14 @@ class DPSGD:
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
         """Begin the run on `data` (`Units`). ParameterError where `inspect` has one."""
+        return self.resume(data, done=0, entropy=entropy)
+
+    def resume(self, data: object, *, done: int, entropy: Entropy) -> TrainingRun:
+        """As `open`, after `done` steps that count as run: each draws a batch and noise of its own. ParameterError for
+        more than are planned."""
         self.inspect(data)
-        return TrainingRun(self.one_step, self.parts(), Units.of(data), entropy)
+        behind = whole(done, field="done", most=self.steps)
+        return TrainingRun(self.one_step, self.parts(), Units.of(data), entropy, done=behind)
 
 
 def _check_relation(relation: Relation) -> None:

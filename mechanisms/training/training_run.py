@@ -33,7 +33,8 @@ __all__ = ["StepNumbers", "StepsTaken", "TrainingRun"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsTaken:
-    """How many steps were started, of how many planned."""
+    """How many steps count as run, of how many planned: those that were started, and, of a run that was resumed, all
+    that were granted before."""
 
     done: int
     planned: int
@@ -71,14 +72,15 @@ class StepNumbers:
 
 class TrainingRun:
     """The conversation of a `DPSGD`. Shows nothing of the data, does not pickle, and refuses in a forked child. Threads
-    may share it: no step runs twice, and none beyond the plan."""
+    may share it: no step runs twice, and none beyond the plan. `done`: how many steps of the plan count as run
+    already."""
 
-    def __init__(self, step: StepNumbers, plan: Repeated, units: Units, entropy: Entropy) -> None:
+    def __init__(self, step: StepNumbers, plan: Repeated, units: Units, entropy: Entropy, *, done: int = 0) -> None:
         self._step = step
         self._plan = plan
         self._units = units
         self._entropy = entropy
-        self._done = 0
+        self._first = self._done = done
         self._release: Release[StepsTaken] | None = None
         self._home = Home("a training run")
         self._turn = Turn("a training run")  # while steps are counted, never while the caller's function runs
@@ -106,7 +108,7 @@ class TrainingRun:
         last step or once closed.
         """
         self._home.require()
-        if self._done == 0:
+        if self._done == self._first:
             self._require_open()
             probe(gradients, self._units, self._step.dimension)
         with self._turn:

@@ -55,6 +55,7 @@ from .errors import (
 )
 from .ledger.ledger import Ledger as Ledger
 from .ledger.scope import Scope as Scope
+from .mechanisms.groups.group_by import GroupBy as GroupBy
 from .mechanisms.learning.recommended import plan as plan
 from .mechanisms.numeric import (
     ClippedMean as ClippedMean,
@@ -67,6 +68,7 @@ from .mechanisms.numeric import (
 )
 from .mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
 from .mechanisms.selection.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+from .mechanisms.selection.private_selection import PrivateSelection as PrivateSelection
 from .mechanisms.selection.randomized_response import RandomizedResponse as RandomizedResponse
 from .mechanisms.statistics import (
     ClippedSum as ClippedSum,

@@ -4,7 +4,7 @@
       InputError       the caller's     ParameterError (UnknownWord), RelationError, ScopeError, InfeasiblePlan,
                                         WorkLimit
       PolicyError      the rules'       BudgetRefused, Halted, AlreadySpent, KeyReused, ChargeInProgress,
-                                        ScopeBusy, ContractViolation, ForkedProcess
+                                        ScopeBusy, TakenOver, ContractViolation, ForkedProcess
       EvidenceError    the record's     VerificationError (NewerThanVerifier), StoreBehind, StoreFailure,
                                         ForeignLedger; of audits in tests ClaimRefuted, AuditTooWeak
       EngineError      ours             CannotCertify (UnboundedLoss, ClaimTooSmall, Contradiction)
@@ -12,7 +12,7 @@
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
 outputs or keys. What the caller gave is told in one short line: a scalar as it is written, of anything else the type.
 A promise that is valid and can hardly be meant is told by a warning, `ImplausiblePromise`; scopes that may add up, and
-are not known to, by `UnrelatedScopes`.
+are not known to, by `UnrelatedScopes`; steps of a resumed run that its model lacks by `StepsLost`.
 Every error pickles and copies with all its attributes, so that it arrives whole from a worker process.
 
 The command line exits 2 where something cannot be used (an `InputError`, an `EngineError`, a file that is no whole
@@ -52,8 +52,10 @@ __all__ = [
     "RelationError",
     "ScopeBusy",
     "ScopeError",
+    "StepsLost",
     "StoreBehind",
     "StoreFailure",
+    "TakenOver",
     "UnboundedLoss",
     "UnknownWord",
     "UnrelatedScopes",
@@ -140,6 +142,10 @@ class UnrelatedScopes(UserWarning):
     """A warning: scopes of one ledger may be about the same people, and nothing says whether they are."""
 
 
+class StepsLost(UserWarning):
+    """A warning: a run is resumed whose model lacks steps that were granted. They are charged, and never run again."""
+
+
 class PolicyError(DpledgerError):
     """The rules of the ledger say no."""
 
@@ -194,6 +200,10 @@ class ChargeInProgress(PolicyError):
 
 class ScopeBusy(PolicyError):
     """An exclusive interaction is open in the scope, or one was asked for while others are open."""
+
+
+class TakenOver(PolicyError):
+    """Another process resumed or settled the run: this one is granted, and draws, nothing more of it."""
 
 
 class ContractViolation(PolicyError):

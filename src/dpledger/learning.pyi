@@ -2,6 +2,7 @@ from .audit.learning.contracts import check_contract as check_contract
 from .audit.learning.populations import Population as Population, hard_populations as hard_populations
 from .mechanisms.learning.booster import PrivateStumpBooster as PrivateStumpBooster
 from .mechanisms.learning.finite_class import ExponentialPPACLearner as ExponentialPPACLearner
+from .mechanisms.learning.logistic import PrivateLogisticLearner as PrivateLogisticLearner
 from .mechanisms.learning.parities.parity_learners import (
     FAIL as FAIL,
     PrivateParityLearner as PrivateParityLearner,

@@ -3,6 +3,7 @@
     calibrate_count                               how often a mechanism may run within a budget
     dpsgd_plan -> TrainingPlan                    noise and steps of a training
     recommend, reachable_error, query_size, ...   learners and their sample sizes
+    Selected, NegativeBinomialTrials, ...         the best of several runs, as a part of what is composed
     stable_plan, soft_plan, label_private_plan    votes of an ensemble, and what is learned from them
 
 `dpledger.calibrate` and `dpledger.plan` are the everyday ones (`docs/budgets.md`, `docs/private_learning.md`).

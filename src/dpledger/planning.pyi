@@ -1,5 +1,7 @@
+from .accounting.composition import Selected as Selected
 from .accounting.planning.calibration import calibrate_count as calibrate_count
 from .accounting.profile import Bounds as Bounds
+from .accounting.trials import NegativeBinomialTrials as NegativeBinomialTrials, PoissonTrials as PoissonTrials
 from .mechanisms.learning.compare import compare_private_nonprivate as compare_private_nonprivate
 from .mechanisms.learning.reachable import reachable_error as reachable_error
 from .mechanisms.learning.recommended import recommend as recommend

@@ -12,7 +12,6 @@ import pytest
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
 from dpledger.accounting.families.gaussian.rules import sampled_gaussian_rdp
@@ -147,26 +146,21 @@ def test_a_mix_lies_between_its_parts_and_does_not_depend_on_order() -> None:
 # ---- the smooth cut -------------------------------------------------------------------------------------------------
 
 
-CUTS = {"one far out": (cut_epsilon, cut_delta), "layers": (jumps_epsilon, jumps_delta)}
-
-
-@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS.keys())
 @over_seeds(12, 150)
-def test_a_cut_holds_one_run(seed: int, cuts: Any) -> None:
+def test_layers_hold_one_run(seed: int) -> None:
     """Forced on one run, where the closed form is exact; and its own transform stays within its errors."""
     rng = np.random.default_rng(900 + seed)
     rate, sigma = f"{10 ** rng.uniform(-4, -0.3):.4g}", f"{math.exp(rng.uniform(-0.5, 1.5)):.4g}"
     delta = f"{float(rate) * 10 ** rng.uniform(-9, -1):.3g}"
     composed = Composed(((SampledGaussianLoss(float(rate), float(sigma), "remove"), 1),))
-    epsilon_of, delta_of = cuts
-    at = epsilon_of(composed, float(delta), float(delta))
+    at = jumps_epsilon(composed, float(delta), float(delta))
 
     def exact(epsilon: Any) -> Any:
         return sampled_gaussian_delta(real(rate), real(sigma), epsilon, "remove")
 
     assert holds_epsilon(at.lower, at.upper, exact, real(delta))
     point = float(rng.uniform(0, 3))
-    found = delta_of(composed, point, float(delta))
+    found = jumps_delta(composed, point, float(delta))
     assert holds_delta(found.lower, found.upper, exact(mp.mpf(point)))
 
 
@@ -187,21 +181,19 @@ def test_one_jump_among_many() -> None:
     ("rate", "sigma", "count", "delta"),
     [
         ("1e-6", "1", 10**8, "1e-8"),
-        ("8.93e-6", "5.819", 74_196_500, "2.2e-159"),
         ("4.74e-5", "4.025", 3_479_356, "2.7e-65"),
     ],
 )
-def test_one_cut_far_out_is_enough_where_no_single_loss_rules(rate: str, sigma: str, count: int, delta: str) -> None:
-    """Very many steps of a tiny rate: the contour alone weighs outcomes that never happen."""
+def test_very_many_steps_where_no_single_loss_rules(rate: str, sigma: str, count: int, delta: str) -> None:
+    """Very many steps of a tiny rate: one contour for all weighs outcomes that never happen, layers do not."""
     composed = Composed(((SampledGaussianLoss(float(rate), float(sigma), "remove"), count),))
     whole = finite_epsilon(composed, math.log(float(delta)), math.log(float(delta)))
-    cut = cut_epsilon(composed, float(delta), float(delta))
-    assert cut.relative_width() < min(1e-5, whole.relative_width() / 100)
     at = compose(Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), times=count), direction="remove").epsilon(
         delta
     )
     assert max(whole.lower, at.lower) <= min(whole.upper, at.upper)
-    assert at.upper - at.lower <= 1e-3 * at.upper
+    assert at.upper - at.lower <= 1e-5 * at.upper
+    assert whole.relative_width() > 1e-3
 
 
 @pytest.mark.parametrize(("width", "c"), [(0.3, 2.0), (0.08, 30.0), (1.0, 0.5)])

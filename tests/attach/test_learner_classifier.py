@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -13,10 +14,11 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import check_classifiers_predictions, estimator_checks_generator
 
-from dpledger.accounting.guarantees import PureDP
+from dpledger.accounting.guarantees import ZCDP, PureDP
 from dpledger.attach.sklearn import LearnerClassifier
 from dpledger.errors import BudgetRefused, ImplausiblePromise, KeyReused, ParameterError
 from dpledger.ledger.entries.bodies import Committed
@@ -25,6 +27,7 @@ from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
+from dpledger.mechanisms.learning.logistic import PrivateLogisticLearner
 from dpledger.mechanisms.learning.parities.parity_learners import FAIL, PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
@@ -170,7 +173,7 @@ def test_other_containers_are_refused_and_nothing_is_spent(x: Any, y: Any, names
         ({"learner": PrivateParityLearner(dimension=40, epsilon="0.1")}, "binning"),
         ({"binning": Binning({1: [0]}, source="others")}, "binning"),
         ({"binning": {1: [0]}}, "binning"),
-        ({"classes": (0, 1, 2)}, "classes"),
+        ({"classes": (0, 1, 2)}, "classes: expected two labels"),
         ({"classes": (1, "1")}, "classes"),
         ({"classes": (0, object())}, "classes"),
         ({"classes": 2}, "classes"),
@@ -199,6 +202,69 @@ def test_cross_validation_pays_for_every_fold() -> None:
     with pytest.raises(BudgetRefused):
         search.fit(x, y)
     assert scope.spent(0).upper == pytest.approx(3)
+
+
+def test_a_search_walks_over_the_learners_own_parameters() -> None:
+    scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=ZCDP(100))
+    x = np.random.default_rng(1).uniform(0, 10, (200, 2))
+    model = LearnerClassifier(PrivateLogisticLearner(SECOND, rho=1), SECOND, (0, 1), scope)
+    assert {"learner__rho", "learner__steps", "learner", "scope"} <= set(model.get_params())
+    assert "learner__rho" not in model.get_params(deep=False)
+    search = GridSearchCV(model, {"learner__rho": ["0.0001", 5], "learner__steps": [10]}, cv=2, error_score="raise")
+    found = search.fit(x, x[:, 1] > 5)
+    assert found.best_params_ == {"learner__rho": 5, "learner__steps": 10}
+    assert len(scope.releases()) == 2 * 2 + 1
+    assert model.learner.rho == 1
+    other = model.set_params(learner__rho="0.5", classes=("no", "yes"))
+    assert (other.learner.rho, other.classes) == (Decimal("0.5"), ("no", "yes"))
+    for wrong, told in (({"learner__sigma": 1}, "learner__sigma"), ({"learner__rho": 0}, "rho"), ({"rate": 1}, "rate")):
+        with pytest.raises(ParameterError, match=told):
+            model.set_params(**wrong)
+
+
+def test_a_row_may_not_weigh_more_than_was_paid_for() -> None:
+    scope = scope_of(1)
+    with pytest.raises(ParameterError, match="sample_weight: expected none: rows weigh alike"):
+        stump_model(scope, epsilon=1).fit(np.ones((4, 2)), [0, 1, 0, 1], sample_weight=[1, 1, 1, 9])
+    assert scope.spent(0).upper == 0
+
+
+# ---- what a model says beside its labels -----------------------------------------------------------------------------
+
+
+def logistic_model(classes: Any) -> LearnerClassifier:
+    scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=ZCDP(10**6))
+    return LearnerClassifier(PrivateLogisticLearner(PEOPLE, rho=1000, classes=len(classes)), PEOPLE, classes, scope)
+
+
+def test_several_classes_their_chances_and_scores() -> None:
+    table = people(900)
+    wanted = np.where(table["age"] >= 60, "old", np.where(table["colour"] == "red", "red", "young"))
+    model = logistic_model(("young", "red", "old")).fit(table, wanted)
+    assert model.score(table, wanted) > 0.95
+    chances, scores = model.predict_proba(table), model.decision_function(table)
+    assert chances.shape == scores.shape == (900, 3)
+    assert chances.sum(axis=1) == pytest.approx(np.ones(900))
+    for found in (chances, scores):
+        assert (model.classes_[found.argmax(axis=1)] == model.predict(table)).all()
+    assert log_loss(wanted, chances[:, [2, 1, 0]]) < 0.3  # classes of scikit-learn are sorted
+    assert model.__sklearn_tags__().classifier_tags.multi_class
+    strange = model.fit(table, np.full(900, "nobody"))  # a label that is no class is the first
+    assert set(strange.predict(table)) == {"young"}
+
+
+def test_a_receiver_curve_of_two_classes() -> None:
+    table = people(600)
+    ill = (table["age"] >= 60).to_numpy()
+    for model in (
+        logistic_model(("well", "ill")),
+        LearnerClassifier(PrivateStumpBooster(PEOPLE, epsilon=60, rounds=3), PEOPLE, ("well", "ill"), scope_of(10**6)),
+    ):
+        model.fit(table, np.where(ill, "ill", "well"))
+        assert model.decision_function(table).shape == (600,)
+        assert roc_auc_score(ill, model.decision_function(table)) > 0.95
+    assert not hasattr(model, "predict_proba")  # how votes are shared is no chance
+    assert not hasattr(stump_model(), "decision_function")
 
 
 def test_under_a_key_it_is_one_fit_for_ever() -> None:

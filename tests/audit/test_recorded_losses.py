@@ -107,7 +107,7 @@ def test_levels_are_held_to_what_their_chain_reached() -> None:
 
 def accurate(labels: list[float], rng: Rng) -> Release[Any]:
     search = dpl.ex_post.AccuracyFirst(
-        "1.6", "ridge", 10, 1, "0.25", beta="0.5", levels=2, least_epsilon="0.05", most_epsilon="0.1"
+        "ridge", 10, 1, "0.25", "1.6", beta="0.5", levels=2, least_epsilon="0.05", most_epsilon="0.1"
     ).under(Relation.LABEL_FLIP, Unit("row"))
     found = search.release((np.ones((10, 1)), np.array(labels)), entropy=seeded(int(rng.integers(2**53))))
     return Release(value=(found.value.level, found.value.reached, *found.value.theta), parts=found.parts)

@@ -287,6 +287,35 @@ class GateMachine(RuleBasedStateMachine):
         else:
             self.illegal(body)
 
+    @rule(charge=running, redeem=REDEEMS)
+    def take_over(self, charge: str, redeem: Redeem) -> None:
+        """Another process goes on; the one before is granted, and settles, nothing more."""
+        held = self.state.open.get(charge)
+        if held is None or held.form != "training":
+            return
+        before, sums = self.redeems[charge], sums_of(self.state)
+        body = gate.take_over(self.state, held, redeem)
+        if redeem.digest in (held.redeem, *held.replaced):
+            self.illegal(body)
+            return
+        self.append(body)
+        self.redeems[charge] = redeem
+        assert sums_of(self.state) == sums
+        after = self.state.charge(charge)
+        assert (after.granted, after.generation) == (held.granted, held.generation + 1)
+        for replaces in (None, redeem.digest, before.digest):
+            self.illegal(
+                Progress(
+                    path=self.path(charge),
+                    charge=charge,
+                    redeem=before.digest,
+                    upto=min(held.granted + 1, held.steps or 0),
+                    replaces=replaces,
+                )
+            )
+        with pytest.raises(PolicyError, match="only that one can settle it"):
+            gate.settle(self.state, after, after.parts, redeem=before)
+
     @rule(charge=consumes(running), draw=st.integers(0, 1000), outside=st.booleans())
     def commit(self, charge: str, draw: int, outside: bool) -> None:
         held = self.state.charge(charge)

@@ -309,7 +309,7 @@ X = np.linspace(-0.4, 0.4, 400).reshape(200, 2)
             ),
             UPWARDS,
         ),
-        (dpl.ex_post.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), (X, X.sum(axis=1))),
+        (dpl.ex_post.AccuracyFirst("ridge", 200, 2, "0.3", "0.4"), (X, X.sum(axis=1))),
     ],
     ids=lambda one: str(getattr(one, "kind", "")),
 )

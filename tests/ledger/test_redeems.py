@@ -11,7 +11,7 @@ import pytest
 
 import ledger_golden
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.errors import PolicyError, VerificationError
+from dpledger.errors import TakenOver
 from dpledger.ledger.charges import Attempt
 from dpledger.ledger.entries.bodies import Committed, Progress, Reserved, Started
 from dpledger.ledger.entries.entry import format_entry
@@ -48,12 +48,14 @@ def test_the_first_redeem_wins_and_it_alone_settles(book: Ledger, scope: Scope) 
     first, second = two_attempts_at_one_charge(scope, laplace())
     first.start()
     size = len(book)
-    with pytest.raises(VerificationError, match="started already"):
+    with pytest.raises(TakenOver, match="another process"):
         second.start()
-    with pytest.raises(PolicyError, match="only that one can settle it"):
+    with pytest.raises(TakenOver, match="another process"):
         second.commit(Release(value=7, parts=laplace().parts()), keep="value", handed_out=1)
-    with pytest.raises(PolicyError, match="only that one can settle it"):
+    with pytest.raises(TakenOver, match="another process"):
         second.commit_at_cap(outside_guarantee=False)
+    with pytest.raises(TakenOver, match="another process"):
+        second.abort()
     assert len(book) == size
     assert first.commit(Release(value=6, parts=laplace().parts()), keep="value", handed_out=1).value == 6
     book.verify()
@@ -63,7 +65,7 @@ def test_the_steps_of_a_run_are_granted_to_whoever_started_it(book: Ledger, scop
     scope.reserve(laplace())
     run = scope.open(training(40), None)
     (charge,) = (name for name, held in book.state.open.items() if held.form == "training")
-    with pytest.raises(VerificationError, match="not by the redeem"):
+    with pytest.raises(TakenOver, match="another process"):
         Attempt(book, charge, OTHER, "training").grant(2)
     assert run.ask(None) == 1
 

@@ -282,6 +282,22 @@ def moved(path: tuple[Step, ...], by: int) -> tuple[Step, ...]:
     return tuple(Step(level.scope, level.index + by) for level in path)
 
 
+GRANTED = at(Progress, 1)  # four steps of the plan
+GRANT: Any = BODIES[GRANTED]
+OLDER, NEWER, THIRD = GRANT.redeem, "ab" * 32, "cd" * 32
+
+
+def granted(redeem: str, *, replaces: str | None = None, upto: int = 6) -> Progress:
+    """The grant after the one that took the golden run over."""
+    return Progress(moved(GRANT.path, 2), GRANT.charge, redeem, upto, replaces)
+
+
+def resumed(then: Body) -> list[Body]:
+    """The golden run taken over after four steps, by a process that is granted none yet, and what follows."""
+    taken = replace(GRANT, redeem=NEWER, replaces=OLDER, path=moved(GRANT.path, 1))
+    return [*BODIES[: GRANTED + 1], taken, then]
+
+
 FORGERIES: dict[str, tuple[list[Body], int, str]] = {
     "charged less than its parts cost": (
         changed(RESERVED, levels=less(reserved(RESERVED).levels, "pure")),
@@ -435,6 +451,41 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         "only training",
     ),
     "steps granted backwards": (changed(at(Progress, 1), upto=2), at(Progress, 1), "forwards"),
+    "an older generation that is granted again": (
+        resumed(granted(OLDER)),
+        GRANTED + 2,
+        "not by the redeem in force",
+    ),
+    "an older generation that takes the run over again": (
+        resumed(granted(OLDER, replaces=NEWER)),
+        GRANTED + 2,
+        "never comes back",
+    ),
+    "two that take the same generation over": (
+        resumed(granted(THIRD, replaces=OLDER)),
+        GRANTED + 2,
+        "not by the redeem in force",
+    ),
+    "a run that takes itself over": (
+        resumed(granted(NEWER, replaces=NEWER)),
+        GRANTED + 2,
+        "from itself",
+    ),
+    "one that takes over and goes back": (
+        resumed(granted(THIRD, replaces=NEWER, upto=3)),
+        GRANTED + 2,
+        "forwards",
+    ),
+    "no more steps, and nobody taken over": (
+        resumed(granted(NEWER, upto=4)),
+        GRANTED + 2,
+        "forwards",
+    ),
+    "settled by the generation before": (
+        resumed(replace(committed(TRAINING), redeem=OLDER, path=moved(GRANT.path, 2), parts=steps_done(4))),
+        GRANTED + 2,
+        "not by the redeem in force",
+    ),
     "more steps granted than planned": (changed(at(Progress, 1), upto=41), at(Progress, 1), "at most those planned"),
     "more steps than the plan has": (
         changed(at(Progress) - 1, steps=41),
@@ -532,6 +583,16 @@ def test_a_forgery_with_the_real_key_is_refused_by_the_fold(name: str) -> None:
     error = rejected(leaves, head)
     assert error.index == index
     assert reason in error.reason
+
+
+@pytest.mark.parametrize(
+    "then", [granted(NEWER), granted(THIRD, replaces=NEWER), granted(THIRD, replaces=NEWER, upto=4)]
+)
+def test_a_run_that_goes_on_in_another_process_verifies(then: Body) -> None:
+    """So the refusals of resumed runs above are about who goes on."""
+    leaves, head = forged(resumed(then), KEY)
+    (charge,) = verify(leaves, head).state.open.values()
+    assert (charge.redeem, charge.generation) == (then.redeem, len(charge.replaced))  # type: ignore[union-attr]
 
 
 def test_the_forger_alone_changes_nothing() -> None:

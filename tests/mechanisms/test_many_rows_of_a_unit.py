@@ -24,6 +24,7 @@ LEARNERS: dict[str, Any] = {
     "stumps": dpl.learning.PrivateStumpBooster(
         binning=dpl.learning.Binning({0: [1]}, source="made up"), epsilon=1, rounds=2
     ),
+    "logistic": dpl.learning.PrivateLogisticLearner(dpl.learning.Binning({0: [1]}, source="made up"), rho=1, steps=2),
     "conjunction": dpl.learning.PrivateConjunctionLearner(2, epsilon=1),
     "threshold": dpl.learning.PrivateSQThresholdLearner(2, epsilon=1),
     "parity": dpl.learning.PrivateParityLearner(dimension=2, epsilon=1),
@@ -34,7 +35,10 @@ LEARNERS: dict[str, Any] = {
     ),
 }
 THREE = Unit("user", max_contributions=3)
-ROWS: dict[str, Any] = {"stumps": [[0], [1], [2]] * 3, "conjunction": [[0, 1], [1, 1], [1, 0]] * 3}
+ROWS: dict[str, Any] = {
+    **dict.fromkeys(("stumps", "logistic"), [[0], [1], [2]] * 3),
+    "conjunction": [[0, 1], [1, 1], [1, 0]] * 3,
+}
 
 
 def sample(name: str, **units: Any) -> LabeledSample:

@@ -10,14 +10,15 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from dpledger.accounting.guarantees import PureDP
-from dpledger.errors import ContractViolation
+from dpledger.accounting.guarantees import ZCDP, PureDP
+from dpledger.errors import BudgetRefused, ContractViolation
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.domains import NumberedPoints, RowsOfBits, are_all_inside
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.logistic import PrivateLogisticLearner
 from dpledger.mechanisms.learning.parities.parity_learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
@@ -54,6 +55,7 @@ LEARNERS: dict[str, tuple[Any, tuple[list[Any], list[Any]]]] = {
     "parities": (ExponentialPPACLearner(ParityClass(3), 1, strict=True), BITS),
     "stumps": (ExponentialPPACLearner(StumpClass(BINS), 1, strict=True), ROWS),
     "booster": (PrivateStumpBooster(binning=BINS, epsilon=1, strict=True), ROWS),
+    "logistic": (PrivateLogisticLearner(BINS, rho=1, strict=True), ROWS),
     "parity": (PrivateParityLearner(dimension=3, epsilon=1, strict=True), BITS),
     "repeated": (RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=2, strict=True), BITS),
     "representation": (RealizableRepresentationLearner(representation=HASHED, epsilon=1, strict=True), POINTS),
@@ -86,12 +88,17 @@ def test_what_was_not_declared_costs_all_and_is_not_told(name: str) -> None:
     told = set()
     for sample in samples:
         book = Ledger.in_memory()
-        scope = book.scope("rows", unit="record", relation="replace_one", budget=PureDP(2))
+        claim = learner.under(Relation.REPLACE_ONE, Unit()).claim()
+        budget = claim if isinstance(claim, ZCDP) else PureDP(2)
+        scope = book.scope("rows", unit="record", relation="replace_one", budget=budget)
         with pytest.raises(ContractViolation) as refusal:
             scope.release(learner, sample)
         told.add(str(refusal.value))
-        charged = learner.under(scope.relation, scope.unit).claim()
-        assert scope.spent(0).upper == pytest.approx(float(getattr(charged, "epsilon", getattr(charged, "eta", 0))))
+        if isinstance(claim, ZCDP):
+            with pytest.raises(BudgetRefused, match="left 0"):
+                scope.release(learner, sample)
+        else:
+            assert scope.spent(0).upper == pytest.approx(float(getattr(claim, "epsilon", getattr(claim, "eta", 0))))
         (ended,) = (entry.body for entry in book.entries() if isinstance(entry.body, Committed))
         assert ended.outside_guarantee
         with pytest.raises(ContractViolation):

@@ -154,6 +154,25 @@ def test_a_unit_of_many_rows_is_protected_as_a_whole(relation: str, share: int) 
     assert found == pytest.approx(Decimal("0.25") / (share * 5 * STEPS))
 
 
+def test_rounds_follow_public_numbers_alone_and_are_better_than_others() -> None:
+    """Many where rows are many, few where they are few; on made-up rows no worse than what it did not choose."""
+    columns = Binning.equal(dict.fromkeys(range(8), (-1, 1)), bins=8, source="made up")
+    chosen = {rows: PrivateStumpBooster.for_rows(rows, columns, 1).rounds for rows in (100, 400, 20_000, 10**9)}
+    assert chosen == {100: 1, 400: 4, 20_000: 50, 10**9: 50}
+    assert PrivateStumpBooster.for_rows(20_000, columns, "0.1", gamma="0.3").rounds == 18
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (24_000, 8))
+    y = 3 * np.sin(3 * x[:, 0]) + 2 * x[:, 1] - 2 * x[:, 2] ** 2 + x[:, 3] > rng.logistic(size=24_000)
+
+    def right(rows: int, rounds: int) -> float:
+        booster = PrivateStumpBooster(columns, epsilon=1, rounds=rounds).under(Relation.REPLACE_ONE, Unit())
+        found = [booster.release(LabeledSample(x[:rows], y[:rows]), entropy=seeded(seed)).value for seed in range(3)]
+        return float(np.mean([one.predict(x[20_000:]) == y[20_000:] for one in found]))
+
+    assert right(20_000, 50) > right(20_000, 5) + 0.01
+    assert right(400, 4) > right(400, 50) + 0.04
+
+
 def test_the_majority_answers_and_ties_are_0() -> None:
     found = boosting.BoostedStumps(StumpClass(SMALL), (1, 0))
     assert isinstance(found, Hypothesis)

@@ -53,6 +53,7 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     Repeated,
     SampledWithoutReplacement,
+    Selected,
     Sequence,
     Shuffled,
 )
@@ -68,6 +69,7 @@ from dpledger.accounting.planning.allotting import Allowance, allotted
 from dpledger.accounting.planning.calibration import calibrate, calibrate_count
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
+from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials
 from dpledger.cli import app
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import accounts
@@ -77,6 +79,7 @@ from dpledger.mechanisms import binomial_tails
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.logistic import PrivateLogisticLearner
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.domain_queries import DomainQuery
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
@@ -199,6 +202,8 @@ TREES: dict[str, tuple[Composition, Relation]] = {
         REPLACE,
     ),
     "shuffled": (Shuffled(PureDP(1), users=100), REPLACE),
+    "selected": (Selected(LaplaceLaw(THIRD), NegativeBinomialTrials("0.3", "0.0123456789")), ADD),
+    "selected by Poisson": (Selected(GaussianLaw("3.7"), PoissonTrials("3.7", most=20)), ADD),
     "filtered": (Filtered(filters.opened_by(ApproxDP(3, "1e-6")), (LaplaceLaw(THIRD), GaussianLaw(9))), ADD),
 }
 TRAINING = PoissonSampled(GaussianLaw(2), rate="0.01")
@@ -357,7 +362,8 @@ def _learned_classes() -> dict[str, Answer]:
     def tables() -> object:
         bins = Binning.equal({"a": ("-0.1", THIRD)}, bins=7, source="made up")
         one = PrivateStumpBooster(binning=bins, epsilon=THIRD, rounds=7, gamma=THIRD)
-        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        linear = PrivateLogisticLearner(bins, rho=THIRD, classes=3)
+        placed = [each.under(relation, Unit("user", 7)) for each in (one, linear) for relation in Relation]
         scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
         advice = recommend(THIRD, "0.1", THIRD, 3, StumpClass(bins)).rows
         return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist(), advice

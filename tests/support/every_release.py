@@ -200,14 +200,14 @@ def searched(mechanism: Any) -> object:
 
 def accurate() -> object:
     """Levels in equal ratios, sensitivities, the check, and what a run publishes of them."""
-    mechanism = AccuracyFirst("0.4", "ridge", 50, 1, "0.3", levels=20).under(REPLACE, ROW)
+    mechanism = AccuracyFirst("ridge", 50, 1, "0.3", "0.4", levels=20).under(REPLACE, ROW)
     found = mechanism.release(([[one] for one in ROWS], ROWS), entropy=seeded(3))
     cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
     curve = MixtureBoundary(1, SMALL)
     same: dict[str, Any] = {"rows": 50, "dimension": 1, "regularisation": "0.3", "levels": 20, "noise": "gaussian"}
     others = [
-        AccuracyFirst("0.4", "ridge", **same).under(ADD, ROW),
-        AccuracyFirst("0.4", "logistic", **same, boundary=curve).under(ADD, ROW),
+        AccuracyFirst("ridge", **same, target_excess_risk="0.4").under(ADD, ROW),
+        AccuracyFirst("logistic", **same, target_excess_risk="0.4", boundary=curve).under(ADD, ROW),
     ]
     ran = [other.release(([[one] for one in ROWS], ROWS), entropy=seeded(3)).parts for other in others]
     return [dict(mechanism.parameters()), found.parts, cut.claim(), *ran, *(other.claim() for other in others)]

@@ -141,6 +141,10 @@ EXAMPLES: Mapping[str, Example] = {
         tree={"of": LAPLACE, "to": {"kind": "zcdp", "rho": "0.03125"}, "relation": "add_remove"},
         claim=ZCDP("0.03125"),
     ),
+    "selected": Example(
+        tree={"of": LAPLACE, "repeats": {"kind": "negative_binomial", "eta": "1", "gamma": "0.01", "most": 1000}},
+        claim=PureDP("0.75"),
+    ),
     "filtered": Example(tree={"filter": {"kind": "pure", "epsilon": "0.5"}, "of": [LAPLACE]}, claim=PureDP("0.5")),
 }
 """By the kind of the tree's top. What has an outcome is run, so that it is recorded too."""

@@ -134,17 +134,20 @@ class Training(Told):
         return self.planned_steps
 
     def open(self, data: Any, *, entropy: Entropy) -> TrainingRun:
-        return TrainingRun(self.made_of)
+        return self.resume(data, done=0, entropy=entropy)
+
+    def resume(self, data: Any, *, done: int, entropy: Entropy) -> TrainingRun:
+        return TrainingRun(self.made_of, done)
 
 
 class TrainingRun:
     """The conversation of a `Training`."""
 
-    def __init__(self, plan: Composition) -> None:
+    def __init__(self, plan: Composition, done: int = 0) -> None:
         counted = steps(plan)
         assert counted is not None
         self.plan = counted
-        self.done = 0
+        self.done = done
 
     def ask(self, query: object, /) -> int:
         self.done += 1

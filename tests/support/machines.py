@@ -126,8 +126,8 @@ def _planned(seed: int) -> str:
     rows, cutoff = choose.randrange(10**5, 10**6), choose.randrange(1, 60)
     found: list[Any] = [
         dpl.SparseVector(epsilon, cutoff, 1, 1, "1e-6", mode="target_charging"),
-        dpl.ex_post.AccuracyFirst(tenth, "ridge", rows, 8, "0.02", beta=tenth),
-        dpl.ex_post.AccuracyFirst(tenth, "logistic", rows, 8, "0.02", beta=tenth, radius="reference"),
+        dpl.ex_post.AccuracyFirst("ridge", rows, 8, "0.02", tenth, beta=tenth),
+        dpl.ex_post.AccuracyFirst("logistic", rows, 8, "0.02", tenth, beta=tenth, radius="reference"),
         dpl.learning.PrivateSQThresholdLearner(rows, epsilon=epsilon, alpha=tenth),
     ]
     clipped = dpl.planning.clipped_pairwise_plan(rows, 20, tenth, tenth, epsilon=epsilon, relation=relation)

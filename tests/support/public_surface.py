@@ -102,6 +102,14 @@ def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
 
 
+def with_a_run() -> Any:
+    """A scope in which a run is open under the key `model`, with a step granted."""
+    own, plan = scope(), dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
+    said: dict[str, Any] = {"by": "me", "reason": "words", "relation": "add_remove", "key": "model"}
+    own.charging(plan, steps=2, tail_delta=0, **said).__enter__().grant()
+    return own
+
+
 def stepped() -> dpl.results.DeclaredRun:
     plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
     return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words", relation="add_remove").__enter__()
@@ -177,6 +185,8 @@ def zeros(batch: Any) -> object:
     return np.zeros((len(batch), 2))
 
 
+GEOMETRIC = dpl.planning.NegativeBinomialTrials(eta=1, gamma="0.1")
+
 DOORS: dict[str, Door] = {
     # accounting: leaves, nodes, documents
     "ex_post.Chain": Door(dpl.ex_post.Chain, {"of": LEAF, "reached": dpl.PureDP(0)}),
@@ -202,6 +212,15 @@ DOORS: dict[str, Door] = {
     "RandomizedResponseLaw": Door(dpl.RandomizedResponseLaw, {"epsilon": 1, "k": 2}),
     "Repeated": Door(dpl.Repeated, {"of": LEAF, "times": 3, "done": 1}),
     "SampledWithoutReplacement": Door(dpl.SampledWithoutReplacement, {"of": LEAF, "population": 10, "batch": 2}),
+    "PrivateSelection": Door(
+        dpl.PrivateSelection,
+        {"of": dpl.Geometric(sensitivity=1, epsilon=1), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
+    ),
+    "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
+    "planning.NegativeBinomialTrials": Door(
+        dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
+    ),
+    "planning.PoissonTrials": Door(dpl.planning.PoissonTrials, {"mean": 5, "most": 100}),
     "Sequence": Door(dpl.Sequence, {"of": (LEAF, LEAF)}),
     "Shuffled": Door(dpl.Shuffled, {"of": LEAF, "users": 10}),
     "SparseVectorLaw": Door(
@@ -327,6 +346,14 @@ DOORS: dict[str, Door] = {
     "ex_post.GradualRelease.noise": Door(dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).noise, {"epsilon": 1}),
     "ex_post.GradualRelease.interval": Door(
         dpl.ex_post.GradualRelease(epsilon=2, sensitivity=1).interval, {"epsilon": 1, "confidence": "0.95"}
+    ),
+    "GroupBy": Door(
+        dpl.GroupBy,
+        {"by": "key", "statistics": (COUNT,), "keys": ("a",), "units": "id"},
+        {"key_delta": "key_delta|key_epsilon", "by": "by|keys"},
+    ),
+    "GroupBy.published_from": Door(
+        dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5").published_from, {"probability": "0.5"}
     ),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
@@ -473,9 +500,17 @@ DOORS: dict[str, Door] = {
     "learning.StumpClass.words": Door(
         of(lambda: dpl.learning.StumpClass(dpl.learning.Binning({0: [1]}, source="a form")), "words"), {"place": 0}
     ),
+    "learning.PrivateLogisticLearner": Door(
+        dpl.learning.PrivateLogisticLearner,
+        {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "rho": 1, "classes": 3, "steps": 5},
+    ),
     "learning.PrivateStumpBooster": Door(
         dpl.learning.PrivateStumpBooster,
         {"binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
+    ),
+    "learning.PrivateStumpBooster.for_rows": Door(
+        dpl.learning.PrivateStumpBooster.for_rows,
+        {"rows": 400, "binning": dpl.learning.Binning({0: [1]}, source="a form"), "epsilon": 1},
     ),
     "learning.UserLevelMedian": Door(
         dpl.learning.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
@@ -794,16 +829,23 @@ DOORS: dict[str, Door] = {
     "Scope.note_lost": Door(of(scope, "note_lost"), {"charge": "a" * 32, "note": "words"}, names={"note": "charge"}),
     "Scope.open": Door(
         of(scope, "open"),
-        {"mechanism": dpl.SparseVector(20, 1, 10, sensitivity=1), "data": [1], "key": None, "tail_delta": None},
+        {
+            "mechanism": dpl.SparseVector(20, 1, 10, sensitivity=1),
+            "data": [1],
+            "key": None,
+            "tail_delta": None,
+            "resume": False,
+        },
         left=DATA,
     ),
+    "Scope.settle": Door(lambda key: with_a_run().settle(key), {"key": "model"}),
     "Scope.afford": Door(of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "most": 10, "tail_delta": None}),
     "Scope.plan_training": Door(
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES, longest=520),
-    "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None}, ELSEWHERE_NAMES),
+    "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None, "resume": False}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
         ELSEWHERE,
@@ -811,6 +853,7 @@ DOORS: dict[str, Door] = {
         longest=520,
     ),
     "results.DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
+    "results.DeclaredRun.token": Door(lambda step: stepped().token(step), {"step": None}),
     "results.DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
     "Scope.quote": Door(
         of(scope, "quote"),
@@ -839,6 +882,7 @@ DOORS: dict[str, Door] = {
             "example_rows": None,
             "key": None,
             "tail_delta": None,
+            "resume": False,
         },
         names={"dimension": "dimension|gradients", "example_rows": "example_rows|gradients|data"},
         left=DATA | {"gradients": OWN_CODE},
@@ -1109,7 +1153,7 @@ DOORS |= {
 }
 
 _OF_GUARANTEES = {"epsilon_at", "needs", "sum_of", "in_words"}  # which the rooms ask, with decimals that were read
-_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "begun", "level_of", "sampled_of"}
+_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "resume", "begun", "level_of", "sampled_of"}
 
 
 def named(name: str) -> Any:
@@ -1175,6 +1219,11 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
         3,
     ),
     (
+        "learning.PrivateLogisticLearner",
+        dpl.learning.PrivateLogisticLearner(dpl.learning.Binning({"age": [18]}, source="a form"), rho=1),
+        ((1, 2, 3, 4),),
+    ),
+    (
         "learning.PrivateStumpBooster",
         dpl.learning.PrivateStumpBooster(binning=dpl.learning.Binning({"age": [18]}, source="a form"), epsilon=1),
         (0,),
@@ -1216,7 +1265,7 @@ LEARNED: tuple[tuple[str, Any, Any], ...] = (
         dpl.learning.UserLevelThresholdLearner(dpl.learning.ThresholdClass(7), epsilon=1, alpha="0.4"),
         (3, _FOUND, ((3, "here", ()),)),
     ),
-    ("ex_post.AccuracyFirst", dpl.ex_post.AccuracyFirst("0.4", "ridge", 200, 2, "0.3"), ((0.5, -0.5), True, 7)),
+    ("ex_post.AccuracyFirst", dpl.ex_post.AccuracyFirst("ridge", 200, 2, "0.3", "0.4"), ((0.5, -0.5), True, 7)),
 )
 DOORS |= {
     **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},

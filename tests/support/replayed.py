@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import dpledger as dpl
 from dpledger.mechanisms.entropy import Entropy
@@ -172,9 +173,22 @@ def numbers() -> Iterator[Case]:
     yield Case(dpl.Geometric(sensitivity=2, epsilon=1), 12, 14)
     yield Case(dpl.IntegerGaussian(sensitivity=1, sigma=1), 12, 13)
     yield Case(dpl.ExponentialMechanism(candidates=3, epsilon=1, sensitivity="0.5"), [1, 2.5, 0], [1.5, 2, 0])
+    best = dpl.planning.NegativeBinomialTrials(eta=0, gamma="0.2")
+    yield Case(dpl.PrivateSelection(of=dpl.Geometric(sensitivity=2, epsilon=1), repeats=best), 12, 14)
     yield Case(dpl.PermuteAndFlip(candidates=("a", "b"), epsilon=1, sensitivity=1), [3, 4], [4, 3])
     segments = dpl.learning.Segments([3, 1, 4], [10, 2**40, 3]), dpl.learning.Segments([3, 2, 3], [10, 2**40, 3])
     yield Case(dpl.ExponentialMechanism(candidates=2**40 + 13, epsilon=1, sensitivity=1), *segments)
+
+
+def groups() -> Iterator[Case]:
+    statistics = (dpl.Count(1, of="rows"), ("value", dpl.ClippedMean(1, lower=0, upper=10)))
+    table = pd.DataFrame({"key": list("abcabcab"), "value": ROWS[:8], "unit": list("uuvvwwxx")})
+    for left, right, relation in ((table, table[:-1], ADD), (table, table.assign(key=list("abcabcac")), REPLACE)):
+        yield Case(dpl.GroupBy("key", statistics, keys=list("abz")), left, right, relation)
+    many = table.assign(key="a")
+    shared: dict[str, Any] = {"key_epsilon": 2, "key_delta": "0.01", "units": "unit"}
+    yield Case(dpl.GroupBy("key", statistics, **shared), many, many[:-2], ADD, PAIR)
+    yield Case(dpl.GroupBy("key", (), **shared), many, many[:-2], ADD, PAIR)
 
 
 def streams() -> Iterator[Case]:
@@ -208,7 +222,7 @@ def refinements() -> Iterator[Case]:
     yield Case(dpl.ex_post.Doubling(first="0.1", rounds=3, **search), judged(33.5), judged(34.5))
     yield Case(dpl.ex_post.NoiseReduction(least="0.1", most=2, levels=4, **search), judged(33.5), judged(34.5))
     for family in ("ridge", "logistic"):
-        fitting = dpl.ex_post.AccuracyFirst("0.4", family, 40, 3, "0.3", levels=20)
+        fitting = dpl.ex_post.AccuracyFirst(family, 40, 3, "0.3", "0.4", levels=20)
         yield Case(fitting, FITTED, REFITTED, REPLACE)
 
 
@@ -258,6 +272,7 @@ def learners() -> Iterator[Case]:
     yield Case(dpl.learning.ExponentialPPACLearner(dpl.learning.PointClass(2**64), epsilon=1), *POINTS)
     yield Case(dpl.learning.PrivateConjunctionLearner(variables=3, epsilon=1, beta="0.9"), *BITS)
     yield Case(dpl.learning.PrivateStumpBooster(SMALL, epsilon=1, rounds=3), *TABLE)
+    yield Case(dpl.learning.PrivateLogisticLearner(SMALL, rho=1, steps=3), *TABLE)
     yield Case(dpl.learning.PrivateParityLearner(dimension=3, epsilon=2), *BITS)
     one_row = labelled([[1]], [0]), labelled(np.zeros((0, 1)), [])
     yield Case(dpl.learning.RepeatedParity(dimension=1, epsilon=2, mode="basic", runs=3), *one_row)
@@ -289,5 +304,5 @@ def learners() -> Iterator[Case]:
         yield Case(halving, *USERS, ADD, PAIR)
 
 
-CASES: tuple[Case, ...] = (*numbers(), *streams(), *refinements(), *stable(), *training(), *learners())
+CASES: tuple[Case, ...] = (*numbers(), *groups(), *streams(), *refinements(), *stable(), *training(), *learners())
 """All of them."""

@@ -14,6 +14,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
+from dpledger.accounting.trials import Trials
 from dpledger.ledger.entries import declarations
 
 _BLOCK = re.compile(r"(?P<mark><!-- generated: (?P<name>[a-z ]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -40,6 +41,8 @@ FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member
     "TimeUniformBoundary": "boundary",
     "Guarantee": "guarantee",
     "Filter": "filter",
+    "Trials": "trials",
+    "Eta": "number above -1, up to 1000",
     "tuple[Boundary, ...]": "list of boundaries",
     "Relation": "relation",
     "SparseVectorOutcome": "outcome",
@@ -85,6 +88,7 @@ def lists() -> dict[str, str]:
         "outcomes": _table(outcomes()),
         "nodes": _table(nodes),
         "boundaries": _table(members(TimeUniformBoundary)),
+        "trials": _table(members(Trials)),
         "filters": _table(members(Filter)),
         "items": ", ".join(f"`{item}`" for item in sorted(declarations.ITEMS)) + "\n",
     }

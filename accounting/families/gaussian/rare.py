@@ -20,7 +20,6 @@ from dpledger.errors import WorkLimit
 __all__ = ["RareGaussian"]
 
 _DEVIATIONS = 38.4  # standard deviations: normal tails beyond are no floats
-_HALVINGS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,17 +30,6 @@ class RareGaussian:
     sigma: float
     chi_squared: float
     cut_at: Callable[[Cut], CutLoss]
-
-    def cut_away(self, mass: float, tilt: float) -> tuple[CutLoss, float]:
-        """The loss with a cut that takes away at most about `mass`, narrow enough for e^{tilt L} not to outgrow it; and
-        E_P(1 - chi), rounded up."""
-        width = 1.6 * scalars.square(self.sigma) / math.sqrt(2.4 * (tilt + 1) + 2)
-        low, high = 0.0, 1 + 40 * (self.sigma + width)
-        for _ in range(_HALVINGS):
-            point = (low + high) / 2
-            low, high = (point, high) if mass_beyond(self.rate, self.sigma, Cut(point, width)) > mass else (low, point)
-        cut = Cut(high, width)
-        return self.cut_at(cut), mass_beyond(self.rate, self.sigma, cut)
 
     def log_density(self, losses: Array) -> Array:
         """log of the density of the loss under P."""

@@ -23,10 +23,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import Any, TypeAlias, assert_never
+from typing import Annotated, Any, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import PlainValidator
 
 from dpledger.decimals import Number, read, round_up, text, whole
 from dpledger.errors import ParameterError
@@ -34,7 +35,7 @@ from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers, word, word_positions
 from dpledger.schema import Plain, listed, one_text
 
-__all__ = ["Binned", "Binning", "Bins", "Categories", "Column", "Feature"]
+__all__ = ["Binned", "Binning", "BinningField", "Bins", "Categories", "Column", "Feature", "binning_of"]
 
 Column: TypeAlias = str | int
 """The label of a column of a table, or the position of a column of an array."""
@@ -338,3 +339,14 @@ def _between(pair: object, bins: int) -> list[Decimal]:
         raise ParameterError("ranges", ", ".join(map(text, ends)), "(low, high) with low below high")
     low, high = map(Fraction, ends)
     return [round_up(low + (high - low) * step / bins, digits=EDGE_DIGITS) for step in range(1, bins)]
+
+
+def binning_of(value: object) -> Binning:
+    """The value, if it is a Binning; else ParameterError."""
+    if not isinstance(value, Binning):
+        raise ParameterError("binning", type(value).__name__, "a Binning")
+    return value
+
+
+BinningField: TypeAlias = Annotated[Binning, PlainValidator(binning_of)]
+"""The field of a learner that reads tables."""

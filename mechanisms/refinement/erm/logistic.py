@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.mechanisms.numeric.grid import Floats, nearest_whole
 from dpledger.mechanisms.refinement.erm.shared import ABOVE, ROUND, Family, Minimum, Risk, least_of, nearest
 from dpledger.mechanisms.refinement.examples import ONE, Steps
+from dpledger.mechanisms.training.row_sums import row_sums
 
 __all__ = ["Logistic", "LogisticExamples"]
 
@@ -128,6 +129,14 @@ class Logistic(Risk[LogisticExamples]):
         losses = np.logaddexp(0.0, -(examples.signed @ theta))
         loss = int(nearest_whole(losses * _LOSS_STEPS).astype(np.int64).sum()) / (_LOSS_STEPS * self.rows)
         return float(loss + self.weight / 2 * (theta @ theta))
+
+    def mistakes(self, examples: LogisticExamples) -> Callable[[Floats], int]:
+        """On how many rows theta.x has not the label's sign: of each row by itself, to the last bit."""
+
+        def wrong(theta: Floats) -> int:
+            return sum(int((row_sums(rows * theta) <= 0).sum()) for rows in _chunks(examples.signed, _CHUNK))
+
+        return wrong
 
     def statistic(self, examples: LogisticExamples, minimum: Minimum, power: int) -> Steps:  # noqa: ARG002
         """The minimiser in whole steps of 2^-power."""

@@ -71,12 +71,14 @@ class Minimum:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solved:
     """A problem on examples. `statistic`: what a chain publishes, in whole steps of 2^-power, by that power;
-    `hypothesis`: of what was published; `excess`: its excess risk."""
+    `hypothesis`: of what was published; `excess`: its excess risk; `mistakes`: on how many rows it errs, None where a
+    hypothesis is no classifier."""
 
     certified: bool
     statistic: Callable[[int], Steps]
     hypothesis: Callable[[Floats], Floats]
     excess: Callable[[Floats], float]
+    mistakes: Callable[[Floats], int] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +220,10 @@ class Risk(ABC, Generic[Examples]):
     def hypothesis(self, noisy: Floats, examples: Examples) -> Floats:
         """From a noisy statistic, and of the examples what is the same for all neighbours: post-processing."""
 
+    def mistakes(self, examples: Examples) -> Callable[[Floats], int] | None:  # noqa: ARG002
+        """On how many rows a hypothesis errs; None where it is no classifier."""
+        return None
+
     @cached_property
     def moved(self) -> Decimal:
         """How far one unit moves the statistic, in its norm: exactly, for sums of rows; else with the solver's error on
@@ -275,6 +281,7 @@ class Risk(ABC, Generic[Examples]):
             statistic=lambda power: self.statistic(examples, found, power),
             hypothesis=lambda noisy: self.hypothesis(noisy, examples),
             excess=lambda theta: self.risk(theta, examples) - (least or 0.0),
+            mistakes=self.mistakes(examples),
         )
 
     def _least_in_ball(self, examples: Examples, found: Minimum) -> float | None:

@@ -101,8 +101,9 @@ def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
             return f"{_mechanism(mechanism)}: {guarantee_in_words(claim)}{_on_the_word(said)}"
         case Refused(mechanism=mechanism, claim=claim, attested=said):
             return f"{_mechanism(mechanism)}: {guarantee_in_words(claim)}{_on_the_word(said)}"
-        case Progress(upto=upto, charge=charge):
-            return f"{reserved[charge]}: steps up to {upto} granted"
+        case Progress(upto=upto, charge=charge, replaces=replaces):
+            taken = "" if replaces is None else "taken over, "
+            return f"{reserved[charge]}: {taken}steps up to {upto} granted"
         case Committed(rule=rule, charge=charge):
             return f"{reserved[charge]}: settled by {rule}"
         case Started(charge=charge) | Aborted(charge=charge) | Lost(charge=charge):

@@ -8,14 +8,16 @@ from collections.abc import Mapping
 
 from dpledger.audit.zoo import Case
 from house_cases.columns import COLUMNS
+from house_cases.groups import GROUPS
 from house_cases.learning.classes import LEARNED_CLASSES
 from house_cases.learning.clipped import CLIPPED
 from house_cases.learning.medians import MEDIANS
 from house_cases.learning.parities import PARITIES
 from house_cases.learning.queries import QUERIED
 from house_cases.learning.surrogates import SURROGATES
-from house_cases.learning.tables import BOOSTED
+from house_cases.learning.tables import BOOSTED, LOGISTIC
 from house_cases.learning.users import LEARNED_FROM_USERS
+from house_cases.selection import SELECTED
 from house_cases.stability.labelled import LABELLED
 from house_cases.stability.stable import CHARGED, STABLE
 from house_cases.stability.voted import VOTED
@@ -34,7 +36,10 @@ HOUSE: Mapping[str, Case] = {
     **SURROGATES,
     **MEDIANS,
     **BOOSTED,
+    **LOGISTIC,
     **CLIPPED,
     **LEARNED_FROM_USERS,
+    **SELECTED,
+    **GROUPS,
 }
 """By name."""

@@ -1,4 +1,5 @@
-"""A round of boosting, right and wrong: two outcomes, so that every true loss is enumerated. Bins whose edges come from
+"""A round of boosting, and a step of logistic regression, right and wrong: every true loss is enumerated, or that of
+a normal law. Bins whose edges come from
 the sample stand among the learners of a class."""
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dpledger.accounting.guarantees import PureDP
+from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit.zoo.cases import Case
 from dpledger.audit.zoo.implementations import Implementation, Numbers, Rng
 
-__all__ = ["BOOSTED", "BoostedRound"]
+__all__ = ["BOOSTED", "LOGISTIC", "BoostedRound", "LogisticStep"]
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,38 @@ BOOSTED: Mapping[str, Case] = MappingProxyType(
     }
 )
 """Rounds of boosting, by name."""
+
+
+@dataclass(frozen=True)
+class LogisticStep(Implementation):
+    """The first step, of weights 0: for each bin of 15 columns, and of all rows, half a row with label 0 more. `sigma`:
+    of the noise on each, at least 4 where mu 1 is claimed, since a row is in 16 bins."""
+
+    sigma: float
+
+    def __call__(self, labels: Sequence[int], size: int, rng: Rng) -> Numbers:
+        sums = sum(0.5 - label for label in labels)
+        return sums + self.sigma * rng.normal(size=(size, _COLUMNS + 1))
+
+
+_COLUMNS = 15
+
+
+def _stepped(about: str, sigma: float, true_epsilon: float) -> Case:
+    return Case(
+        about=about,
+        mechanism=LogisticStep(sigma),
+        left=(0, 1, 0),
+        right=(0, 1),
+        claim=ApproxDP("4.3772", "1e-5"),
+        true_epsilon=true_epsilon,
+    )
+
+
+LOGISTIC: Mapping[str, Case] = MappingProxyType(
+    {
+        "logistic_step": _stepped("a step of logistic regression: noise for all bins of a row", 4.0, 1.9930914044),
+        "logistic_step_of_one_bin": _stepped("noise as if a row were in one bin of all", 1.0, 9.9972561464),
+    }
+)
+"""Steps of logistic regression, by name."""

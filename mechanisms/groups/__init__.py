@@ -1,0 +1,1 @@
+"""Statistics of groups: whose keys are public, or found in the data and chosen privately."""

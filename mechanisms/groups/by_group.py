@@ -1,0 +1,200 @@
+"""A statistic of each group: the statistics of rows, side by side for many groups, in one release.
+
+One unit's rows are spread over the groups, so what bounds it is how many rows it has in all of them together: a
+statistic of groups is that of rows, for a unit that adds or removes so many (twice as many where a unit is exchanged:
+so many go, and so many come). Each group's numbers get noise of their own. Proof: docs/proofs/groups.md, section 3.
+
+>>> each = GroupStatistic(Count(epsilon=1, of="rows")).placed(rows=4)
+>>> each.epsilon, each.parts().kind, [law.scale for law, _ in each.noises()]
+(Decimal('1'), 'discrete_laplace', [Decimal('4')])
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal, Self, TypeAlias, assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.accounting.composition import Composition
+from dpledger.decimals import Number
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.frames import Column, numbers_at
+from dpledger.mechanisms.noise import Law, Sensitivity, draw
+from dpledger.mechanisms.numeric.clipped_mean import ClippedMean, MeanEstimate
+from dpledger.mechanisms.numeric.one_shot import ShortText
+from dpledger.mechanisms.numeric.statistics import Count
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, given, record, tag
+
+__all__ = ["GroupStatistic", "Statistic"]
+
+Statistic: TypeAlias = Count | ClippedMean
+"""What can be released by group."""
+
+Wholes: TypeAlias = npt.NDArray[Any]
+"""Whole numbers, one a group: int64, or Python's own where a sum may not fit."""
+
+_BLOCK = 2**18  # rows at a time: their values stay in the cache
+_EXACT = 2**53  # sums of floats below it are exact
+_SMALL = 2**62  # sums of int64 below it do not wrap
+
+
+@record
+class GroupStatistic:
+    """A statistic by groups, of a column (None: of whole rows)."""
+
+    statistic: Statistic
+    column: ShortText | None = given(default=None)
+    kind: Literal["group_statistic"] = tag(default="group_statistic")
+
+    def __post_init__(self) -> None:
+        of_rows = isinstance(self.statistic, Count) and self.statistic.of == "rows"
+        if of_rows is not (self.column is None):
+            named = f"{self.statistic.kind} {'with' if of_rows else 'without'} a column"
+            raise ParameterError("column", named, "a pair (column, statistic); Count(of='rows') alone")
+
+    def placed(self, *, rows: int) -> Self:
+        """The same where so many rows of one unit go or come, in all groups together. ParameterError where it has no
+        noise for so many."""
+        return dataclasses.replace(
+            self, statistic=self.statistic.under(Relation.ADD_REMOVE, Unit(max_contributions=rows))
+        )
+
+    @property
+    def epsilon(self) -> Decimal:
+        """What it costs a unit in all groups together."""
+        return self.statistic.epsilon
+
+    @property
+    def name(self) -> str:
+        """What it is called in a frame."""
+        match self.statistic:
+            case Count(of="rows"):
+                return "count"
+            case Count():
+                return f"{self.column}_count"
+            case ClippedMean():
+                return f"{self.column}_mean"
+            case _:
+                assert_never(self.statistic)
+
+    def parts(self) -> Composition:
+        """Its leaves."""
+        return self.statistic.parts()
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """Of the statistic, with its kind and its column."""
+        column: dict[str, Plain] = {} if self.column is None else {"column": self.column}
+        return {"kind": self.statistic.kind, **column, **self.statistic.parameters()}
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What odd values of its column count as."""
+        return tuple(f"{self.name}: {told}" for told in self.statistic.values_read_as())
+
+    def noises(self) -> tuple[tuple[Law, Sensitivity], ...]:
+        """The noise of each of a group's numbers, and how far one unit moves that number, in all groups together."""
+        return self.statistic.noises()
+
+    def released(self, groups: Groups, column: Column | None, *, entropy: Entropy) -> tuple[tuple[int, ...], ...]:
+        """The noisy numbers of each group: those that noise was added to."""
+        exact = self._exact(groups, column)
+        noisy = [
+            draw(law, numbers, sensitivity=moved, entropy=entropy)
+            for numbers, (law, moved) in zip(exact, self.noises(), strict=True)
+        ]
+        return tuple(zip(*(numbers.tolist() for numbers in noisy), strict=True))
+
+    def estimate(self, numbers: tuple[int, ...]) -> int | MeanEstimate:
+        """What the noisy numbers of a group say."""
+        match self.statistic:
+            case Count():
+                return numbers[0]
+            case ClippedMean():
+                total, count = numbers
+                return self.statistic.value_of((total, count))
+            case _:
+                assert_never(self.statistic)
+
+    def in_frame(self, numbers: tuple[int, ...]) -> int | float:
+        """The same as a number."""
+        found = self.estimate(numbers)
+        return found if isinstance(found, int) else float(found)
+
+    def interval(self, numbers: tuple[int, ...], confidence: Number) -> tuple[float, float]:
+        """Two numbers that hold the statistic of the group's rows that count with at least this probability."""
+        match self.statistic:
+            case Count():
+                slack = self.statistic.interval(confidence)
+                return numbers[0] - slack, numbers[0] + slack
+            case ClippedMean():
+                total, count = numbers
+                return self.statistic.value_of((total, count)).interval(confidence)
+            case _:
+                assert_never(self.statistic)
+
+    def _exact(self, groups: Groups, column: Column | None) -> tuple[Wholes, ...]:
+        match self.statistic:
+            case Count(of="rows"):
+                return (groups.sizes(),)
+            case Count():
+                assert column is not None, "true rows are counted of a column"
+                return (groups.trues(column),)
+            case ClippedMean():
+                assert column is not None, "a mean is of a column"
+                return groups.totals(column, self.statistic), groups.sizes()
+            case _:
+                assert_never(self.statistic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Which rows count and where: `rows`, their positions (None: all of them); `codes`, the group of each, from 0, -1
+    for a row of none; `count`, how many groups there are."""
+
+    rows: npt.NDArray[np.int64] | None
+    codes: npt.NDArray[np.int64]
+    count: int
+
+    def sizes(self) -> Wholes:
+        """How many rows each group has."""
+        return self._counted(self.codes)
+
+    def trues(self, column: Column) -> Wholes:
+        """How many true rows each group has."""
+        found = np.zeros(self.count, dtype=np.int64)
+        for codes, rows in self._blocks():
+            found += self._counted(codes[numbers_at(column, rows, missing=0.0) == 1.0])
+        return found
+
+    def totals(self, column: Column, mean: ClippedMean) -> Wholes:
+        """The sum of the distances of each group, in steps, exactly."""
+        values = mean.values
+        small = len(self.codes) * values.reach < _SMALL
+        found = np.zeros(self.count, dtype=np.int64 if small else object)
+        for codes, rows in self._blocks():
+            steps = values.steps(numbers_at(column, rows, missing=float(values.missing)))
+            found = found + self._summed(codes, steps, values.reach, small)
+        return found
+
+    def _summed(self, codes: Wholes, steps: Wholes, reach: int, small: bool) -> Wholes:
+        if len(codes) * reach < _EXACT:
+            floats = np.bincount(codes + 1, weights=steps, minlength=self.count + 1)[1:]
+            return floats.astype(np.int64)
+        found = np.zeros(self.count + 1, dtype=np.int64 if small else object)
+        np.add.at(found, codes + 1, steps if small else steps.astype(object))
+        return found[1:]
+
+    def _counted(self, codes: Wholes) -> Wholes:
+        return np.bincount(codes + 1, minlength=self.count + 1)[1:].astype(np.int64)
+
+    def _blocks(self) -> Iterator[tuple[Wholes, slice | npt.NDArray[np.int64]]]:
+        size = max(_BLOCK, self.count)
+        for start in range(0, len(self.codes), size):
+            part = slice(start, start + size)
+            yield self.codes[part], part if self.rows is None else self.rows[part]

@@ -1,0 +1,166 @@
+"""The best of a secret number of releases of one mechanism, for a few times the price of one.
+
+>>> from dpledger.accounting.trials import NegativeBinomialTrials
+>>> from dpledger.mechanisms.entropy import seeded
+>>> from dpledger.mechanisms.numeric import Geometric
+>>> trials = NegativeBinomialTrials(eta=1, gamma="0.1")
+>>> largest = PrivateSelection(of=Geometric(sensitivity=1, epsilon="0.5"), repeats=trials)
+>>> largest.claim()
+PureDP(epsilon=Decimal('1.5'), kind='pure_dp')
+>>> largest.release(10, entropy=seeded(1)).value
+10
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from dpledger.accounting.composition import Composition, Selected
+from dpledger.accounting.guarantees import RDP, Failure, PureDP
+from dpledger.accounting.planning.claiming import promise
+from dpledger.accounting.trials import Trials
+from dpledger.decimals import ZERO
+from dpledger.errors import CannotCertify, ParameterError
+from dpledger.mechanisms.callers import came_to
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.numeric.one_shot import OneShot
+from dpledger.mechanisms.protocol import Mechanism, Release, inspect, plain_of, reads, value_of
+from dpledger.mechanisms.selection.trial_counts import check_drawable, drawn_trials
+from dpledger.number_fields import Tally
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["ASSUMES", "PrivateSelection"]
+
+ASSUMES = "nobody sees the trials, or how long they took"
+"""What the guarantee takes from the caller, as the record says it."""
+WORST = -math.inf
+
+
+@record
+class PrivateSelection(OneShot):
+    """Release `of` a secret number of times, and publish the output with the best score, alone.
+
+    `of`: a mechanism that answers once, pure or with Renyi divergences, without a delta. `repeats`: the law of the
+    number of trials (`planning.NegativeBinomialTrials`, `planning.PoissonTrials`); eta at most 1, mean at most 10^4.
+    `best`: the largest or the smallest output; `entry`: of outputs that are vectors, at which place the number stands
+    by which they are compared. Whatever decides must be in the output: have `of` release it. An output that is no
+    number, NaN too, is the worst. A trial in which the caller's code failed is never chosen; where there is no other,
+    and with no trial at all (Poisson), the value is None. Of equally good ones the first is published.
+    `pad`: run as many trials as `repeats.most` says, whatever the number is, so that how long it takes tells little.
+
+    Data are those of `of`, each trial reads them all, and all trials are one charge, made before the first.
+    Claim: (2 + eta) epsilon for a pure `of`, negative binomial; else by Renyi divergences.
+    Assumes: `ASSUMES`; how long a selection takes tells the number of trials. Source: Liu-Talwar 2019;
+    Papernot-Steinke 2022, Theorems 2 and 6; docs/proofs/selection.md.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> trials = dpl.planning.NegativeBinomialTrials(eta=0, gamma="0.1")
+    >>> largest = dpl.PrivateSelection(of=dpl.Geometric(sensitivity=1, epsilon="0.5"), repeats=trials)
+    >>> largest.claim().epsilon, largest.release(10, entropy=seeded(3)).value
+    (Decimal('1'), 10)
+    """
+
+    of: Any
+    repeats: Trials
+    best: Literal["largest", "smallest"] = given(default="largest")
+    entry: Tally | None = given(default=None)
+    pad: Annotated[bool, Field(strict=True)] = given(default=False)
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["private_selection"] = tag(default="private_selection")
+
+    def __post_init__(self) -> None:
+        if isinstance(self.of, type) or not isinstance(self.of, Mechanism):
+            found = self.of if isinstance(self.of, type) else type(self.of).__name__
+            raise ParameterError("of", found, "a mechanism that answers once, made with its parameters")
+        check_drawable(self.repeats)
+        if self.pad and self.repeats.most is None:
+            raise ParameterError("pad", True, "a bound on the trials to run up to: repeats with `most`")
+        self.claim()
+
+    def under(self, relation: Relation, unit: Unit) -> Self:
+        """As `OneShot.under`, of what is selected from too."""
+        placed = OneShot.under(self, relation, unit)
+        return placed._with(of=self.of.under(relation, unit))
+
+    def claim(self) -> PureDP | RDP:
+        """What the selection promises: an epsilon if `of` has one, else Renyi divergences."""
+        return _claimed(self.parts(), self.relation or self.of.relation or Relation.ADD_REMOVE)
+
+    def parts(self) -> Composition:
+        """One node, of the parts of a trial."""
+        return Selected(self.of.parts(), repeats=self.repeats)
+
+    def failures(self) -> tuple[Failure, ...]:
+        """None: the claim has no delta."""
+        return ()
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, those of `of` inside; the score by its name."""
+        values = {
+            "of": {"kind": self.of.kind, **self.of.parameters()},
+            "repeats": plain(self.repeats),
+            "best": self.best,
+            "entry": self.entry,
+            "pad": self.pad,
+            "assumes": ASSUMES,
+        }
+        result: dict[str, Plain] = plain(values)
+        return result
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary ones: of the parameters, never of the data."""
+        return (*reads(self.of), "an output that is no number, NaN too, is the worst")
+
+    def inspect(self, data: object) -> None:
+        """As `of` does."""
+        inspect(self.of, data)
+
+    def release(self, data: Any, *, entropy: Entropy) -> Release[Any]:
+        """The best output, or None."""
+        self.inspect(data)
+        count = drawn_trials(self.repeats, entropy)
+        best: tuple[float, Any] | None = None
+        outside = False
+        for number in range(self.repeats.most or count if self.pad else count):
+            ran = came_to(functools.partial(self.of.release, data, entropy=entropy))
+            outside = outside or (ran is not None and ran[0].outside_guarantee)
+            if number >= count or ran is None or ran[0].outside_guarantee:
+                continue
+            scored = self._scored(ran[0].value)
+            if best is None or scored > best[0]:
+                best = scored, ran[0].value
+        value = None if best is None else best[1]
+        return Release(value=value, parts=self.parts(), outside_guarantee=outside)
+
+    def plain_of(self, value: Any) -> object:
+        """Nothing, or the output as `of` keeps it."""
+        return () if value is None else (plain_of(self.of, value),)
+
+    def value_of(self, kept: Any) -> Any:
+        """The inverse of `plain_of`."""
+        return value_of(self.of, kept[0]) if kept else None
+
+    def _scored(self, value: Any) -> float:
+        """By how much it is better; a function of the output alone, and total."""
+        found = came_to(lambda: float(value if self.entry is None else value[self.entry]))
+        if found is None or math.isnan(found[0]):
+            return WORST
+        return found[0] if self.best == "largest" else -found[0]
+
+
+@functools.lru_cache(maxsize=64)
+def _claimed(parts: Composition, relation: Relation) -> PureDP | RDP:
+    try:
+        found = promise(parts, relation, ZERO)
+    except CannotCertify:
+        found = None
+    if isinstance(found, PureDP | RDP):
+        return found
+    raise ParameterError("of", "a mechanism without one", "one with an epsilon or Renyi divergences, and no delta")

@@ -1,0 +1,570 @@
+"""Runs whose process died: they go on under the charge that stands, or are settled; no step runs twice, wherever a
+crash falls and whoever else is alive."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpledger as dpl
+from dpledger.accounting.composition import GaussianLaw, Repeated
+from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from dpledger.errors import (
+    AlreadySpent,
+    ChargeInProgress,
+    ContractViolation,
+    Halted,
+    KeyReused,
+    ParameterError,
+    PolicyError,
+    ScopeError,
+    StepsLost,
+    StoreBehind,
+    StoreFailure,
+    TakenOver,
+)
+from dpledger.ledger import takeovers
+from dpledger.ledger.entries.bodies import Committed, Progress, Started
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.scope import Scope
+from dpledger.ledger.sessions import Session
+from dpledger.mechanisms.entropy import Entropy
+from forking import PATIENCE, ignores_fork_warnings, in_child
+from interrupting import LEDGER
+from ledger_mechanisms import Training, TrainingRun, stream, training
+from resuming_workers import SCOPE, begun
+from threads import together
+
+pytestmark = pytest.mark.sliced
+
+KEY: dict[str, Any] = {"key": "model"}
+ELSEWHERE: dict[str, Any] = {"by": "A. Smith", "reason": "a model", "relation": "add_remove", "steps": 40, **KEY}
+SUPPORT = Path(__file__).parent.parent / "support"
+
+
+@pytest.fixture
+def book() -> Iterator[Ledger]:
+    with Ledger.in_memory() as made:
+        yield made
+
+
+@pytest.fixture
+def scope(book: Ledger) -> Scope:
+    return book.scope("s", unit="patient", relation="add_remove", budget=ZCDP(1))
+
+
+def opened(scope: Scope, resume: Any = True, **more: Any) -> Session[Any, Any, Any]:
+    return scope.open(training(40), None, **KEY, resume=resume, **more)
+
+
+def bodies(book: Ledger, kind: type) -> list[Any]:
+    return [entry.body for entry in book.entries() if isinstance(entry.body, kind)]
+
+
+# ---- in one process -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_after_the_steps_that_were_granted(book: Ledger, scope: Scope) -> None:
+    first = opened(scope)
+    steps = [first.ask(None) for _ in range(7)]
+    with opened(scope) as second:
+        steps += [second.ask(None) for _ in second.steps()]
+    assert steps == list(range(1, 41))
+    (committed,) = bodies(book, Committed)
+    assert (committed.parts.done, committed.rule) == (40, "cap")
+    assert len(scope.releases()) == 1
+    book.verify()
+
+
+def test_the_process_before_is_refused_at_its_next_grant_and_settles_nothing(book: Ledger, scope: Scope) -> None:
+    first = opened(scope)
+    first.ask(None)
+    second = opened(scope)
+    size = len(book)
+    for call in (lambda: first.ask(None), lambda: first.ask(None), first.close):
+        with pytest.raises(TakenOver, match="another process"):
+            call()
+    first.__exit__(None, None, None)
+    assert len(book) == size
+    assert second.ask(None) == 2
+    second.close()
+    book.verify()
+
+
+def test_what_is_raised_in_the_block_leaves_the_run_open(book: Ledger, scope: Scope) -> None:
+    def breaks() -> None:
+        with opened(scope) as run:
+            run.ask(None)
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="disk"):
+        breaks()
+    assert bodies(book, Committed) == []
+    with opened(scope) as run:
+        assert run.ask(None) == 2
+    assert bodies(book, Committed)[0].parts.done == 2
+    with pytest.raises(AlreadySpent):
+        opened(scope)
+
+
+def test_ctrl_c_in_the_middle_of_a_step_leaves_it_open_too(book: Ledger, scope: Scope) -> None:
+    @dataclass(frozen=True)
+    class Stopped(Training):
+        def resume(self, data: Any, *, done: int, entropy: Entropy) -> TrainingRun:
+            run = super().resume(data, done=done, entropy=entropy)
+            run.ask = _raises(KeyboardInterrupt)  # type: ignore[method-assign]
+            return run
+
+    of = training(40)
+    stopped = Stopped(claimed=of.claimed, made_of=of.made_of, kind=of.kind, planned_steps=40)
+    run = scope.open(stopped, None, **KEY, resume=True)
+    with pytest.raises(KeyboardInterrupt) as found, run:
+        run.ask(None)
+    with pytest.raises(Halted, match="stays open"):
+        run.ask(None)
+    assert "resume it" in found.value.__notes__[0]
+    assert opened(scope).ask(None) == 2  # the step that was stopped counts as run
+
+
+def _raises(error: type[BaseException]) -> Callable[[object], Any]:
+    def ask(_: object, /) -> Any:
+        raise error
+
+    return ask
+
+
+def test_a_broken_contract_ends_it_at_its_full_charge(book: Ledger, scope: Scope) -> None:
+    rows = np.zeros((1, 1))
+    plan: dict[str, Any] = {"rate": 1, "steps": 3, "noise_multiplier": 4, "clip_norm": 1, "dimension": 1}
+    plan["expected_batch_size"] = 1
+
+    def wrong(batch: Any) -> Any:
+        return batch if len(batch) == 0 else np.zeros((1, 2))
+
+    with pytest.raises(ContractViolation), dpl.private_sgd(scope, rows, wrong, **plan, **KEY, resume=True) as run:
+        list(run)
+    assert bodies(book, Committed)[0].outside_guarantee
+
+
+def test_a_token_says_where_a_model_stands(scope: Scope, recwarn: pytest.WarningsRecorder) -> None:
+    first = opened(scope)
+    tokens = [first.token()]
+    for _ in range(3):
+        first.ask(None)
+        tokens.append(json.loads(json.dumps(first.token())))
+    assert [token["step"] for token in tokens] == [0, 1, 2, 3]
+    second = opened(scope, tokens[-1])
+    assert recwarn.list == []
+    second.ask(None)
+    assert second.token() == {**tokens[-1], "generation": 1, "step": 4}
+
+
+def test_an_older_model_goes_on_after_the_granted_steps_and_is_told_what_it_lost(scope: Scope) -> None:
+    first = opened(scope)
+    first.ask(None)
+    older = first.token()
+    for _ in range(4):
+        first.ask(None)
+    with pytest.warns(StepsLost, match="has 1 steps .* 5 of 40 are granted and charged: 4 are lost"):
+        second = opened(scope, older)
+    assert second.ask(None) == 6
+
+
+def test_a_token_of_another_run_or_a_later_one_is_refused(book: Ledger, scope: Scope) -> None:
+    with pytest.raises(ParameterError, match="no run was ever begun"):
+        opened(scope, {"run": "0" * 32, "generation": 0, "step": 0})
+    token: Any = opened(scope).token()
+    size = len(book)
+    for change, error in (
+        ({"run": "0" * 32}, ParameterError),
+        ({"step": 1}, StoreBehind),
+        ({"generation": 1}, StoreBehind),
+        ({"step": -1}, ParameterError),
+        ({"step": "1"}, ParameterError),
+        ({"more": 1}, ParameterError),
+    ):
+        with pytest.raises(error):
+            opened(scope, {**token, **change})
+    assert len(book) == size
+    odds: list[Any] = [None, 1, "yes", [], {}]
+    for odd in odds:
+        with pytest.raises(ParameterError, match="resume"):
+            opened(scope, odd)
+
+
+def test_what_cannot_be_resumed_says_so(book: Ledger, scope: Scope) -> None:
+    pure = book.scope("p", unit="visit", relation="add_remove", budget=PureDP(3))
+    with pytest.raises(ParameterError, match="key"):
+        scope.open(training(40), None, resume=True)
+    with pytest.raises(ParameterError, match="granted its steps"):
+        pure.open(stream(), None, **KEY, resume=True)
+    with pytest.raises(ParameterError, match="granted its steps"):
+        pure.charging(PureDP(1), **{**ELSEWHERE, "steps": None}, resume=True)
+    opened(scope)
+    with pytest.raises(KeyReused):
+        scope.open(training(39), None, **KEY, resume=True)
+    with pytest.raises(ChargeInProgress, match="resume=True takes it over"):
+        opened(scope, False)
+    pure.open(stream(), None, key="asks")
+    with pytest.raises(ScopeError, match="granted its steps"):
+        pure.settle("asks")
+    with pytest.raises(ScopeError, match="no run is open"):
+        scope.settle("other")
+
+
+def test_a_lost_reply_takes_the_run_over_all_the_same(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(scope)
+    book, real = scope._ledger, scope._ledger.transact
+
+    def lost(make: Any) -> Any:
+        real(make)
+        raise StoreFailure("the reply was lost")
+
+    redeem = scope._redeem()
+    request = scope._request(training(40), "model", None)[1]
+    monkeypatch.setattr(book, "transact", lost)
+    taken = takeovers.taken_over(book, request, redeem, True)
+    assert taken is not None
+    assert taken.redeem == redeem.digest
+
+
+# ---- runs elsewhere -------------------------------------------------------------------------------------------------
+
+
+def charging(scope: Scope, resume: Any = True, **more: Any) -> Any:
+    return scope.charging(Repeated(GaussianLaw(40), times=40), **ELSEWHERE, resume=resume, **more)
+
+
+def test_a_run_elsewhere_goes_on(book: Ledger, scope: Scope) -> None:
+    first = charging(scope).__enter__()
+    assert (first.grant(5), first.granted_before) == (5, 0)
+    saved = first.token(3)
+    with pytest.warns(StepsLost, match="2 are lost"):
+        second = charging(scope, saved).__enter__()
+    assert (second.granted, second.granted_before, second.left) == (5, 5, 35)
+    with pytest.raises(TakenOver):
+        first.grant()
+    assert second.grant(10) == 15
+    assert second.token() == {**saved, "generation": 1, "step": 15}
+    second.close()
+    assert bodies(book, Committed)[0].parts.done == 15
+    book.verify()
+
+
+def test_one_that_was_held_and_never_started_is_taken_over_by_its_start(book: Ledger, scope: Scope) -> None:
+    first = charging(scope).__enter__()
+    second = charging(scope).__enter__()
+    assert len(bodies(book, Started)) == 1
+    for call in (first.start, first.grant, first.nothing_ran, first.close):
+        with pytest.raises(TakenOver):
+            call()
+    assert second.grant(40) == 40
+    assert second.close().entry.body.parts.done == 40
+    book.verify()
+
+
+def test_an_exception_leaves_it_open_and_the_end_of_the_block_does_not(book: Ledger, scope: Scope) -> None:
+    def breaks() -> None:
+        with charging(scope) as run:
+            run.grant(3)
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="disk"):
+        breaks()
+    with charging(scope) as run:
+        assert run.granted == 3
+    assert bodies(book, Committed)[0].parts.done == 3
+
+
+# ---- settled --------------------------------------------------------------------------------------------------------
+
+
+def settled(scope: Scope) -> Any:
+    receipt = scope.settle("model")
+    assert not receipt.has_value
+    return receipt.entry.body
+
+
+BUDGETS: dict[str, Guarantee] = {"rho": ZCDP(1), "mu": GDP(2), "mixture": ApproxDP(9, "1e-5")}
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_a_run_is_settled_at_the_steps_that_were_granted(book: Ledger, name: str) -> None:
+    scope = book.scope(name, unit="patient", relation="add_remove", budget=BUDGETS[name])
+    more: dict[str, Any] = {"tail_delta": 0} if name == "mixture" else {}
+    run = opened(scope, **more)
+    for _ in range(10):
+        run.ask(None)
+    held = dict(scope.account().sums)
+    body = settled(scope)
+    assert (body.parts.done, body.rule) == (10, "steps")
+    for coordinate, (total, _) in scope.account().sums.items():
+        before = held[coordinate][0]
+        if coordinate != "delta" and before and total:
+            assert total == pytest.approx(before / 4, rel=Decimal("1e-6"))
+    with pytest.raises(TakenOver):
+        run.ask(None)
+    with pytest.raises(TakenOver):
+        run.close()
+    with pytest.raises(AlreadySpent):
+        opened(scope, **more)
+    book.verify()
+
+
+def test_a_price_of_the_whole_plan_stays_whole_once_a_step_was_granted(book: Ledger) -> None:
+    scope = book.scope("c", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-5"))
+    run = opened(scope, tail_delta="1e-6")
+    run.ask(None)
+    size = len(book)
+    with pytest.raises(PolicyError, match=r"nothing .* comes back: it is priced as a whole plan .* Resume it"):
+        scope.settle("model")
+    assert len(book) == size
+    with opened(scope, tail_delta="1e-6"):
+        pass
+    assert bodies(book, Committed)[0].rule == "cap"
+
+
+def test_where_no_step_was_granted_all_of_it_comes_back_even_then(book: Ledger) -> None:
+    scope = book.scope("c", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-5"))
+    opened(scope, tail_delta="1e-6")
+    assert settled(scope).parts.done == 0
+    assert scope.spent().upper == 0
+    book.verify()
+
+
+def test_of_a_run_elsewhere_without_a_grant_nothing_comes_back(scope: Scope) -> None:
+    run = charging(scope).__enter__()
+    with pytest.raises(PolicyError, match="nobody here saw whether one ran"):
+        scope.settle("model")
+    run.grant(4)
+    assert settled(scope).parts.done == 4
+
+
+def test_a_run_whose_steps_are_all_granted_is_settled_at_its_cap(scope: Scope) -> None:
+    charging(scope).__enter__().grant(40)
+    assert settled(scope).rule == "cap"
+
+
+# ---- takers at once -------------------------------------------------------------------------------------------------
+
+
+def test_of_two_takers_that_saw_the_same_one_is_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "clinic.ledger"
+    with Ledger.create(path) as book, Ledger.open(path) as left, Ledger.open(path) as right:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=ZCDP(1))
+        opened(scope).ask(None)
+        looked, real = iter([True]), takeovers._open_under
+
+        def looks(state: Any, name: str, key: str) -> Any:
+            found = real(state, name, key)
+            if next(looked, False):
+                opened(right.scope("s")).ask(None)  # in between
+            return found
+
+        monkeypatch.setattr(takeovers, "_open_under", looks)
+        with pytest.raises(TakenOver, match="at the same time"):
+            opened(left.scope("s"))
+        book.verify()
+
+
+def test_of_threads_that_take_over_at_once_one_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "clinic.ledger"
+    with Ledger.create(path) as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=ZCDP(1))
+        opened(scope).ask(None)
+    steps: list[int] = []
+
+    def goes_on() -> str:
+        with Ledger.open(path) as own:
+            try:
+                with opened(own.scope("s")) as run:
+                    steps.extend(run.ask(None) for _ in run.steps())
+                    return "done"
+            except (TakenOver, AlreadySpent) as error:
+                return type(error).__name__
+
+    said = together(*[goes_on] * 6)
+    assert said.count("done") <= 1
+    if "done" not in said:  # the last one that took it over was refused by nobody: it is a later one's to finish
+        assert goes_on() == "done"
+    assert len(steps) == len(set(steps)) <= 39
+    with Ledger.open(path) as book:
+        assert bodies(book, Committed)[0].parts.done == 40
+        book.verify()
+
+
+# ---- processes ------------------------------------------------------------------------------------------------------
+
+
+def process(folder: Path, stop: str, at: int, **more: Any) -> subprocess.Popen[str]:
+    where = os.pathsep.join([str(SUPPORT), *sys.path])
+    words = [sys.executable, str(SUPPORT / "resuming_workers.py"), str(folder), stop, str(at), json.dumps(more)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": where})
+
+
+def said(running: subprocess.Popen[str]) -> str:
+    return running.communicate(timeout=6 * PATIENCE)[0].strip()
+
+
+def drawn(folder: Path) -> list[int]:
+    """The steps of the plan that gave a gradient, in any process."""
+    return sorted(int(line.split()[1]) for line in (folder / "drawn").read_text().splitlines())
+
+
+def test_killed_after_100_of_5000_steps_it_goes_on_and_costs_what_the_plan_costs(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    killed = process(folder, "killed", 100)
+    assert said(killed) == ""
+    assert killed.returncode == -signal.SIGKILL
+    with Ledger.open(folder / "clinic.ledger") as book:
+        before = book.scope("rows", **SCOPE).spent().upper
+    assert said(process(folder, "killed", 30)) == ""  # of its fifty granted steps twenty are lost
+    assert said(process(folder, "", 0)) == "done"
+    with Ledger.open(folder / "clinic.ledger") as book:
+        scope = book.scope("rows", **SCOPE)
+        assert scope.spent().upper == before
+        (one,) = scope.releases()
+        assert (one.status, one.granted) == ("committed", 5000)
+        assert [body.upto for body in bodies(book, Progress) if body.replaces is not None] == [100, 150]
+        book.verify()
+    assert drawn(folder) == [*range(1, 131), *range(151, 5001)]
+
+
+def test_killed_and_settled_it_costs_the_steps_that_were_granted(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    assert said(process(folder, "killed", 100, tail_delta=0)) == ""
+    with Ledger.open(folder / "clinic.ledger") as book:
+        scope = book.scope("rows", **SCOPE)
+        before = scope.spent().upper
+        assert settled(scope).parts.done == 100
+        after = scope.spent().upper
+        book.verify()
+    alone = Ledger.in_memory().scope("rows", **SCOPE)
+    step = dpl.PoissonSampled(dpl.GaussianLaw(2), rate="0.01")
+    alone.charge([(step, 100)], by="A. Smith", reason="as many by themselves", relation="add_remove", tail_delta=0)
+    assert after == pytest.approx(alone.spent().upper, rel=1e-6)
+    assert after < before
+
+
+def test_with_both_processes_alive_the_older_one_is_refused_before_it_draws(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    first = process(folder, "waits", 120, steps=1000)  # blocks of ten: all 120 are granted, and no more
+    deadline = time.monotonic() + PATIENCE
+    while not list(folder.glob("waits.*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    second = process(folder, "", 0, steps=1000)
+    assert said(second) == "done"
+    (folder / "go").touch()
+    assert said(first) == "TakenOver"
+    assert drawn(folder) == list(range(1, 1001))
+    with Ledger.open(folder / "clinic.ledger") as book:
+        book.verify()
+
+
+def test_of_processes_that_resume_at_once_no_step_is_drawn_twice(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    assert said(process(folder, "killed", 5, steps=600)) == ""
+    told = [said(one) for one in [process(folder, "", 0, steps=600) for _ in range(3)]]
+    assert set(told) <= {"done", "TakenOver", "AlreadySpent"}
+    if "done" not in told:
+        assert said(process(folder, "", 0, steps=600)) == "done"
+    steps = drawn(folder)
+    assert len(steps) == len(set(steps)) <= 600
+    with Ledger.open(folder / "clinic.ledger") as book:
+        book.verify()
+
+
+# ---- a machine of crashes -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Noted(Training):
+    """Each step that draws leaves a line in `file`."""
+
+    file: str = ""
+
+    def resume(self, data: Any, *, done: int, entropy: Entropy) -> TrainingRun:
+        run = super().resume(data, done=done, entropy=entropy)
+        ask, file = run.ask, self.file
+
+        def noted(query: object, /) -> int:
+            step = ask(query)
+            with Path(file).open("a") as lines:
+                lines.write(f"0 {step}\n")
+            return step
+
+        run.ask = noted  # type: ignore[method-assign]
+        return run
+
+
+STEPS = 3
+
+
+class Dies:
+    """Kills its process before the `target`-th line of `ledger/`, as a power cut would."""
+
+    def __init__(self, target: int) -> None:
+        self.left = target
+
+    def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._line if frame.f_code.co_filename.startswith(LEDGER) else None
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self.left -= event == "line"
+        if self.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self._line
+
+
+def goes_on(folder: Path, target: int | None = None) -> None:
+    """Take the run over, or begin it, and take its steps; die before the `target`-th line."""
+    of = training(STEPS, "4")
+    mechanism = Noted(
+        claimed=of.claimed, made_of=of.made_of, kind="training", planned_steps=STEPS, file=str(folder / "drawn")
+    )
+    with Ledger.open(folder / "clinic.ledger") as book:
+        scope = book.scope("rows", **SCOPE)
+        if target is not None:
+            sys.settrace(Dies(target).trace)
+        try:
+            with scope.open(mechanism, None, **KEY, resume=True) as run:
+                for _ in run.steps():
+                    run.ask(None)
+        finally:
+            sys.settrace(None)
+
+
+@ignores_fork_warnings
+@pytest.mark.parametrize("start", range(0, 5200, 520))
+def test_wherever_processes_die_at_most_the_plan_is_drawn(tmp_path: Path, start: int) -> None:
+    """Each process dies some lines later than the one before it, until one is done."""
+    folder = begun(tmp_path)
+    (folder / "drawn").touch()
+    for target in range(start, start + 520, 104):
+        in_child(lambda target=target: goes_on(folder, target))  # type: ignore[misc]
+        steps = drawn(folder)
+        assert steps == sorted(set(steps)), f"a step was drawn twice, before line {target}"
+        with Ledger.open(folder / "clinic.ledger") as book:
+            granted = sum(one.granted for one in book.scope("rows", **SCOPE).releases())
+            assert len(steps) <= granted <= STEPS
+            assert all(step <= granted for step in steps)
+    said_last = in_child(lambda: goes_on(folder))
+    assert said_last == "done" or said_last.startswith("AlreadySpent")
+    with Ledger.open(folder / "clinic.ledger") as book:
+        (one,) = book.scope("rows", **SCOPE).releases()
+        assert (one.status, one.granted) == ("committed", STEPS)
+        book.verify()
+    assert len(drawn(folder)) <= STEPS

@@ -1,0 +1,464 @@
+"""Groups: the choice of unknown keys against its recursion, what counts of a unit against an enumeration of every coin,
+and how far one unit moves each number that noise is added to."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpledger as dpl
+from dpledger.accounting.guarantees import PrivacyFailure
+from dpledger.accounting.rules import check
+from dpledger.errors import ParameterError, RelationError
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.groups.contributions import Contributions
+from dpledger.mechanisms.groups.partition_selection import KeyChoice
+from dpledger.mechanisms.noise import Bernoulli, Draw, Uniform, answering, recording
+from dpledger.mechanisms.noise.randomness_log import Returned
+from dpledger.relations import Relation, Unit
+from group_oracle import Row, best_probability, hockey_stick, kept_rows, law_of_keys, odds_below
+from mechanism_conformance import MechanismConformance
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+COUNT = dpl.Count(1, of="rows")
+MEAN = dpl.ClippedMean(1, lower=0, upper=10)
+STATISTICS = (COUNT, ("value", MEAN), ("late", dpl.Count("0.5", of="true")))
+NAN = float("nan")
+
+
+def table(rows: Sequence[Row], **columns: Any) -> pd.DataFrame:
+    """Of rows with their units."""
+    units, keys = (pd.Series([row[side] for row in rows], dtype=object) for side in (0, 1))
+    return pd.DataFrame({"unit": units, "key": keys, **columns})
+
+
+GOOD = pd.DataFrame(
+    {
+        "key": ["a", "b", "a", "c"] * 12,
+        "value": [1.5, 20.0, -3.0, NAN] * 12,
+        "late": [True, False, None, True] * 12,
+        "unit": [f"u{n // 3}" for n in range(48)],
+    }
+)
+ODD: tuple[Any, ...] = (None, NAN, "", "a\0", b"a", 1, 1.0, True, 10**400, [1], {"a": 1}, object(), pd.NA, pd.NaT, 1j)
+BAD = (
+    GOOD.iloc[:0],
+    pd.DataFrame({name: pd.Series(ODD, dtype=object) for name in GOOD}),
+    pd.DataFrame({name: [NAN, np.inf, -np.inf, 1e308] for name in GOOD}),
+    pd.DataFrame({name: pd.Categorical(["a", "b", None]) for name in GOOD}),
+    pd.DataFrame({name: pd.to_datetime(pd.Series(["2013-01-01", None])) for name in GOOD}),
+    pd.DataFrame({name: pd.array([1, None, 2**62], dtype="Int64") for name in GOOD}),
+)
+NO_FRAMES: tuple[Any, ...] = (None, 3, "key", [1], {"key": ["a"]}, np.zeros((3, 4)), GOOD["key"], GOOD[["key"]])
+NO_NUMBERS: tuple[Any, ...] = (0, -1, NAN, "x", [])
+
+
+class TestGroupsOfPublicKeys(MechanismConformance):
+    relations = (ADD, REPLACE, Relation.ZERO_OUT)
+    good_data = GOOD
+    bad_data = BAD
+    bad_containers = NO_FRAMES
+    bad_parameters = (
+        {"by": ()},
+        {"by": ("key", "key")},
+        {"statistics": ()},
+        {"statistics": (("value", COUNT),)},
+        {"statistics": (MEAN,)},
+        {"statistics": (COUNT, COUNT)},
+        {"statistics": (dpl.Histogram(1, edges=(0, 1)),)},
+        {"statistics": (dpl.Count(1, of="rows", relation=ADD),)},
+        {"keys": ()},
+        {"keys": ("a", "a")},
+        {"keys": (1, 1.0)},
+        {"keys": (("a", "b"),)},
+        {"keys": ([],)},
+        {"keys": (NAN,)},
+        {"keys": (None,)},
+        {"keys": None},
+        {"key_epsilon": 1},
+        {"missing": "told"},
+        {"units": ""},
+        *({"keys_per_unit": value} for value in (0, -1, 1.5, "2")),
+        *({"rows_per_key": value} for value in (0, -1, 1.5, "2")),
+    )
+
+    def make(self, **changes: Any) -> Any:
+        return dpl.GroupBy(**{"by": "key", "statistics": STATISTICS, "keys": ("a", "b", "z"), **changes})
+
+
+class TestGroupsOfUnknownKeys(MechanismConformance):
+    relations = (ADD, REPLACE, Relation.ZERO_OUT)
+    good_data = GOOD
+    bad_data = BAD
+    bad_containers = NO_FRAMES
+    bad_parameters = (
+        *({"key_epsilon": value} for value in (*NO_NUMBERS, None)),
+        *({"key_delta": value} for value in (*NO_NUMBERS, None, "0.5", 1)),
+        {"keys": ("a",)},
+    )
+    unit = Unit("patient", max_contributions=4)
+
+    def make(self, **changes: Any) -> Any:
+        fields = {"key_epsilon": 2, "key_delta": "0.01", "units": "unit", "keys_per_unit": 2, "rows_per_key": 3}
+        return dpl.GroupBy(**{"by": "key", "statistics": STATISTICS, **fields, **changes})
+
+
+class TestKeysAlone(TestGroupsOfUnknownKeys):
+    def make(self, **changes: Any) -> Any:
+        return super().make(**{"by": ("key", "late"), "statistics": (), "missing": "counted", **changes})
+
+
+# ---- unknown keys ---------------------------------------------------------------------------------------------------
+
+
+def choice(epsilon: str, delta: str, keys: int = 1) -> KeyChoice:
+    return KeyChoice(epsilon=Decimal(epsilon), delta=Decimal(delta), keys=keys)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "half", "sure"), [("1", "1e-5", 12, 23), ("0.1", "1e-6", 109, 218), ("4", "1e-8", 6, 11)]
+)
+def test_the_probabilities_of_the_literature(epsilon: str, delta: str, half: int, sure: int) -> None:
+    mine = choice(epsilon, delta)
+    assert float(mine.probability(2)) == pytest.approx((1 + math.exp(float(epsilon))) * float(delta), rel=1e-12)
+    assert (mine.published_from("0.5"), mine.published_from(1)) == (half, sure)
+    assert mine.probability(sure) == 1 > mine.probability(sure - 1)
+    for n in range(sure + 2):
+        wanted = best_probability(epsilon, delta, n)
+        assert wanted * (1 - Fraction("1e-12")) <= mine.probability(n) <= wanted, n
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-5"), ("0.1", "1e-6"), ("4", "1e-8"), ("3", "0.4")])
+def test_one_unit_more_or_less_is_private_in_all_four_ways_exactly(epsilon: str, delta: str) -> None:
+    """With a rational below e^epsilon, on the probabilities as they are tossed."""
+    mine, below, failing = (
+        choice(epsilon, delta),
+        odds_below(epsilon),
+        Fraction(delta),
+    )
+    for n in range(mine.published_from(1) + 2):
+        fewer, more = mine.probability(n), mine.probability(n + 1)
+        assert fewer <= more
+        for ours, theirs in ((fewer, more), (more, fewer), (1 - fewer, 1 - more), (1 - more, 1 - fewer)):
+            assert ours <= below * theirs + failing
+
+
+def test_a_key_without_a_unit_is_never_published_and_one_of_one_unit_with_delta_at_most() -> None:
+    assert choice("1", "1e-5").probability(0) == 0
+    assert 0.99 * Fraction("1e-5") < choice("1", "1e-5").probability(1) <= Fraction("1e-5")
+
+
+def test_k_keys_of_a_unit_share_and_under_replace_one_twice_as_many() -> None:
+    given: dict[str, Any] = {"key_epsilon": 6, "key_delta": "6e-6", "units": "unit", "keys_per_unit": 3}
+    for relation, keys in ((ADD, 3), (REPLACE, 6)):
+        mine = dpl.GroupBy("key", (), **given).under(relation, Unit("user", 9))
+        each = dpl.ApproxDP(Decimal(6) / keys, Decimal("6e-6") / keys)
+        assert mine.parts() == dpl.Repeated(each, times=keys)
+        assert mine.claim() == dpl.ApproxDP(6, "6e-6")
+    with pytest.raises(ParameterError, match="key_delta"):
+        dpl.GroupBy("key", (), key_epsilon=1, key_delta="0.5")
+
+
+# ---- every coin -----------------------------------------------------------------------------------------------------
+
+ROWS: tuple[Row, ...] = (
+    ("ann", "a"), ("ann", "b"), ("ann", "a"), ("bob", "a"), ("bob", "b"), ("bob", "c"), ("cid", "b"),
+)  # fmt: skip
+CAPS: dict[str, Any] = {"rows": 3, "groups": 2, "rows_a_group": 1}
+SMALL = Unit("user", max_contributions=3)
+
+
+def keys_alone(relation: Relation) -> Any:
+    shared: dict[str, Any] = {"units": "unit", "keys_per_unit": CAPS["groups"], "rows_per_key": CAPS["rows_a_group"]}
+    return dpl.GroupBy("key", (), key_epsilon=2, key_delta="0.2", **shared).under(relation, SMALL)
+
+
+def orders(rows: Sequence[Row]) -> list[list[int]]:
+    """The numbers that put the crowded units' rows in each of the orders that there are."""
+    sizes = Counter(unit for unit, _ in rows)
+    crowded = [unit for unit, _ in rows if sizes[unit] > 1]  # more than one row may be too many
+    of_unit = {unit: list(itertools.permutations(range(sizes[unit]))) for unit in dict.fromkeys(crowded)}
+    found = []
+    for way in itertools.product(*of_unit.values()):
+        left = {unit: list(order) for unit, order in zip(of_unit, way, strict=True)}
+        found.append([left[unit].pop(0) for unit in crowded])
+    return found
+
+
+def enumerated(mechanism: Any, rows: Sequence[Row]) -> dict[frozenset[str], float]:
+    """The law of the published keys: every order of every unit's rows, every coin."""
+    law: Counter[frozenset[str]] = Counter()
+    every = orders(rows)
+    for words in every:
+        for coins in range(8):
+            chance = Fraction(1, len(every))
+            used = 0
+
+            def answer(_: int, call: Draw, words: list[int] = words, coins: int = coins) -> Returned:
+                nonlocal chance, used
+                if isinstance(call.law, Uniform):
+                    assert call.shape == (len(words),)
+                    return np.array(words, dtype=np.uint64)
+                assert isinstance(call.law, Bernoulli)
+                fell = bool(coins >> used & 1)
+                used += 1
+                chance *= call.value if fell else 1 - call.value
+                return fell
+
+            with answering(answer):
+                value = mechanism.release(table(rows), entropy=seeded(1)).value
+            if coins >> used == 0:
+                law[frozenset(value)] += float(chance)  # type: ignore[assignment]
+    return dict(law)
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_the_law_of_the_published_keys_is_that_of_an_enumeration(relation: Relation) -> None:
+    mine = keys_alone(relation)
+    each = mine._choice.each
+    wanted, _ = law_of_keys(ROWS, str(each.epsilon), str(each.delta), **CAPS)
+    found = enumerated(mine, ROWS)
+    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+    assert found == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("relation", "other"),
+    [
+        (ADD, ROWS[:6]),
+        (ADD, ROWS[3:]),
+        (ADD, (*ROWS[:3], *ROWS[6:])),
+        (ADD, (*ROWS, ("dan", "a"), ("dan", "d"), ("dan", "e"))),
+        (REPLACE, (*ROWS[:6], ("cid", "c"), ("cid", "d"), ("cid", "d"))),
+        (REPLACE, (("ann", "c"), ("ann", "c"), ("ann", "d"), *ROWS[3:])),
+    ],
+)
+def test_neighbours_keep_the_claim_in_both_directions(relation: Relation, other: tuple[Row, ...]) -> None:
+    mine = keys_alone(relation)
+    each, claim = mine._choice.each, mine.claim()
+    laws = [law_of_keys(rows, str(each.epsilon), str(each.delta), **CAPS)[0] for rows in (ROWS, other)]
+    for ours, theirs in (laws, laws[::-1]):
+        assert hockey_stick(ours, theirs, float(claim.epsilon)) <= float(claim.delta)
+
+
+def test_a_new_key_of_one_unit_is_what_delta_is_for() -> None:
+    mine = dpl.GroupBy("key", (), key_epsilon=1, key_delta="0.01").under(ADD, Unit())
+    assert mine.failures() == (PrivacyFailure(Decimal("0.01"), "stability"),)
+    laws = [law_of_keys(rows, "1", "0.01", rows=1, groups=1, rows_a_group=1)[0] for rows in ([("u", "z")], [])]
+    assert hockey_stick(laws[0], laws[1], 50) == pytest.approx(0.01)
+
+
+# ---- what counts of a unit ------------------------------------------------------------------------------------------
+
+
+def test_which_rows_count_has_the_law_of_an_enumeration() -> None:
+    """By chi-square, of one unit with five rows in three groups; and the other unit's row always counts."""
+    rows = [("u", "a"), ("u", "a"), ("u", "b"), ("v", "a"), ("u", "c"), ("u", "a")]
+    _, law = law_of_keys(rows, "1", "0.1", rows=4, groups=2, rows_a_group=2)
+    codes, owners = np.array([0, 0, 1, 0, 2, 0]), np.array([0, 0, 0, 1, 0, 0])
+    bounds = Contributions(rows=4, groups=2, rows_a_group=2)
+    seen: Counter[tuple[Row, ...]] = Counter()
+    for seed in range(20_000):
+        kept = bounds.kept(codes, owners, entropy=seeded(7, seed))
+        assert 3 in kept
+        assert list(kept) == sorted(set(kept.tolist()))
+        seen[tuple(sorted(rows[place] for place in kept))] += 1
+    assert set(seen) == set(law)
+    far = sum((seen[one] - 20_000 * float(p)) ** 2 / (20_000 * float(p)) for one, p in law.items())
+    assert far < len(law) + 12 * math.sqrt(2 * len(law))
+
+
+def words_of_own_rows(rows: Sequence[Row], salt: int) -> dict[int, list[int]]:
+    """A word for each row that follows from its unit and its place among that unit's rows alone."""
+    found: dict[int, list[int]] = {}
+    sizes, seen = Counter(unit for unit, _ in rows), Counter[str]()
+    for least in range(1, 4):
+        found[least] = []
+        seen.clear()
+        for unit, _ in rows:
+            seen[unit] += 1
+            if sizes[unit] > least:
+                found[least].append(random.Random(f"{salt}{unit}{seen[unit]}").getrandbits(64))
+    return found
+
+
+def numbers_given(mechanism: Any, data: pd.DataFrame, rows: Sequence[Row], salt: int) -> list[Draw]:
+    words = words_of_own_rows(rows, salt)
+    least = min(mechanism._bounds.rows, mechanism._bounds.groups, mechanism._bounds.rows_a_group)
+
+    def answer(_: int, call: Draw) -> Returned:
+        return np.array(words[least], dtype=np.uint64) if isinstance(call.law, Uniform) else call.output
+
+    with answering(answer) as draws:
+        mechanism.release(data, entropy=seeded(3))
+    return [draw for draw in draws if draw.sensitivity is not None]
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE, Relation.ZERO_OUT])
+@pytest.mark.parametrize(("rows", "groups", "a_group"), [(3, 2, 1), (3, 1, 3), (3, 3, 3), (3, 3, 1), (2, 2, 2)])
+def test_one_unit_moves_each_number_by_at_most_what_is_declared(
+    relation: Relation, rows: int, groups: int, a_group: int
+) -> None:
+    shared: dict[str, Any] = {"units": "unit", "keys_per_unit": groups, "rows_per_key": a_group, "keys": list("abcd")}
+    mine = dpl.GroupBy("key", STATISTICS, **shared).under(relation, Unit("user", rows))
+    draw, most = random.Random(rows + 10 * groups), [0.0] * 4
+    for salt in range(60):
+        held = [(f"u{draw.randrange(4)}", draw.choice("abcd")) for _ in range(12)]
+        data = table(held, value=[draw.choice((-5.0, 0.0, 3.3, 10.0, 99.0)) for _ in held], late=[1.0] * 12)
+        gone = data["unit"] == "u0"
+        other = data[~gone].reset_index(drop=True)
+        if relation is REPLACE:
+            extra = table([("u0", "d")] * 3, value=[10.0] * 3, late=[1.0] * 3)
+            other = pd.concat([other, extra], ignore_index=True)
+        if relation is Relation.ZERO_OUT:
+            other = data.assign(key=data["key"].mask(gone, None))
+        sides = [
+            numbers_given(mine, side, [one for one in zip(side["unit"], side["key"], strict=True) if one[1]], salt)
+            for side in (data, other)
+        ]
+        for place, (ours, theirs) in enumerate(zip(*sides, strict=True)):
+            grid = float(getattr(ours.law, "grid", 1))
+            moved = float(np.abs(ours.value - theirs.value).sum()) * grid
+            assert ours.sensitivity is not None
+            assert moved <= float(ours.sensitivity.value)
+            most[place] = max(most[place], moved / float(ours.sensitivity.value))
+    assert max(most) > (0.4 if relation is REPLACE else 0.8)  # the pairs are no tame ones
+
+
+def test_numbers_are_those_of_a_plain_group_by() -> None:
+    data = GOOD.assign(value=np.linspace(-2, 12, 48))
+    mine = dpl.GroupBy("key", STATISTICS, keys=["c", "a", "z"]).under(ADD, Unit())
+    with recording() as draws:
+        mine.release(data, entropy=seeded(1))
+    counts, totals, sizes, late = (one.value.tolist() for one in draws)
+    assert counts == sizes == [12, 24, 0]
+    assert late == [12, 12, 0]
+    grid = float(draws[1].law.grid)  # type: ignore[union-attr]
+    for total, key in zip(totals, ("c", "a"), strict=False):
+        wanted = (data.loc[data["key"] == key, "value"].clip(0, 10) - 5).sum()
+        assert total * grid == pytest.approx(wanted, abs=24 * grid)
+
+
+def test_sums_beyond_what_int64_holds_are_exact() -> None:
+    fine = dpl.ClippedMean(1, lower=0, upper=2**20, grid=Decimal(2) ** -30)
+    mine = dpl.GroupBy("key", [("value", fine)], keys=["a", "b"]).under(ADD, Unit())
+    data = pd.DataFrame({"key": ["a"] * 20_000 + ["b"], "value": [2.0**20] * 20_001})
+    with recording() as draws:
+        mine.release(data, entropy=seeded(1))
+    assert [int(one) for one in draws[0].value] == [20_000 * 2**49, 2**49]
+
+
+# ---- what is priced and told ----------------------------------------------------------------------------------------
+
+
+def test_the_parts_keep_the_claim_whatever_the_numbers_are() -> None:
+    draw = random.Random(5)
+    for _ in range(100):
+        epsilon, rows = str(round(draw.uniform(0.01, 5), draw.randint(1, 12))), draw.randint(1, 50)
+        statistics = [dpl.Count(epsilon, of="rows"), ("value", dpl.ClippedMean(epsilon, lower=0, upper=10))]
+        mine = dpl.GroupBy("key", statistics, key_epsilon=epsilon, key_delta="1e-6", units="unit")
+        relation = draw.choice((ADD, REPLACE, Relation.ZERO_OUT))
+        placed = mine.under(relation, Unit("user", rows))
+        check(placed.claim(), placed.parts(), relation)
+
+
+def test_a_unit_of_many_rows_takes_as_much_noise_as_its_rows_that_count() -> None:
+    def scale(relation: Relation, **caps: Any) -> Decimal:
+        mine = dpl.GroupBy("key", [COUNT], keys=["a"], units="unit", **caps).under(relation, Unit("user", 10))
+        return mine.parts().scale  # type: ignore[union-attr]
+
+    assert scale(ADD) == 10
+    assert scale(ADD, keys_per_unit=2, rows_per_key=3) == 6
+    assert scale(ADD, keys_per_unit=100) == 10
+    assert scale(REPLACE, keys_per_unit=2, rows_per_key=3) == 12
+    assert scale(Relation.ZERO_OUT, keys_per_unit=2, rows_per_key=3) == 6
+    counted = dpl.GroupBy("key", [COUNT], keys=["a"], missing="counted").under(Relation.ZERO_OUT, Unit())
+    assert counted.parts().scale == 2  # type: ignore[union-attr]
+
+
+def test_whose_rows_they_are_must_be_said_where_a_unit_may_have_many() -> None:
+    with pytest.raises(ParameterError, match=r"units.*whose each row is.*one user may have 3 rows"):
+        dpl.GroupBy("key", [COUNT], keys=["a"]).under(ADD, SMALL)
+
+
+def test_labels_are_refused_by_name() -> None:
+    with pytest.raises(RelationError, match=r"label_flip.*replace_one"):
+        dpl.GroupBy("key", [COUNT], keys=["a"]).under(Relation.LABEL_FLIP, Unit())
+
+
+def test_from_how_many_units_on_a_key_is_published() -> None:
+    assert dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5").published_from("0.5") == 12
+    with pytest.raises(ParameterError, match="keys"):
+        dpl.GroupBy("key", [COUNT], keys=["a"]).published_from("0.5")
+    for wrong in (0, 2, "x"):
+        with pytest.raises(ParameterError, match="probability"):
+            dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5").published_from(wrong)  # type: ignore[arg-type]
+
+
+def test_keys_of_several_columns_and_keys_that_are_missing() -> None:
+    data = pd.DataFrame({"a": ["x", "x", None, "y"] * 50, "b": [1, 2, 1, None] * 50})
+    alone = dpl.GroupBy(("a", "b"), [COUNT], key_epsilon=2, key_delta="1e-3").under(ADD, Unit())
+    assert list(alone.release(data, entropy=seeded(1)).value) == [("x", "1"), ("x", "2")]
+    counted = dpl.GroupBy(("a", "b"), [COUNT], keys=[("x", 2), (None, 1), ("y", None)], missing="counted")
+    value = counted.under(ADD, Unit()).release(data, entropy=seeded(1)).value
+    assert list(value) == [("x", "2"), ("nan", "1"), ("y", "nan")]
+    assert all(abs(value[key]["count"] - 50) < 20 for key in value)
+
+
+def test_intervals_hold_what_they_should() -> None:
+    """Each interval misses in at most as many of 1,500 as Binomial(1500, 0.1) hardly ever exceeds."""
+    mine = dpl.GroupBy("key", STATISTICS, keys=list("abc")).under(ADD, Unit())
+    data = GOOD.assign(value=np.linspace(0, 10, 48))
+    missed: Counter[str] = Counter()
+    truth = data.groupby("key")["value"].mean()
+    for seed in range(500):
+        released = mine.release(data, entropy=seeded(2, seed)).value
+        frame = released.to_frame("0.9").set_index("key")
+        inside = (frame["value_mean_lower"] <= truth) & (truth <= frame["value_mean_upper"])
+        missed["mean"] += int((~inside).sum())
+        counts = data["key"].value_counts().reindex(frame.index)
+        missed["count"] += int((~((frame["count_lower"] <= counts) & (counts <= frame["count_upper"]))).sum())
+        assert frame["count"]["a"] == released["a"]["count"]
+        assert released.interval("a", "count", "0.9") == (frame["count_lower"]["a"], frame["count_upper"]["a"])
+    assert 0 < missed["count"] < 220
+    assert missed["mean"] < 220
+
+
+def test_a_release_through_a_scope_comes_back_under_its_key() -> None:
+    scope = dpl.Ledger.in_memory().scope("t", unit="record", relation="add_remove", budget=dpl.ApproxDP(9, "1e-4"))
+    mine = dpl.GroupBy("key", STATISTICS, key_epsilon=1, key_delta="1e-5")
+    first = scope.release(mine, GOOD, key="by-key")
+    assert scope.release(mine, GOOD, key="by-key").value == first.value
+    assert scope.spent(delta="1e-4").upper <= 3.6
+    assert any("missing" in told for told in first.reads)
+
+
+def dealt(words: Any, _: int, __: Draw) -> Returned:
+    return words  # type: ignore[no-any-return]
+
+
+def test_the_order_of_rows_decides_nothing_beyond_the_order_of_a_units_own() -> None:
+    rows = [("ann", "a"), ("bob", "b"), ("ann", "c"), ("bob", "a"), ("ann", "b")]
+    ours = [kept_rows([row for row in rows if row[0] == unit], 2, 1, 2) for unit in ("ann", "bob")]
+    assert [len(kept) for kept in ours] == [1, 1]
+    bounds = Contributions(rows=2, groups=1, rows_a_group=2)
+    codes, owners = np.array([0, 1, 2, 0, 1]), np.array([0, 1, 0, 1, 0])
+    place = np.array([1, 3, 0, 2, 4])  # rows of both, dealt otherwise between one another
+    words = np.array([5, 9, 3, 7, 8], dtype=np.uint64)
+    held = []
+    for order in (np.arange(5), place):
+        with answering(partial(dealt, words[order])):
+            kept = bounds.kept(codes[order], owners[order], entropy=seeded(1))
+        held.append(sorted(order[kept].tolist()))
+    assert held[0] == held[1]
