@@ -891,7 +891,7 @@ DOORS: dict[str, Door] = {
             "data": np.zeros((10, 2)),
             "trials": 2,
             "epsilon": 1,
-            "training": dpl.DPSGD(**RUN),
+            "training": dpl.DPSGD(0.5, 2, 4, 1, 2, 5),
             "train": lambda candidate, step: step(zeros),
             "wrong": lambda model, row: False,
             "held_out": "0.5",
