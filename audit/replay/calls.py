@@ -108,8 +108,7 @@ def compared(
         protected = protected or (wild is not None and number >= wild)
         parted = _parted(ours, theirs, pairing)
         if parted is not None:
-            explained = _unit_coins(ours, theirs) or _may_protect(ours) or _may_protect(theirs)
-            found.append(_finding("law", parted, number, accuses=not protected and not explained))
+            found.append(_finding("law", parted, number, accuses=not protected and not _unit_coins(ours, theirs)))
             return tuple(found)
         found += _of_call(ours, theirs, number, claim, accuses=not protected)
         protected = protected or _hides(ours, known_places)
@@ -119,7 +118,6 @@ def compared(
         fewer, more = sorted((len(first.draws), len(second.draws)))
         words = f"there are {fewer} calls on one of the two datasets and {more} on the other"
         public = "made on one of the two datasets alone"
-        protected = protected or _may_protect(max(first.draws, second.draws, key=len)[number])
         return (*found, _finding("flow", public, number, accuses=not protected, told=words))
     return (*found, *_of_outputs(first.output, second.output, accuses=not protected))
 
@@ -197,12 +195,6 @@ def _unit_coins(ours: Draw, theirs: Draw) -> bool:
     )
 
 
-def _may_protect(draw: Draw) -> bool:
-    """Whether it is a coin that may be tossed on one dataset alone, if it hardly ever falls there (a key that one unit
-    has is published with probability delta)."""
-    return isinstance(draw.law, Bernoulli) and not draw.given
-
-
 def _hides(draw: Draw, known_places: bool) -> bool:
     """Whether what follows may differ in a correct mechanism."""
     if isinstance(draw.law, COINS):
@@ -213,7 +205,7 @@ def _hides(draw: Draw, known_places: bool) -> bool:
 def _of_call(ours: Draw, theirs: Draw, number: int, claim: Guarantee | None, *, accuses: bool) -> list[ReplayFinding]:
     if isinstance(ours.law, Bernoulli):
         public = "the probability of a coin depends on the data, and what pays for that is not on the tape"
-        return [] if ours.value == theirs.value else [_finding("coin", public, number, accuses=False)]
+        return [] if np.array_equal(ours.value, theirs.value) else [_finding("coin", public, number, accuses=False)]
     if isinstance(ours.law, Uniform):
         return []
     if isinstance(ours.law, RandomizedAnswer):
