@@ -44,13 +44,13 @@ from dpledger.number_fields import Exacts, OptionalPositive, OptionalSigned, Pos
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["Cut", "Quantiles", "turns_of"]
+__all__ = ["InnerQuantile", "Quantiles", "turns_of"]
 
 _MOST_QUANTILES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class InnerQuantile:
     """A choice of the recursion: quantile number `place`, which is the `share`-quantile of the rows between the answers
     `low` and `high` (-1 and the number of quantiles for the ends)."""
 
@@ -60,18 +60,18 @@ class Cut:
     high: int
 
 
-def turns_of(qs: tuple[Fraction, ...]) -> tuple[tuple[Cut, ...], ...]:
+def turns_of(qs: tuple[Fraction, ...]) -> tuple[tuple[InnerQuantile, ...], ...]:
     """The choices of each level: ceil(log2(len(qs) + 1)) levels.
 
     >>> [[(turn.place, str(turn.share)) for turn in level] for level in turns_of((Fraction(1, 4), Fraction(1, 2)))]
     [[(0, '1/4')], [(1, '1/3')]]
     """
-    levels: list[tuple[Cut, ...]] = []
+    levels: list[tuple[InnerQuantile, ...]] = []
     ends = (Fraction(0), *qs, Fraction(1))
     open_ranges = [(-1, len(qs))]
     while open_ranges:
         level = [(low, (low + high) // 2, high) for low, high in open_ranges]
-        levels.append(tuple(Cut(mid, _between(ends, low, mid, high), low, high) for low, mid, high in level))
+        levels.append(tuple(InnerQuantile(mid, _between(ends, low, mid, high), low, high) for low, mid, high in level))
         halves = [half for low, mid, high in level for half in ((low, mid), (mid, high))]
         open_ranges = [(low, high) for low, high in halves if high - low > 1]
     return tuple(levels)
@@ -211,7 +211,7 @@ class Quantiles(OneShot):
         yield len(self.qs), self._places.last * SPLIT + SPLIT - 1
 
     @property
-    def _levels(self) -> tuple[tuple[Cut, ...], ...]:
+    def _levels(self) -> tuple[tuple[InnerQuantile, ...], ...]:
         return turns_of(tuple(map(Fraction, self.qs)))
 
     @property
@@ -230,7 +230,7 @@ class Quantiles(OneShot):
     def _places(self) -> Places:
         return Places(lower=self.lower, upper=self.upper, missing=self._missing, grid=self._grid)
 
-    def _choice(self, level: tuple[Cut, ...]) -> RankChoice:
+    def _choice(self, level: tuple[InnerQuantile, ...]) -> RankChoice:
         """Of each part of a level. Claim: the rows of a unit move the distances of all parts by at most `rows` in
         total. Source: docs/proofs/statistics.md, section 3."""
         rows = rows_of(self.unit) * max(worst_share(turn.share) for turn in level)

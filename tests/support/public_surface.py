@@ -1067,6 +1067,11 @@ WORDS: dict[str, str] = {
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(
+        (f"{name}.{method}" for name in ("GroupBy", "PrivateSelection") for method in ("plain_of", "value_of")),
+        PROTOCOL,
+    ),
+    "ClippedSum.in_units": "of steps that were drawn",
+    **dict.fromkeys(
         (
             "results.Profile",
             "results.AuditResult",
