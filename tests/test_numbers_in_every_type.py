@@ -83,7 +83,6 @@ WHOLE: dict[str, Callable[[Any], object]] = {
     "a count": lambda n: dpl.compose((dpl.LaplaceLaw("0.1"), n)).epsilon(0),
     "times": lambda n: dpl.Repeated(dpl.LaplaceLaw(1), times=n),
     "users": lambda n: dpl.Shuffled(dpl.LaplaceLaw(1), users=n),
-    "most": lambda n: dpl.planning.PoissonTrials(mean=5, most=n),
     "k": lambda n: dpl.Group(dpl.LaplaceLaw(1), k=n, relation=dpl.Relation.ADD_REMOVE),
     "steps of a plan": lambda n: dpl.DPSGD(**{**DOORS["DPSGD"].good, "steps": n}),
     "dimension": lambda n: dpl.Gaussian(sensitivity=1, sigma=1, dimension=n),
