@@ -325,6 +325,19 @@ def test_a_run_is_settled_at_the_steps_that_were_granted(book: Ledger, name: str
     book.verify()
 
 
+def test_a_run_that_was_given_no_key_is_found_by_the_one_that_the_record_shows(book: Ledger, scope: Scope) -> None:
+    for goes_on in (True, False):
+        scope.open(training(40), None).ask(None)
+        (*_, lost) = scope.releases()
+        if goes_on:
+            with scope.open(training(40), None, key=lost.key, resume=True) as run:
+                assert run.ask(None) == 3  # of a block of two, one was lost
+        else:
+            scope.settle(lost.key)
+    assert [one.status for one in scope.releases()] == ["committed", "committed"]
+    book.verify()
+
+
 def test_a_price_of_the_whole_plan_stays_whole_once_a_step_was_granted(book: Ledger) -> None:
     scope = book.scope("c", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-5"))
     run = opened(scope, tail_delta="1e-6")

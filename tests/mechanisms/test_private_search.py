@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_it_publishes_by_its_law() -> None:
     bits, runs, entropy = (1, 0, 0), 3_000, seeded(5)
     mechanism, data = search(GEOMETRIC), searched((1, 0, 0))
     values = (mechanism.release(data, entropy=entropy).value for _ in range(runs))
-    found = Counter((value.place, value.model, value.wrong) for value in values if value is not None)
+    found: Any = Counter((value.place, value.model, value.wrong) for value in values if value is not None)
     true = law(bits, negative_binomial(1, 0.25, 200))
     assert math.fsum(true.values()) == pytest.approx(1)
     often: Any = {outcome: chance for outcome, chance in true.items() if chance > 0.001}
@@ -218,7 +219,7 @@ def test_what_cannot_be_searched_is_refused_and_nothing_is_spent() -> None:
         dpl.private_search(scope, candidates, data, **{"trials": 5, "epsilon": 1, **functions, **changes})
 
     nothing: dict[str, Any] = dict.fromkeys(functions)
-    for field, call in (
+    refused: list[tuple[str, Callable[[], None]]] = [
         ("candidates", lambda: asked(())),
         ("candidates", lambda: asked(models(scope, 8, 4), (AGES, OLD), **nothing)),
         ("training", lambda: asked(models(scope, 8, 8), (AGES, OLD))),
@@ -230,7 +231,8 @@ def test_what_cannot_be_searched_is_refused_and_nothing_is_spent() -> None:
         ("train", lambda: asked(train=lambda pace, step: step(lambda batch: batch.nothing))),
         ("wrong", lambda: asked(wrong=lambda model, row: row.nothing, example_rows=rows)),
         ("trials", lambda: asked(trials=1)),
-    ):
+    ]
+    for field, call in refused:
         with pytest.raises(ParameterError, match=field):
             call()
     assert scope.spent("1e-6").upper == 0

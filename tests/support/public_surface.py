@@ -891,7 +891,7 @@ DOORS: dict[str, Door] = {
             "data": np.zeros((10, 2)),
             "trials": 2,
             "epsilon": 1,
-            "training": dpl.DPSGD(**RUN),
+            "training": dpl.DPSGD(0.5, 2, 4, 1, 2, 5),
             "train": lambda candidate, step: step(zeros),
             "wrong": lambda model, row: False,
             "held_out": "0.5",
@@ -1066,6 +1066,11 @@ WORDS: dict[str, str] = {
 
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
+    **dict.fromkeys(
+        (f"{name}.{method}" for name in ("GroupBy", "PrivateSelection") for method in ("plain_of", "value_of")),
+        PROTOCOL,
+    ),
+    "ClippedSum.in_units": "of steps that were drawn",
     **dict.fromkeys(
         (
             "results.Profile",
