@@ -157,9 +157,8 @@ class ClippedMean(OneShot):
         """The noisy mean of the rows of `data`."""
         self.inspect(data)
         values, count_law = self.values, self._count_law()
-        steps = values.steps(data)
-        total = draw(self._sum_law(), values.total(steps), sensitivity=self._sum_sensitivity(), entropy=entropy)
-        count = len(steps)
+        total, count = values.totals(data)
+        total = draw(self._sum_law(), total, sensitivity=self._sum_sensitivity(), entropy=entropy)
         if count_law is not None:
             count = draw(count_law, count, sensitivity=count_sensitivity(self.unit), entropy=entropy)
         return Release(value=self.value_of((total, count)), parts=self.parts())
@@ -189,8 +188,8 @@ class ClippedMean(OneShot):
         """The means of `size` independent releases of the same data."""
         self.inspect(data)
         values, count_law = self.values, self._count_law()
-        steps = values.steps(data)
-        sums, counts = np.array([values.total(steps)]).repeat(size), np.full(size, len(steps))
+        total, count = values.totals(data)
+        sums, counts = np.array([total]).repeat(size), np.full(size, count)
         totals = draw(self._sum_law(), sums, sensitivity=self._sum_sensitivity(), entropy=entropy)
         if count_law is not None:
             counts = draw(count_law, counts, sensitivity=count_sensitivity(self.unit), entropy=entropy)

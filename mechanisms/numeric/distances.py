@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dpledger.decimals import add, subtract, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.grid import check_map, nearest_whole
-from dpledger.mechanisms.numeric.rows import numbers
+from dpledger.mechanisms.numeric.rows import blocks, numbers
 
 __all__ = ["Distances", "check_range"]
 
@@ -68,6 +68,14 @@ class Distances:
         clipped = np.clip(values, float(self.lower), float(self.upper))
         steps = nearest_whole((clipped - self._centre) / float(self.grid))
         return np.clip(steps, -self.reach, self.reach).astype(np.int64)
+
+    def totals(self, data: object) -> tuple[int, int]:
+        """The exact sum of the steps of the rows, and how many rows there are."""
+        total = rows = 0
+        for block in blocks(data, missing=float(self.missing)):
+            total += self.total(self.steps(block))
+            rows += len(block)
+        return total, rows
 
     def total(self, steps: npt.NDArray[np.int64]) -> int:
         """The exact sum."""

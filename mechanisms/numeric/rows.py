@@ -19,7 +19,7 @@ numbers beside dates or durations, do not; a list or a column of objects does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -33,6 +33,7 @@ from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.relations import Unit
 
 __all__ = [
+    "blocks",
     "check_column",
     "check_rows",
     "count_sensitivity",
@@ -47,6 +48,7 @@ __all__ = [
 
 _ROWS = "rows: a list, a tuple, an array or a column of a table (`list(data)` makes them of an iterator)"
 _FLOAT_KINDS = "fiub"  # of numpy dtypes: what is cast to float64 as each entry by itself would be
+_BLOCK = 2**16  # rows that are read at a time, so that they stay in the cache
 _TRUTHS = {"True": 1.0, "False": 0.0}  # as numpy writes them into an array of text
 _NO_NUMBER = float("nan")
 
@@ -97,6 +99,15 @@ def numbers(data: object, *, missing: float) -> npt.NDArray[np.float64]:
     else:
         values = np.array([_number(row) for row in rows], dtype=np.float64)
     return np.where(np.isnan(values), missing, values)
+
+
+def blocks(data: object, *, missing: float) -> Iterator[npt.NDArray[np.float64]]:
+    """The rows as `numbers` reads them, a block at a time."""
+    rows = array_of(data)
+    if rows is None or rows.dtype.kind not in _FLOAT_KINDS:
+        yield numbers(data, missing=missing)
+    else:
+        yield from (numbers(rows[at : at + _BLOCK], missing=missing) for at in range(0, len(rows), _BLOCK))
 
 
 def interval_positions(data: object, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:

@@ -112,8 +112,8 @@ class GradualMean(Gradual):
     def _steps(self, data: object) -> npt.NDArray[Any]:
         """The sum of the distances, and the number of rows, each of which counts as many steps as a value may."""
         values = self._values
-        steps = values.steps(data)
-        return np.array([values.total(steps), len(steps) * values.reach], dtype=object)
+        total, rows = values.totals(data)
+        return np.array([total, rows * values.reach], dtype=object)
 
     def _answers(self, steps: npt.NDArray[Any], entropy: Entropy) -> Callable[[Decimal], Answer]:
         values, public = self._values, self._count_is_public

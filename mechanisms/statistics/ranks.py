@@ -32,7 +32,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose
 from dpledger.mechanisms.numeric.grid import default_grid, nearest_whole
 from dpledger.mechanisms.numeric.one_shot import derived
-from dpledger.mechanisms.statistics.values import blocks
+from dpledger.mechanisms.numeric.rows import blocks
 
 __all__ = [
     "SPLIT",

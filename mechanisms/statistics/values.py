@@ -18,24 +18,12 @@ import numpy.typing as npt
 
 from dpledger.decimals import magnitude, text
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.numeric.containers import array_of
-from dpledger.mechanisms.numeric.grid import Floats, check_map, nearest_whole
-from dpledger.mechanisms.numeric.rows import numbers
+from dpledger.mechanisms.numeric.grid import check_map, nearest_whole
+from dpledger.mechanisms.numeric.rows import blocks
 
-__all__ = ["Values", "blocks"]
+__all__ = ["Values"]
 
-_BLOCK = 2**16  # rows that are read at a time, so that they stay in the cache
 _MOST_STEPS = 2**52  # so that a value in steps is an exact float
-_READ_AT_ONCE = "fiub"  # numpy dtypes whose entries are read without a look at each
-
-
-def blocks(data: object, *, missing: float) -> Iterator[Floats]:
-    """The rows as `rows.numbers` reads them, a block at a time."""
-    rows = array_of(data)
-    if rows is None or rows.dtype.kind not in _READ_AT_ONCE:
-        yield numbers(data, missing=missing)
-    else:
-        yield from (numbers(rows[at : at + _BLOCK], missing=missing) for at in range(0, len(rows), _BLOCK))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,10 +33,9 @@ from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import OneShot, derived
-from dpledger.mechanisms.numeric.rows import check_column, count_sensitivity, rows_of
+from dpledger.mechanisms.numeric.rows import blocks, check_column, count_sensitivity, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import missed_by
-from dpledger.mechanisms.statistics.values import blocks
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag

@@ -73,6 +73,7 @@ from .mechanisms.selection.private_selection import PrivateSelection as PrivateS
 from .mechanisms.selection.randomized_response import RandomizedResponse as RandomizedResponse
 from .mechanisms.statistics import (
     ClippedSum as ClippedSum,
+    ColumnBounds as ColumnBounds,
     Quantile as Quantile,
     Quantiles as Quantiles,
     TopK as TopK,

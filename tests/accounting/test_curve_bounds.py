@@ -86,7 +86,7 @@ class Slow(Counting):
 
 
 def test_threads_that_share_chernoff_bounds_find_the_bound_that_one_finds() -> None:
-    """Chernoff bounds are kept from one composition to the next. A number that another thread is about to form is not known."""
+    """Bounds are kept from one composition to the next. A number that another thread is about to form is not known."""
     composed, curves = Composed(((LaplaceLoss(0.1), 200),)), CURVES[0]
     alone, shared = CurveBounds(composed, curves), CurveBounds(Slow(composed), curves)  # type: ignore[arg-type]
     found = together(lambda: shared.epsilon(-12.0), lambda: shared.epsilon(-12.0))

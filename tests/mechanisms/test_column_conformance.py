@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpledger.mechanisms.statistics import ClippedSum, Quantile, Quantiles, TopK, Variance
+from dpledger.mechanisms.statistics import ClippedSum, ColumnBounds, Quantile, Quantiles, TopK, Variance
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 from odd_rows import COLUMNS_OF_NUMBERS, INF, NAN, NO_COLUMNS, NO_POSITIVES, ROWS, refused
@@ -76,6 +76,21 @@ class TestQuantiles(OfAColumn):
 
 
 class TestQuantilesOfUsers(TestQuantiles):
+    unit = Unit("user", max_contributions=7)
+
+
+class TestColumnBounds(OfAColumn):
+    bad_parameters = (
+        *refused("epsilon", *NO_POSITIVES, "1e-59"),
+        *refused("tail", 0, "0.5", 1, -1, NAN, "0.1234567"),
+        *refused("missing", NAN, INF, "x"),
+    )
+
+    def make(self, **changes: Any) -> ColumnBounds:
+        return ColumnBounds(**{"epsilon": "0.5", "tail": "0.05", **changes})
+
+
+class TestColumnBoundsOfUsers(TestColumnBounds):
     unit = Unit("user", max_contributions=7)
 
 

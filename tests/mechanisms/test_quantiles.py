@@ -17,7 +17,7 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
-from dpledger.mechanisms.statistics import Quantile, Quantiles
+from dpledger.mechanisms.statistics import ColumnBounds, Quantile, Quantiles
 from dpledger.mechanisms.statistics.quantiles import turns_of
 from dpledger.mechanisms.statistics.ranks import SPLIT, Places, Ranked, Stretch, scores_of
 from dpledger.relations import Relation, Unit
@@ -234,3 +234,41 @@ def test_a_choice_costs_what_the_rows_near_the_quantile_cost() -> None:
     scores, counts = draws[0].value
     assert len(scores) < 1000
     assert int(counts.sum()) == 1_000_001
+
+
+# ---- bounds of a column ---------------------------------------------------------------------------------------------
+
+
+def test_bounds_are_drawn_by_the_laws_of_two_quantiles() -> None:
+    ends = [-(2.0**k) for k in range(59, -21, -1)] + [0.0] + [2.0**k for k in range(-20, 60)]
+    rows, runs = [-5.0, -4.0, 0.0, 0.1, 3.0, 2.0**70, float("nan"), *[float(x) for x in range(40)]], 3000
+    read = [0.0 if math.isnan(x) else x for x in rows]
+    below = [max((at for at, end in enumerate(ends) if end <= x), default=0) for x in read]
+    above = [min((at for at, end in enumerate(ends) if end >= x), default=len(ends) - 1) for x in read]
+    mechanism = ColumnBounds(epsilon=4, tail="0.1").under(ADD, RECORD)
+    exponent = 2 / 2 / 0.9
+    lows, highs = (
+        law(places, 0, len(ends) - 1, q, exponent) for places, q in ((below, Fraction(1, 10)), (above, Fraction(9, 10)))
+    )
+    joint: dict[tuple[float, float], float] = {}
+    for low, high in itertools.product(range(len(ends)), repeat=2):
+        first = min(low, high, len(ends) - 2)
+        key = (ends[first], ends[max(low, high, first + 1)])
+        joint[key] = joint.get(key, 0.0) + float(lows[low] * highs[high])
+    likely = {key: chance for key, chance in joint.items() if chance > 1e-3}
+    found = Counter(map(tuple, mechanism.sample(rows, runs, seeded(8)).tolist()))
+    assert events_p_value(found, runs, likely) > SIGNIFICANCE  # type: ignore[arg-type]  # events are tuples
+    twin = {key: chance**1.5 for key, chance in likely.items()}
+    assert events_p_value(found, runs, twin) < SIGNIFICANCE  # type: ignore[arg-type]
+
+
+def test_bounds_hold_nearly_all_rows() -> None:
+    rows = np.random.default_rng(2).normal(30, 8, 20_000)
+    mechanism = ColumnBounds(epsilon=1, tail="0.01")
+    for run in range(20):
+        low, high = mechanism.release(rows, entropy=seeded(run)).value
+        assert 0 <= low <= 16
+        assert 32 <= high <= 64
+        beyond = max(np.count_nonzero(rows < low), np.count_nonzero(rows > high))
+        assert beyond <= 200 + mechanism.interval("0.999")
+    assert ColumnBounds(epsilon=1).parts() == Repeated(ExponentialLaw("0.5"), times=2)

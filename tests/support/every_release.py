@@ -33,6 +33,7 @@ from dpledger.mechanisms.stability.labels.soft import SoftLabels
 from dpledger.mechanisms.stability.propose_test_release import ProposeTestRelease
 from dpledger.mechanisms.stability.stable_release import StableRelease
 from dpledger.mechanisms.stability.voting import PrivateClassifier
+from dpledger.mechanisms.statistics import ClippedSum, ColumnBounds, Quantile, Quantiles, TopK, Variance
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 
@@ -94,6 +95,9 @@ def _numbers() -> dict[str, Answer]:
     return {
         "laplace": lambda: released(Laplace(epsilon=THIRD, sensitivity=1), 3.3),
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
+        "clipped sum": lambda: released(ClippedSum(epsilon=THIRD, lower="-0.1", upper="3.7"), ROWS),
+        "variance": lambda: released(Variance(epsilon=THIRD, lower="-0.1", upper="3.7"), ROWS),
+        "quantiles": quantiles,
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), ROWS),
         "groups": grouped,
     }
@@ -106,6 +110,19 @@ def grouped() -> object:
     frame = pd.DataFrame({"key": [1, "b"] * 200, "value": [0.1, 3.3] * 200})
     table = mechanism.release(frame, entropy=seeded(3)).value
     return dict(mechanism.parameters()), table.columns("0.9"), mechanism.published_from(THIRD)
+
+
+def quantiles() -> object:
+    """Quantiles, bounds and frequent categories, and how far off they are."""
+    at: dict[str, Any] = {"epsilon": THIRD, "lower": "-0.1", "upper": "3.7"}
+    ready: list[Any] = [
+        Quantile(q="0.3", **at),
+        Quantiles(qs=("0.1", "0.3", "0.7"), **at),
+        ColumnBounds(epsilon=THIRD, tail="0.1"),
+        TopK(epsilon=THIRD, k=2, categories=("0", "1", "2")),
+    ]
+    placed = [one.under(REPLACE, ROW) for one in ready]
+    return [(dict(one.parameters()), one.release(ROWS, entropy=seeded(3)).value, one.interval("0.9")) for one in placed]
 
 
 def released(mechanism: Any, data: object) -> object:

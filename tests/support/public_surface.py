@@ -297,6 +297,8 @@ DOORS: dict[str, Door] = {
     ),
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
     "ClippedSum": Door(dpl.ClippedSum, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "ColumnBounds": Door(dpl.ColumnBounds, {"epsilon": 1, "tail": "0.01"}),
+    "ColumnBounds.interval": Door(dpl.ColumnBounds(epsilon=1).interval, {"confidence": "0.95"}),
     "Quantile": Door(dpl.Quantile, {"epsilon": 1, "q": "0.5", "lower": 0, "upper": 10}),
     "Quantiles": Door(dpl.Quantiles, {"epsilon": 1, "qs": ("0.25", "0.5"), "lower": 0, "upper": 10}, numbers="qs"),
     "TopK": Door(dpl.TopK, {"epsilon": 1, "k": 1, "categories": ("a", "b")}),

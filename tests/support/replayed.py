@@ -158,6 +158,7 @@ def numbers() -> Iterator[Case]:
     for column in (
         dpl.ClippedSum(1, lower=-2, upper=10),
         dpl.Variance(1, lower=0, upper=10),
+        dpl.ColumnBounds(1, tail="0.1"),
         dpl.Quantile(1, q="0.3", lower=0, upper=10),
         dpl.Quantiles(1, qs=("0.25", "0.5", "0.75", "0.9"), lower=0, upper=10),
     ):
