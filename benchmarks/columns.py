@@ -45,8 +45,8 @@ QUANTILES = ("0.1", "0.25", "0.5", "0.75", "0.9")
 SLOWEST = 8.0  # times numpy's sort or sum of clipped rows: the target, of the most rows
 LONGEST = 5.0  # seconds after which a library is not run again
 MOST_SORTED = 10**6  # rows of which diffprivlib is asked for five quantiles
-RANGE = {"lower": 0, "upper": 100}
-CHANGED = {**RANGE, "relation": dpl.Relation.REPLACE_ONE}
+RANGE: dict[str, Any] = {"lower": 0, "upper": 100}
+CHANGED: dict[str, Any] = {**RANGE, "relation": dpl.Relation.REPLACE_ONE}
 
 
 @dataclass(frozen=True, slots=True)
