@@ -32,7 +32,7 @@ import numpy as np
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.arithmetic.prices import Cost, with_margin
-from dpledger.accounting.composition import Composition, Repeated, Sequence, children
+from dpledger.accounting.composition import Composition, Repeated, Selected, Sequence, children
 from dpledger.accounting.engine.expansion_points import ProfileCurve, RisingEpsilons
 from dpledger.accounting.engine.truncated import divergence_upper, places
 from dpledger.accounting.filters import Account, Coordinates, Filter
@@ -227,7 +227,8 @@ def _halved(whole: Decimal, halvings: int) -> Decimal:
 
 def wants_profile(tree: Composition, relation: Relation) -> bool:
     """Whether a request is priced by its profile where nobody says otherwise: it runs more than one release, its parts
-    have no pure price, and the engine has a pair for each of its losses."""
+    have no pure price, and the engine has a pair for each of its losses, or selects among runs: what a selection costs
+    beside a run is the same at every order, which a filter of few orders would pay for at the worst of them."""
     return is_plan(tree) and has_profile_price(tree, relation)
 
 
@@ -238,14 +239,20 @@ def is_plan(tree: Composition) -> bool:
     return (isinstance(tree, Sequence) and len(tree.of) > 1) or any(map(is_plan, children(tree)))
 
 
+def selects(tree: Composition) -> bool:
+    """Whether it holds a selection."""
+    return isinstance(tree, Selected) or any(map(selects, children(tree)))
+
+
 def has_profile_price(tree: Composition, relation: Relation) -> bool:
-    """Whether the engine has a pair for each loss of `tree`, and its parts have no pure price."""
+    """Whether the engine has a pair for each loss of `tree`, or a curve of a selection, and its parts have no pure
+    price."""
     try:
         if priced(tree, relation, ()).pure is not None:
             return False
     except CannotCertify:
         pass
     try:
-        return not any(case.curves for case in kept_profile(tree, relation).cases)
+        return not any(case.curves for case in kept_profile(tree, relation).cases) or selects(tree)
     except CannotCertify:
         return False

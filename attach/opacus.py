@@ -24,6 +24,9 @@ add_remove do not share (its issues 571 and 819): there both are declared, and s
 That the batches are those of the loader, and one for each step, nothing here sees; what else is taken on trust stands
 in the record as `assumes`.
 
+With `key=` and `resume=` a run outlives its process: it goes on from the checkpoint of Opacus and the token in it
+(`OpacusRun.token`), its generators in fresh states.
+
 >>> import warnings, opacus, torch
 >>> warnings.filterwarnings("ignore", message="Secure RNG turned off|Full backward hook")
 >>> from dpledger.accounting.guarantees import ApproxDP
@@ -61,10 +64,14 @@ from dpledger.accounting.profile import Bounds, compose
 from dpledger.attach.extras import extra
 from dpledger.attach.opacus_objects import (
     WholeBatches,
+    clipped_to,
+    clipping_of,
     counted,
+    noise_of,
     rate_of,
-    require_flat,
+    require_clipped,
     require_relation,
+    reseed,
     sampler_of,
     state_of,
 )
@@ -75,8 +82,11 @@ from dpledger.errors import ContractViolation, Halted, ParameterError
 from dpledger.ledger.charges import Receipt
 from dpledger.ledger.declared_runs import DeclaredRun
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.rules import run_tokens
+from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.sessions import BLOCKS
+from dpledger.ledger.sessions import block_of
+from dpledger.ledger.takeovers import Resume
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 from dpledger.relations import Relation
@@ -118,6 +128,7 @@ def charging(
     evidence: str | os.PathLike[str] | None = None,
     key: str | None = None,
     tail_delta: Number | None = None,
+    resume: Resume = False,
 ) -> OpacusRun:
     """Hold the charge of `steps` steps of `optimizer` over `loader`, as `engine` made both private: use it as a context
     and train inside. Nothing is held, and the optimizer is as it was, before the block is entered.
@@ -129,18 +140,24 @@ def charging(
     `noise_multiplier`: the least one of the run (default: the optimizer's), if a schedule lowers it. `steps_before`:
     how many steps the engine's accountant has counted already, which other entries charge. `grouped`: True declares
     that each row is everything of one unit, where a unit may contribute many. `by`, `reason`, `evidence`, `key`,
-    `tail_delta`, and what comes back of steps that were never granted: as of `Scope.charging`.
+    `tail_delta`, `resume`, and what comes back of steps that were never granted: as of `Scope.charging`. Save
+    `OpacusRun.token` with `engine.save_checkpoint`, and give it to `resume` once `load_checkpoint` is done: the
+    accountant then counts what the model has behind it. A run that goes on draws batches and noise from fresh states of
+    the generators, whatever they were seeded with: a script that seeds them would repeat what it drew before.
 
     Claim: if the run is as `assumes` says, it costs at most what is charged: adaptive Poisson-sampled Gaussians, at the
     rate of the sampler and at least this noise for the largest norm that a sum was clipped to.
     Source: docs/proofs/dp_sgd.md, section 7; docs/proofs/filters.md, "Runs elsewhere".
     Raises, with nothing charged: ParameterError for batches that are no Poisson samples, for another optimizer than
-    flat clipping has, for one that is charged already, for a history that `steps_before` does not explain;
-    RelationError but for add_remove and zero_out; the errors of `Scope.charging`, here or where the block is entered,
-    where what may have changed since is looked at again. In a step, before its noise is drawn:
-    Halted where it does not fit the plan, ForkedProcess in a fork; ContractViolation, with the run ended at its full
-    charge, where the accountant was set back."""
-    before = _require_ready(scope, engine, optimizer, steps_before=steps_before, grouped=grouped)
+    flat or per-layer clipping has in one process, for one that is charged already, for a history that `steps_before`
+    and the token of `resume` do not explain; RelationError but for add_remove and zero_out; the errors of
+    `Scope.charging`, here or where the block is entered, where what may have changed since is looked at again. In a
+    step, before its noise is drawn: Halted where it does not fit the plan, TakenOver once another process has the run,
+    ForkedProcess in a fork; ContractViolation, with the run ended at its full charge, where the accountant was set
+    back."""
+    saved = run_tokens.read(resume)
+    before = whole(steps_before, field="steps_before")
+    _require_ready(scope, engine, optimizer, before, before + (0 if saved is None else saved["step"]), grouped=grouped)
     sampler = sampler_of(loader)
     public = of_relation(scope.relation, sampler, optimizer, rate=rate, expected_batch_size=expected_batch_size)
     noise = _least_noise(optimizer, noise_multiplier)
@@ -155,6 +172,7 @@ def charging(
         steps=plan.steps,
         key=key,
         tail_delta=tail_delta,
+        resume=resume,
         mechanism="opacus_dp_sgd",
         library=f"opacus {opacus.__version__}, torch {torch.__version__}",
         parameters={
@@ -162,19 +180,20 @@ def charging(
             "expected_batch_size": str(public.divisor),
             "steps": plan.steps,
             "noise_multiplier": text(noise),
-            "max_grad_norm": str(optimizer.max_grad_norm),
-            "clipping": "flat",
+            "max_grad_norm": str(getattr(optimizer, "max_grad_norms", optimizer.max_grad_norm)),
+            "clipping": clipping_of(optimizer),
             "accountant": engine.accountant.mechanism(),
             "secure_mode": bool(optimizer.secure_mode),
             "steps_before": before,
             "assumes": _assumed(scope.relation, grouped),
         },
     )
-    return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler, before)
+    return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler, before, stays=resume is not False)
 
 
-def _require_ready(scope: object, engine: object, optimizer: Any, *, steps_before: int, grouped: bool) -> int:
-    """Errors for what no run can be charged of; how many steps the engine's accountant has counted before it."""
+def _require_ready(scope: object, engine: object, optimizer: Any, least: int, most: int, *, grouped: bool) -> None:
+    """Errors for what no run can be charged of: whose accountant has counted less than `least` steps, or more than
+    `most`, as well."""
     if not isinstance(scope, Scope):
         raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
     require_relation(scope.relation)
@@ -183,25 +202,29 @@ def _require_ready(scope: object, engine: object, optimizer: Any, *, steps_befor
     if scope.unit.max_contributions > 1 and not grouped:
         expected = f"True, if each row is everything of one {scope.unit.name}: Opacus samples and clips rows"
         raise ParameterError("grouped", grouped, expected)
-    require_flat(optimizer)
+    require_clipped(optimizer)
     _require_free(optimizer)
-    return _require_counted(engine, whole(steps_before, field="steps_before"))
+    _require_counted(engine, least, most)
 
 
-def _require_counted(engine: Any, steps_before: int) -> int:
-    """`steps_before`, if the engine's accountant counted as many."""
-    before = counted(engine)
-    if steps_before != before:
-        expected = f"{before}, as its accountant counted: say so if other charges cover them, or take a fresh engine"
-        raise ParameterError("steps_before", steps_before, expected)
-    return before
+def _require_counted(engine: Any, least: int, most: int) -> None:
+    """ParameterError unless the engine's accountant counted as many steps as other charges cover, and a model that goes
+    on has behind it."""
+    found = counted(engine)
+    if not least <= found <= most:
+        expected = (
+            f"{found}, as its accountant counted: say so if other charges cover them, or take a fresh engine; of a "
+            "checkpoint that was loaded give the token (resume=)"
+        )
+        raise ParameterError("steps_before", least, expected)
 
 
 def _least_noise(optimizer: Any, noise_multiplier: Number | None) -> Decimal:
-    """The noise that is charged: what was asked for, at most that of the optimizer."""
-    noise = read(optimizer.noise_multiplier if noise_multiplier is None else noise_multiplier, field="noise_multiplier")
-    if float(noise) > optimizer.noise_multiplier:
-        raise ParameterError("noise_multiplier", noise, f"at most that of the optimizer, {optimizer.noise_multiplier}")
+    """The noise that is charged: what was asked for, at most that of the optimizer for what it clips to."""
+    own = noise_of(optimizer)
+    noise = read(own if noise_multiplier is None else noise_multiplier, field="noise_multiplier")
+    if float(noise) > own:
+        raise ParameterError("noise_multiplier", noise, f"at most that of the optimizer, {own}")
     return noise
 
 
@@ -238,7 +261,7 @@ class Epsilons:
 
 class OpacusRun:
     """A run of Opacus whose charge is held while its block is open; made by `charging`. Leaving the block commits it,
-    also by an exception.
+    also by an exception, which leaves a run open that may be resumed.
 
     Threads take turns; it does not pickle, and draws nothing in a forked child."""
 
@@ -251,11 +274,14 @@ class OpacusRun:
         optimizer: Any,
         sampler: Any,
         steps_before: int,
+        *,
+        stays: bool,
     ) -> None:
         self._run, self._plan, self._relation = run, plan, relation
         self._engine, self._optimizer, self._sampler = engine, optimizer, sampler
-        self._grants = _grants(run)
-        self._before = self._counted = steps_before
+        self._grants = _grants(run, block_of(plan.steps, stays=stays))
+        self._steps_before = steps_before
+        self._before = self._counted = counted(engine)
         self._taken = 0
         self._is_over = False
         self._clipped_to = 0.0
@@ -278,8 +304,18 @@ class OpacusRun:
 
     @property
     def taken(self) -> int:
-        """How many steps drew their noise."""
+        """How many steps drew their noise in this process."""
         return self._taken
+
+    @property
+    def done(self) -> int:
+        """How many steps of the plan are behind the model: those granted to processes before, and those taken."""
+        return self._run.granted_before + self._taken
+
+    def token(self) -> RunToken:
+        """What to save beside the model, after the step of the optimizer, so that `resume=` knows where it stands.
+        ScopeError before the block is entered."""
+        return self._run.token(self.done)
 
     @property
     def receipt(self) -> Receipt[None]:
@@ -295,7 +331,7 @@ class OpacusRun:
         if not self.granted:
             raise ParameterError("run", repr(self), "a run with steps")
         at = read(delta, field="delta")
-        counts_all = counted(self._engine) == self._before + self._taken
+        counts_all = counted(self._engine) == self._steps_before + self.done
         return Epsilons(
             delta=text(at),
             certified=compose(self._plan.parts(self.granted), relation=self._relation).epsilon(at),
@@ -324,7 +360,7 @@ class OpacusRun:
         self._home.require()
         if _guard(self._optimizer) is not self:
             _require_free(self._optimizer)
-            _require_counted(self._engine, self._before)
+            _require_counted(self._engine, self._before, self._before)
         self._run.__enter__()
         self._is_over = False
         self._attach()
@@ -335,6 +371,10 @@ class OpacusRun:
     ) -> None:
         self._is_over = True
         self._run.__exit__(kind, error, trace)
+
+    @property
+    def _is_resumed(self) -> bool:
+        return self._run.granted_before > 0
 
     # ---- in a step -------------------------------------------------------------------------------------------------
 
@@ -350,7 +390,7 @@ class OpacusRun:
         self._clip_and_accumulate = kind.clip_and_accumulate.__get__(optimizer)
         self._draw_and_add = kind.add_noise.__get__(optimizer)
         setattr(inner, _CHARGED_IN, self)
-        WholeBatches.watch(self._sampler, optimizer)
+        WholeBatches.watch(self._sampler, optimizer, reseeds=self._is_resumed)
         self._plan.public.impose(self._sampler, optimizer)
         optimizer.clip_and_accumulate = self._clip
         optimizer.add_noise = self._add_noise
@@ -368,7 +408,7 @@ class OpacusRun:
                 raise Halted(f"gradients of {passes} passes in one sum, where a row may be in several: one pass a step")
             if (rate := rate_of(self._sampler)) > (planned := self._plan.public.rate):
                 raise Halted(f"the sampler takes a row with probability {rate}, above the planned {planned}")
-            self._clipped_to = max(self._clipped_to, abs(float(self._optimizer.max_grad_norm)))
+            self._clipped_to = max(self._clipped_to, clipped_to(self._optimizer))
             self._clip_and_accumulate()
 
     def _add_noise(self) -> None:
@@ -380,6 +420,8 @@ class OpacusRun:
             self._require_history()
             self._require_noise()
             self._require_divisor()
+            if self._is_resumed:
+                reseed(self._optimizer, self._sampler)
             state = self._require_new_state()
             if next(self._grants, None) is None:
                 raise Halted(f"all {self._plan.steps} planned steps have run: a step beyond them is charged to nobody")
@@ -434,9 +476,8 @@ class OpacusRun:
             raise Halted("the state of an optimizer is loaded before its run is charged, not in the middle of it")
 
 
-def _grants(run: DeclaredRun) -> Iterator[int]:
+def _grants(run: DeclaredRun, block: int) -> Iterator[int]:
     """One item for each step, granted in blocks before the first of them runs."""
-    block = max(1, -(-run.left // BLOCKS))
     while run.left:
         count = min(block, run.left)
         run.grant(count)

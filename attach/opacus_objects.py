@@ -23,18 +23,28 @@ from dpledger.relations import Relation
 
 with extra("opacus"):
     import torch
-    from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
+    from opacus.optimizers import (
+        AdaClipDPOptimizer,
+        DistributedDPOptimizer,
+        DPOptimizer,
+        DPOptimizerFastGradientClipping,
+        DPPerLayerOptimizer,
+    )
     from opacus.utils.batch_memory_manager import BatchSplittingSampler
     from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 
 __all__ = [
     "WholeBatches",
+    "clipped_to",
+    "clipping_of",
     "counted",
+    "noise_of",
     "rate_at",
     "rate_of",
-    "require_flat",
+    "require_clipped",
     "require_relation",
     "require_unweighted",
+    "reseed",
     "sampler_of",
     "state_of",
 ]
@@ -42,8 +52,13 @@ __all__ = [
 _RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
 _BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
 _SAMPLED_IN = (torch.float32, torch.float64)
-_FLAT = "flat clipping by hooks: make_private(clipping='flat', grad_sample_mode='hooks') in one process"
+_CLIPPED = "clipping by hooks in one process: make_private(clipping='flat' or 'per_layer', grad_sample_mode='hooks')"
+_DISTRIBUTED = (
+    "one of several processes: each clips out of sight of the one that adds the noise, and one that draws an empty "
+    "batch leaves it out, so that which batches meet in a step depends on who was drawn"
+)
 _REFUSED = {
+    DistributedDPOptimizer: _DISTRIBUTED,
     AdaClipDPOptimizer: "adaptive clipping, which divides by the size of the batch, to which no noise is added",
     DPOptimizerFastGradientClipping: "ghost clipping, of which nobody sees how many passes a sum is of",
 }
@@ -55,13 +70,41 @@ def require_relation(relation: Relation) -> None:
         raise RelationError(f"no price of Poisson samples is known under {relation.value}: add_remove, or zero_out")
 
 
-def require_flat(optimizer: Any) -> None:
+def require_clipped(optimizer: Any) -> None:
     """ParameterError for an optimizer whose steps are not seen as they are charged."""
     for kind, why in _REFUSED.items():
         if isinstance(optimizer, kind):
-            raise ParameterError("optimizer", why, _FLAT)
-    if type(optimizer) is not DPOptimizer:
-        raise ParameterError("optimizer", type(optimizer).__name__, f"the DPOptimizer of make_private: {_FLAT}")
+            raise ParameterError("optimizer", why, _CLIPPED)
+    if type(optimizer) not in (DPOptimizer, DPPerLayerOptimizer):
+        raise ParameterError("optimizer", type(optimizer).__name__, f"the DPOptimizer of make_private: {_CLIPPED}")
+
+
+def clipping_of(optimizer: Any) -> str:
+    """How its gradients are clipped, in the word of `make_private`."""
+    return "per_layer" if isinstance(optimizer, DPPerLayerOptimizer) else "flat"
+
+
+def clipped_to(optimizer: Any) -> float:
+    """The largest l2 norm of a clipped gradient, or above: of one that is clipped in each layer the root of the sum of
+    the squares of their norms.
+
+    Claim: at least that norm, in real numbers. Source: the layers are orthogonal."""
+    if not isinstance(optimizer, DPPerLayerOptimizer):
+        return abs(float(optimizer.max_grad_norm))
+    return _above(math.hypot(*map(float, optimizer.max_grad_norms)))
+
+
+def noise_of(optimizer: Any) -> float:
+    """The deviation of its noise over the norm that it clips to, or below."""
+    if not isinstance(optimizer, DPPerLayerOptimizer):
+        return float(optimizer.noise_multiplier)
+    deviation = float(optimizer.noise_multiplier) * float(optimizer.max_grad_norm)
+    return deviation / _above(_above(clipped_to(optimizer)))
+
+
+def _above(number: float) -> float:
+    """Above what `number` was rounded from, by an operation that is right to a unit in the last place."""
+    return math.nextafter(math.nextafter(number, math.inf), math.inf)
 
 
 def sampler_of(loader: Any) -> Any:
@@ -70,7 +113,7 @@ def sampler_of(loader: Any) -> Any:
     if isinstance(drawn_by, BatchSplittingSampler):
         drawn_by = drawn_by.sampler
     if isinstance(drawn_by, DistributedUniformWithReplacementSampler):
-        raise ParameterError("loader", "one of several processes", "one process: each would hold a run of its own")
+        raise ParameterError("loader", _DISTRIBUTED, "the loader of make_private in one process")
     require_unweighted(loader)
     if type(drawn_by) not in (UniformWithReplacementSampler, WholeBatches):
         expected = (
@@ -99,13 +142,17 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
     would come on top: some of them twice, under the noise for once. What was left is dropped: nobody has seen it."""
 
     _optimizer: Any
+    _reseeds: bool
 
     @classmethod
-    def watch(cls, sampler: Any, optimizer: Any) -> None:
-        """Make `sampler` one of these, where it stands: loaders hold it already."""
-        sampler.__class__, sampler._optimizer = cls, optimizer
+    def watch(cls, sampler: Any, optimizer: Any, *, reseeds: bool) -> None:
+        """Make `sampler` one of these, where it stands: loaders hold it already. `reseeds`: of a run that goes on where
+        another process left it."""
+        sampler.__class__, sampler._optimizer, sampler._reseeds = cls, optimizer, reseeds
 
     def __iter__(self) -> Generator[list[int], None, None]:
+        if self._reseeds:
+            reseed(self._optimizer, self)
         self._optimizer._step_skip_queue.clear()
         self._optimizer._is_last_step_skipped = False
         for one in self._optimizer.params:
@@ -144,6 +191,15 @@ def state_of(optimizer: Any) -> bytes | None:
         devices = sorted({one.device for one in optimizer.params}, key=str)
         states = [_of_default_generator(device) for device in devices]
     return hashlib.blake2b(b"".join(one.numpy().tobytes() for one in states), digest_size=16).digest()
+
+
+def reseed(optimizer: Any, sampler: Any) -> None:
+    """Put the generators of noise and batches in fresh states, from the operating system: those that they were seeded
+    with may have given another process its noise and its batches."""
+    torch.seed()
+    for generator in (optimizer.generator, sampler.generator):
+        if generator is not None and not optimizer.secure_mode:
+            generator.seed()
 
 
 def _of_default_generator(device: Any) -> Any:

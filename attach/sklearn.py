@@ -47,7 +47,7 @@ import numpy.typing as npt
 from dpledger.attach.extras import extra
 from dpledger.errors import ParameterError
 from dpledger.ledger.scope import Scope
-from dpledger.mechanisms.entropy import system
+from dpledger.mechanisms.entropy import Entropy, system
 from dpledger.mechanisms.learning.domains import Domain, LearnsClasses, LearnsRows, LearnsUsers, rows_for
 from dpledger.mechanisms.learning.hypotheses import ConstantLabel, Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
@@ -56,7 +56,7 @@ from dpledger.mechanisms.learning.users.reading import cap_users
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import word, word_positions
 from dpledger.mechanisms.protocol import Mechanism
-from dpledger.mechanisms.units import ByUnit
+from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.schema import listed
 
 with extra("sklearn"):
@@ -69,6 +69,7 @@ with extra("sklearn"):
 __all__ = ["LearnerClassifier"]
 
 Labels: TypeAlias = npt.NDArray[Any]
+Positions: TypeAlias = npt.NDArray[np.int64]
 
 _LEARNERS = "learner__"  # what scikit-learn puts before the name of a parameter of a parameter
 _MOST_CLASSES = 255
@@ -148,6 +149,48 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self._note_columns(table, reset=False)
         self.binning.rows(table)
         return rows_for(_domain(self.learner), self.binning, table)
+
+    def searched(self, data: Units, scope: Scope) -> Any:
+        """What one fit costs in `private_search`: its learner. ParameterError for a learner of users, another scope, or
+        data that are no table beside labels."""
+        learner, binning, own = self._checked()
+        if not isinstance(learner, LearnsRows):
+            raise ParameterError("learner", type(learner).__name__, "a learner of rows")
+        if own is not scope:
+            raise ParameterError("scope", "another scope than that of a candidate", "the scope of every candidate")
+        _words(self.classes, learner.labels if isinstance(learner, LearnsClasses) else 2)
+        if len(data.columns) != 2:
+            raise ParameterError("data", f"{len(data.columns)} columns", "(X, y): a table and a column of labels")
+        table, labels = _table(data.columns[0]), _column(data.columns[1])
+        sample = LabeledSample(rows_for(learner.domain, binning, table), labels)
+        learner.inspect(sample)
+        return learner
+
+    def trained_on(self, data: Units, positions: Positions, scope: Scope, entropy: Entropy) -> Self:
+        """A fitted copy, by all rows of the units at `positions`, with noise of `entropy`: one trial of a search."""
+        table, labels = data.rows(positions)
+        owners = None if data.groups is None else data.owners(positions)
+        model: Self = clone(self)
+        model._note_columns(_table(table), reset=True)
+        rows = rows_for(_domain(self.learner), self.binning, _table(table))
+        sample = _sample(self.learner, rows, self._places(labels), owners, scope)
+        model.hypothesis_ = self.learner.under(scope.relation, scope.unit).release(sample, entropy=entropy).value
+        model.classes_ = _as_given(list(self.classes))
+        return model
+
+    def is_wrong(self, data: Units, positions: Positions) -> npt.NDArray[np.bool_]:
+        """Of each unit there, whether this model is wrong of at least half of its rows."""
+        table, labels = data.rows(positions)
+        found = self.hypothesis_ if isinstance(self.hypothesis_, Hypothesis) else ConstantLabel(0)
+        wrong = found.predict(rows_for(_domain(self.learner), self.binning, _table(table))) != self._places(labels)
+        owners = data.owners(positions)
+        tallies = (np.bincount(owners[rows], minlength=len(positions)) for rows in (wrong, slice(None)))
+        missed, whole = tallies
+        return np.asarray(2 * missed >= whole, dtype=np.bool_)
+
+    def _places(self, labels: Any) -> npt.NDArray[np.int64]:
+        names = _words(self.classes, self.learner.labels if isinstance(self.learner, LearnsClasses) else 2)
+        return word_positions(_column(labels), names).astype(np.int64) % len(names)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Those of the model and, as `learner__rho`, those of its learner."""

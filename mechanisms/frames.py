@@ -31,7 +31,7 @@ from dpledger.mechanisms.units import id_word
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Coded", "check_frame", "columns", "key_word", "numbers_at", "words_of"]
+__all__ = ["Coded", "check_frame", "codes_of", "columns", "key_word", "numbers_at", "words_of"]
 
 Column: TypeAlias = "pd.Series[Any]"
 Codes: TypeAlias = npt.NDArray[np.int64]
@@ -112,6 +112,17 @@ def numbers_at(column: Column, rows: slice | npt.NDArray[np.int64], *, missing: 
     return numbers(part, missing=missing)
 
 
+def codes_of(column: Column, word_of: Callable[[object], str | None]) -> Codes:
+    """The codes of `words_of` alone, up to how they are numbered: numbers of one type are other words where they are
+    other numbers."""
+    import pandas as pd
+
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":
+        codes, _ = pd.factorize(column)
+        return codes.astype(np.int64, copy=False)
+    return words_of(column, word_of).codes
+
+
 def words_of(column: Column, word_of: Callable[[object], str | None]) -> Coded:
     """Each entry by its word; entries of one word have one code. Total: never raises, whatever the entries are."""
     import pandas as pd
@@ -142,11 +153,11 @@ def key_word(entry: object) -> str | None:
     that is missing, NaN, or nothing of the kind."""
     match entry:
         case np.datetime64():
-            text = str(entry).replace("T", " ")
+            text = str(entry)
         case datetime():
-            text = entry.isoformat(sep=" ")
+            text = entry.isoformat()
         case date():
             text = entry.isoformat()
         case _:
             return id_word(entry)
-    return None if text == "NaT" else text.removesuffix(_MIDNIGHT)
+    return None if text == "NaT" else text.replace("T", " ").removesuffix(_MIDNIGHT)

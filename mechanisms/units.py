@@ -113,12 +113,22 @@ class Units:
         taken = tuple(self._items(column, positions) for column in self.columns)
         return taken if self.side_by_side else taken[0]
 
+    def item(self, position: int) -> Any:
+        """The item at `position`: of a tuple of columns, one of each."""
+        taken = self.take(np.array([position]))
+        return tuple(_first(column) for column in taken) if self.side_by_side and self.groups is None else _first(taken)
+
     def rows(self, positions: _Positions) -> tuple[Any, ...]:
         """The rows of the units at `positions`, one unit's after another's, of each column in its own form."""
         if self.groups is not None:
             groups = [self.groups[position] for position in positions.tolist()]
             positions = np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
         return tuple(_taken(column, positions) for column in self.columns)
+
+    def owners(self, positions: _Positions) -> _Positions:
+        """Beside each of `rows(positions)`, which of the positions it is of: 0, 1, ..."""
+        sizes = [1 if self.groups is None else len(self.groups[position]) for position in positions.tolist()]
+        return np.repeat(np.arange(len(positions)), sizes)
 
     def _items(self, column: Any, positions: _Positions) -> Any:
         if self.groups is None:
@@ -182,6 +192,10 @@ def _taken(column: Any, positions: _Positions) -> Any:
     if isinstance(column, Sequence):
         return [column[position] for position in positions.tolist()]
     return column[positions]
+
+
+def _first(items: Any) -> Any:
+    return items.iloc[0] if hasattr(items, "iloc") else items[0]
 
 
 def _ids(units: object) -> Sequence[object]:

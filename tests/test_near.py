@@ -13,7 +13,7 @@ def names(*files: str) -> set[str]:
 
 def test_a_change_reaches_who_imports_it_directly_or_by_a_public_name_or_through_support() -> None:
     assert "test_noise_chains.py" in names("mechanisms/noise/noise_chains.py")
-    assert "test_zoo_of_boosting.py" in names("mechanisms/learning/booster.py")
+    assert "test_zoo_of_tables.py" in names("mechanisms/learning/booster.py")
     assert "test_ensemble.py" in names("tests/support/learners.py")
     assert names("tests/ledger/test_quotes.py") == {"test_quotes.py"}
 

@@ -25,7 +25,13 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.saddle_point import decay_beyond
 from dpledger.accounting.engine.solve import WIDTH
-from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
+from dpledger.accounting.engine.tilt import (
+    Saddle,
+    chernoff_bounds_around,
+    choose_contour,
+    saddle_for_delta,
+    saddle_for_epsilon,
+)
 from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
@@ -198,10 +204,10 @@ class _Line:
     """The contour sum of a composition, in balls."""
 
     def __init__(self, flint: Any, composed: Composed, saddle: Any) -> None:
-        ladder = ladder_around(composed, saddle.c)
-        chosen = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=WIDTH / 64)
+        chernoff = chernoff_bounds_around(composed, saddle.c)
+        chosen = choose_contour(composed, saddle, chernoff, tolerance=TOLERANCE, width=WIDTH / 64)
         self._flint = flint
-        self.count, self._ladder = chosen.count, ladder
+        self.count, self._chernoff = chosen.count, chernoff
         self._c, self._step = flint.arb(chosen.c), flint.arb(chosen.step)
         self._mu2 = flint.arb(chosen.mu_squared)
         self._smooth = chosen.mu_squared > 0
@@ -210,9 +216,9 @@ class _Line:
         end = chosen.count * chosen.step
         decay = decay_beyond(composed.tilted(chosen.c), end, chosen.mu_squared)
         self._truncation = self._truncated(flint.arb(decay).exp())
-        after = [i for i, c in enumerate(ladder.c.tolist()) if c > chosen.c * 1.05]
+        after = [i for i, c in enumerate(chernoff.c.tolist()) if c > chosen.c * 1.05]
         self._ahead = after[:: max(1, len(after) // 4)]
-        self._tilts = {i: self._value(composed, float(ladder.c[i])) for i in self._ahead}
+        self._tilts = {i: self._value(composed, float(chernoff.c[i])) for i in self._ahead}
 
     def _transform(self, composed: Composed, c: float, step: float) -> list[Ball]:
         """E e^{zL} of the whole at each node."""
@@ -259,7 +265,7 @@ class _Line:
         behind = 1 / (self._c * self._window).expm1()
         ahead = None
         for i in self._ahead:
-            c = flint.arb(float(self._ladder.c[i]))
+            c = flint.arb(float(self._chernoff.c[i]))
             kappa = (c * c.log() - (1 + c) * (1 + c).log()).exp()
             smooth = (self._mu2 * c * (c + 1) / 2).exp()
             term = kappa * self._tilts[i] * smooth * (-c * epsilon).exp() / ((c - self._c) * self._window).expm1()

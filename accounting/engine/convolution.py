@@ -23,10 +23,10 @@ from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array, Comp
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.connect_the_dots import LatticeMeasure, Mesh
 from dpledger.accounting.engine.covering import Indices
-from dpledger.accounting.engine.saddle_point import Ladder
+from dpledger.accounting.engine.saddle_point import ChernoffBounds
 from dpledger.errors import WorkLimit
 
-__all__ = ["Convolved", "Moments", "Product", "Transformed", "convolve", "ladder_of", "transformed"]
+__all__ = ["Convolved", "Moments", "Product", "Transformed", "chernoff_bounds", "convolve", "transformed"]
 
 _FFT = 16.0
 """Of ||error|| <= _FFT UNIT log2(N) ||x|| for a transform of length N = 2^k; Theorem 24.2 gives 6.7."""
@@ -49,7 +49,7 @@ class Convolved:
     error: float
     front_error: float
     infinite: float
-    aliases: Ladder | None = None
+    aliases: ChernoffBounds | None = None
 
     @property
     def window(self) -> float:
@@ -114,12 +114,12 @@ class Convolved:
         return logs
 
 
-def ladder_of(parts: list[tuple[LatticeMeasure, int]], c: Array) -> Ladder:
+def chernoff_bounds(parts: list[tuple[LatticeMeasure, int]], c: Array) -> ChernoffBounds:
     """Chernoff bounds of the composition of lattice laws: K is a finite sum. Source: docs/proofs/engine.md, Lemma 3."""
     moments = Moments.none(c)
     for steps, count in parts:
         moments = moments.plus(Moments.of(steps, c), count)
-    return moments.ladder()
+    return moments.chernoff()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,14 +147,14 @@ class Moments:
     def plus(self, other: Moments, count: int) -> Moments:
         return Moments(self.c, self.values + count * other.values, self.sizes + count * other.sizes)
 
-    def ladder(self) -> Ladder:
+    def chernoff(self) -> ChernoffBounds:
         """Chernoff bounds."""
         log_moments = self.values + (16 * UNIT) * self.sizes
-        return Ladder(self.c, log_moments, log_moments + log_kappa(self.c) * (1 - 4 * UNIT))
+        return ChernoffBounds(self.c, log_moments, log_moments + log_kappa(self.c) * (1 - 4 * UNIT))
 
 
 def convolve(
-    parts: list[tuple[LatticeMeasure, int]], c: float, length: int, aliases: Ladder | None = None
+    parts: list[tuple[LatticeMeasure, int]], c: float, length: int, aliases: ChernoffBounds | None = None
 ) -> Convolved:
     """The composition of lattice laws on one mesh, each `count` times, by transforms of `length`, a power of two.
 
@@ -219,7 +219,7 @@ class Product:
         self._infinite += count * law.infinite
         self._start += count * law.start
 
-    def convolved(self, aliases: Ladder | None) -> Convolved:
+    def convolved(self, aliases: ChernoffBounds | None) -> Convolved:
         """The profile of all of them."""
         values, error = self._profile_values()
         infinite = self._infinite

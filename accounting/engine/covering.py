@@ -23,7 +23,7 @@ from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import ATTEMPTS, TOLERANCE, WIDTH
-from dpledger.accounting.engine.tilt import MOST_NODES, choose_contour, ladder_around, saddle_for_epsilon
+from dpledger.accounting.engine.tilt import MOST_NODES, chernoff_bounds_around, choose_contour, saddle_for_epsilon
 from dpledger.errors import WorkLimit
 
 __all__ = [
@@ -156,15 +156,15 @@ def contours(
 ) -> Iterator[Answer]:
     """Chernoff bounds, then contours for one epsilon, each sharper than the last, of at most `most` nodes.
 
-    Claim: as `Contour.bounds_at` and `Ladder.log_deltas`. Source: docs/proofs/engine.md, section 2.
+    Claim: as `Contour.bounds_at` and `ChernoffBounds.log_deltas`. Source: docs/proofs/engine.md, section 2.
     """
     composed = bundled(composed)
     saddle = saddle_for_epsilon(composed, epsilon)
-    ladder = ladder_around(composed, saddle.c)
-    yield lambda epsilons: from_logs_at(np.full(epsilons.shape, -math.inf), ladder.log_deltas(epsilons))
+    chernoff = chernoff_bounds_around(composed, saddle.c)
+    yield lambda epsilons: from_logs_at(np.full(epsilons.shape, -math.inf), chernoff.log_deltas(epsilons))
     tolerance, width = TOLERANCE, min(WIDTH, SMOOTHED / max(saddle.c * epsilon, 1e-9))
     for _ in range(ATTEMPTS):
-        contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width, most=most)
+        contour = choose_contour(composed, saddle, chernoff, tolerance=tolerance, width=width, most=most)
         yield functools.partial(_from_bounds, contour)
         tolerance, width = tolerance * 1e-3, width / 4
 

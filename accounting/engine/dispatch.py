@@ -37,7 +37,7 @@ from dpledger.accounting.engine.methods import (
     logs_of,
     methods,
 )
-from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
+from dpledger.accounting.engine.renyi import curve_bounds, log_finite_of_curves
 from dpledger.accounting.engine.solve import is_at_most
 from dpledger.accounting.laws.closed_forms import at_one, at_the_ends
 from dpledger.accounting.laws.intervals import NOTHING, Interval
@@ -143,7 +143,7 @@ def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: flo
     below = (down - _mass_beside_curves(composed, what)) * (1 - 4 * UNIT)
     if below <= 0:
         return math.inf
-    upper = curve_ladder(composed, what.curves).epsilon(scalars.log(below))
+    upper = curve_bounds(composed, what.curves).epsilon(scalars.log(below))
     return upper if upper > 0 else 0.0
 
 
@@ -165,7 +165,7 @@ def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Int
         alone = with_mass(_finite_delta(composed, epsilon, enough), composed.log_finite)
     if not what.curves:
         return alone
-    chernoff = scalars.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
+    chernoff = scalars.exp(min(0.0, curve_bounds(composed, what.curves).log_delta(epsilon)))
     together = raised(chernoff, 1e-12) + _mass_beside_curves(composed, what)
     return Interval(alone.lower, min(1.0, together * (1 + 4 * UNIT)))
 

@@ -39,7 +39,7 @@ from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
 from dpledger.accounting.engine.methods import Target, few, methods
 from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
-from dpledger.accounting.engine.tilt import MOST_NODES, choose_contour, ladder_around, saddle_for_delta
+from dpledger.accounting.engine.tilt import MOST_NODES, chernoff_bounds_around, choose_contour, saddle_for_delta
 from dpledger.accounting.laws.law import Deltas
 from dpledger.accounting.lowering import Ingredients
 from dpledger.decimals import float_down, float_up
@@ -287,11 +287,11 @@ def _anchor(composed: Composed, log_delta: float, most: int) -> _Anchor | None:
     try:
         saddle = saddle_for_delta(composed, log_delta, WIDTH)
         width = min(WIDTH, SMOOTHED / max(saddle.c * saddle.epsilon, 1e-9))
-        ladder = ladder_around(composed, saddle.c)
-        contour = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=width, most=most)
+        chernoff = chernoff_bounds_around(composed, saddle.c)
+        contour = choose_contour(composed, saddle, chernoff, tolerance=TOLERANCE, width=width, most=most)
     except WorkLimit:
         return None
-    return _Anchor(log_delta, saddle.epsilon, ladder.epsilon(LAST), contour)
+    return _Anchor(log_delta, saddle.epsilon, chernoff.epsilon(LAST), contour)
 
 
 # ---- delta for epsilon ----------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.saddle_point import Ladder
-from dpledger.accounting.engine.tilt import ladder_of
+from dpledger.accounting.engine.saddle_point import ChernoffBounds
+from dpledger.accounting.engine.tilt import chernoff_bounds
 from dpledger.accounting.laws.law import Jumping, Layer, RareLosses
 from dpledger.errors import WorkLimit
 
@@ -45,8 +45,8 @@ class Layered:
     """`terms`: the runs within the first cut, and so many jumps into each layer, each with Chernoff bounds. `beyond`:
     those of more jumps. `lost`: the mass that the last cuts take away."""
 
-    terms: tuple[tuple[Composed, Ladder], ...]
-    beyond: tuple[Ladder, ...]
+    terms: tuple[tuple[Composed, ChernoffBounds], ...]
+    beyond: tuple[ChernoffBounds, ...]
     lost: float
 
 
@@ -69,23 +69,23 @@ def layered(composed: Composed, delta: float, steepness: float) -> Layered:
     small = Composed((*((own.first, count) for own, count in cuts), *others))
     c = tilt * MULTIPLES
     log_others = Composed(tuple(others)).log_moments(c) if others else np.zeros(c.size)
-    terms, beyond = [(small, ladder_of(c, small.log_moments(c)))], []
+    terms, beyond = [(small, chernoff_bounds(c, small.log_moments(c)))], []
     log_delta = scalars.log(delta)
     epsilon = terms[0][1].epsilon(log_delta + PREFACTOR)
     for j in reversed(range(len(levels) - 1)):
         layer = cuts[0][0].layer(cuts, j)
-        for numbers, ladder in _numbers(layer, (c, log_others), log_delta, epsilon):
-            terms.append((Composed(((numbers, 1), *others)), ladder))
-            epsilon = max(epsilon, ladder.epsilon(log_delta + PREFACTOR))
+        for numbers, chernoff in _numbers(layer, (c, log_others), log_delta, epsilon):
+            terms.append((Composed(((numbers, 1), *others)), chernoff))
+            epsilon = max(epsilon, chernoff.epsilon(log_delta + PREFACTOR))
         if numbers.most < sum(numbers.counts):
-            beyond.append(ladder_of(c, numbers.log_moments_beyond(c) + log_others))
+            beyond.append(chernoff_bounds(c, numbers.log_moments_beyond(c) + log_others))
     lost = sum(count * own.lost for own, count in cuts)
     return Layered(tuple(terms), tuple(beyond), lost * (1 + 1e-9))
 
 
 def _numbers(
     layer: Layer, others: tuple[Array, Array], log_delta: float, epsilon: float
-) -> Iterator[tuple[Jumping, Ladder]]:
+) -> Iterator[tuple[Jumping, ChernoffBounds]]:
     """One jump, two, ...: one by one while at the tilt that they ask for more jumps are to be expected; then all that
     are left at once, as soon as they are known to be far too rare at about this epsilon. `others`: tilts, and upper
     bounds of K of the other losses there."""
@@ -93,16 +93,16 @@ def _numbers(
     last = min(MOST_JUMPS, layer.runs)
     for k in range(1, last + 1):
         several = layer.jumping(k, min(k + MORE, layer.runs))
-        together = ladder_of(c, several.log_moments(c) + log_others)
+        together = chernoff_bounds(c, several.log_moments(c) + log_others)
         if k == last or together.log_delta(epsilon) < log_delta - FAR_BELOW:
             break
         alone = layer.jumping(k, k)
-        ladder = ladder_of(c, alone.log_moments(c) + log_others)
-        epsilon = max(epsilon, ladder.epsilon(log_delta + PREFACTOR))
-        tilt = float(c[np.argmin(ladder.log_bounds - c * epsilon)])
+        chernoff = chernoff_bounds(c, alone.log_moments(c) + log_others)
+        epsilon = max(epsilon, chernoff.epsilon(log_delta + PREFACTOR))
+        tilt = float(c[np.argmin(chernoff.log_bounds - c * epsilon)])
         if np.interp(BEYOND * tilt, c, alone.log_expected(c)) < scalars.log(k):
             break
-        yield alone, ladder
+        yield alone, chernoff
     yield several, together
 
 

@@ -25,9 +25,9 @@ from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, from_logs_at
 from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, can_jump, layered
-from dpledger.accounting.engine.saddle_point import Contour, Ladder, LogBounds
+from dpledger.accounting.engine.saddle_point import ChernoffBounds, Contour, LogBounds
 from dpledger.accounting.engine.solve import WIDTH, from_logs, solved
-from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
+from dpledger.accounting.engine.tilt import Saddle, chernoff_bounds_around, choose_contour, saddle_for_delta
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.errors import WorkLimit
 
@@ -90,7 +90,7 @@ def _found(composed: Composed, steepness: float, found: Interval, log_deltas: tu
     log_down, log_up = log_deltas
     try:
         made = layered(composed, scalars.exp(log_down), steepness)
-        epsilon = max(ladder.epsilon(log_down + PREFACTOR) for _, ladder in made.terms)
+        epsilon = max(chernoff.epsilon(log_down + PREFACTOR) for _, chernoff in made.terms)
         for _ in range(ATTEMPTS):
             sum_of_terms = _sum(made, epsilon, log_down)
             if not sum_of_terms.contours:
@@ -158,8 +158,8 @@ def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
 class Sum:
     """The profile as that of several measures: contours for some, Chernoff bounds for the others, and what is lost."""
 
-    contours: tuple[tuple[Contour, Ladder], ...]
-    faint: tuple[Ladder, ...]
+    contours: tuple[tuple[Contour, ChernoffBounds], ...]
+    faint: tuple[ChernoffBounds, ...]
     lost: float
 
     @property
@@ -188,18 +188,18 @@ class Sum:
         found = [contour.bounds_at(epsilons) for contour, _ in self.contours]
         lower = _log_sums([low for low, _ in found], -1.0, epsilons.shape)
         terms = [
-            np.minimum(high, ladder.log_deltas(epsilons))
-            for (_, high), (_, ladder) in zip(found, self.contours, strict=True)
+            np.minimum(high, chernoff.log_deltas(epsilons))
+            for (_, high), (_, chernoff) in zip(found, self.contours, strict=True)
         ]
-        terms.extend(ladder.log_deltas(epsilons) for ladder in self.faint)
+        terms.extend(chernoff.log_deltas(epsilons) for chernoff in self.faint)
         if self.lost:
             terms.append(np.full(epsilons.shape, scalars.log(self.lost)))
         return lower, _log_sums(terms, 1.0, epsilons.shape)
 
     def upper(self, epsilon: float) -> float:
         """Claim: at least log d(epsilon). Source: that of `bounds`."""
-        terms = [min(contour.upper(epsilon), ladder.log_delta(epsilon)) for contour, ladder in self.contours]
-        terms.extend(ladder.log_delta(epsilon) for ladder in self.faint)
+        terms = [min(contour.upper(epsilon), chernoff.log_delta(epsilon)) for contour, chernoff in self.contours]
+        terms.extend(chernoff.log_delta(epsilon) for chernoff in self.faint)
         if self.lost:
             terms.append(scalars.log(self.lost))
         return _log_sum(terms, 1.0)
@@ -242,32 +242,34 @@ def _sum(made: Layered, epsilon: float, log_delta: float) -> Sum:
     return Sum(tuple(contours), tuple(faint), made.lost)
 
 
-def _contour(term: Composed, wide: Ladder, epsilon: float, log_delta: float) -> tuple[Contour, Ladder] | None:
+def _contour(
+    term: Composed, wide: ChernoffBounds, epsilon: float, log_delta: float
+) -> tuple[Contour, ChernoffBounds] | None:
     """A contour for a term as sharp as its share of delta asks for; None where that is too much work."""
     saddle = _saddle(wide, epsilon)
     share = scalars.exp(min(0.0, max(LEAST_LOG_SHARE, saddle.log_delta - log_delta)))
     tolerance, width = min(MOST_ERROR, DELTA_TOLERANCE / share), min(MOST_ERROR, WIDTH / share)
     try:
-        ladder = ladder_around(term, saddle.c, _multiples(wide, saddle))
-        return choose_contour(term, saddle, ladder, tolerance=tolerance, width=width), ladder
+        chernoff = chernoff_bounds_around(term, saddle.c, _multiples(wide, saddle))
+        return choose_contour(term, saddle, chernoff, tolerance=tolerance, width=width), chernoff
     except WorkLimit:
         return None
 
 
-def _saddle(ladder: Ladder, epsilon: float) -> Saddle:
-    """The tilt of the best Chernoff bound, between the points of a ladder that are next to the best of them."""
-    logs = ladder.log_bounds - ladder.c * epsilon
+def _saddle(chernoff: ChernoffBounds, epsilon: float) -> Saddle:
+    """The tilt of the best Chernoff bound, between the bounds that are next to the best of them."""
+    logs = chernoff.log_bounds - chernoff.c * epsilon
     i = int(np.argmin(logs))
     aside = 0.0
     if 0 < i < logs.size - 1:
         before, after = float(logs[i - 1] - logs[i]), float(logs[i + 1] - logs[i])
         aside = (before - after) / (2 * (before + after)) if 0 < before + after < math.inf else 0.0
-    c = float(ladder.c[i]) * scalars.exp(aside * scalars.log(float(ladder.c[1] / ladder.c[0])))
+    c = float(chernoff.c[i]) * scalars.exp(aside * scalars.log(float(chernoff.c[1] / chernoff.c[0])))
     return Saddle(c, epsilon, min(0.0, float(logs[i])))
 
 
-def _multiples(wide: Ladder, saddle: Saddle) -> Array:
-    """Of a saddle's tilt, inside the wide ladder. Where epsilon is less than all losses of the term any tilt will do,
+def _multiples(wide: ChernoffBounds, saddle: Saddle) -> Array:
+    """Of a saddle's tilt, inside the wide bounds. Where epsilon is less than all losses of the term any tilt will do,
     and a larger one needs a shorter window."""
     low, high = (1.0, 10.0) if saddle.c <= 1.1 * wide.c[0] else (0.35, 2.4)
     return elementary.geometric(low, max(1.3, min(high, float(wide.c[-1]) / saddle.c)), RUNGS)

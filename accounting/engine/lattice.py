@@ -19,9 +19,9 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import MOST_CELLS, LatticeMeasure, Mesh, lower_steps, upper_steps
-from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
+from dpledger.accounting.engine.convolution import Convolved, chernoff_bounds, convolve
 from dpledger.accounting.engine.covering import Answer, Indices
-from dpledger.accounting.engine.saddle_point import Ladder
+from dpledger.accounting.engine.saddle_point import ChernoffBounds
 from dpledger.accounting.engine.support_estimate import Sketch, sketched
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Profiled
@@ -240,12 +240,12 @@ def _bounds(
     return Interval(_epsilon_below(_composed_below(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
 
 
-def _composed(parts: list[Counted], plan: LatticePlan, aliases: Ladder | None = None) -> Convolved:
+def _composed(parts: list[Counted], plan: LatticePlan, aliases: ChernoffBounds | None = None) -> Convolved:
     return convolve(parts, plan.c, plan.length, aliases)
 
 
 def _composed_below(parts: list[Counted], plan: LatticePlan) -> Convolved:
-    return _composed(parts, plan, ladder_of(parts, plan.c * RUNGS))
+    return _composed(parts, plan, chernoff_bounds(parts, plan.c * RUNGS))
 
 
 def _epsilon_above(sums: Convolved, delta: float, guess: float, found: Interval) -> float:

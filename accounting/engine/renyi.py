@@ -24,7 +24,7 @@ from dpledger.accounting.laws.renyi_curves import RenyiCurve
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify, WorkLimit
 
-__all__ = ["curve_ladder", "log_finite_of_curves"]
+__all__ = ["curve_bounds", "log_finite_of_curves"]
 
 _GRID = elementary.geometric(1e-4, 1e6, 400)
 
@@ -37,17 +37,19 @@ def log_finite_of_curves(curves: tuple[tuple[RenyiCurve, int], ...]) -> float:
     return math.fsum(count * scalars.log1p(-delta) for delta, count in missed) * (1 + 8 * UNIT)
 
 
-def curve_ladder(composed: Composed | None, curves: tuple[tuple[RenyiCurve, int], ...]) -> CurveLadder:
+def curve_bounds(composed: Composed | None, curves: tuple[tuple[RenyiCurve, int], ...]) -> CurveBounds:
     """Chernoff bounds at many orders, of the losses and the curves together."""
-    return _ladder_of(None if composed is None else composed.parts, curves)
+    return _chernoff_bounds(None if composed is None else composed.parts, curves)
 
 
 @functools.lru_cache(maxsize=8)
-def _ladder_of(losses: tuple[tuple[Loss, int], ...] | None, curves: tuple[tuple[RenyiCurve, int], ...]) -> CurveLadder:
-    return CurveLadder(None if losses is None else bundled(Composed(losses)), curves)
+def _chernoff_bounds(
+    losses: tuple[tuple[Loss, int], ...] | None, curves: tuple[tuple[RenyiCurve, int], ...]
+) -> CurveBounds:
+    return CurveBounds(None if losses is None else bundled(Composed(losses)), curves)
 
 
-class CurveLadder:
+class CurveBounds:
     """Bounds K(c) + log kappa(c) - c eps of log delta(eps), at many c; K is infinite where a curve says nothing.
 
     K of the losses costs the work of a quadrature each, so it is formed only where it may give the best bound: K is
@@ -114,7 +116,7 @@ class CurveLadder:
 @dataclass(frozen=True, slots=True)
 class _Learnt:
     """At each c a number that is at most K of the losses, and K itself where it is known. Never changed: threads share
-    a ladder, and what one of them learns is a new one."""
+    its Chernoff bounds, and what one of them learns is a new one."""
 
     least: Array
     known: npt.NDArray[np.bool_]

@@ -22,13 +22,13 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.engine.composed import TiltedComposition
 
-__all__ = ["SMOOTHED", "Contour", "Ladder", "LogBounds", "decay_beyond", "horizon_of"]
+__all__ = ["SMOOTHED", "ChernoffBounds", "Contour", "LogBounds", "decay_beyond", "horizon_of"]
 
 SMOOTHED = 10.0  # deviations of the smoothing beyond which nothing is left of it: e^-50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ladder:
+class ChernoffBounds:
     """Points c'', upper bounds `log_moments` of K(c'') and `log_bounds` of K(c'') + log kappa(c''): one Chernoff bound
     of delta for each."""
 
@@ -150,7 +150,7 @@ class Contour:
     )
 
     def __init__(
-        self, tilted: TiltedComposition, ladder: Ladder, *, step: float, count: int, mu_squared: float = 0.0
+        self, tilted: TiltedComposition, chernoff: ChernoffBounds, *, step: float, count: int, mu_squared: float = 0.0
     ) -> None:
         self.c, self.step, self.count, self.mu_squared = tilted.c, step, count, mu_squared
         self.window = 2 * math.pi / step
@@ -160,7 +160,7 @@ class Contour:
         at = tilted.cumulants
         self._log_front = at.value - scalars.log(self.window)
         self._log_front_error = at.error + 8 * UNIT * (abs(at.value) + 8)
-        self._aliases = self._alias_ladder(ladder)
+        self._aliases = self._alias_bounds(chernoff)
 
     def _set_nodes(self, tilted: TiltedComposition) -> None:
         line, mu2 = self._line, self.mu_squared
@@ -203,10 +203,10 @@ class Contour:
         upper = front * min(plain, 1 / reach)
         return upper, upper + front * mu2 * scalars.exp(mu2 / 8) / ratio
 
-    def _alias_ladder(self, ladder: Ladder) -> Ladder:
+    def _alias_bounds(self, chernoff: ChernoffBounds) -> ChernoffBounds:
         """log of the bound of the aliases at eps + jW, j >= 1, for each c'' above c, less its c'' eps."""
-        first, c, less = _geometric(self.c, self.window, self.mu_squared, ladder.c.tobytes())
-        return Ladder(c, ladder.log_moments[first:], ladder.log_bounds[first:] - less)
+        first, c, less = _geometric(self.c, self.window, self.mu_squared, chernoff.c.tobytes())
+        return ChernoffBounds(c, chernoff.log_moments[first:], chernoff.log_bounds[first:] - less)
 
     def _log_alias(self, epsilon: float) -> float:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, section 2."""

@@ -16,9 +16,9 @@ from dpledger.accounting.engine.tilt import (
     MOST_NODES,
     Saddle,
     best_of,
+    chernoff_bounds_around,
+    chernoff_bounds_near,
     choose_contour,
-    ladder_around,
-    ladder_near,
     saddle_for_delta,
     saddle_for_epsilon,
 )
@@ -47,19 +47,19 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
     found = Interval(0.0, max(0.0, composed.largest))
     try:
         saddle = saddle_for_delta(composed, log_delta_down, WIDTH)
-        ladder = ladder_around(composed, saddle.c)
-        found = found.meet(Interval(0.0, max(0.0, ladder.epsilon(log_delta_down))))
+        chernoff = chernoff_bounds_around(composed, saddle.c)
+        found = found.meet(Interval(0.0, max(0.0, chernoff.epsilon(log_delta_down))))
         tolerance, width = TOLERANCE, WIDTH
         guess = saddle.epsilon - scalars.log(max(1.0, -2 * log_delta_down)) / (2 * saddle.c)  # what Chernoff gives away
         for _ in range(ATTEMPTS):
-            contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width, most=most)
+            contour = choose_contour(composed, saddle, chernoff, tolerance=tolerance, width=width, most=most)
             found = found.meet(solved(contour, found, guess, log_delta_down, log_delta_up))
             sharp = SHARP + 2 * (log_delta_up - log_delta_down) / (contour.c * max(found.upper, 1e-300))
             if found.relative_width() <= (WIDTH if contour.mu_squared else min(WIDTH, sharp)) or found.upper <= 0:
                 break
             guess = _middle(found, saddle)
             saddle = Saddle(saddle.c, guess, saddle.log_delta)
-            ladder = ladder_around(composed, saddle.c, CLOSE_MULTIPLES)
+            chernoff = chernoff_bounds_around(composed, saddle.c, CLOSE_MULTIPLES)
             tolerance, width = tolerance * 1e-3, width / 4
     except WorkLimit:
         return found
@@ -72,14 +72,14 @@ def is_at_most(composed: Composed, log_delta: float, epsilon: float) -> bool:
     Claim: true only where it is. Source: docs/proofs/engine.md, sections 2 and 8."""
     composed = bundled(composed)
     try:
-        ladder = ladder_near(composed, epsilon, log_delta)
-        saddle = best_of(ladder, log_delta) if ladder else None
-        if not (ladder and saddle):
+        chernoff = chernoff_bounds_near(composed, epsilon, log_delta)
+        saddle = best_of(chernoff, log_delta) if chernoff else None
+        if not (chernoff and saddle):
             saddle = saddle_for_delta(composed, log_delta, WIDTH)
-            ladder = ladder_around(composed, saddle.c)
-        if ladder.log_delta(epsilon) <= log_delta:
+            chernoff = chernoff_bounds_around(composed, saddle.c)
+        if chernoff.log_delta(epsilon) <= log_delta:
             return True
-        contour = choose_contour(composed, saddle, ladder, tolerance=ROUGH, width=WIDTH, most=MOST_ROUGH)
+        contour = choose_contour(composed, saddle, chernoff, tolerance=ROUGH, width=WIDTH, most=MOST_ROUGH)
         return contour.upper(epsilon) <= log_delta
     except WorkLimit:
         return False
@@ -159,11 +159,11 @@ def finite_delta(composed: Composed, epsilon: float, most: int = MOST_NODES) -> 
     composed, found = bundled(composed), Interval(-math.inf, 0.0)
     try:
         saddle = saddle_for_epsilon(composed, epsilon)
-        ladder = ladder_around(composed, saddle.c)
-        found = found.meet(Interval(-math.inf, ladder.log_delta(epsilon)))
+        chernoff = chernoff_bounds_around(composed, saddle.c)
+        found = found.meet(Interval(-math.inf, chernoff.log_delta(epsilon)))
         tolerance, width = TOLERANCE, WIDTH
         for _ in range(ATTEMPTS):
-            contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width, most=most)
+            contour = choose_contour(composed, saddle, chernoff, tolerance=tolerance, width=width, most=most)
             at = contour.bounds(epsilon)
             found = found.meet(Interval(at.lower, at.upper))
             if found.upper - found.lower <= 1e-3:

@@ -15,7 +15,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import log_kappa
-from dpledger.accounting.engine.saddle_point import Ladder
+from dpledger.accounting.engine.saddle_point import ChernoffBounds
 from dpledger.accounting.laws.law import Profiled
 
 __all__ = ["Sketch", "sketched"]
@@ -63,28 +63,28 @@ class Sketch:
     def runs(self) -> int:
         return sum(part.count for part in self.parts)
 
-    def ladder(self, c: Array) -> Ladder:
+    def chernoff(self, c: Array) -> ChernoffBounds:
         log_moments = np.sum([part.log_moments(c) for part in self.parts], axis=0)
-        return Ladder(c, log_moments, log_moments + log_kappa(c))
+        return ChernoffBounds(c, log_moments, log_moments + log_kappa(c))
 
     def saddle_for_delta(self, log_delta: float) -> tuple[float, float]:
         """The tilt with the least Chernoff bound of epsilon at a delta, and that bound."""
-        ladder = self.ladder(_COARSE)
-        bounds = (ladder.log_bounds - log_delta) / ladder.c
+        chernoff = self.chernoff(_COARSE)
+        bounds = (chernoff.log_bounds - log_delta) / chernoff.c
         best = int(np.argmin(bounds))
-        return float(ladder.c[best]), float(bounds[best])
+        return float(chernoff.c[best]), float(bounds[best])
 
     def saddle_for_epsilon(self, epsilon: float) -> tuple[float, float]:
         """The tilt with the least Chernoff bound of delta at an epsilon, and the log of that bound."""
-        ladder = self.ladder(_COARSE)
-        bounds = ladder.log_bounds - ladder.c * epsilon
+        chernoff = self.chernoff(_COARSE)
+        bounds = chernoff.log_bounds - chernoff.c * epsilon
         best = int(np.argmin(bounds))
-        return float(ladder.c[best]), float(bounds[best])
+        return float(chernoff.c[best]), float(bounds[best])
 
     def tilt_and_window(self, about: float, epsilon: float, log_delta: float) -> tuple[float, float]:
         """Of the tilts about one, that with the smallest window whose aliases are small at epsilon."""
-        ladder = self.ladder(about * _FINE)
-        c, excess = ladder.c, ladder.log_bounds - ladder.c * epsilon - log_delta + DIGITS + 2
+        chernoff = self.chernoff(about * _FINE)
+        c, excess = chernoff.c, chernoff.log_bounds - chernoff.c * epsilon - log_delta + DIGITS + 2
         gaps = c[None, :] - c[:-3, None]
         ahead = np.min(np.where(gaps > 0, excess[None, :] / np.where(gaps > 0, gaps, 1.0), math.inf), axis=1)
         windows = np.maximum((DIGITS + 1 - log_delta) / c[:-3], ahead)

@@ -12,7 +12,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
-from dpledger.accounting.engine.saddle_point import SMOOTHED, Contour, Ladder, horizon_of
+from dpledger.accounting.engine.saddle_point import SMOOTHED, ChernoffBounds, Contour, horizon_of
 from dpledger.errors import WorkLimit
 
 __all__ = [
@@ -20,10 +20,10 @@ __all__ = [
     "MOST_NODES",
     "Saddle",
     "best_of",
+    "chernoff_bounds",
+    "chernoff_bounds_around",
+    "chernoff_bounds_near",
     "choose_contour",
-    "ladder_around",
-    "ladder_near",
-    "ladder_of",
     "saddle_for_delta",
     "saddle_for_epsilon",
     "tilt_near",
@@ -148,15 +148,15 @@ def _newton(c: float, gap: float, slope: float, low: float, high: float) -> floa
     return math.sqrt(max(low, c / 5) * min(high, 4 * c))
 
 
-def ladder_around(composed: Composed, tilt: float, multiples: Array = MULTIPLES) -> Ladder:
+def chernoff_bounds_around(composed: Composed, tilt: float, multiples: Array = MULTIPLES) -> ChernoffBounds:
     """Chernoff bounds at multiples of a tilt: bounds by themselves, and what bounds the aliases."""
     c = tilt * multiples
-    return ladder_of(c, composed.log_moments(c))
+    return chernoff_bounds(c, composed.log_moments(c))
 
 
-def ladder_of(c: Array, log_moments: Array) -> Ladder:
+def chernoff_bounds(c: Array, log_moments: Array) -> ChernoffBounds:
     """The Chernoff bounds of upper bounds of K."""
-    return Ladder(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
+    return ChernoffBounds(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
 
 
 def tilt_near(epsilon: float, log_delta: float) -> float:
@@ -166,46 +166,52 @@ def tilt_near(epsilon: float, log_delta: float) -> float:
 
 
 @functools.lru_cache(maxsize=16)
-def ladder_near(composed: Composed, epsilon: float, log_delta: float) -> Ladder | None:
+def chernoff_bounds_near(composed: Composed, epsilon: float, log_delta: float) -> ChernoffBounds | None:
     """Chernoff bounds around `tilt_near`; none where that is too large."""
     tilt = tilt_near(epsilon, log_delta)
     try:
-        return ladder_around(composed, tilt) if 0 < tilt < _STEEPEST else None
+        return chernoff_bounds_around(composed, tilt) if 0 < tilt < _STEEPEST else None
     except WorkLimit:
         return None
 
 
-def best_of(ladder: Ladder, log_delta: float) -> Saddle | None:
-    """The point of a ladder with the least bound of epsilon at log_delta; none where it is near an end."""
-    best = ladder.best(log_delta)
-    if not _NEAR_END <= best < ladder.c.size - 2 * _NEAR_END:
+def best_of(chernoff: ChernoffBounds, log_delta: float) -> Saddle | None:
+    """The one of Chernoff bounds with the least bound of epsilon at log_delta; none where it is near an end."""
+    best = chernoff.best(log_delta)
+    if not _NEAR_END <= best < chernoff.c.size - 2 * _NEAR_END:
         return None
-    c = float(ladder.c[best])
-    return Saddle(c, (float(ladder.log_bounds[best]) - log_delta) / c, log_delta)
+    c = float(chernoff.c[best])
+    return Saddle(c, (float(chernoff.log_bounds[best]) - log_delta) / c, log_delta)
 
 
 def choose_contour(
-    composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float, most: int = MOST_NODES
+    composed: Composed,
+    saddle: Saddle,
+    chernoff: ChernoffBounds,
+    *,
+    tolerance: float,
+    width: float,
+    most: int = MOST_NODES,
 ) -> Contour:
     """A contour for the neighbourhood of `saddle`; `tolerance`: relative error of delta aimed at by proven decay,
     `width`: relative width of epsilon aimed at by smoothing. Raises WorkLimit for more than `most` nodes."""
-    best, window = _tilt_and_window(ladder, saddle, -scalars.log(tolerance))
-    tilted = composed.tilted(float(ladder.c[best]))
+    best, window = _tilt_and_window(chernoff, saddle, -scalars.log(tolerance))
+    tilted = composed.tilted(float(chernoff.c[best]))
     step = _thirty_bits(2 * math.pi / window)
     count, mu_squared = _nodes_and_smoothing(tilted, saddle, step, tolerance, width)
     if count > most or count * len(composed.parts) > MOST_WORK:
         raise WorkLimit(f"a contour of {len(composed.parts)} losses needs {count} nodes: too many")
-    return Contour(tilted, ladder, step=step, count=count, mu_squared=mu_squared)
+    return Contour(tilted, chernoff, step=step, count=count, mu_squared=mu_squared)
 
 
-def _tilt_and_window(ladder: Ladder, saddle: Saddle, digits: float) -> tuple[int, float]:
-    """The point of the ladder, but the last three, whose window costs least; the window: long enough for the aliases
+def _tilt_and_window(chernoff: ChernoffBounds, saddle: Saddle, digits: float) -> tuple[int, float]:
+    """One of the Chernoff bounds, but the last three, whose window costs least; the window: long enough for the aliases
     behind, and for those ahead by the best of the points above."""
-    c, target = ladder.c, saddle.log_delta
-    excess = ladder.log_bounds - c * saddle.epsilon - target + digits + 2
+    c, target = chernoff.c, saddle.log_delta
+    excess = chernoff.log_bounds - c * saddle.epsilon - target + digits + 2
     ahead = (excess / np.maximum(c - c[:-3, None], _NO_GAP * c[0])).min(axis=1)
     windows = np.maximum((digits + 1 - target) / c[:-3], ahead)
-    burnt = ladder.log_moments[:-3] - c[:-3] * saddle.epsilon - target
+    burnt = chernoff.log_moments[:-3] - c[:-3] * saddle.epsilon - target
     spent = np.maximum(0.0, burnt - 4) / 2 + elementary.exp(np.minimum(burnt - MOST_BURNT, 300.0))
     best = int(np.argmin(windows * (1 + spent)))
     return best, float(windows[best])

@@ -205,7 +205,7 @@ def _hides(draw: Draw, known_places: bool) -> bool:
 def _of_call(ours: Draw, theirs: Draw, number: int, claim: Guarantee | None, *, accuses: bool) -> list[ReplayFinding]:
     if isinstance(ours.law, Bernoulli):
         public = "the probability of a coin depends on the data, and what pays for that is not on the tape"
-        return [] if ours.value == theirs.value else [_finding("coin", public, number, accuses=False)]
+        return [] if np.array_equal(ours.value, theirs.value) else [_finding("coin", public, number, accuses=False)]
     if isinstance(ours.law, Uniform):
         return []
     if isinstance(ours.law, RandomizedAnswer):

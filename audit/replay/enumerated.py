@@ -140,12 +140,15 @@ def _branches(call: Draw) -> list[tuple[Returned, Fraction]] | None:
         return [(np.array(one, dtype=np.uint64), each) for one in product(range(k), repeat=size)]
     if not isinstance(call.law, Bernoulli) or call.size > _MOST_LEAVES.bit_length():
         return None
-    falls = _probability(call.value)
     if not call.shape:
+        falls = _probability(call.value)
         return [(fell, chance) for fell, chance in ((False, 1 - falls), (True, falls)) if chance]
+    own = isinstance(call.value, np.ndarray)  # of each its own probability
+    all_falls = list(map(_probability, call.value if own else [call.value] * call.size))
     found: list[tuple[Returned, Fraction]] = []
     for fell in product((False, True), repeat=call.size):
-        chance = math.prod((falls if one else 1 - falls for one in fell), start=Fraction(1))
+        chances = (falls if one else 1 - falls for falls, one in zip(all_falls, fell, strict=True))
+        chance = math.prod(chances, start=Fraction(1))
         if chance:
             found.append((np.flatnonzero(fell).astype(np.int64), chance))
     return found

@@ -376,8 +376,8 @@ def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
 
 def _exclusive(scope: str) -> str:
     return (
-        f"an exclusive interaction is open in scope {scope!r}: close it first. If its process died, it stays open "
-        "for ever: use another scope"
+        f"an exclusive interaction is open in scope {scope!r}: close it first. If its process died, resume or settle "
+        "it where it is a run of granted steps; any other stays open for ever: use another scope"
     )
 
 

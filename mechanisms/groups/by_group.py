@@ -12,7 +12,7 @@ so many go, and so many come). Each group's numbers get noise of their own. Proo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, Self, TypeAlias, assert_never
@@ -29,20 +29,23 @@ from dpledger.mechanisms.noise import Law, Sensitivity, draw
 from dpledger.mechanisms.numeric.clipped_mean import ClippedMean, MeanEstimate
 from dpledger.mechanisms.numeric.one_shot import ShortText
 from dpledger.mechanisms.numeric.statistics import Count
+from dpledger.mechanisms.statistics.sums import ClippedSum
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, record, tag
 
 __all__ = ["GroupStatistic", "Statistic"]
 
-Statistic: TypeAlias = Count | ClippedMean
+Statistic: TypeAlias = Count | ClippedSum | ClippedMean
 """What can be released by group."""
 
 Wholes: TypeAlias = npt.NDArray[Any]
-"""Whole numbers, one a group: int64, or Python's own where a sum may not fit."""
+"""Whole numbers: int64, or Python's own where one may not fit."""
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 _BLOCK = 2**18  # rows at a time: their values stay in the cache
-_EXACT = 2**53  # sums of floats below it are exact
-_SMALL = 2**62  # sums of int64 below it do not wrap
+_HALF = 26  # bits of the lower half of a value in steps, which has up to 52: sums of 2^27 of them are exact floats
+_SMALL = 2**62  # whole numbers below it fit
 
 
 @record
@@ -79,6 +82,8 @@ class GroupStatistic:
                 return "count"
             case Count():
                 return f"{self.column}_count"
+            case ClippedSum():
+                return f"{self.column}_sum"
             case ClippedMean():
                 return f"{self.column}_mean"
             case _:
@@ -110,11 +115,13 @@ class GroupStatistic:
         ]
         return tuple(zip(*(numbers.tolist() for numbers in noisy), strict=True))
 
-    def estimate(self, numbers: tuple[int, ...]) -> int | MeanEstimate:
+    def estimate(self, numbers: tuple[int, ...]) -> int | float | MeanEstimate:
         """What the noisy numbers of a group say."""
         match self.statistic:
             case Count():
                 return numbers[0]
+            case ClippedSum():
+                return self.statistic.in_units(numbers[0])
             case ClippedMean():
                 total, count = numbers
                 return self.statistic.value_of((total, count))
@@ -132,6 +139,9 @@ class GroupStatistic:
             case Count():
                 slack = self.statistic.interval(confidence)
                 return numbers[0] - slack, numbers[0] + slack
+            case ClippedSum():
+                value, within = self.statistic.in_units(numbers[0]), self.statistic.interval(confidence)
+                return value - within, value + within
             case ClippedMean():
                 total, count = numbers
                 return self.statistic.value_of((total, count)).interval(confidence)
@@ -145,9 +155,14 @@ class GroupStatistic:
             case Count():
                 assert column is not None, "true rows are counted of a column"
                 return (groups.trues(column),)
+            case ClippedSum():
+                assert column is not None, "a sum is of a column"
+                values = self.statistic.values
+                return (groups.totals(column, values.whole, values.missing),)
             case ClippedMean():
                 assert column is not None, "a mean is of a column"
-                return groups.totals(column, self.statistic), groups.sizes()
+                distances = self.statistic.values
+                return groups.totals(column, distances.steps, distances.missing), groups.sizes()
             case _:
                 assert_never(self.statistic)
 
@@ -172,23 +187,18 @@ class Groups:
             found += self._counted(codes[numbers_at(column, rows, missing=0.0) == 1.0])
         return found
 
-    def totals(self, column: Column, mean: ClippedMean) -> Wholes:
-        """The sum of the distances of each group, in steps, exactly."""
-        values = mean.values
-        small = len(self.codes) * values.reach < _SMALL
-        found = np.zeros(self.count, dtype=np.int64 if small else object)
+    def totals(self, column: Column, steps_of: Callable[[Floats], Wholes], missing: Decimal) -> Wholes:
+        """The sum of each group's values in whole steps of at most 52 bits, exactly: by halves of theirs, as floats."""
+        high, low = np.zeros(self.count, dtype=np.int64), np.zeros(self.count, dtype=np.int64)
         for codes, rows in self._blocks():
-            steps = values.steps(numbers_at(column, rows, missing=float(values.missing)))
-            found = found + self._summed(codes, steps, values.reach, small)
-        return found
+            steps = steps_of(numbers_at(column, rows, missing=float(missing)))
+            high += self._summed(codes, steps >> _HALF)
+            low += self._summed(codes, steps & (1 << _HALF) - 1)
+        found: Wholes = high.astype(object) * 2**_HALF + low.astype(object)
+        return found.astype(np.int64) if max(map(abs, found), default=0) < _SMALL else found
 
-    def _summed(self, codes: Wholes, steps: Wholes, reach: int, small: bool) -> Wholes:
-        if len(codes) * reach < _EXACT:
-            floats = np.bincount(codes + 1, weights=steps, minlength=self.count + 1)[1:]
-            return floats.astype(np.int64)
-        found = np.zeros(self.count + 1, dtype=np.int64 if small else object)
-        np.add.at(found, codes + 1, steps if small else steps.astype(object))
-        return found[1:]
+    def _summed(self, codes: Wholes, weights: Wholes) -> Wholes:
+        return np.bincount(codes + 1, weights=weights, minlength=self.count + 1)[1:].astype(np.int64)
 
     def _counted(self, codes: Wholes) -> Wholes:
         return np.bincount(codes + 1, minlength=self.count + 1)[1:].astype(np.int64)

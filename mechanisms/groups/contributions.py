@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.entropy import Entropy, Words
 from dpledger.mechanisms.noise import uniform
 
 __all__ = ["Contributions"]
@@ -52,21 +52,35 @@ class Contributions:
         if not len(crowded):
             return inside
         words = uniform(2**64, len(crowded), entropy=entropy, given=True)
-        dealt = crowded[np.lexsort((words, owners[crowded]))]
-        chosen = self._first(groups, owners, dealt)
-        return np.sort(np.concatenate([inside[fits[owners[inside]]], chosen]))
+        order = _by_owner(owners[crowded], words)
+        chosen = self._first(crowded[order], groups, owners)
+        found = np.zeros(len(groups), dtype=np.bool_)
+        found[inside] = fits[owners[inside]]
+        found[chosen] = True
+        return np.flatnonzero(found).astype(np.int64, copy=False)
 
-    def _first(self, groups: Positions, owners: Positions, dealt: Positions) -> Positions:
+    def _first(self, dealt: Positions, groups: Positions, owners: Positions) -> Positions:
         """What counts of rows that are dealt: one unit's after another's, each unit's in the order drawn."""
-        dealt = dealt[_rank(owners[dealt]) < self.rows]
-        if self.groups < self.rows:
-            pairs = _by_appearance(owners[dealt], groups[dealt])
-            dealt = dealt[pairs - _first_of_run(owners[dealt], pairs) < self.groups]
-        if self.rows_a_group < self.rows:
-            pairs = _by_appearance(owners[dealt], groups[dealt])
-            order = np.argsort(pairs, kind="stable")
-            dealt = dealt[order][_rank(pairs[order]) < self.rows_a_group]
-        return dealt
+        runs = owners[dealt]
+        dealt = dealt[_rank(runs) < self.rows]
+        if self.groups == self.rows_a_group == self.rows:
+            return dealt
+        runs = owners[dealt]
+        pairs = _by_appearance(runs, groups[dealt])
+        first = pairs - _first_of_run(runs, pairs) < self.groups
+        dealt, pairs = dealt[first], pairs[first]
+        order = np.argsort(pairs, kind="stable")
+        return dealt[order[_rank(pairs[order]) < self.rows_a_group]]
+
+
+def _by_owner(owners: Positions, words: Words) -> Positions:
+    """The order of the rows: by owner, of each by the words, of equal words as they stand. One number for both, where
+    no two are equal, is sorted faster."""
+    bits = np.uint64(max(int(owners.max()).bit_length(), 1))
+    both = owners.astype(np.uint64) << (np.uint64(64) - bits) | words >> bits
+    order = np.argsort(both)
+    ordered = both[order]
+    return order if (ordered[1:] != ordered[:-1]).all() else np.lexsort((words, owners))
 
 
 def _rank(runs: Positions) -> Positions:

@@ -25,10 +25,10 @@ from pydantic import BeforeValidator, Field
 
 from dpledger.accounting.composition import Composition, Sequence
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
-from dpledger.decimals import total
+from dpledger.decimals import Number, total
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.frames import Coded, check_frame, columns, key_word, words_of
+from dpledger.mechanisms.frames import Coded, check_frame, codes_of, columns, key_word, words_of
 from dpledger.mechanisms.groups.by_group import Groups, GroupStatistic
 from dpledger.mechanisms.groups.contributions import Contributions
 from dpledger.mechanisms.groups.group_table import GroupTable, Key
@@ -37,6 +37,7 @@ from dpledger.mechanisms.numeric import ClippedMean, Count
 from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.statistics.sums import ClippedSum
 from dpledger.mechanisms.units import id_word
 from dpledger.number_fields import OptionalPositive, Whole
 from dpledger.relations import Relation, Unit
@@ -57,12 +58,12 @@ def _of_column(value: Any) -> object:
     match value:
         case GroupStatistic():
             return value
-        case Count() | ClippedMean():
+        case Count() | ClippedSum() | ClippedMean():
             return GroupStatistic(value)
-        case [str(column), (Count() | ClippedMean()) as statistic]:
+        case [str(column), (Count() | ClippedSum() | ClippedMean()) as statistic]:
             return GroupStatistic(statistic, column)
         case _:
-            raise ValueError("Count(of='rows'), or a pair of a column and a ClippedMean or Count(of='true')")
+            raise ValueError("a Count of rows, or a pair: a column and a ClippedSum, ClippedMean or Count(of='true')")
 
 
 def _key_of(value: object) -> object:
@@ -119,7 +120,8 @@ class GroupBy(OneShot):
     """Statistics of the rows of a table, by groups, in one release.
 
     `by`: the column, or columns, whose words make the groups. `statistics`: a list of `Count`s of rows, and of pairs of
-    a column and a `ClippedMean` or a `Count(of="true")`; each one's epsilon is what it costs in all groups together.
+    a column and a `ClippedSum`, a `ClippedMean` or a `Count(of="true")`; each one's epsilon is what it costs in all
+    groups together.
     `keys`: the groups, where they are public; each is published, empty ones too, and rows of other keys count nowhere.
     Without them `key_epsilon` and `key_delta` pay for a choice among the keys that the data hold: a key is published
     that so many units have that none of them gives it away. With no statistics the keys alone are published.
@@ -245,7 +247,7 @@ class GroupBy(OneShot):
         keys, numbers = plain
         return self._table(keys, numbers)
 
-    def published_from(self, probability: str) -> int:
+    def published_from(self, probability: Number) -> int:
         """From how many units on an unknown key is published with this probability. ParameterError where keys are
         public."""
         if self._choice is None:
@@ -265,7 +267,7 @@ class GroupBy(OneShot):
             coded = _renamed(coded, [places.get(word, -1) for word in words])
         rows, owners = None, None
         if self.units is not None:
-            owners = words_of(found[self.units], id_word).codes
+            owners = codes_of(found[self.units], id_word)
             rows = self._bounds.kept(coded, owners, entropy=entropy)
             coded, owners = coded[rows], owners[rows]
         if self._choice is None:
@@ -380,11 +382,9 @@ def _crossed(codes: npt.NDArray[np.int64], keys: list[Key], more: Coded) -> tupl
 
 def _units_of(codes: npt.NDArray[np.int64], owners: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.int64]:
     """How many units each group has; each row is one where nobody says whose they are."""
-    import pandas as pd
-
-    if owners is not None:
-        _, pairs = pd.factorize(owners * count + codes)
-        codes = pairs % count
+    if owners is not None and len(codes):
+        pairs = np.sort(owners * count + codes)
+        codes = pairs[np.r_[True, pairs[1:] != pairs[:-1]]] % count
     return np.bincount(codes + 1, minlength=count + 1)[1:].astype(np.int64)
 
 

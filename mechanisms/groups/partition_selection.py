@@ -29,7 +29,7 @@ from dpledger.accounting.guarantees import ApproxDP
 from dpledger.decimals import Number, read, round_down, subtract
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.noise import happens
+from dpledger.mechanisms.noise import happens_each
 from dpledger.mechanisms.numeric.one_shot import derived
 
 __all__ = ["KeyChoice"]
@@ -80,4 +80,5 @@ class KeyChoice:
     def chosen(self, units: Sequence[int], *, entropy: Entropy) -> list[int]:
         """The places of the keys that are published, of keys with so many units each: a coin for each."""
         probability = cache(self.probability)
-        return [place for place, n in enumerate(units) if happens(probability(n), entropy=entropy)]
+        fell: list[int] = happens_each([probability(n) for n in units], entropy=entropy).tolist()
+        return fell

@@ -1,9 +1,9 @@
-"""Noise has few doors, all exact and on one tape: `draw` adds a declared law to whole numbers, `happens` and `sampled`
-toss coins, `uniform` deals whole numbers, `choose` picks one of many by their scores, `respond` answers at random,
-`chain` answers ever more precisely."""
+"""Noise has few doors, all exact and on one tape: `draw` adds a declared law to whole numbers, `happens`,
+`happens_each` and `sampled` toss coins, `uniform` deals whole numbers, `choose` picks one of many by their scores,
+`respond` answers at random, `chain` answers ever more precisely."""
 
 from dpledger.mechanisms.noise.api import draw
-from dpledger.mechanisms.noise.bernoulli import Positions, happens, sampled, uniform
+from dpledger.mechanisms.noise.bernoulli import Positions, happens, happens_each, sampled, uniform
 from dpledger.mechanisms.noise.chains import NoiseChain, chain
 from dpledger.mechanisms.noise.choices import choose, exponent_for, respond
 from dpledger.mechanisms.noise.laws import (
@@ -52,6 +52,7 @@ __all__ = [
     "exponent_for",
     "half_width",
     "happens",
+    "happens_each",
     "recording",
     "replaying",
     "respond",

@@ -13,7 +13,7 @@ word is drawn for a coin whatever its probability is, 0 and 1 too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeAlias, overload
 
@@ -34,6 +34,7 @@ __all__ = [
     "cell",
     "falls",
     "happens",
+    "happens_each",
     "sampled",
     "tossed",
     "uniform",
@@ -74,6 +75,26 @@ def happens(
         return fell
     chance = _chance(probability)
     return taped(_BERNOULLI, tossed(chance, entropy), value=_passed(probability), shape=(), given=given)
+
+
+def happens_each(probabilities: Sequence[Number | ExpMinus], *, entropy: Entropy) -> Positions:
+    """The positions, rising, at which independent coins fall, each of exactly its own probability.
+
+    They are one call on a tape, since how many there are may be private. Otherwise as `happens`.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> happens_each([0, "0.5", 1, Fraction(1, 3)], entropy=seeded(0)).tolist()
+    [2, 3]
+    """
+    chances = [_chance(one) for one in probabilities]
+    words = entropy.words(len(chances)).tolist()
+    fell = [
+        place
+        for place, (chance, word) in enumerate(zip(chances, words, strict=True))
+        if below(chance, word, _WORD_BITS, entropy)
+    ]
+    passed = np.array([_passed(one) for one in probabilities], dtype=object)
+    return taped(_BERNOULLI, np.array(fell, dtype=np.int64), value=passed, shape=passed.shape)
 
 
 def sampled(probability: Number | ExpMinus, size: int, *, entropy: Entropy, given: bool = False) -> Positions:

@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Annotated, Literal, TypeAlias, assert_never
 
@@ -220,6 +221,11 @@ def half_width(law: Law, confidence: Number, entries: int = 1) -> int:
     level = read(confidence, field="confidence")
     if not 0 < level < 1:
         raise ParameterError("confidence", confidence, "a number in (0, 1)")
+    return _half_width(law, level, entries)
+
+
+@lru_cache(maxsize=256)  # the same of each entry of a table
+def _half_width(law: Law, level: Decimal, entries: int) -> int:
     miss = _missed(level, entries)
     steps = float(steps_per_scale(law)) * _SLACK
     match law:

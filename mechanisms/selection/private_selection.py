@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
@@ -35,7 +35,7 @@ from dpledger.number_fields import Tally
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["ASSUMES", "PrivateSelection"]
+__all__ = ["ASSUMES", "PrivateSelection", "claimed", "selected"]
 
 ASSUMES = "nobody sees the trials, or how long they took"
 """What the guarantee takes from the caller, as the record says it."""
@@ -91,7 +91,7 @@ class PrivateSelection(OneShot):
 
     def claim(self) -> PureDP | RDP:
         """What the selection promises: an epsilon if `of` has one, else Renyi divergences."""
-        return _claimed(self.parts(), self.relation or self.of.relation or Relation.ADD_REMOVE)
+        return claimed(self.parts(), self.relation or self.of.relation or Relation.ADD_REMOVE)
 
     def parts(self) -> Composition:
         """One node, of the parts of a trial."""
@@ -125,18 +125,10 @@ class PrivateSelection(OneShot):
     def release(self, data: Any, *, entropy: Entropy) -> Release[Any]:
         """The best output, or None."""
         self.inspect(data)
-        count = drawn_trials(self.repeats, entropy)
-        best: tuple[float, Any] | None = None
-        outside = False
-        for number in range(self.repeats.most or count if self.pad else count):
-            ran = came_to(functools.partial(self.of.release, data, entropy=entropy))
-            outside = outside or (ran is not None and ran[0].outside_guarantee)
-            if number >= count or ran is None or ran[0].outside_guarantee:
-                continue
-            scored = self._scored(ran[0].value)
-            if best is None or scored > best[0]:
-                best = scored, ran[0].value
-        value = None if best is None else best[1]
+        run = functools.partial(self.of.release, data)
+        value, outside = selected(
+            lambda coins: run(entropy=coins), self.repeats, self._scored, entropy=entropy, pad=self.pad
+        )
         return Release(value=value, parts=self.parts(), outside_guarantee=outside)
 
     def plain_of(self, value: Any) -> object:
@@ -148,19 +140,48 @@ class PrivateSelection(OneShot):
         return value_of(self.of, kept[0]) if kept else None
 
     def _scored(self, value: Any) -> float:
-        """By how much it is better; a function of the output alone, and total."""
-        found = came_to(lambda: float(value if self.entry is None else value[self.entry]))
-        if found is None or math.isnan(found[0]):
-            return WORST
-        return found[0] if self.best == "largest" else -found[0]
+        number = float(value if self.entry is None else value[self.entry])
+        return number if self.best == "largest" else -number
+
+
+def selected(
+    run: Callable[[Entropy], Release[Any]],
+    repeats: Trials,
+    score: Callable[[Any], float],
+    *,
+    entropy: Entropy,
+    pad: bool = False,
+) -> tuple[Any, bool]:
+    """The output of the best of a fresh number of runs, or None; and whether one of them left its guarantee.
+
+    `score`: a function of one output; where it raises or is NaN, that output is the worst. A run that raises, or leaves
+    its guarantee, is never chosen."""
+    count = drawn_trials(repeats, entropy)
+    best: tuple[float, Any] | None = None
+    outside = False
+    for number in range(repeats.most or count if pad else count):
+        ran = came_to(lambda: run(entropy))
+        outside = outside or (ran is not None and ran[0].outside_guarantee)
+        if number >= count or ran is None or ran[0].outside_guarantee:
+            continue
+        scored = _total(score, ran[0].value)
+        if best is None or scored > best[0]:
+            best = scored, ran[0].value
+    return None if best is None else best[1], outside
+
+
+def _total(score: Callable[[Any], float], value: Any) -> float:
+    found = came_to(lambda: score(value))
+    return WORST if found is None or math.isnan(found[0]) else found[0]
 
 
 @functools.lru_cache(maxsize=64)
-def _claimed(parts: Composition, relation: Relation) -> PureDP | RDP:
+def claimed(parts: Composition, relation: Relation) -> PureDP | RDP:
+    """What a selection of these parts promises. ParameterError where that is neither."""
     try:
         found = promise(parts, relation, ZERO)
     except CannotCertify:
         found = None
     if isinstance(found, PureDP | RDP):
         return found
-    raise ParameterError("of", "a mechanism without one", "one with an epsilon or Renyi divergences, and no delta")
+    raise ParameterError("of", "one without them", "a mechanism with an epsilon or Renyi divergences, and no delta")

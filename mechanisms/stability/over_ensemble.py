@@ -24,7 +24,15 @@ from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, 
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record
 
-__all__ = ["ASSUMES", "VOTES", "OverEnsemble"]
+__all__ = [
+    "ASSUMES",
+    "LABELS_READ_AS",
+    "ROWS_READ_AS",
+    "VOTES",
+    "VOTES_READ_AS",
+    "OverEnsemble",
+    "check_ensemble",
+]
 
 ASSUMES = (
     "the learner keeps nothing from one chunk to the next, and nothing that it, the plan or a salt holds was computed "
@@ -149,26 +157,7 @@ class OverEnsemble(ABC):
     def inspect(self, data: object) -> None:
         """ParameterError where the data are no ensemble, or one with other chunks, chunker or answers; or where a unit
         may have many rows, and nothing says which are whose. All of that is public."""
-        if not isinstance(data, Ensemble):
-            raise ParameterError("data", type(data).__name__, "an Ensemble, fitted on the private units")
-        for field, fitted, asked in (
-            ("chunks", data.chunks, self.chunks),
-            ("chunker", data.chunker, self.chunker),
-            ("classes", data.classes, self._classes()),
-        ):
-            if fitted != asked:
-                got, expected = (
-                    "scores (classes=None)" if field == "classes" and value is None else f"{field} {value}"
-                    for value in (fitted, asked)
-                )
-                raise ParameterError("data", f"an ensemble of {got}", f"an Ensemble of {expected}")
-        if self.unit is not None and self.unit.max_contributions > 1 and not data.whole_units:
-            name, most = self.unit.name, self.unit.max_contributions
-            raise ParameterError(
-                "data",
-                f"an ensemble that was not told whose its rows are, where one {name} may have {most}",
-                f"an Ensemble.fit(..., ids=), or grouped=True where each item holds everything of one {name}",
-            )
+        check_ensemble(data, chunks=self.chunks, chunker=self.chunker, classes=self._classes(), unit=self.unit)
 
     @abstractmethod
     def _tests(self) -> StableTests:
@@ -196,3 +185,28 @@ class OverEnsemble(ABC):
     def _around(self, parts: Composition) -> Composition:
         """The parts of the run, of what its tests are."""
         return grouped(parts, self._steps(), Relation.ADD_REMOVE)
+
+
+def check_ensemble(data: object, *, chunks: int, chunker: object, classes: int | None, unit: Unit | None) -> None:
+    """ParameterError where the data are no ensemble, or one with other chunks, chunker or answers; or where a unit may
+    have many rows, and nothing says which are whose. All of that is public."""
+    if not isinstance(data, Ensemble):
+        raise ParameterError("data", type(data).__name__, "an Ensemble, fitted on the private units")
+    for field, fitted, asked in (
+        ("chunks", data.chunks, chunks),
+        ("chunker", data.chunker, chunker),
+        ("classes", data.classes, classes),
+    ):
+        if fitted != asked:
+            got, expected = (
+                "scores (classes=None)" if field == "classes" and value is None else f"{field} {value}"
+                for value in (fitted, asked)
+            )
+            raise ParameterError("data", f"an ensemble of {got}", f"an Ensemble of {expected}")
+    if unit is not None and unit.max_contributions > 1 and not data.whole_units:
+        name, most = unit.name, unit.max_contributions
+        raise ParameterError(
+            "data",
+            f"an ensemble that was not told whose its rows are, where one {name} may have {most}",
+            f"an Ensemble.fit(..., ids=), or grouped=True where each item holds everything of one {name}",
+        )

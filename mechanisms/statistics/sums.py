@@ -71,7 +71,7 @@ class ClippedSum(OneShot):
 
     def __post_init__(self) -> None:
         check_range(self.lower, self.upper, self._missing)
-        self._values.check()
+        self.values.check()
         self.parts()
         self.noise  # noqa: B018  # ParameterError where there is none
 
@@ -114,7 +114,7 @@ class ClippedSum(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return self._values.words()
+        return self.values.words()
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
@@ -123,21 +123,26 @@ class ClippedSum(OneShot):
     def release(self, data: object, *, entropy: Entropy) -> Release[float]:
         """The noisy sum of the rows of `data`."""
         self.inspect(data)
-        noisy = draw(self.noise, self._values.total(data), sensitivity=self._declared, entropy=entropy)
-        return Release(value=self._in_units(noisy), parts=self.parts())
+        noisy = draw(self.noise, self.values.total(data), sensitivity=self._declared, entropy=entropy)
+        return Release(value=self.in_units(noisy), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size]."""
         self.inspect(data)
-        totals = np.array([self._values.total(data)]).repeat(size)
+        totals = np.array([self.values.total(data)]).repeat(size)
         return to_floats(draw(self.noise, totals, sensitivity=self._declared, entropy=entropy), self._grid)
 
     def interval(self, confidence: Number) -> float:
         """The half-width around the released value that holds the sum of the values, clipped and rounded to the grid,
         with at least this probability. Rounding moves the sum by at most half a step a row."""
-        return self._in_units(half_width(self.noise, confidence))
+        return self.in_units(half_width(self.noise, confidence))
 
-    def _in_units(self, steps: int) -> float:
+    def noises(self) -> tuple[tuple[RoundedLaplace, Sensitivity], ...]:
+        """The noise of the sum, with how far one unit moves it."""
+        return ((self.noise, self._declared),)
+
+    def in_units(self, steps: int) -> float:
+        """So many steps as a float."""
         return float(to_floats(np.array([steps]), self._grid)[0])
 
     def _automatic(self) -> dict[str, Any]:
@@ -157,14 +162,15 @@ class ClippedSum(OneShot):
         return exact_decimal(max(Fraction(coarse) / _FINER, exact, _FINEST))
 
     @property
-    def _values(self) -> Values:
+    def values(self) -> Values:
+        """How rows become whole steps."""
         return Values(lower=self.lower, upper=self.upper, missing=self._missing, grid=self._grid)
 
     @property
     def _declared(self) -> Sensitivity:
         """Claim: how far the rows of a unit move the sum of the values as they are rounded.
         Source: docs/proofs/statistics.md, section 1."""
-        rows, first, last = rows_of(self.unit), self._values.first, self._values.last
+        rows, first, last = rows_of(self.unit), self.values.first, self.values.last
         if self.relation in (None, Relation.ADD_REMOVE):
             moved, why = max(-first, last), "a unit adds values between lower and upper"
         elif rows == 1 or self.relation is Relation.LABEL_FLIP:

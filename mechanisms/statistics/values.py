@@ -62,10 +62,14 @@ class Values:
 
     def steps(self, data: object) -> Iterator[npt.NDArray[np.int64]]:
         """Each row in whole steps, by itself, a block of rows at a time. Total: never raises."""
-        lower, upper, scale = float(self.lower), float(self.upper), 1 / float(self.grid)
         for values in blocks(data, missing=float(self.missing)):
-            steps = nearest_whole(np.clip(values, lower, upper) * scale)
-            yield np.clip(steps, self.first, self.last).astype(np.int64)
+            yield self.whole(values)
+
+    def whole(self, values: Floats) -> npt.NDArray[np.int64]:
+        """Numbers, none of them missing, in whole steps: each by itself."""
+        lower, upper, scale = float(self.lower), float(self.upper), 1 / float(self.grid)
+        steps = nearest_whole(np.clip(values, lower, upper) * scale)
+        return np.clip(steps, self.first, self.last).astype(np.int64)
 
     def total(self, data: object) -> int:
         """The exact sum, in steps."""

@@ -40,6 +40,7 @@ from .accounting.guarantees import (
 )
 from .accounting.planning.calibration import calibrate as calibrate
 from .accounting.profile import compose as compose
+from .attach.searching import private_search as private_search
 from .attach.training import private_sgd as private_sgd
 from .audit.experiment import audit_mechanism as audit_mechanism, audit_outputs as audit_outputs
 from .audit.planned import Audit as Audit

@@ -7,6 +7,7 @@ from .mechanisms.stability.labels.partitions import bins_of_width as bins_of_wid
 from .mechanisms.stability.labels.soft import SoftLabels as SoftLabels
 from .mechanisms.stability.labels.soft_run import SoftQuery as SoftQuery
 from .mechanisms.stability.labels.student import Student as Student
+from .mechanisms.stability.noisy_maximum import NoisyMaximum as NoisyMaximum
 from .mechanisms.stability.on_average import (
     FirstMoment as FirstMoment,
     MeanSquare as MeanSquare,

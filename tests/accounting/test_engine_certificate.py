@@ -11,7 +11,7 @@ import pytest
 
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
-from dpledger.accounting.engine.saddle_point import Contour, Ladder
+from dpledger.accounting.engine.saddle_point import ChernoffBounds, Contour
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.law import Cumulants
@@ -35,11 +35,11 @@ class WithoutTruncation(Contour):
 def contour(kind: type[Contour], mu: float, c: float, *, window: float, reach: float) -> Contour:
     """A contour of a Gaussian with a window of so many deviations, and nodes up to so many inverse deviations."""
     composed = Composed(((GaussianLoss(mu * mu), 1),))
-    ladder_c = c * np.geomspace(0.5, 4, 16)
-    log_moments = composed.log_moments(ladder_c)
-    ladder = Ladder(ladder_c, log_moments, log_moments + log_kappa(ladder_c) + 1e-12)
+    tilts = c * np.geomspace(0.5, 4, 16)
+    log_moments = composed.log_moments(tilts)
+    chernoff = ChernoffBounds(tilts, log_moments, log_moments + log_kappa(tilts) + 1e-12)
     step = float(np.float32(2 * math.pi / (window * mu)))
-    return kind(composed.tilted(c), ladder, step=step, count=max(2, int(reach / (mu * step))))
+    return kind(composed.tilted(c), chernoff, step=step, count=max(2, int(reach / (mu * step))))
 
 
 def verdicts(kind: type[Contour], *, window: tuple[float, float], reach: tuple[float, float]) -> tuple[int, int, int]:

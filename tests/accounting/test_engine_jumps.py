@@ -23,7 +23,7 @@ from dpledger.accounting.engine.large_loss_layers import can_jump
 from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, layers, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import finite_epsilon
-from dpledger.accounting.engine.tilt import ladder_of
+from dpledger.accounting.engine.tilt import chernoff_bounds
 from dpledger.accounting.families.gaussian import rare
 from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns, RunsOfOneLaw
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
@@ -381,7 +381,7 @@ def test_a_lost_layer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def faint(*given: Any) -> Iterator[Any]:
         for runs, _ in numbers(*given):
             few = replace(runs, fewest=2, most=2)
-            yield few, ladder_of(given[1][0], few.log_moments(given[1][0]))
+            yield few, chernoff_bounds(given[1][0], few.log_moments(given[1][0]))
 
     monkeypatch.setattr(large_loss_layers, "_numbers", faint)
     wrong = jumps_epsilon(composed, delta, delta)

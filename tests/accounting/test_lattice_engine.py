@@ -13,11 +13,11 @@ from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSamp
 from dpledger.accounting.engine import lattice
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import Mesh, lower_steps, upper_steps
-from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
+from dpledger.accounting.engine.convolution import Convolved, chernoff_bounds, convolve
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.methods import _many_outcomes
-from dpledger.accounting.engine.saddle_point import Ladder
+from dpledger.accounting.engine.saddle_point import ChernoffBounds
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
@@ -195,7 +195,7 @@ def composed_gaussians(mu: float, runs: int, c: float, length: int, spacing: flo
     sums = []
     for made in (upper_steps, lower_steps):
         parts = [(made(law, mesh, -reach, reach), runs)]
-        sums.append(convolve(parts, c, length, ladder_of(parts, c * np.geomspace(1.1, 4, 8))))
+        sums.append(convolve(parts, c, length, chernoff_bounds(parts, c * np.geomspace(1.1, 4, 8))))
     return sums[0], sums[1]
 
 
@@ -299,7 +299,7 @@ def test_chernoff_bounds_of_a_lattice_law() -> None:
     law = GaussianLoss(0.25).profile()
     assert law is not None
     steps = lower_steps(law, Mesh.near(0.1), -4.0, 4.0)
-    ladder: Ladder = ladder_of([(steps, 1)], np.geomspace(0.2, 30, 12))
+    chernoff: ChernoffBounds = chernoff_bounds([(steps, 1)], np.geomspace(0.2, 30, 12))
     for epsilon in (-1.0, 0.0, 1.0, 2.0):
         exact = mp.log(profile_of_steps(steps, mp.mpf(epsilon)))
-        assert exact <= ladder.log_delta(epsilon) <= exact + 4
+        assert exact <= chernoff.log_delta(epsilon) <= exact + 4

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine import expansion_points
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
+from dpledger.accounting.engine.tilt import chernoff_bounds_around, choose_contour, saddle_for_delta
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.lowering import read_losses
 from dpledger.accounting.profile import Bounds, compose
@@ -113,7 +113,9 @@ def test_the_contour_says_the_same_of_many_points_as_of_each() -> None:
     composed = Composed(what.losses)
     saddle = saddle_for_delta(composed, -12.0, 2e-4)
     for width in (2e-4, 1e-7):
-        contour = choose_contour(composed, saddle, ladder_around(composed, saddle.c), tolerance=1e-8, width=width)
+        contour = choose_contour(
+            composed, saddle, chernoff_bounds_around(composed, saddle.c), tolerance=1e-8, width=width
+        )
         epsilons = np.linspace(-1.0, 8.0, 30)
         for epsilon, low, high in zip(epsilons.tolist(), *contour.bounds_at(epsilons), strict=True):
             alone = contour.bounds(epsilon)

@@ -103,8 +103,8 @@ def test_more_categories_and_more_users_hide_more() -> None:
     at = np.array([0.0, 0.02, 0.1])
     by_categories = [shuffled_deltas(1.0, k, 500, at)[1] for k in (2, 3, 10, 100)]
     by_users = [shuffled_deltas(1.0, 2, n, at)[1] for n in (1, 10, 100, 1000, 10**4)]
-    for ladder in (by_categories, by_users):
-        assert all(np.all(less <= more * (1 + 1e-9)) for more, less in itertools.pairwise(ladder))
+    for chernoff in (by_categories, by_users):
+        assert all(np.all(less <= more * (1 + 1e-9)) for more, less in itertools.pairwise(chernoff))
 
 
 def test_users_who_agree() -> None:

@@ -338,7 +338,6 @@ def test_batches_that_are_no_poisson_samples_are_refused() -> None:
     ("options", "reason"),
     [
         ({"grad_sample_mode": "ghost"}, "ghost clipping"),
-        ({"clipping": "per_layer", "max_grad_norm": [1.0, 1.0]}, "DPPerLayerOptimizer"),
         (
             {
                 "clipping": "adaptive",
@@ -351,7 +350,7 @@ def test_batches_that_are_no_poisson_samples_are_refused() -> None:
             "size of the batch",
         ),
     ],
-    ids=["ghost", "per_layer", "adaptive"],
+    ids=["ghost", "adaptive"],
 )
 def test_other_clipping_is_refused(options: dict[str, Any], reason: str) -> None:
     _, scope = scope_of()

@@ -88,6 +88,8 @@ def raw(call: Draw) -> Any:
 
 
 def moved_too_far(call: Draw) -> Draw:
+    if isinstance(call.law, Bernoulli) and isinstance(call.value, np.ndarray):
+        return dataclasses.replace(call, value=1 - call.value)
     if isinstance(call.law, Bernoulli):
         assert isinstance(call.value, Fraction)
         likely = min(call.value, 1 - call.value) > Fraction(1, 100)

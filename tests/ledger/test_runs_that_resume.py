@@ -3,6 +3,7 @@ crash falls and whoever else is alive."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -43,7 +44,7 @@ from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
 from dpledger.mechanisms.entropy import Entropy
 from forking import PATIENCE, ignores_fork_warnings, in_child
-from interrupting import LEDGER
+from interrupting import LEDGER, Lines
 from ledger_mechanisms import Training, TrainingRun, stream, training
 from resuming_workers import SCOPE, begun
 from threads import together
@@ -324,6 +325,19 @@ def test_a_run_is_settled_at_the_steps_that_were_granted(book: Ledger, name: str
     book.verify()
 
 
+def test_a_run_that_was_given_no_key_is_found_by_the_one_that_the_record_shows(book: Ledger, scope: Scope) -> None:
+    for goes_on in (True, False):
+        scope.open(training(40), None).ask(None)
+        (*_, lost) = scope.releases()
+        if goes_on:
+            with scope.open(training(40), None, key=lost.key, resume=True) as run:
+                assert run.ask(None) == 3  # of a block of two, one was lost
+        else:
+            scope.settle(lost.key)
+    assert [one.status for one in scope.releases()] == ["committed", "committed"]
+    book.verify()
+
+
 def test_a_price_of_the_whole_plan_stays_whole_once_a_step_was_granted(book: Ledger) -> None:
     scope = book.scope("c", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-5"))
     run = opened(scope, tail_delta="1e-6")
@@ -485,6 +499,41 @@ def test_of_processes_that_resume_at_once_no_step_is_drawn_twice(tmp_path: Path)
     assert len(steps) == len(set(steps)) <= 600
     with Ledger.open(folder / "clinic.ledger") as book:
         book.verify()
+
+
+# ---- a machine of interrupts ----------------------------------------------------------------------------------------
+
+
+def test_wherever_ctrl_c_falls_at_most_the_plan_is_drawn(book: Ledger, scope: Scope) -> None:
+    """Of a run that is resumed again and again, each time interrupted some lines later, while all the ones before are
+    alive."""
+    plan, steps, alive = training(2000, "400"), [], []
+
+    def goes_on() -> None:
+        run = scope.open(plan, None, **KEY, resume=True)
+        alive.append(run)
+        with run:
+            steps.append(run.ask(None))
+            steps.append(run.ask(None))
+            raise KeyboardInterrupt  # so that it stays open
+
+    told, target = True, 0
+    while told:
+        lines = Lines(target)
+        with contextlib.suppress(KeyboardInterrupt):
+            lines.run(goes_on)
+        told, target = lines.has_raised, target + 23
+        for older in alive[:-1]:
+            with pytest.raises((TakenOver, Halted)):
+                older._attempt.grant(older._granted + 1)
+        del alive[:-1]
+        (held,) = book.refresh().open.values() if book.state.open else (None,)
+        assert steps == sorted(set(steps))
+        assert held is None or not steps or steps[-1] <= held.granted
+    assert target > 10 * 23
+    with scope.open(plan, None, **KEY, resume=True) as last:
+        assert last.ask(None) > steps[-1]
+    book.verify()
 
 
 # ---- a machine of crashes -------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.noise import ExpMinus, Uniform, happens, recording, replaying, sampled, uniform
+from dpledger.mechanisms.noise import ExpMinus, Uniform, happens, happens_each, recording, replaying, sampled, uniform
 from dpledger.mechanisms.noise.bernoulli import tossed, uniform_below
 from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
 from noise_oracle import WordList
@@ -101,12 +101,29 @@ def test_many_coins_fall_as_often_as_they_should_and_a_twin_does_not(probability
     assert binomial_p_value(int(happens(twin, size=coins, entropy=seeded(4)).sum()), coins, expected) < SIGNIFICANCE
 
 
+@given(each=st.lists(st.tuples(probabilities, st.integers(0, WORD - 1)), max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_coins_of_their_own_probabilities_fall_as_each_would_alone(each: list[tuple[Any, int]]) -> None:
+    given_, words = [one for one, _ in each], [word for _, word in each]
+    alone = [happens(one, entropy=scripted([word])) for one, word in each]
+    with recording() as draws:
+        fell = happens_each(given_, entropy=scripted(words))
+    assert fell.tolist() == np.flatnonzero(alone).tolist()
+    assert [(draw.shape, list(draw.value)) for draw in draws] == [
+        ((len(each),), [one if isinstance(one, ExpMinus) else Fraction(one) for one in given_])
+    ]
+    with replaying(draws):
+        assert happens_each(given_, entropy=seeded(9)).tolist() == fell.tolist()
+
+
 @pytest.mark.parametrize("bad", [-1, "1.0000000001", float("nan"), float("inf"), "x", None, True, Fraction(4, 3)])
 def test_what_is_no_probability_is_refused(bad: Any) -> None:
     with pytest.raises(ParameterError, match="probability"):
         happens(bad, entropy=scripted([]))
     with pytest.raises(ParameterError, match="probability"):
         sampled(bad, 3, entropy=scripted([]))
+    with pytest.raises(ParameterError, match="probability"):
+        happens_each([bad], entropy=scripted([]))
 
 
 @pytest.mark.parametrize("bad", [-1, "-0.5", float("inf"), float("nan"), None, "x"])

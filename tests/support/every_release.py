@@ -7,11 +7,13 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dpledger import decimals
 from dpledger.accounting.ex_post.boundaries import MixtureBoundary
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.groups.group_by import GroupBy
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import (
     AccuracyFirst,
@@ -97,7 +99,17 @@ def _numbers() -> dict[str, Answer]:
         "variance": lambda: released(Variance(epsilon=THIRD, lower="-0.1", upper="3.7"), ROWS),
         "quantiles": quantiles,
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), ROWS),
+        "groups": grouped,
     }
+
+
+def grouped() -> object:
+    """Two groups of unknown keys, as a frame."""
+    mean = ("value", ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"))
+    mechanism = GroupBy("key", (mean,), key_epsilon=THIRD, key_delta="0.01").under(REPLACE, ROW)
+    frame = pd.DataFrame({"key": [1, "b"] * 200, "value": [0.1, 3.3] * 200})
+    table = mechanism.release(frame, entropy=seeded(3)).value
+    return dict(mechanism.parameters()), table.columns("0.9"), mechanism.published_from(THIRD)
 
 
 def quantiles() -> object:

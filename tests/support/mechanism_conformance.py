@@ -52,6 +52,7 @@ from dpledger.mechanisms.protocol import (
     Reads,
     Refines,
     Release,
+    Resumes,
     Sampled,
 )
 from dpledger.relations import Relation, Unit
@@ -107,6 +108,20 @@ class MechanismConformance(ABC):
                 plan = steps(mechanism.parts())
                 assert plan is not None
                 assert plan.planned == mechanism.steps_to_grant()
+
+    def test_what_goes_on_runs_the_rest_of_its_plan_and_no_more(self) -> None:
+        for mechanism in self.placed():
+            if not isinstance(mechanism, Resumes):
+                continue
+            counted = steps(mechanism.parts())
+            assert counted is not None
+            for done in {0, counted.planned // 2, counted.planned}:
+                run: Any = mechanism.resume(self.data_of(mechanism), done=done, entropy=seeded(_SEED))
+                assert list(run.steps()) == list(range(done, counted.planned))
+                assert run.close().parts == counted.recorded(done)
+            for wrong in (-1, counted.planned + 1, "1"):
+                with pytest.raises(ParameterError, match="done"):
+                    mechanism.resume(self.data_of(mechanism), done=wrong, entropy=seeded(_SEED))  # type: ignore[arg-type]
 
     def test_it_is_a_frozen_value(self) -> None:
         for mechanism in (self.make(), *self.placed()):

@@ -393,6 +393,18 @@ DOORS: dict[str, Door] = {
     ),
     "stability.SampleAndAggregate": Door(dpl.stability.SampleAndAggregate, VOTES),
     "stability.PrivateClassifier": Door(dpl.stability.PrivateClassifier, VOTES),
+    "stability.NoisyMaximum": Door(
+        dpl.stability.NoisyMaximum,
+        {
+            "sigma": 40,
+            "chunks": 250,
+            "max_queries": 300,
+            "threshold": 200,
+            "threshold_sigma": 100,
+            "max_answers": 50,
+        },
+        names={"max_queries": "max_queries|max_answers"},
+    ),
     "stability.LabelPrivateLearner": Door(dpl.stability.LabelPrivateLearner, VOTES),
     "stability.SoftLabels": Door(
         dpl.stability.SoftLabels,
@@ -874,6 +886,24 @@ DOORS: dict[str, Door] = {
     ),
     "Scope.reserve": Door(of(scope, "reserve"), {"mechanism": COUNT, "key": None, "tail_delta": None}),
     "Scope.spent": Door(of(scope, "spent"), {"delta": "1e-6"}),
+    "private_search": Door(
+        lambda **given: dpl.private_search(**{"scope": scope(), **given}),
+        {
+            "candidates": (1, 2),
+            "data": np.zeros((10, 2)),
+            "trials": 2,
+            "epsilon": 1,
+            "training": dpl.DPSGD(0.5, 2, 4, 1, 2, 5),
+            "train": lambda candidate, step: step(zeros),
+            "wrong": lambda model, row: False,
+            "held_out": "0.5",
+            "example_rows": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        names={"example_rows": "example_rows|wrong|data"},
+        left=DATA | {"train": OWN_CODE, "wrong": OWN_CODE},
+    ),
     "private_sgd": Door(
         lambda **given: dpl.private_sgd(**{"scope": scope(), **given}),
         {
@@ -1038,6 +1068,11 @@ WORDS: dict[str, str] = {
 
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
+    **dict.fromkeys(
+        (f"{name}.{method}" for name in ("GroupBy", "PrivateSelection") for method in ("plain_of", "value_of")),
+        PROTOCOL,
+    ),
+    "ClippedSum.in_units": "of steps that were drawn",
     **dict.fromkeys(
         (
             "results.Profile",

@@ -249,6 +249,12 @@ def stable() -> Iterator[Case]:
         asked = many(0.5, 10.25, 15.5, 8.5)
         yield Case(mechanism, TAUGHT, SWAPPED, REPLACE, ask=asked, ready=ensemble("slots"))
         yield Case(mechanism, TAUGHT, FEWER, ADD, ask=asked, ready=ensemble("random"))
+    asked = many(0.5, 10.25, 15.5, 8.5)
+    confident: dict[str, Any] = {"threshold": 20, "threshold_sigma": 4, "max_answers": 3}
+    for given in ({}, confident):
+        noisy = dpl.stability.NoisyMaximum(sigma=4, chunks=41, max_queries=9, **given)
+        yield Case(noisy, TAUGHT, SWAPPED, REPLACE, ask=asked, ready=ensemble("slots"))
+        yield Case(noisy, TAUGHT, FEWER, ADD, ask=asked, ready=ensemble("random"))
     yield Case(dpl.stability.LabelPrivateLearner(**votes), TAUGHT, SWAPPED, REPLACE, ready=lesson)
     soft = dpl.stability.SoftLabels(epsilon=8, delta="1e-4", chunks=41, failed_tests=2, bins=7, max_queries=9)
     ready = ensemble("slots", mean_label, None)

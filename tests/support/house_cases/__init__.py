@@ -19,6 +19,7 @@ from house_cases.learning.tables import BOOSTED, LOGISTIC
 from house_cases.learning.users import LEARNED_FROM_USERS
 from house_cases.selection import SELECTED
 from house_cases.stability.labelled import LABELLED
+from house_cases.stability.noisy import NOISY
 from house_cases.stability.stable import CHARGED, STABLE
 from house_cases.stability.voted import VOTED
 
@@ -40,6 +41,7 @@ HOUSE: Mapping[str, Case] = {
     **CLIPPED,
     **LEARNED_FROM_USERS,
     **SELECTED,
+    **NOISY,
     **GROUPS,
 }
 """By name."""

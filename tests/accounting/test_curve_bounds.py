@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.renyi import CurveLadder, curve_ladder
+from dpledger.accounting.engine.renyi import CurveBounds, curve_bounds
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
@@ -53,9 +53,9 @@ def test_the_best_bound_is_found_among_few(
 ) -> None:
     losses = tuple((loss, count) for loss, count in zip(LOSSES, times, strict=True) if count)
     counting = Counting(Composed(losses))
-    few = CurveLadder(counting, curves)  # type: ignore[arg-type]
+    few = CurveBounds(counting, curves)  # type: ignore[arg-type]
     found, asked = (few.epsilon(log_delta), few.log_delta(epsilon)), counting.asked
-    every = CurveLadder(counting, curves)  # type: ignore[arg-type]
+    every = CurveBounds(counting, curves)  # type: ignore[arg-type]
     for i in range(every._c.size):
         if not every._learnt.known[i]:
             every._learnt = every._learn(every._learnt, i)
@@ -66,8 +66,8 @@ def test_the_best_bound_is_found_among_few(
 @pytest.mark.parametrize("runs", [1, 30])
 def test_curves_of_gaussians_beside_gaussians(runs: int) -> None:
     """(mu^2/2)-zCDP is what a Gaussian promises: the bound beside its curve is the Chernoff bound of both."""
-    both = curve_ladder(Composed(((GaussianLoss(0.04), runs),)), ((rho("0.02"), runs),))
-    whole = curve_ladder(None, ((rho("0.02"), 2 * runs),))
+    both = curve_bounds(Composed(((GaussianLoss(0.04), runs),)), ((rho("0.02"), runs),))
+    whole = curve_bounds(None, ((rho("0.02"), 2 * runs),))
     assert both.epsilon(-12.0) == pytest.approx(whole.epsilon(-12.0), rel=1e-9)
     whole_rho = 0.04 * runs
     assert whole.epsilon(-12.0) <= whole_rho + 2 * math.sqrt(12 * whole_rho)
@@ -85,9 +85,9 @@ class Slow(Counting):
         return super().log_moments(c)
 
 
-def test_threads_that_share_a_ladder_find_the_bound_that_one_finds() -> None:
-    """Ladders are kept from one composition to the next. A number that another thread is about to form is not known."""
+def test_threads_that_share_chernoff_bounds_find_the_bound_that_one_finds() -> None:
+    """Bounds are kept from one composition to the next. A number that another thread is about to form is not known."""
     composed, curves = Composed(((LaplaceLoss(0.1), 200),)), CURVES[0]
-    alone, shared = CurveLadder(composed, curves), CurveLadder(Slow(composed), curves)  # type: ignore[arg-type]
+    alone, shared = CurveBounds(composed, curves), CurveBounds(Slow(composed), curves)  # type: ignore[arg-type]
     found = together(lambda: shared.epsilon(-12.0), lambda: shared.epsilon(-12.0))
     assert found == pytest.approx([alone.epsilon(-12.0)] * 2, rel=1e-9)
