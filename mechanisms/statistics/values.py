@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dpledger.decimals import magnitude, text
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.numeric.grid import check_map, nearest_whole
+from dpledger.mechanisms.numeric.grid import Floats, check_map, nearest_whole
 from dpledger.mechanisms.numeric.rows import blocks
 
 __all__ = ["Values"]
