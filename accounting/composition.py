@@ -309,7 +309,7 @@ class Converted:
     """`of`, read as a weaker promise: `to`, which a conversion formula gives it under the inner `relation`; so that
     what follows needs no more than that (a sample amplifies (epsilon, delta), not zCDP).
 
-    >>> weaker = dpl.Converted(of=dpl.ZCDP("0.01"), to=dpl.ApproxDP(1, "1e-6"), relation="add_remove")
+    >>> weaker = dpl.planning.Converted(of=dpl.ZCDP("0.01"), to=dpl.ApproxDP(1, "1e-6"), relation="add_remove")
     >>> round(dpl.compose(weaker).epsilon("1e-6").upper, 4)
     1.0
     """

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dpledger.decimals import magnitude, text
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.numeric.grid import Floats, check_map, nearest_whole
+from dpledger.mechanisms.numeric.grid import check_map, nearest_whole
 from dpledger.mechanisms.numeric.rows import blocks
 
 __all__ = ["Values"]
@@ -65,7 +65,7 @@ class Values:
         for values in blocks(data, missing=float(self.missing)):
             yield self.whole(values)
 
-    def whole(self, values: Floats) -> npt.NDArray[np.int64]:
+    def whole(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Numbers, none of them missing, in whole steps: each by itself."""
         lower, upper, scale = float(self.lower), float(self.upper), 1 / float(self.grid)
         steps = nearest_whole(np.clip(values, lower, upper) * scale)

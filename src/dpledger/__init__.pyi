@@ -9,7 +9,6 @@ from . import (
 from .accounting.accountant import Accountant as Accountant
 from .accounting.composition import (
     Composition as Composition,
-    Converted as Converted,
     DiscreteGaussianLaw as DiscreteGaussianLaw,
     DiscreteLaplaceLaw as DiscreteLaplaceLaw,
     ExponentialLaw as ExponentialLaw,

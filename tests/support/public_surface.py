@@ -190,7 +190,7 @@ GEOMETRIC = dpl.planning.NegativeBinomialTrials(eta=1, gamma="0.1")
 DOORS: dict[str, Door] = {
     # accounting: leaves, nodes, documents
     "ex_post.Chain": Door(dpl.ex_post.Chain, {"of": LEAF, "reached": dpl.PureDP(0)}),
-    "Converted": Door(dpl.Converted, {"of": LEAF, "to": dpl.PureDP(1), "relation": "add_remove"}),
+    "planning.Converted": Door(dpl.planning.Converted, {"of": LEAF, "to": dpl.PureDP(1), "relation": "add_remove"}),
     "DiscreteGaussianLaw": Door(dpl.DiscreteGaussianLaw, {"sigma": 2, "sensitivity": 1}),
     "DiscreteLaplaceLaw": Door(dpl.DiscreteLaplaceLaw, {"scale": 2, "sensitivity": 1}),
     "Document": Door(dpl.Document, {"relation": "add_remove", "entries": (DocumentLine(LEAF),)}),
