@@ -56,7 +56,7 @@ class Best(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LargestNoisy(Implementation):
+class NoisyMaximum(Implementation):
     """The place of the highest of noisy numbers. `told`: its noisy value too. `noise`: Laplace of scale 2, or
     exponential of mean 2, with which the place alone would cost no more."""
 
@@ -102,7 +102,7 @@ SEARCHED: Mapping[str, Case] = MappingProxyType(
         ),
         **family(
             _QUERIES,
-            noisy_maximum=Shown("which of six is the best, by Laplace noise", LargestNoisy(False), 0.9516267683),
+            noisy_maximum=Shown("which of six is the best, by Laplace noise", NoisyMaximum(False), 0.9516267683),
         ),
         **family(
             ((0.0,) * 8 + (4.0,), (1.0,) * 8 + (3.0,)),
@@ -112,9 +112,9 @@ SEARCHED: Mapping[str, Case] = MappingProxyType(
         ),
         **family(
             ((0.0,) * 5, (1.0,) * 5),
-            noisy_maximum_with_value=Shown("and its noisy value; five queries", LargestNoisy(True), 2.5, 5_000),
+            noisy_maximum_with_value=Shown("and its noisy value; five queries", NoisyMaximum(True), 2.5, 5_000),
             noisy_maximum_with_value_exponential=Shown(
-                "and its value, with noise that is never negative", LargestNoisy(True, "exponential"), INFINITE, 4_000
+                "and its value, with noise that is never negative", NoisyMaximum(True, "exponential"), INFINITE, 4_000
             ),
         ),
     }
