@@ -11,11 +11,10 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,17 +27,17 @@ from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivi
 from dpledger.mechanisms.numeric.as_numbers import AsNumber
 from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
+from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import OneShot, derived
+from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import (
-    check_column,
     count_sensitivity,
     rows_of,
 )
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, given, plain, record, tag
+from dpledger.schema import given, record, tag
 
 __all__ = ["ClippedMean", "MeanEstimate"]
 
@@ -89,7 +88,7 @@ class MeanEstimate(AsNumber):
 
 
 @record
-class ClippedMean(OneShot):
+class ClippedMean(InRange):
     """The mean of values clipped to [lower, upper].
 
     A noisy sum of the distances from the centre of the range, divided by the number of rows. That number is exact where
@@ -132,26 +131,6 @@ class ClippedMean(OneShot):
         return Sequence(
             (LaplaceLaw(sum_epsilon), DiscreteLaplaceLaw(scale=count_law.scale, sensitivity=rows_of(self.unit)))
         )
-
-    def parameters(self) -> Mapping[str, Plain]:
-        """All of them, with the grid as it is used."""
-        values = {
-            "epsilon": self.epsilon,
-            "lower": self.lower,
-            "upper": self.upper,
-            "missing": self._missing,
-            "grid": self._grid,
-        }
-        result: dict[str, Plain] = plain(values)
-        return result
-
-    def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return self.values.words()
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are rows of one entry each."""
-        check_column(data)
 
     def release(self, data: object, *, entropy: Entropy) -> Release[MeanEstimate]:
         """The noisy mean of the rows of `data`."""
@@ -196,9 +175,6 @@ class ClippedMean(OneShot):
         pairs = zip(totals.tolist(), counts.tolist(), strict=True)
         return np.array([values.mean(total, count) for total, count in pairs])
 
-    def _automatic(self) -> dict[str, Any]:
-        return {"grid": self._grid, "missing": self._missing}
-
     @property
     def _shares(self) -> tuple[Decimal, Decimal | None]:
         """epsilon of the sum, and of the count unless that is public. They add up to epsilon exactly."""
@@ -211,17 +187,11 @@ class ClippedMean(OneShot):
         return subtract(self.epsilon, count_epsilon), count_epsilon
 
     @property
-    def _missing(self) -> Decimal:
-        return self.missing if self.missing is not None else multiply(add(self.lower, self.upper), HALF)
-
-    @property
     def _half(self) -> Fraction:
         return Fraction(subtract(self.upper, self.lower)) / 2
 
     @property
-    def _grid(self) -> Decimal:
-        if self.grid is not None:
-            return self.grid
+    def _default_grid(self) -> Decimal:
         return default_grid(upper=self._half, epsilon=self._half / Fraction(self._shares[0]))
 
     @property

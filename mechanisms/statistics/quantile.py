@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, ExponentialLaw
 from dpledger.accounting.guarantees import BoundedRange
-from dpledger.decimals import Number, add, multiply
+from dpledger.decimals import Number
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.distances import check_range
-from dpledger.mechanisms.numeric.one_shot import OneShot, least_epsilon
-from dpledger.mechanisms.numeric.rows import check_column, rows_of
+from dpledger.mechanisms.numeric.in_range import InRange
+from dpledger.mechanisms.numeric.one_shot import least_epsilon
+from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import (
     Places,
@@ -35,13 +36,13 @@ from dpledger.mechanisms.statistics.ranks import (
 )
 from dpledger.number_fields import OpenProbability, OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, given, plain, record, tag
+from dpledger.schema import given, record, tag
 
 __all__ = ["Quantile"]
 
 
 @record
-class Quantile(OneShot):
+class Quantile(InRange):
     """The q-quantile of values clipped to [lower, upper]: a multiple of `grid`, the likelier the nearer its rank.
 
     `q`: in (0, 1), at most six digits. `grid`: the step of the answers, to which values are rounded; any number: 1 for
@@ -72,7 +73,7 @@ class Quantile(OneShot):
     def __post_init__(self) -> None:
         check_share("q", self.q)
         check_range(self.lower, self.upper, self._missing)
-        self._places.check()
+        self.values.check()
         self._choice.exponent(self._share.denominator)
 
     @classmethod
@@ -93,52 +94,29 @@ class Quantile(OneShot):
         """One leaf of the exponential mechanism."""
         return ExponentialLaw(self.epsilon)
 
-    def parameters(self) -> Mapping[str, Plain]:
-        """All of them, with the grid that is used, the exponent of one row, and the cap of distances in rows."""
-        values = {
-            "epsilon": self.epsilon,
-            "q": self.q,
-            "lower": self.lower,
-            "upper": self.upper,
-            "missing": self._missing,
-            "grid": self._grid,
-            "exponent": self._choice.exponent(1),
-            "cap": self._cap,
-        }
-        result: dict[str, Plain] = plain(values)
-        return result
-
-    def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return self._places.words()
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are rows of one entry each."""
-        check_column(data)
+    def _used(self) -> Mapping[str, object]:
+        return {"q": self.q, "exponent": self._choice.exponent(1), "cap": self._cap}
 
     def release(self, data: object, *, entropy: Entropy) -> Release[float]:
         """A value near the quantile of the rows of `data`."""
         self.inspect(data)
-        return Release(value=self._drawn(self._places.column(data), entropy), parts=self.parts())
+        return Release(value=self._drawn(self.values.column(data), entropy), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size]."""
         self.inspect(data)
-        column = self._places.column(data)
+        column = self.values.column(data)
         return np.array([self._drawn(column, entropy) for _ in range(size)])
 
     def interval(self, confidence: Number) -> float:
         """By how many rows the rank of the value is wrong at most, with at least this probability: of n rows, at most
         q n plus so many are below it, and at least q n less so many are below or equal."""
-        return self._choice.within(self._places.many, missed_by(confidence))
+        return self._choice.within(self.values.many, missed_by(confidence))
 
     def _drawn(self, column: Ranked, entropy: Entropy) -> float:
-        places = self._places
+        places = self.values
         part, cap = Stretch(places.first - 1, places.last), self._cap
         return places.value(self._choice.place(column, part, places.first, self._share, cap=cap, entropy=entropy))
-
-    def _automatic(self) -> dict[str, Any]:
-        return {"grid": self._grid, "missing": self._missing}
 
     @property
     def _share(self) -> Fraction:
@@ -146,18 +124,15 @@ class Quantile(OneShot):
 
     @property
     def _cap(self) -> int:
-        return self._choice.cap(self._places.many)
+        return self._choice.cap(self.values.many)
 
     @property
-    def _missing(self) -> Decimal:
-        return self.missing if self.missing is not None else multiply(add(self.lower, self.upper), Decimal("0.5"))
+    def _default_grid(self) -> Decimal:
+        return Places.default_grid(self.lower, self.upper)
 
     @property
-    def _grid(self) -> Decimal:
-        return self.grid if self.grid is not None else Places.default_grid(self.lower, self.upper)
-
-    @property
-    def _places(self) -> Places:
+    def values(self) -> Places:
+        """How rows become places."""
         return Places(lower=self.lower, upper=self.upper, missing=self._missing, grid=self._grid)
 
     @property

@@ -22,13 +22,14 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, ExponentialLaw, Repeated
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, add, multiply
+from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.distances import check_range
+from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import share_of
-from dpledger.mechanisms.numeric.one_shot import OneShot, least_epsilon
-from dpledger.mechanisms.numeric.rows import check_column, rows_of
+from dpledger.mechanisms.numeric.one_shot import least_epsilon
+from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import (
     SPLIT,
@@ -42,7 +43,7 @@ from dpledger.mechanisms.statistics.ranks import (
 )
 from dpledger.number_fields import Exacts, OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, given, plain, record, tag
+from dpledger.schema import given, record, tag
 
 __all__ = ["InnerQuantile", "Quantiles", "turns_of"]
 
@@ -83,7 +84,7 @@ def _between(ends: tuple[Fraction, ...], low: int, mid: int, high: int) -> Fract
 
 
 @record
-class Quantiles(OneShot):
+class Quantiles(InRange):
     """Several quantiles of values clipped to [lower, upper], rising: multiples of `grid`, the likelier the nearer their
     ranks. Kaplan-Schnapp-Stemmer 2022.
 
@@ -116,7 +117,7 @@ class Quantiles(OneShot):
         for q in self.qs:
             check_share("qs", q)
         check_range(self.lower, self.upper, self._missing)
-        self._places.check()
+        self.values.check()
         for level in self._levels:
             for turn in level:
                 self._choice(level).exponent(turn.share.denominator)
@@ -136,40 +137,20 @@ class Quantiles(OneShot):
         leaf, levels = ExponentialLaw(self._share), len(self._levels)
         return leaf if levels == 1 else Repeated(leaf, times=levels)
 
-    def parameters(self) -> Mapping[str, Plain]:
-        """All of them, with the grid that is used, the share of epsilon, and of each level the exponent of one row and
-        the cap of distances in rows."""
-        values = {
-            "epsilon": self.epsilon,
-            "qs": self.qs,
-            "lower": self.lower,
-            "upper": self.upper,
-            "missing": self._missing,
-            "grid": self._grid,
-            "share": self._share,
-            "exponents": tuple(self._choice(level).exponent(1) for level in self._levels),
-            "caps": self._caps,
-        }
-        result: dict[str, Plain] = plain(values)
-        return result
-
-    def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return self._places.words()
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are rows of one entry each."""
-        check_column(data)
+    def _used(self) -> Mapping[str, object]:
+        """The share of epsilon, and of each level the exponent of one row and the cap of distances in rows."""
+        exponents = tuple(self._choice(level).exponent(1) for level in self._levels)
+        return {"qs": self.qs, "share": self._share, "exponents": exponents, "caps": self._caps}
 
     def release(self, data: object, *, entropy: Entropy) -> Release[tuple[float, ...]]:
         """Values near the quantiles of the rows of `data`, rising."""
         self.inspect(data)
-        return Release(value=self._drawn(self._places.column(data, SPLIT), entropy), parts=self.parts())
+        return Release(value=self._drawn(self.values.column(data, SPLIT), entropy), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size, len(qs)]."""
         self.inspect(data)
-        column = self._places.column(data, SPLIT)
+        column = self.values.column(data, SPLIT)
         return np.array([self._drawn(column, entropy) for _ in range(size)])
 
     def interval(self, confidence: Number) -> float:
@@ -179,7 +160,7 @@ class Quantiles(OneShot):
         return sum(self._choice(level).within(self._many, miss) for level in self._levels)
 
     def _drawn(self, column: Ranked, entropy: Entropy) -> tuple[float, ...]:
-        places, found, caps = self._places, dict(self._ends), self._caps
+        places, found, caps = self.values, dict(self._ends), self._caps
         for level, cap in zip(self._levels, caps, strict=True):
             choice = self._choice(level)
             for turn in level:
@@ -188,16 +169,13 @@ class Quantiles(OneShot):
                 found[turn.place] = choice.place(column, part, first, turn.share, cap=cap, entropy=entropy)
         return tuple(places.value(found[place] // SPLIT) for place in range(len(self.qs)))
 
-    def _automatic(self) -> dict[str, Any]:
-        return {"grid": self._grid, "missing": self._missing}
-
     @property
     def _first(self) -> int:
-        return self._places.first * SPLIT
+        return self.values.first * SPLIT
 
     @property
     def _many(self) -> int:
-        return self._places.many * SPLIT
+        return self.values.many * SPLIT
 
     @property
     def _caps(self) -> tuple[int, ...]:
@@ -208,7 +186,7 @@ class Quantiles(OneShot):
         """What stands for the answers before the first and after the last: a row is in the part above `low`, up to and
         with `high`."""
         yield -1, self._first - 1
-        yield len(self.qs), self._places.last * SPLIT + SPLIT - 1
+        yield len(self.qs), self.values.last * SPLIT + SPLIT - 1
 
     @property
     def _levels(self) -> tuple[tuple[InnerQuantile, ...], ...]:
@@ -219,15 +197,12 @@ class Quantiles(OneShot):
         return share_of(self.epsilon, len(self._levels))
 
     @property
-    def _missing(self) -> Decimal:
-        return self.missing if self.missing is not None else multiply(add(self.lower, self.upper), Decimal("0.5"))
+    def _default_grid(self) -> Decimal:
+        return Places.default_grid(self.lower, self.upper)
 
     @property
-    def _grid(self) -> Decimal:
-        return self.grid if self.grid is not None else Places.default_grid(self.lower, self.upper)
-
-    @property
-    def _places(self) -> Places:
+    def values(self) -> Places:
+        """How rows become places."""
         return Places(lower=self.lower, upper=self.upper, missing=self._missing, grid=self._grid)
 
     def _choice(self, level: tuple[InnerQuantile, ...]) -> RankChoice:

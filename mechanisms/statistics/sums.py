@@ -26,13 +26,14 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.distances import check_range
 from dpledger.mechanisms.numeric.grid import default_grid, exact_decimal, to_floats
-from dpledger.mechanisms.numeric.one_shot import OneShot, derived, least_epsilon
-from dpledger.mechanisms.numeric.rows import check_column, rows_of
+from dpledger.mechanisms.numeric.in_range import InRange
+from dpledger.mechanisms.numeric.one_shot import derived, least_epsilon
+from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.values import Values
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, given, plain, record, tag
+from dpledger.schema import given, record, tag
 
 __all__ = ["ClippedSum"]
 
@@ -42,7 +43,7 @@ _FINEST = Fraction(1, 2**60)
 
 
 @record
-class ClippedSum(OneShot):
+class ClippedSum(InRange):
     """The sum of values clipped to [lower, upper]. Laplace noise.
 
     What is no number counts as `missing`, in the range (default: what is nearest to 0, so that it adds nothing where it
@@ -99,26 +100,8 @@ class ClippedSum(OneShot):
         """One Laplace leaf."""
         return LaplaceLaw(self.epsilon)
 
-    def parameters(self) -> Mapping[str, Plain]:
-        """All of them, with the grid as it is used and the scale of the noise."""
-        values = {
-            "epsilon": self.epsilon,
-            "lower": self.lower,
-            "upper": self.upper,
-            "missing": self._missing,
-            "grid": self._grid,
-            "scale": self.noise.scale,
-        }
-        result: dict[str, Plain] = plain(values)
-        return result
-
-    def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return self.values.words()
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are rows of one entry each."""
-        check_column(data)
+    def _used(self) -> Mapping[str, object]:
+        return {"scale": self.noise.scale}
 
     def release(self, data: object, *, entropy: Entropy) -> Release[float]:
         """The noisy sum of the rows of `data`."""
@@ -145,17 +128,12 @@ class ClippedSum(OneShot):
         """So many steps as a float."""
         return float(to_floats(np.array([steps]), self._grid)[0])
 
-    def _automatic(self) -> dict[str, Any]:
-        return {"grid": self._grid, "missing": self._missing}
-
     @property
     def _missing(self) -> Decimal:
         return self.missing if self.missing is not None else min(max(self.lower, Decimal(0)), self.upper)
 
     @property
-    def _grid(self) -> Decimal:
-        if self.grid is not None:
-            return self.grid
+    def _default_grid(self) -> Decimal:
         reach = max(abs(Fraction(self.lower)), abs(Fraction(self.upper)))
         coarse = default_grid(upper=Fraction(self.upper) - Fraction(self.lower), epsilon=reach / Fraction(self.epsilon))
         exact = Fraction(default_grid(upper=reach)) / _MOST

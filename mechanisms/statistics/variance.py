@@ -13,32 +13,32 @@ the rows cannot matter; the number of rows is the third, where it is private.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw, LaplaceLaw, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, add, multiply, round_up, subtract, total
+from dpledger.decimals import Number, add, round_up, subtract, total
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.as_numbers import AsNumber
 from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
+from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import OneShot, derived
-from dpledger.mechanisms.numeric.rows import blocks, check_column, count_sensitivity, rows_of
+from dpledger.mechanisms.numeric.one_shot import derived
+from dpledger.mechanisms.numeric.rows import blocks, count_sensitivity, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import missed_by
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, given, plain, record, tag
+from dpledger.schema import given, record, tag
 
 __all__ = ["Variance", "VarianceEstimate"]
 
@@ -113,7 +113,7 @@ def _quotients(noisy: int, slack: int, counts: tuple[int, int]) -> tuple[float, 
 
 
 @record
-class Variance(OneShot):
+class Variance(InRange):
     """The variance of values clipped to [lower, upper], with their mean and number: one release, one epsilon.
 
     Noisy sums of the distances from the centre of the range and of their squares, each with an equal share of epsilon;
@@ -141,8 +141,8 @@ class Variance(OneShot):
 
     def __post_init__(self) -> None:
         check_range(self.lower, self.upper, self._missing)
-        self._values.check()
-        if self._values.reach >= _MOST_REACH:
+        self.values.check()
+        if self.values.reach >= _MOST_REACH:
             raise ParameterError("grid", str(self._grid), "a grid with fewer than 2^25 steps in the range")
         self._laws()
         self.parts()
@@ -160,26 +160,6 @@ class Variance(OneShot):
             return Sequence(sums)
         return Sequence((*sums, DiscreteLaplaceLaw(scale=count_law.scale, sensitivity=rows_of(self.unit))))
 
-    def parameters(self) -> Mapping[str, Plain]:
-        """All of them, with the grid as it is used."""
-        values = {
-            "epsilon": self.epsilon,
-            "lower": self.lower,
-            "upper": self.upper,
-            "missing": self._missing,
-            "grid": self._grid,
-        }
-        result: dict[str, Plain] = plain(values)
-        return result
-
-    def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return self._values.words()
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are rows of one entry each."""
-        check_column(data)
-
     def release(self, data: object, *, entropy: Entropy) -> Release[VarianceEstimate]:
         """The noisy variance and mean of the rows of `data`."""
         self.inspect(data)
@@ -193,7 +173,7 @@ class Variance(OneShot):
     def value_of(self, plain: tuple[int, int, int]) -> VarianceEstimate:
         """The estimate of two noisy totals and a count, as `plain_of` says them."""
         total, squares, count = plain
-        values, rows = self._values, max(count, 1)
+        values, rows = self.values, max(count, 1)
         mean = values.mean(total, count)
         centre = float(add(self.lower, self.upper)) / 2
         step, reach = float(self._grid), float(values.reach)
@@ -233,7 +213,7 @@ class Variance(OneShot):
 
     def _totals(self, data: object) -> tuple[int, int, int]:
         """The sum of the distances in steps, that of 2 steps^2 - reach^2, and the number of rows."""
-        values = self._values
+        values = self.values
         sums = squares = count = 0
         for block in blocks(data, missing=float(self._missing)):
             steps = values.steps(block)
@@ -241,9 +221,6 @@ class Variance(OneShot):
             squares += _sum_of_squares(steps)
             count += len(steps)
         return sums, 2 * squares - count * values.reach**2, count
-
-    def _automatic(self) -> dict[str, Any]:
-        return {"grid": self._grid, "missing": self._missing}
 
     @property
     def _public_count(self) -> bool:
@@ -258,19 +235,12 @@ class Variance(OneShot):
         return share, subtract(self.epsilon, total([share] * others))
 
     @property
-    def _missing(self) -> Decimal:
-        return self.missing if self.missing is not None else multiply(add(self.lower, self.upper), HALF)
+    def _default_grid(self) -> Decimal:
+        return default_grid(upper=Fraction(subtract(self.upper, self.lower)) / _FINER)
 
     @property
-    def _grid(self) -> Decimal:
-        return (
-            self.grid
-            if self.grid is not None
-            else default_grid(upper=Fraction(subtract(self.upper, self.lower)) / _FINER)
-        )
-
-    @property
-    def _values(self) -> Distances:
+    def values(self) -> Distances:
+        """How rows become whole steps."""
         return Distances(lower=self.lower, upper=self.upper, missing=self._missing, grid=self._grid)
 
     def _laws(self) -> tuple[RoundedLaplace, RoundedLaplace]:
@@ -285,13 +255,13 @@ class Variance(OneShot):
         return derived(round_up(Fraction(moved.value) / Fraction(epsilon)), epsilon=self.epsilon)
 
     def _sum_sensitivity(self) -> Sensitivity:
-        moved = self._values.reach * Fraction(self._grid) * rows_of(self.unit) * self._ways
+        moved = self.values.reach * Fraction(self._grid) * rows_of(self.unit) * self._ways
         why = "a unit adds values within half of the range" if self._ways == 1 else "a unit moves values in the range"
         return Sensitivity(derived(round_up(moved), upper=self.upper), "l1", why)
 
     def _square_sensitivity(self) -> Sensitivity:
         """Claim: 2 steps^2 - reach^2 of a row is between -reach^2 and reach^2."""
-        moved = self._values.reach**2 * rows_of(self.unit) * self._ways
+        moved = self.values.reach**2 * rows_of(self.unit) * self._ways
         return Sensitivity(derived(round_up(Fraction(moved)), grid=self._grid), "l1", "a square, less half of the most")
 
     @property
