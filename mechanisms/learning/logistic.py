@@ -1,7 +1,8 @@
 """Logistic regression on the bins of a table, for two classes or several: noisy steps on all rows.
 
-A score of a class is a weight for each bin that a row is in, and one that all rows have. So one row moves the sums that
-weights are learned from by at most sqrt(columns + 1) times what its probabilities miss, and nothing needs clipping.
+A score of a class is a weight for each bin that a row is in (and, of pairs of columns, for both bins together), and one
+that all rows have. So one row moves the sums that weights are learned from by at most sqrt(columns + pairs + 1) times
+what its probabilities miss, and nothing needs clipping.
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> bins = Binning({"age": [18, 40, 65]}, source="the census form")
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,11 @@ from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.composition import Composition, GaussianLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import ZCDP
 from dpledger.decimals import exact, multiply, round_down, round_up, subtract
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, class_labels_of
-from dpledger.mechanisms.learning.tables.binning import Binned, Binning, BinningField
+from dpledger.mechanisms.learning.tables.binning import MOST_BINS, Binned, Binning, BinningField, Column
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -47,6 +49,8 @@ __all__ = ["LogisticModel", "PrivateLogisticLearner"]
 
 Floats = npt.NDArray[np.float64]
 Wholes = npt.NDArray[np.int64]
+Pairs: TypeAlias = tuple[tuple[Column, Column], ...]
+"""Columns by twos."""
 
 STEPS = 2**20  # of a probability and of a weight in [0, 1]: sums of whole numbers are exact
 GRID = exact(Fraction(1, STEPS))
@@ -56,17 +60,18 @@ CURVED = 0.25  # of a logistic loss, at most
 _COUNT_SHARE = Decimal("0.1")  # of rho
 _DIGITS = 12
 _ROOM = 1 + Fraction(1, 10**10)
-_WHY = "a row adds at most its missed probability, in one bin of each column and in the bin of all rows"
+_WHY = "a row adds at most its missed probability, in one bin of each column and pair and in the bin of all rows"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LogisticModel:
     """Weights of bins: `weights[c][d]` is 2^20 times what bin d adds to the score of class c. With two classes there is
-    one score, of the second; bin 0 is that of all rows."""
+    one score, of the second; bin 0 is that of all rows, the others follow column by column, then pair by pair."""
 
     binning: Binning
     classes: int
     weights: tuple[tuple[int, ...], ...]
+    pairs: Pairs = ()
 
     def __repr__(self) -> str:
         return f"LogisticModel({self.classes} classes, {len(self.binning.features)} columns)"
@@ -80,14 +85,17 @@ class LogisticModel:
     def scores(self, x: object) -> Floats:
         """The score of each row of `x`: float64[rows] of two classes, above 0 where it is the second; else
         float64[rows, classes]."""
-        found = _scores(np.array(self.weights, dtype=np.float64) / STEPS, cells_of(self.binning, self.binning.read(x)))
+        found = self._scores(x)
         return found[0] if self.classes == 2 else np.ascontiguousarray(found.T)
 
     def probabilities(self, x: object) -> Floats:
         """The chance of each class for each row of `x`, by the model: float64[rows, classes]."""
-        weights = np.array(self.weights, dtype=np.float64) / STEPS
-        found = _chances(_scores(weights, cells_of(self.binning, self.binning.read(x))))
+        found = _chances(self._scores(x))
         return np.ascontiguousarray((np.stack([1 - found[0], found[0]]) if self.classes == 2 else found).T)
+
+    def _scores(self, x: object) -> Floats:
+        weights = np.array(self.weights, dtype=np.float64) / STEPS
+        return _scores(weights, Cells(self.binning, self.pairs).of(self.binning.read(x)))
 
     @property
     def params(self) -> Mapping[str, Plain]:
@@ -107,7 +115,8 @@ class PrivateLogisticLearner(RowLearner):
 
     `binning`: public, fixed before the data; a model is a weight for each bin of each column. `rho`: zCDP of all steps
     together, under any relation; a tenth of it goes into how many rows each bin has, by which the steps are measured
-    (under label_flip these are public). `classes`: how many labels there are, 0 to classes - 1. `steps`: fixed
+    (under label_flip these are public). `pairs`: of columns that matter together, each of which has a weight for both
+    bins at once. `classes`: how many labels there are, 0 to classes - 1. `steps`: fixed
     beforehand; more of them share the rho. No accuracy is promised. `strict`: see `RowLearner`.
     The value is a `LogisticModel`: its `predict(rows)` gives uint8[rows], `probabilities(rows)` and `scores(rows)`
     floats.
@@ -125,12 +134,18 @@ class PrivateLogisticLearner(RowLearner):
     rho: Positive
     classes: Annotated[Whole, Field(strict=True, ge=2, le=255)] = given(default=2)
     steps: Annotated[Whole, Field(strict=True, ge=1, le=10**4)] = given(default=20)
+    pairs: Pairs = given(default=())
     strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["private_logistic_learner"] = tag(default="private_logistic_learner")
 
     def __post_init__(self) -> None:
+        for pair in self.pairs:
+            if pair[0] == pair[1] or not set(pair) <= set(self.binning.columns):
+                raise ParameterError("pairs", str(pair), "two different columns of the binning")
+        if len({frozenset(pair) for pair in self.pairs}) < len(self.pairs) or self._cells.bins > MOST_BINS:
+            raise ParameterError("pairs", f"{len(self.pairs)} pairs", f"each once, with at most {MOST_BINS:,} bins")
         _ = self._noise, self._count_noise
 
     @property
@@ -170,6 +185,7 @@ class PrivateLogisticLearner(RowLearner):
                 "rho": self.rho,
                 "classes": self.classes,
                 "steps": self.steps,
+                "pairs": self.pairs,
                 "strict": self.strict,
                 "sigma": self._noise.sigma,
                 "sigma_of_counts": None if self._counts_are_public else self._count_noise.sigma,
@@ -191,7 +207,7 @@ class PrivateLogisticLearner(RowLearner):
 
     def value_of(self, plain: tuple[tuple[int, ...], ...]) -> LogisticModel:
         """The model with these weights, as `plain_of` says them."""
-        return LogisticModel(self.binning, self.classes, plain)
+        return LogisticModel(self.binning, self.classes, plain, self.pairs)
 
     def sampled_of(self, value: LogisticModel) -> Wholes:
         """The weights, as `sample` gives them."""
@@ -201,15 +217,15 @@ class PrivateLogisticLearner(RowLearner):
         """The weights, one release a row: int64[size, scores, bins]."""
         rows, y = self.binning.read(taken.x), class_labels_of(taken.y, self.classes)
         found = [self._learned(rows, y, entropy) for _ in range(size)]
-        return np.array(found, dtype=np.int64).reshape(size, self._scored, bins_of(self.binning))
+        return np.array(found, dtype=np.int64).reshape(size, self._scored, self._cells.bins)
 
     # ---- learning ----------------------------------------------------------------------------------------------------
 
     def _learned(self, rows: Binned, y: npt.NDArray[np.intp], entropy: Entropy) -> Wholes:
         """Weights, in steps: each step moves every bin by its noisy sum over what its rows weigh, a Newton step of that
         bin alone, shortened by the number of columns, and by the noise where rows are few."""
-        cells = cells_of(self.binning, rows)
-        sums, spread = BinSums(cells, rows.known, bins_of(self.binning)), float(self._noise.sigma)
+        cells = self._cells.of(rows)
+        sums, spread = BinSums(cells, rows.known, self._cells.bins), float(self._noise.sigma)
         weighed = np.maximum(self._counted(sums, entropy), 1.0) * CURVED + spread
         pace = PACE / len(cells)
         weights = np.zeros((self._scored, sums.bins))
@@ -229,6 +245,10 @@ class PrivateLogisticLearner(RowLearner):
 
     def _drawing(self, entropy: Entropy) -> dict[str, Any]:
         return {"sensitivity": self._sensitivity, "entropy": entropy}
+
+    @property
+    def _cells(self) -> Cells:
+        return Cells(self.binning, self.pairs)
 
     @property
     def _scored(self) -> int:
@@ -263,14 +283,14 @@ class PrivateLogisticLearner(RowLearner):
     def _count_sensitivity(self) -> Sensitivity:
         """In the l2 norm, of the rows of a unit in their bins."""
         times = rows_of(self.unit) * (2 if self.relation is Relation.REPLACE_ONE else 1)
-        return Sensitivity(_root(times * times * (len(self.binning.features) + 1)), "l2", _WHY)
+        return Sensitivity(_root(times * times * self._cells.each), "l2", _WHY)
 
     @property
     def _sensitivity(self) -> Sensitivity:
         """In the l2 norm, of what the rows of a unit miss."""
         times = rows_of(self.unit) * (2 if self.relation is Relation.REPLACE_ONE else 1)
         missed = 1 if self.classes == 2 else 2
-        return Sensitivity(_root(times * times * missed * (len(self.binning.features) + 1)), "l2", _WHY)
+        return Sensitivity(_root(times * times * missed * self._cells.each), "l2", _WHY)
 
     @property
     def _noise(self) -> RoundedGaussian:
@@ -301,16 +321,48 @@ def _root(square: int) -> Decimal:
 # ---- rows, bins and sums ---------------------------------------------------------------------------------------------
 
 
-def bins_of(binning: Binning) -> int:
-    """How many bins there are, with that of all rows."""
-    return 1 + sum(one.cells for one in binning.features)
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The bins that have weights: first that of all rows, then those of each column, then of each pair of columns."""
 
+    binning: Binning
+    pairs: Pairs
 
-def cells_of(binning: Binning, rows: Binned) -> list[npt.NDArray[np.intp]]:
-    """The bins that each row is in, a list of columns: first that of all rows, then one of each column."""
-    starts = accumulate((one.cells for one in binning.features[:-1]), initial=1)
-    every = np.zeros(len(rows.known), dtype=np.intp)
-    return [every, *(start + rows.places[:, at] for at, start in enumerate(starts))]
+    @property
+    def each(self) -> int:
+        """In how many of them a row is."""
+        return 1 + len(self.binning.features) + len(self.pairs)
+
+    @property
+    def bins(self) -> int:
+        """How many there are."""
+        return 1 + sum(self._sizes)
+
+    def of(self, rows: Binned) -> list[npt.NDArray[np.intp]]:
+        """Those that each row is in, a list of `each` columns."""
+        starts = list(accumulate(self._sizes, initial=1))
+        wide = len(self.binning.features)
+        every = np.zeros(len(rows.known), dtype=np.intp)
+        alone = [start + rows.places[:, at] for at, start in enumerate(starts[:wide])]
+        both = [
+            start + rows.places[:, first] * self._widths[second] + rows.places[:, second]
+            for start, (first, second) in zip(starts[wide:], self._positions, strict=False)
+        ]
+        return [every, *alone, *both]
+
+    @property
+    def _widths(self) -> list[int]:
+        return [one.cells for one in self.binning.features]
+
+    @property
+    def _positions(self) -> list[tuple[int, int]]:
+        at = {name: place for place, name in enumerate(self.binning.columns)}
+        return [(at[first], at[second]) for first, second in self.pairs]
+
+    @property
+    def _sizes(self) -> list[int]:
+        widths = self._widths
+        return [*widths, *(widths[first] * widths[second] for first, second in self._positions)]
 
 
 @dataclass(frozen=True, slots=True)

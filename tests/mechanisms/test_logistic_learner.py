@@ -62,6 +62,10 @@ class TestConforms(MechanismConformance):
         {"steps": 2.5},
         {"classes": 1},
         {"classes": 256},
+        {"pairs": ((0, 0),)},
+        {"pairs": ((0, 7),)},
+        {"pairs": ((0, 1), (1, 0))},
+        {"pairs": (0, 1)},
     )
 
     def make(self, **changes: Any) -> Any:
@@ -70,17 +74,22 @@ class TestConforms(MechanismConformance):
 
 class TestConformsWithClasses(TestConforms):
     def make(self, **changes: Any) -> Any:
-        return super().make(**{"classes": 3, **changes})
+        return super().make(**{"classes": 3, "pairs": ((0, 2), (1, 2)), **changes})
 
 
 # ---- what one row moves ----------------------------------------------------------------------------------------------
 
 
-def missed(rows: Sequence[object], labels: Sequence[int], classes: int, weights: Floats) -> tuple[Floats, Floats]:
+CELLS = logistic.Cells(SMALL, ())
+
+
+def missed(
+    rows: Sequence[object], labels: Sequence[int], weights: Floats, having: logistic.Cells = CELLS
+) -> tuple[Floats, Floats]:
     """The counts of all bins, and the sums of what is missed at these weights, in rows."""
     read = SMALL.read(list(rows))
-    cells = logistic.cells_of(SMALL, read)
-    sums = logistic.BinSums(cells, read.known, logistic.bins_of(SMALL))
+    cells = having.of(read)
+    sums = logistic.BinSums(cells, read.known, having.bins)
     steps = logistic.missed_steps(logistic._chances(logistic._scores(weights, cells)), np.array(labels, dtype=np.intp))
     counts = sums.of(np.full(len(read.known), STEPS, dtype=np.int64))
     return counts / STEPS, np.stack([sums.of(one) for one in steps]) / STEPS
@@ -95,49 +104,58 @@ def missed(rows: Sequence[object], labels: Sequence[int], classes: int, weights:
     classes=st.sampled_from([2, 3]),
     scale=st.sampled_from([0.0, 1.0, 40.0]),
     seed=st.integers(0, 10**6),
+    pairs=st.sampled_from([(), ((0, 2),), ((1, 0), (2, 1))]),
 )
 def test_no_neighbour_moves_the_sums_further_than_the_noise_is_for(
-    relation: Relation, rows: list[Any], labels: list[int], other: list[Any], classes: int, scale: float, seed: int
+    relation: Relation,
+    rows: list[Any],
+    labels: list[int],
+    other: list[Any],
+    classes: int,
+    scale: float,
+    seed: int,
+    pairs: Any,
 ) -> None:
     """Whatever the weights are: they are what was released before."""
-    learner = PrivateLogisticLearner(SMALL, rho=1, classes=classes).under(relation, Unit())
-    weights = scale * np.random.default_rng(seed).normal(size=(learner._scored, logistic.bins_of(SMALL)))
+    learner = PrivateLogisticLearner(SMALL, rho=1, classes=classes, pairs=pairs).under(relation, Unit())
+    weights = scale * np.random.default_rng(seed).normal(size=(learner._scored, learner._cells.bins))
     y = [label % classes for label in labels]
-    near = missed(rows, y[: len(rows)], classes, weights)
+    near = missed(rows, y[: len(rows)], weights, learner._cells)
     rest, kept = rows[1:], y[1 : len(rows)]
     match relation:
         case Relation.ADD_REMOVE:
-            far = missed(rest, kept, classes, weights)
+            far = missed(rest, kept, weights, learner._cells)
         case Relation.ZERO_OUT:
-            far = missed([NULL, *rest], [0, *kept], classes, weights)
+            far = missed([NULL, *rest], [0, *kept], weights, learner._cells)
         case Relation.LABEL_FLIP:
-            far = missed(rows, [(y[0] + 1) % classes, *kept], classes, weights)
+            far = missed(rows, [(y[0] + 1) % classes, *kept], weights, learner._cells)
         case Relation.REPLACE_ONE:
-            far = missed([other, *rest], [y[6], *kept], classes, weights)
+            far = missed([other, *rest], [y[6], *kept], weights, learner._cells)
     assert np.linalg.norm(near[1] - far[1]) <= float(learner._sensitivity.value) * (1 + 1e-12)
     if relation is Relation.LABEL_FLIP:
         assert np.array_equal(near[0], far[0])
     assert np.linalg.norm(near[0] - far[0]) <= float(learner._count_sensitivity.value) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("pairs", [(), ((0, 2),)], ids=["columns", "a pair"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_a_row_may_move_them_as_far_as_that(classes: int) -> None:
-    """Weights that are sure of a wrong class: nearly the bound, and beyond what one bin a column would say."""
-    learner = PrivateLogisticLearner(SMALL, rho=1, classes=classes).under(Relation.ADD_REMOVE, Unit())
-    weights = np.zeros((learner._scored, logistic.bins_of(SMALL)))
+def test_a_row_may_move_them_as_far_as_that(classes: int, pairs: Any) -> None:
+    """Weights that are sure of a wrong class: nearly the bound, and beyond what columns and pairs alone would say."""
+    learner = PrivateLogisticLearner(SMALL, rho=1, classes=classes, pairs=pairs).under(Relation.ADD_REMOVE, Unit())
+    weights = np.zeros((learner._scored, learner._cells.bins))
     weights[-1] = 40
-    moved = float(np.linalg.norm(missed([[20, 1, "red"]], [0], classes, weights)[1]))
+    moved = float(np.linalg.norm(missed([[20, 1, "red"]], [0], weights, learner._cells)[1]))
     assert moved == pytest.approx(float(learner._sensitivity.value), rel=1e-5)
-    assert moved > math.sqrt(len(SMALL.features) * (classes - 1 if classes == 2 else 2)) * 1.01
+    assert moved > math.sqrt((len(SMALL.features) + len(pairs)) * min(classes - 1, 2)) * 1.01
 
 
 @settings(max_examples=40, deadline=None)
 @given(rows=st.lists(ROW, min_size=2, max_size=9), seed=st.integers(0, 10**6), classes=st.sampled_from([2, 4]))
 def test_what_a_row_misses_is_its_own_to_the_last_bit(rows: list[Any], seed: int, classes: int) -> None:
-    weights = 3 * np.random.default_rng(seed).normal(size=(1 if classes == 2 else classes, logistic.bins_of(SMALL)))
+    weights = 3 * np.random.default_rng(seed).normal(size=(1 if classes == 2 else classes, CELLS.bins))
 
     def steps(some: list[Any]) -> npt.NDArray[np.int64]:
-        cells = logistic.cells_of(SMALL, SMALL.read(some))
+        cells = CELLS.of(SMALL.read(some))
         chances = logistic._chances(logistic._scores(weights, cells))
         return logistic.missed_steps(chances, np.ones(len(some), dtype=np.intp))
 
@@ -167,7 +185,7 @@ def test_a_step_follows_the_law_of_its_noise() -> None:
     learner = PrivateLogisticLearner(SMALL, rho="0.02", steps=1).under(Relation.LABEL_FLIP, Unit())
     rows, labels = [[20, 1, "red"]] * 40 + [[70, 2, 7]] * 60, [1] * 30 + [0] * 70
     found = learner.sample(LabeledSample(rows, labels), 2000, seeded(8))[:, 0] / STEPS
-    counts, sums = missed(rows, labels, 2, np.zeros((1, logistic.bins_of(SMALL))))
+    counts, sums = missed(rows, labels, np.zeros((1, CELLS.bins)))
     sigma = float(learner._noise.sigma)
     weighed = (np.maximum(counts, 1) * logistic.CURVED + sigma) / (logistic.PACE / 4)
     noise = ((-found * weighed - sums[0]) / sigma).ravel()
@@ -183,13 +201,13 @@ def test_labels_that_are_no_class_count_as_the_first() -> None:
 
 
 def test_a_model_says_scores_chances_and_the_likeliest() -> None:
-    model = LogisticModel(SMALL, 3, tuple((STEPS * c, *([0] * (logistic.bins_of(SMALL) - 1))) for c in range(3)))
+    model = LogisticModel(SMALL, 3, tuple((STEPS * c, *([0] * (CELLS.bins - 1))) for c in range(3)))
     assert isinstance(model, Hypothesis)
     assert model.predict([[20, 1, "red"]]).tolist() == [2]
     assert model.scores([[20, 1, "red"]]).tolist() == [[0, 1, 2]]
     weights = np.exp([0, 1, 2])
     assert model.probabilities([[20, 1, "red"]])[0] == pytest.approx(weights / weights.sum())
-    two = LogisticModel(SMALL, 2, ((-STEPS, *([0] * (logistic.bins_of(SMALL) - 1))),))
+    two = LogisticModel(SMALL, 2, ((-STEPS, *([0] * (CELLS.bins - 1))),))
     assert (two.predict([NULL]).tolist(), two.scores([NULL]).tolist()) == ([0], [-1.0])
     assert two.probabilities([NULL])[0] == pytest.approx([1 / (1 + math.exp(-1)), 1 / (1 + math.e)])
 
@@ -224,3 +242,17 @@ def test_a_scope_has_room_for_as_many_as_its_rho_and_keeps_them() -> None:
     assert again.value == first.value
     with pytest.raises(BudgetRefused):
         scope.release(learner, data, key="three")
+
+
+def test_a_pair_of_columns_learns_what_no_sum_of_columns_says() -> None:
+    """One of two, and not both: each column alone tells nothing."""
+    bins = Binning({0: [0], 1: [0]}, source="made up")
+    x = np.random.default_rng(1).uniform(-1, 1, (2000, 2))
+    y = (x[:, 0] > 0) != (x[:, 1] > 0)
+    right = {}
+    for pairs in ((), ((0, 1),)):
+        learner = PrivateLogisticLearner(bins, rho=1, pairs=pairs).under(Relation.ADD_REMOVE, Unit())
+        found = learner.release(LabeledSample(x, y), entropy=seeded(1)).value
+        right[len(pairs)] = float((found.predict(x) == y).mean())
+    assert right[1] > 0.99
+    assert right[0] < 0.7

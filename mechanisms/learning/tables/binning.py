@@ -35,7 +35,7 @@ from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers, word, word_positions
 from dpledger.schema import Plain, listed, one_text
 
-__all__ = ["Binned", "Binning", "BinningField", "Bins", "Categories", "Column", "Feature", "binning_of"]
+__all__ = ["MOST_BINS", "Binned", "Binning", "BinningField", "Bins", "Categories", "Column", "Feature", "binning_of"]
 
 Column: TypeAlias = str | int
 """The label of a column of a table, or the position of a column of an array."""
