@@ -15,6 +15,7 @@ docs/private_search.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
-from dpledger.decimals import Number, round_up, whole
+from dpledger.decimals import Number, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.ledger.charges import Receipt
 from dpledger.ledger.scope import Scope
@@ -76,13 +77,13 @@ def private_search(
     """Train candidates drawn at random, a secret number of times, and publish the one with the fewest errors on units
     held out: one charge in `scope`, and a receipt with the `Found`, or None where every trial failed.
 
-    `candidates`: public, of one price: estimators (`LearnerClassifier`), with data `(X, y)`; or whatever tells
-    `train(candidate, step)` how to train, with `training`, the plan of every one, and `wrong(model, item)`, whether
-    a model is wrong of one unit. `step(gradients)`: one step of the plan, at most so many. `trials`: the law of their
-    number, or the mean of a geometric one, 2 or more. `epsilon`: of one count of errors. `held_out`: the chance of a
-    unit to be held out. `units`: an id for each row. `example_rows`: made-up rows, on the first of which `wrong` is
-    tried beforehand, as `train` is on no rows. `key`, `tail_delta`: as of `Scope.release`; raises as it does, with
-    nothing spent.
+    `candidates`: public, of one price: estimators (`LearnerClassifier`) whose fits promise the same, with data `(X,
+    y)`; or whatever tells `train(candidate, step)` how to train, with `training`, the plan of every one, and
+    `wrong(model, item)`, whether a model is wrong of one unit. `step(gradients)`: one step of the plan, at most so
+    many. `trials`: the law of their number, or the mean of a geometric one, 2 or more. `epsilon`: of one count of
+    errors. `held_out`: the chance of a unit to be held out. `units`: an id for each row. `example_rows`: made-up rows,
+    on the first of which `wrong` is tried beforehand, as `train` is on no rows. `key`, `tail_delta`: as of
+    `Scope.release`; raises as it does, with nothing spent.
     Assumes: functions keep nothing of a trial, and nobody sees the trials or how long they took.
     Source: docs/proofs/selection.md, section 7.
 
@@ -113,11 +114,17 @@ def private_search(
     if of_estimators:
         if given:
             raise ParameterError(given[0], "given, beside estimators", "none: estimators say it themselves")
-        plan, searched = _of_estimators(every, items, scope)
+        plan, searched, by_claim = _of_estimators(every, items, scope)
     else:
+        by_claim = False
         plan, searched = _of_functions(every, items, scope, training, train, wrong, example_rows)
     search = PrivateSearch(
-        candidates=len(every), training=plan, epsilon=epsilon, repeats=_law(trials), held_out=held_out
+        candidates=len(every),
+        training=plan,
+        epsilon=epsilon,
+        repeats=_law(trials),
+        held_out=held_out,
+        by_claim=by_claim,
     )
     return scope.release(search, searched, key=key, tail_delta=tail_delta)
 
@@ -129,18 +136,21 @@ def _law(trials: Trials | int) -> Trials:
     return NegativeBinomialTrials(eta=1, gamma=round_up(Fraction(1, mean)))
 
 
-def _of_estimators(every: list[Any], items: object, scope: Scope) -> tuple[Described, Searched]:
+def _of_estimators(every: list[Any], items: object, scope: Scope) -> tuple[Described, Searched, bool]:
     units = Units.of(items)
     fits = [one.searched(units, scope) for one in every]
     placed = [one.under(scope.relation, scope.unit) for one in fits]
-    if any(one.parts() != placed[0].parts() for one in placed):
-        raise ParameterError("candidates", "some that cost more than others", "candidates whose fits cost the same")
+    by_claim = any(one.parts() != placed[0].parts() for one in placed)
+    if by_claim and len(claims := list(dict.fromkeys(one.claim() for one in placed))) > 1:
+        found = " and ".join(f"{claim.kind} {text(claim.epsilon_at(Decimal('1e-6')))}" for claim in claims[:2])
+        expected = "fits that promise the same (each epsilon, or rho, is a fit's own): here at delta 1e-6"
+        raise ParameterError("candidates", found, expected)
     searched = Searched(
         data=items,
         train=lambda place, positions, entropy: every[place].trained_on(units, positions, scope, entropy),
         wrong=lambda model, positions: model.is_wrong(units, positions),
     )
-    return fits[0], searched
+    return fits[0], searched, by_claim
 
 
 def _of_functions(

@@ -92,10 +92,11 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     `receipt_.replayed` says so. So folds under one key would all have the rule of the first.
 
     After `fit`: `hypothesis_` (what was learned; or `dpl.learning.FAIL` where the learner says so, and the first class
-    is predicted), `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with
-    nothing spent: ParameterError (a ValueError) for parameters, containers and axes that cannot be used, BudgetRefused
-    and RelationError as `Scope.release` does; under a used key AlreadySpent, for a learner whose rules are not kept,
-    and KeyReused, for another learner."""
+    is predicted), `receipt_`, `classes_` (sorted, as scikit-learn has them: the columns of `predict_proba`),
+    `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with nothing spent: ParameterError (a
+    ValueError) for parameters, containers and axes that cannot be used, BudgetRefused and RelationError as
+    `Scope.release` does; under a used key AlreadySpent, for a learner whose rules are not kept, and KeyReused, for
+    another learner."""
 
     def __init__(self, learner: Any, binning: Any, classes: Any, scope: Any, key: Any = None) -> None:
         self.learner = learner
@@ -118,7 +119,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         binning.rows(table)
         rows, said = rows_for(_domain(learner), binning, table), word_positions(labels, names) % len(names)
         receipt = scope.release(learner, _sample(learner, rows, said, units, scope), key=self.key)
-        self.classes_ = _as_given(list(self.classes))
+        self.classes_, self.places_ = _sorted(list(self.classes))
         self.receipt_, self.hypothesis_ = replace(receipt, reads=_read_as(learner, binning, names)), receipt.value
         return self
 
@@ -126,21 +127,24 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """The class of each row."""
         rows = self._rows(X)
         found = self.hypothesis_ if isinstance(self.hypothesis_, Hypothesis) else ConstantLabel(0)
-        said: Labels = self.classes_[found.predict(rows)]
+        said: Labels = self.classes_[np.argsort(self.places_)[found.predict(rows)]]
         return said
 
     @_says("probabilities")  # type: ignore[untyped-decorator]  # scikit-learn's
     def predict_proba(self, X: Any) -> Labels:  # noqa: N803  # scikit-learn's name
         """The chance of each class for each row by the model, float64[rows, classes]; of models that have one."""
         rows = self._rows(X)
-        return np.asarray(self.hypothesis_.probabilities(rows))
+        return np.asarray(self.hypothesis_.probabilities(rows)[:, self.places_])
 
     @_says("scores")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Labels:  # noqa: N803  # scikit-learn's name
-        """How far each row is on the side of the second class, float64[rows]; of several classes the score of each; of
-        models that have one."""
+        """How far each row is on the side of the second of `classes_`, float64[rows]; of several classes the score of
+        each; of models that have one."""
         rows = self._rows(X)
-        return np.asarray(self.hypothesis_.scores(rows))
+        scores = np.asarray(self.hypothesis_.scores(rows))
+        if scores.ndim == 1:
+            return scores if self.places_[0] == 0 else -scores
+        return scores[:, self.places_]
 
     def _rows(self, x: Any) -> Any:
         """The rows of a table as the learner takes them."""
@@ -175,7 +179,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         rows = rows_for(_domain(self.learner), self.binning, _table(table))
         sample = _sample(self.learner, rows, self._places(labels), owners, scope)
         model.hypothesis_ = self.learner.under(scope.relation, scope.unit).release(sample, entropy=entropy).value
-        model.classes_ = _as_given(list(self.classes))
+        model.classes_, model.places_ = _sorted(list(self.classes))
         return model
 
     def is_wrong(self, data: Units, positions: Positions) -> npt.NDArray[np.bool_]:
@@ -312,6 +316,17 @@ def _column(y: object) -> object:
     told = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
     warnings.warn(told, DataConversionWarning, stacklevel=3)
     return rows[:, 0]
+
+
+def _sorted(classes: list[Any]) -> tuple[Labels, npt.NDArray[np.intp]]:
+    """The classes in their order, and of each the place at which it was declared; as they were declared, where numbers
+    stand beside texts."""
+    given = _as_given(classes)
+    try:
+        places = np.argsort(given, kind="stable")
+    except TypeError:
+        places = np.arange(len(given))
+    return given[places], places
 
 
 def _as_given(classes: list[Any]) -> Labels:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
@@ -61,18 +61,20 @@ class Receipt(Generic[Value]):
 
     `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`, where the
     mechanism says its values in numbers (`Keeps`) of what it says. Keep it secret, and keep it: it is stored nowhere
-    else. `replayed`: the key had been used, and this is the value of that
-    first run: of the data as they were then, whatever was given now. `reads`: what NaN, infinity and missing values
-    count as, by the mechanism's parameters alone; whether there were any is not told. Two receipts of one run are
-    equal.
-    `value`: what the mechanism's docstring says, of its type and shape; noisy counts may be negative. `has_value`:
-    False of a run elsewhere, of which nothing is handed out here.
+    else. `replayed`: the key had been used, and this is the value of that first run: of the data as they were then,
+    whatever was given now. `mechanism`: of a release what ran, under the relation and the unit of the scope: its
+    `interval` is that of this value. `reads`: what NaN, infinity and missing values count as, by the mechanism's
+    parameters alone; whether there were any is not told. Two receipts of one run are equal. `value`: what the
+    mechanism's docstring says, of its type and shape; noisy counts may be negative. `has_value`: False of a run
+    elsewhere, of which nothing is handed out here.
 
     >>> book = dpl.Ledger.in_memory()
     >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
     >>> receipt = scope.release(dpl.Count(epsilon="0.1", of="rows"), ["a", "b", "c"], key="count")
     >>> type(receipt.value).__name__, receipt.entry.body.kind, receipt.replayed
     ('int', 'committed', False)
+    >>> receipt.mechanism.interval("0.95")  # of a count of people who are a row each
+    30
     """
 
     value: Value
@@ -81,6 +83,7 @@ class Receipt(Generic[Value]):
     reads: tuple[str, ...] = field(default=(), compare=False)
     replayed: bool = field(default=False, compare=False)
     has_value: bool = field(default=True, compare=False)
+    mechanism: Any = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """Without the value and the salt: what is written into a log stays there."""

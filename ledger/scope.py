@@ -270,7 +270,7 @@ class Scope(TakesDeclaredRuns):
         with Attempt(self._ledger, request.charge, redeem, ready.kind) as attempt:
             decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds)
             if isinstance(decision, Replayed):
-                return replace(self._replay(ready, request, decision), reads=reads(ready))
+                return replace(self._replay(ready, request, decision), reads=reads(ready), mechanism=ready)
             return self._run(ready, data, attempt)
 
     @unrecorded()
@@ -420,7 +420,9 @@ class Scope(TakesDeclaredRuns):
         except BaseException as error:
             failure: BaseException = error
         else:
-            return replace(attempt.commit(release, self._scope.keep, handed_out=1, plain=plain), reads=told)
+            return replace(
+                attempt.commit(release, self._scope.keep, handed_out=1, plain=plain), reads=told, mechanism=ready
+            )
         raise attempt.give_up(failure)
 
     def _replay(self, mechanism: Mechanism[Any, Value], request: Request, replayed: Replayed) -> Receipt[Value]:

@@ -100,7 +100,8 @@ class GroupStatistic:
 
     def values_read_as(self) -> tuple[str, ...]:
         """What odd values of its column count as."""
-        return tuple(f"{self.name}: {told}" for told in self.statistic.values_read_as())
+        alone = dataclasses.replace(self.statistic, unit=None)  # of a unit's rows as many count as may
+        return tuple(f"{self.name}: {told}" for told in alone.values_read_as())
 
     def noises(self) -> tuple[tuple[Law, Sensitivity], ...]:
         """The noise of each of a group's numbers, and how far one unit moves that number, in all groups together."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpledger.decimals import Number
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.groups.by_group import GroupStatistic
 
 if TYPE_CHECKING:
@@ -65,9 +66,12 @@ class GroupTable(Mapping[Any, Mapping[str, Any]]):
 
     def interval(self, key: str | Key, name: str, confidence: Number) -> tuple[float, float]:
         """Two numbers that hold this statistic of the group's rows that count with at least this probability over the
-        noise; each by itself. KeyError where the group, or the statistic, is not published."""
+        noise; each by itself. KeyError where the group is not published; ParameterError for another name than those of
+        the statistics."""
         place = self._places[(key,) if isinstance(key, str) else key]
         found = {one.name: (one, numbers[place]) for one, numbers in zip(self.statistics, self.numbers, strict=True)}
+        if name not in found:
+            raise ParameterError("name", name, f"one of {', '.join(found)}")
         statistic, numbers = found[name]
         return statistic.interval(numbers, confidence)
 

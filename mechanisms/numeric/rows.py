@@ -40,6 +40,7 @@ __all__ = [
     "interval_positions",
     "numbers",
     "rows_of",
+    "taken_at_its_word",
     "tally",
     "trues",
     "word",
@@ -56,6 +57,14 @@ _NO_NUMBER = float("nan")
 def rows_of(unit: Unit | None) -> int:
     """How many rows one unit may contribute; one, while no unit is fixed."""
     return 1 if unit is None else unit.max_contributions
+
+
+def taken_at_its_word(unit: Unit | None) -> tuple[str, ...]:
+    """What receipts say of a statistic of a column, where one unit may have several rows."""
+    if unit is None or unit.max_contributions == 1:
+        return ()
+    most = f"that no {unit.name} has more than {unit.max_contributions} rows"
+    return (f"{most} is taken at its word: `GroupBy`, with one key for all rows, keeps to it",)
 
 
 def count_sensitivity(unit: Unit | None) -> Sensitivity:

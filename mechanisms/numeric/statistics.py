@@ -34,6 +34,7 @@ from dpledger.mechanisms.numeric.rows import (
     count_sensitivity,
     interval_positions,
     rows_of,
+    taken_at_its_word,
     tally,
     trues,
     word,
@@ -110,11 +111,9 @@ class Count(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return (
-            ("every row counts, whatever it holds, NaN and a missing one too",)
-            if self.of == "rows"
-            else ('a row that is neither True, 1 nor "True" is not counted; neither is NaN, or a missing one',)
-        )
+        every = "every row counts, whatever it holds, NaN and a missing one too"
+        some = 'a row that is neither True, 1 nor "True" is not counted; neither is NaN, or a missing one'
+        return (every if self.of == "rows" else some, *taken_at_its_word(self.unit))
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows; of one entry each, where those that are true are counted."""
@@ -278,7 +277,7 @@ class Histogram(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return (self._others(),)
+        return (self._others(), *taken_at_its_word(self.unit))
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dpledger.accounting.composition import Composition, Parallel, Selected
 from dpledger.accounting.guarantees import RDP, PureDP
@@ -68,8 +69,9 @@ class PrivateSearch(OneShot):
     """Train a candidate drawn at random, count its errors on units held out, and so again; publish the best.
 
     `candidates`: how many there are, public. `training`: what each of them costs, the same for all: a mechanism, of
-    which the parts count. `epsilon`: of one count of errors. `held_out`: the chance with which a unit is held out.
-    `repeats`: the law of the number of trials. Data: `Searched`. The value is a `Found`, or None.
+    which the parts count, or, `by_claim`, its claim: of candidates that promise the same by other parts. `epsilon`: of
+    one count of errors. `held_out`: the chance with which a unit is held out. `repeats`: the law of the number of
+    trials. Data: `Searched`. The value is a `Found`, or None.
     Claim: that of the best of so many runs of the larger of the two. Source: docs/proofs/selection.md, section 7.
     """
 
@@ -78,6 +80,7 @@ class PrivateSearch(OneShot):
     epsilon: Positive
     repeats: Trials
     held_out: OpenProbability = given(default="0.2")
+    by_claim: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["private_search"] = tag(default="private_search")
@@ -97,7 +100,8 @@ class PrivateSearch(OneShot):
 
     def parts(self) -> Composition:
         """The best of runs that train on one part of the units and count on the other."""
-        return Selected(Parallel((self.training.parts(), self._count.parts()), by="unit"), repeats=self.repeats)
+        trained = self.training.claim() if self.by_claim else self.training.parts()
+        return Selected(Parallel((trained, self._count.parts()), by="unit"), repeats=self.repeats)
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, those of the training inside."""
@@ -107,6 +111,7 @@ class PrivateSearch(OneShot):
             "epsilon": self.epsilon,
             "repeats": plain(self.repeats),
             "held_out": self.held_out,
+            "by_claim": self.by_claim,
             "justification": COUNTED,
             "assumes": f"{ASSUMES}; {KEEPS_NOTHING}",
         }

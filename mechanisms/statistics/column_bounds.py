@@ -23,7 +23,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.integers import share_of
 from dpledger.mechanisms.numeric.one_shot import OneShot
-from dpledger.mechanisms.numeric.rows import blocks, check_column, rows_of
+from dpledger.mechanisms.numeric.rows import blocks, check_column, rows_of, taken_at_its_word
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import RankChoice, Ranked, Stretch, check_share, missed_by, worst_share
 from dpledger.number_fields import OpenProbability, Positive, Signed
@@ -94,6 +94,7 @@ class ColumnBounds(OneShot):
         return (
             f"NaN, and what is no number, counts as {text(self.missing)}; text is the number that it says",
             "a number beyond 2^59, infinity too, counts as 2^59 with its sign",
+            *taken_at_its_word(self.unit),
         )
 
     def inspect(self, data: object) -> None:

@@ -24,7 +24,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.integers import share_of
 from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, least_epsilon
-from dpledger.mechanisms.numeric.rows import check_column, rows_of, word, word_positions
+from dpledger.mechanisms.numeric.rows import check_column, rows_of, taken_at_its_word, word, word_positions
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.selection.choice import Choice
 from dpledger.mechanisms.statistics.ranks import missed_by
@@ -98,7 +98,8 @@ class TopK(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return ('a row in none of the categories is ignored; NaN and a missing one are the word "nan"',)
+        ignored = 'a row in none of the categories is ignored; NaN and a missing one are the word "nan"'
+        return (ignored, *taken_at_its_word(self.unit))
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""

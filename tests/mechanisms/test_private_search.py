@@ -21,6 +21,7 @@ from dpledger.accounting.trials import NegativeBinomialTrials
 from dpledger.attach.sklearn import LearnerClassifier
 from dpledger.decimals import round_up
 from dpledger.errors import ParameterError
+from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import Entropy, seeded
@@ -164,6 +165,25 @@ def test_the_better_estimator_is_found_at_three_times_the_price_of_one() -> None
     assert found.model.predict([[70], [30]]).tolist() == ["old", "young"]
     one = candidates[0].learner.under(scope.relation, scope.unit).claim()
     assert scope.spent(0).upper == pytest.approx(3 * float(one.eta))
+
+
+def test_what_promises_the_same_may_differ_in_all_else() -> None:
+    """Steps of a logistic regression, whose parts cost not quite the same; rounds of boosting."""
+    book = Ledger.in_memory()
+    scope = book.scope("people", unit="record", relation="add_remove", budget=dpl.ApproxDP(60, "1e-6"))
+
+    def of(learner: Any) -> LearnerClassifier:
+        return LearnerClassifier(learner, BINS, ("young", "old"), scope)
+
+    steps = [of(dpl.learning.PrivateLogisticLearner(BINS, rho="0.5", steps=count)) for count in (3, 10, 30)]
+    rounds = [of(dpl.learning.PrivateStumpBooster(BINS, epsilon=1, rounds=count)) for count in (1, 3)]
+    for candidates in (steps, rounds):
+        found = dpl.private_search(scope, candidates, (AGES, OLD), trials=5, epsilon=1).value
+        assert found is not None
+        assert found.place in range(len(candidates))
+    charged: list[Any] = [entry.body for entry in book.entries() if isinstance(entry.body, Reserved)]
+    assert [one.parts.of.of[0].kind for one in charged] == ["zcdp", "pure_dp"]
+    book.verify()
 
 
 def test_units_of_many_rows_are_dealt_and_counted_whole() -> None:
