@@ -78,7 +78,7 @@ def _by_owner(owners: Positions, words: Words) -> Positions:
     no two are equal, is sorted faster."""
     bits = np.uint64(max(int(owners.max()).bit_length(), 1))
     both = owners.astype(np.uint64) << (np.uint64(64) - bits) | words >> bits
-    order = np.argsort(both)
+    order = np.argsort(both, kind="stable")
     ordered = both[order]
     return order if (ordered[1:] != ordered[:-1]).all() else np.lexsort((words, owners))
 

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.accounting.composition import Composition, Repeated
 from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.decimals import Number, read, round_down, whole
@@ -125,7 +124,7 @@ class PrivateStumpBooster(RowLearner):
         [1, 9, 50]
         """
         many, share = whole(rows, field="rows", least=1, most=10**12), read(epsilon, field="epsilon")
-        paid = float(share) * many / (_ROWS_OF_A_ROUND * math.log(StumpClass(binning_of(binning)).size))
+        paid = float(share) * many / (_ROWS_OF_A_ROUND * scalars.log(StumpClass(binning_of(binning)).size))
         return cls(binning=binning, epsilon=epsilon, rounds=round(min(max(paid, 1.0), _MOST_ROUNDS)), **others)
 
     @property

@@ -117,7 +117,7 @@ class Ranked:
         ranks = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
         places = np.repeat(self.values[start:stop], each) * self.split + self._places_within(ranks)
         rows = np.repeat(sizes // self.split, each) + (ranks < np.repeat(sizes % self.split, each))
-        order = np.argsort(places)
+        order = np.argsort(places, kind="stable")
         return places[order], int(self.ranks[start]) + np.concatenate(([0], np.cumsum(rows[order])))
 
     def _places_within(self, ranks: Wholes | int) -> Wholes:

@@ -275,4 +275,4 @@ class Variance(InRange):
 
 def _sum_of_squares(steps: npt.NDArray[np.int64]) -> int:
     """The exact sum: a square is below 2^48, and 2^14 of them below 2^62."""
-    return sum(int(np.dot(part, part)) for part in np.array_split(steps, len(steps) // 2**14 + 1))
+    return sum(int((part * part).sum()) for part in np.array_split(steps, len(steps) // 2**14 + 1))

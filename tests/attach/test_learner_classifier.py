@@ -210,7 +210,7 @@ def test_a_search_walks_over_the_learners_own_parameters() -> None:
     model = LearnerClassifier(PrivateLogisticLearner(SECOND, rho=1), SECOND, (0, 1), scope)
     assert {"learner__rho", "learner__steps", "learner", "scope"} <= set(model.get_params())
     assert "learner__rho" not in model.get_params(deep=False)
-    search = GridSearchCV(model, {"learner__rho": ["0.0001", 5], "learner__steps": [10]}, cv=2, error_score="raise")
+    search = GridSearchCV(model, {"learner__rho": [5, "0.0001"], "learner__steps": [10]}, cv=2, error_score="raise")
     found = search.fit(x, x[:, 1] > 5)
     assert found.best_params_ == {"learner__rho": 5, "learner__steps": 10}
     assert len(scope.releases()) == 2 * 2 + 1

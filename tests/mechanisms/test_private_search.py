@@ -157,14 +157,15 @@ def models(scope: Scope, *epsilons: int) -> list[LearnerClassifier]:
 
 
 def test_the_better_estimator_is_found_at_three_times_the_price_of_one() -> None:
-    scope = scope_of(PureDP(100))
+    """Nearly always: one trial in twenty searches is the only one, and is of the other half the time."""
+    scope = scope_of(PureDP(1000))
     candidates = models(scope, 8, 8)
-    found = dpl.private_search(scope, candidates, (AGES, OLD), trials=20, epsilon=1).value
-    assert found is not None
-    assert found.place == 1
-    assert found.model.predict([[70], [30]]).tolist() == ["old", "young"]
+    searches = [dpl.private_search(scope, candidates, (AGES, OLD), trials=20, epsilon=1).value for _ in range(15)]
+    found = [one for one in searches if one is not None and one.place == 1]
+    assert len(found) >= 8
+    assert all(one.model.predict([[70], [30]]).tolist() == ["old", "young"] for one in found)
     one = candidates[0].learner.under(scope.relation, scope.unit).claim()
-    assert scope.spent(0).upper == pytest.approx(3 * float(one.eta))
+    assert scope.spent(0).upper == pytest.approx(15 * 3 * float(one.eta))
 
 
 def test_what_promises_the_same_may_differ_in_all_else() -> None:
