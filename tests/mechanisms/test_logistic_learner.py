@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
@@ -28,8 +27,7 @@ from dpledger.mechanisms.learning.samples import LabeledSample, class_labels_of
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.relations import Relation, Unit
-from learning_tables import ENTRIES, SMALL, cancer_bins
-from mechanism_conformance import MechanismConformance
+from learning_tables import ENTRIES, SMALL, OfTables, cancer_bins
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,20 +37,7 @@ ROW = st.tuples(*(st.sampled_from(one) for one in ENTRIES)).map(list)
 CHANGES = {Relation.ADD_REMOVE: 1, Relation.ZERO_OUT: 1, Relation.LABEL_FLIP: 1, Relation.REPLACE_ONE: 2}
 
 
-class TestConforms(MechanismConformance):
-    relations = tuple(Relation)
-    good_data = LabeledSample([[20, 1, "red"], [70, 0, "blue"]], [1, 0])
-    bad_data = (
-        LabeledSample([], []),
-        LabeledSample([[NAN, 10**400, object()], [], "x", None, {0: 3}, [1j, [], {}]], [0, 1, NAN, "1", None, 3]),
-        LabeledSample(pd.DataFrame({0: ["?", None], 1: [pd.NaT, 3], 2: [None, 7]}), pd.Series(["a", 1])),
-    )
-    bad_containers = (
-        None,
-        [[1, 2, 3]],
-        LabeledSample([[1, 2, 3]], [1, 0]),
-        LabeledSample(np.zeros((4, 2)), np.zeros(4)),
-    )
+class TestConforms(OfTables):
     bad_parameters = (
         {"rho": 0},
         {"rho": NAN},

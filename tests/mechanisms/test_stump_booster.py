@@ -29,8 +29,7 @@ from dpledger.mechanisms.noise import choose
 from dpledger.mechanisms.selection import choice
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
-from learning_tables import ENTRIES, SMALL, cancer_bins, entries_of, stump_labels
-from mechanism_conformance import MechanismConformance
+from learning_tables import ENTRIES, SMALL, OfTables, cancer_bins, entries_of, stump_labels
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,20 +38,7 @@ ONE = Binning({0: [1]}, source="made up")
 ROWS = [((0,), 0), ((0,), 1), ((1,), 0), ((1,), 1), ((None,), 0)]
 
 
-class TestConforms(MechanismConformance):
-    relations = tuple(Relation)
-    good_data = LabeledSample([[20, 1, "red"], [70, 0, "blue"]], [1, 0])
-    bad_data = (
-        LabeledSample([], []),
-        LabeledSample([[NAN, 10**400, object()], [], "x", None, {0: 3}, [1j, [], {}]], [0, 1, NAN, "1", None, 3]),
-        LabeledSample(pd.DataFrame({0: ["?", None], 1: [pd.NaT, 3], 2: [None, 7]}), pd.Series(["a", 1])),
-    )
-    bad_containers = (
-        None,
-        [[1, 2, 3]],
-        LabeledSample([[1, 2, 3]], [1, 0]),
-        LabeledSample(np.zeros((4, 2)), np.zeros(4)),
-    )
+class TestConforms(OfTables):
     bad_parameters = (
         {"epsilon": 0},
         {"binning": StumpClass(SMALL)},

@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.relations import Relation
+from mechanism_conformance import MechanismConformance
 
-__all__ = ["ENTRIES", "SMALL", "cancer_bins", "entries_of", "stump_labels", "wide_bins"]
+__all__ = ["ENTRIES", "SMALL", "OfTables", "cancer_bins", "entries_of", "stump_labels", "wide_bins"]
 
+NAN = float("nan")
 SMALL = Binning({0: [18, 65], 1: [1, 2, 3]}, {2: ["red", 7]}, source="a form")
 
 ENTRIES: tuple[list[Any], ...] = (
@@ -61,3 +68,21 @@ def _word(entry: object) -> object:
     if entry in (7, "7.0"):
         return "7"
     return entry if isinstance(entry, str) else None
+
+
+class OfTables(MechanismConformance):
+    """Conformance of learners of the rows of `SMALL`: what they run on, and what they refuse."""
+
+    relations = tuple(Relation)
+    good_data = LabeledSample([[20, 1, "red"], [70, 0, "blue"]], [1, 0])
+    bad_data = (
+        LabeledSample([], []),
+        LabeledSample([[NAN, 10**400, object()], [], "x", None, {0: 3}, [1j, [], {}]], [0, 1, NAN, "1", None, 3]),
+        LabeledSample(pd.DataFrame({0: ["?", None], 1: [pd.NaT, 3], 2: [None, 7]}), pd.Series(["a", 1])),
+    )
+    bad_containers = (
+        None,
+        [[1, 2, 3]],
+        LabeledSample([[1, 2, 3]], [1, 0]),
+        LabeledSample(np.zeros((4, 2)), np.zeros(4)),
+    )
