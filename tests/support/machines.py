@@ -26,9 +26,10 @@ from typing import Any
 import dpledger as dpl
 import ledger_golden
 from dpledger.accounting.certified import certified_cost
-from dpledger.accounting.composition import Composition
+from dpledger.accounting.composition import Composition, Selected
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.pricing.costs import cost
+from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
 from dpledger.errors import BudgetRefused, CannotCertify
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.signed.keys import VerifyingKey
@@ -62,6 +63,9 @@ def _environments() -> dict[str, dict[str, str]]:
 
 
 ENVIRONMENTS = _environments()
+
+
+BINS = dpl.learning.Binning({0: range(1, 40)}, source="made up")
 
 
 def random_ledger(seed: int) -> Ledger:
@@ -98,7 +102,7 @@ def _claim(choose: random.Random, tree: Composition, relation: str) -> Guarantee
 
 
 def random_tree(choose: random.Random, relation: str) -> Composition:
-    """Some runs of some draw under `relation`."""
+    """Some runs of some draw under `relation`, or the best of a secret number of them."""
     epsilon, rate = f"{choose.uniform(0.05, 2):.3f}", f"{choose.uniform(0.001, 0.3):.4f}"
     users, times = choose.randrange(50, 5000), choose.choice([1, 1, 4, 50])
     laws: list[Composition] = [dpl.LaplaceLaw(epsilon), dpl.GaussianLaw(f"{choose.uniform(0.8, 8):.2f}")]
@@ -115,6 +119,10 @@ def random_tree(choose: random.Random, relation: str) -> Composition:
         ]
     )
     one = choose.choice(drawn)
+    if choose.random() < 0.2:
+        mean, eta = choose.randrange(2, 50), choose.choice(["0", "0.5", "1"])
+        numbers: list[Trials] = [NegativeBinomialTrials(eta, f"{1 / mean:.4f}"), PoissonTrials(mean)]
+        return Selected(one, repeats=choose.choice(numbers))
     return one if times == 1 else dpl.Repeated(one, times=times)
 
 
@@ -128,6 +136,12 @@ def _planned(seed: int) -> str:
         dpl.SparseVector(epsilon, cutoff, 1, 1, "1e-6", mode="target_charging"),
         dpl.ex_post.AccuracyFirst("ridge", rows, 8, "0.02", tenth, beta=tenth),
         dpl.ex_post.AccuracyFirst("logistic", rows, 8, "0.02", tenth, beta=tenth, radius="reference"),
+        dpl.ex_post.AccuracyFirst("logistic", rows, 8, "0.02", target_error_rate=tenth, beta=tenth),
+        dpl.Quantile(epsilon, tenth, 0, rows),
+        dpl.Quantiles(epsilon, (tenth, "0.4", "0.9"), 0, rows),
+        dpl.ColumnBounds(epsilon),
+        dpl.learning.PrivateLogisticLearner(BINS, rho=tenth, classes=cutoff + 1),
+        dpl.learning.PrivateStumpBooster.for_rows(rows // 100, BINS, epsilon),
         dpl.learning.PrivateSQThresholdLearner(rows, epsilon=epsilon, alpha=tenth),
     ]
     clipped = dpl.planning.clipped_pairwise_plan(rows, 20, tenth, tenth, epsilon=epsilon, relation=relation)
