@@ -78,6 +78,17 @@ class ByUnit:
     def __repr__(self) -> str:
         return "ByUnit(...)"
 
+    def at_most(self, most: int, *, entropy: Entropy) -> object:
+        """So many rows of each unit at most, in the form of `rows`, in the order that they stand: which ones, a coin of
+        each unit says. Rows of nobody are left out.
+
+        Claim: data that differ in one unit give rows that differ in at most `most`, all of that unit, whatever the
+        coins of the others say. Source: docs/proofs/learning_pac.md, "Many rows of a unit"."""
+        rows, _, ranks = in_random_order(self, entropy=entropy)
+        kept = np.sort(rows[ranks < most])
+        columns = tuple(rows_at(column, kept) for column in _columns(self.rows))
+        return columns if isinstance(self.rows, tuple) else columns[0]
+
     @property
     def largest(self) -> int:
         """How many rows the unit with the most has: data, and not to be shown."""

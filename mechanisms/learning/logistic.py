@@ -95,7 +95,7 @@ class LogisticModel:
 
     def _scores(self, x: object) -> Floats:
         weights = np.array(self.weights, dtype=np.float64) / STEPS
-        return _scores(weights, Cells(self.binning, self.pairs).of(self.binning.read(x)))
+        return _scores(weights, WeightedBins(self.binning, self.pairs).of(self.binning.read(x)))
 
     @property
     def params(self) -> Mapping[str, Plain]:
@@ -247,8 +247,8 @@ class PrivateLogisticLearner(RowLearner):
         return {"sensitivity": self._sensitivity, "entropy": entropy}
 
     @property
-    def _cells(self) -> Cells:
-        return Cells(self.binning, self.pairs)
+    def _cells(self) -> WeightedBins:
+        return WeightedBins(self.binning, self.pairs)
 
     @property
     def _scored(self) -> int:
@@ -322,7 +322,7 @@ def _root(square: int) -> Decimal:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class WeightedBins:
     """The bins that have weights: first that of all rows, then those of each column, then of each pair of columns."""
 
     binning: Binning

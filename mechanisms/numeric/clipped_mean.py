@@ -29,9 +29,11 @@ from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import derived
+from dpledger.mechanisms.numeric.one_shot import derived, one_by_one
 from dpledger.mechanisms.numeric.rows import (
+    OfUnits,
     count_sensitivity,
+    counted,
     rows_of,
 )
 from dpledger.mechanisms.protocol import Release
@@ -136,7 +138,7 @@ class ClippedMean(InRange):
         """The noisy mean of the rows of `data`."""
         self.inspect(data)
         values, count_law = self.values, self._count_law()
-        total, count = values.totals(data)
+        total, count = values.totals(counted(data, self.unit, entropy=entropy))
         total = draw(self._sum_law(), total, sensitivity=self._sum_sensitivity(), entropy=entropy)
         if count_law is not None:
             count = draw(count_law, count, sensitivity=count_sensitivity(self.unit), entropy=entropy)
@@ -166,6 +168,8 @@ class ClippedMean(InRange):
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """The means of `size` independent releases of the same data."""
         self.inspect(data)
+        if isinstance(data, OfUnits):
+            return one_by_one(self, data, size, entropy)
         values, count_law = self.values, self._count_law()
         total, count = values.totals(data)
         sums, counts = np.array([total]).repeat(size), np.full(size, count)

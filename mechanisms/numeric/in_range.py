@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from dpledger.decimals import add, multiply
 from dpledger.mechanisms.numeric.one_shot import OneShot
-from dpledger.mechanisms.numeric.rows import check_column, taken_at_its_word
+from dpledger.mechanisms.numeric.rows import capped_where_known, check_column
 from dpledger.schema import Plain, plain
 
 __all__ = ["InRange"]
@@ -59,7 +59,7 @@ class InRange(OneShot, ABC):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return (*self.values.words(), *taken_at_its_word(self.unit))
+        return (*self.values.words(), *capped_where_known(self.unit))
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""

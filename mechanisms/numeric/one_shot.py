@@ -7,16 +7,19 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, Protocol, Self
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import StringConstraints
 
 from dpledger.accounting.guarantees import Failure
 from dpledger.accounting.planning.calibration import DIGITS, LEAST, MOST, least_that
 from dpledger.decimals import Number, read
 from dpledger.errors import InfeasiblePlan, ParameterError
-from dpledger.mechanisms.protocol import check_declared, fixed
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.protocol import check_declared, fixed, sampled_of
 from dpledger.relations import Relation, Unit
 
-__all__ = ["OneShot", "ShortText", "Vouched", "derived", "exactly_one", "least_epsilon"]
+__all__ = ["OneShot", "ShortText", "Vouched", "derived", "exactly_one", "least_epsilon", "one_by_one"]
 
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 """One line in words, kept in the record."""
@@ -88,6 +91,12 @@ def exactly_one(**options: object) -> None:
     chosen = [name for name, value in options.items() if value is not None]
     if len(chosen) != 1:
         raise ParameterError(names[0], " and ".join(chosen) or "neither", "exactly one of " + " and ".join(names))
+
+
+def one_by_one(mechanism: Any, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+    """The values of so many releases, as `sample` gives them: each with coins of its own for the rows that count."""
+    runs = (mechanism.release(data, entropy=entropy).value for _ in range(size))
+    return np.array([sampled_of(mechanism, value)[-1] for value in runs])
 
 
 class Estimates(Protocol):

@@ -22,25 +22,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import Sensitivity
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.relations import Unit
 
 __all__ = [
+    "OfUnits",
     "blocks",
+    "capped_where_known",
     "check_column",
     "check_rows",
     "count_sensitivity",
+    "counted",
     "interval_positions",
     "numbers",
     "rows_of",
-    "taken_at_its_word",
     "tally",
     "trues",
     "word",
@@ -59,12 +62,31 @@ def rows_of(unit: Unit | None) -> int:
     return 1 if unit is None else unit.max_contributions
 
 
-def taken_at_its_word(unit: Unit | None) -> tuple[str, ...]:
+@runtime_checkable
+class OfUnits(Protocol):
+    """Rows, and whose each of them is (`ByUnit`)."""
+
+    @property
+    def rows(self) -> object:
+        """The rows themselves."""
+        ...
+
+    def at_most(self, most: int, *, entropy: Entropy) -> object:
+        """So many of each unit at most, which ones a coin of its own says."""
+        ...
+
+
+def counted(data: object, unit: Unit | None, *, entropy: Entropy) -> object:
+    """The rows that count: where it is known whose they are, as many of each unit as it may have."""
+    return data.at_most(rows_of(unit), entropy=entropy) if isinstance(data, OfUnits) else data
+
+
+def capped_where_known(unit: Unit | None) -> tuple[str, ...]:
     """What receipts say of a statistic of a column, where one unit may have several rows."""
     if unit is None or unit.max_contributions == 1:
         return ()
-    most = f"that no {unit.name} has more than {unit.max_contributions} rows"
-    return (f"{most} is taken at its word: `GroupBy`, with one key for all rows, keeps to it",)
+    most = f"that no {unit.name} has more than {unit.max_contributions} rows is taken at its word"
+    return (f"{most}, unless ids of rows are given (`ByUnit`): then so many of each count, taken at random",)
 
 
 def count_sensitivity(unit: Unit | None) -> Sensitivity:
@@ -74,17 +96,19 @@ def count_sensitivity(unit: Unit | None) -> Sensitivity:
 
 def check_rows(data: object) -> None:
     """Raise ParameterError unless `data` have rows, of whatever kind."""
-    if _container(data) is None:
-        raise ParameterError("data", type(data).__name__, _ROWS)
+    if isinstance(data, OfUnits) and isinstance(data.rows, tuple):
+        raise ParameterError("data", f"ids beside {len(data.rows)} columns", "ids beside one column")
+    if _container(_held(data)) is None:
+        raise ParameterError("data", type(_held(data)).__name__, _ROWS)
 
 
 def check_column(data: object) -> None:
     """Raise ParameterError unless `data` are rows of one entry each. What an entry is never matters."""
     check_rows(data)
-    rows = _container(data)
+    rows = _container(_held(data))
     if isinstance(rows, np.ndarray) and rows.ndim != 1:
         expected = "one axis: one entry a row (of a table, one column: data['name'])"
-        raise ParameterError("data", f"{type(data).__name__} with {rows.ndim} axes", expected)
+        raise ParameterError("data", f"{type(_held(data)).__name__} with {rows.ndim} axes", expected)
 
 
 def tally(data: object) -> int:
@@ -179,6 +203,10 @@ def _is_written(text: str, value: float) -> bool:
 def _rows(data: object) -> npt.NDArray[Any] | Sequence[object]:
     found = _container(data)
     return () if found is None else found
+
+
+def _held(data: object) -> object:
+    return data.rows if isinstance(data, OfUnits) else data
 
 
 def _container(data: object) -> npt.NDArray[Any] | Sequence[object] | None:

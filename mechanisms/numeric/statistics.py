@@ -27,14 +27,16 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, exactly_one, least_epsilon
+from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, exactly_one, least_epsilon, one_by_one
 from dpledger.mechanisms.numeric.rows import (
+    OfUnits,
+    capped_where_known,
     check_column,
     check_rows,
     count_sensitivity,
+    counted,
     interval_positions,
     rows_of,
-    taken_at_its_word,
     tally,
     trues,
     word,
@@ -113,7 +115,7 @@ class Count(OneShot):
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
         every = "every row counts, whatever it holds, NaN and a missing one too"
         some = 'a row that is neither True, 1 nor "True" is not counted; neither is NaN, or a missing one'
-        return (every if self.of == "rows" else some, *taken_at_its_word(self.unit))
+        return (every if self.of == "rows" else some, *capped_where_known(self.unit))
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows; of one entry each, where those that are true are counted."""
@@ -125,12 +127,15 @@ class Count(OneShot):
     def release(self, data: object, *, entropy: Entropy) -> Release[int]:
         """The noisy count of the rows of `data`."""
         self.inspect(data)
-        noisy = draw(self.noise, self._count(data), sensitivity=self._declared, entropy=entropy)
+        count = self._count(counted(data, self.unit, entropy=entropy))
+        noisy = draw(self.noise, count, sensitivity=self._declared, entropy=entropy)
         return Release(value=noisy, parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` independent releases of the same data, as whole numbers."""
         self.inspect(data)
+        if isinstance(data, OfUnits):
+            return one_by_one(self, data, size, entropy)
         return draw(self.noise, np.full(size, self._count(data)), sensitivity=self._declared, entropy=entropy)
 
     def interval(self, confidence: Number) -> int:
@@ -277,7 +282,7 @@ class Histogram(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return (self._others(), *taken_at_its_word(self.unit))
+        return (self._others(), *capped_where_known(self.unit))
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
@@ -286,7 +291,8 @@ class Histogram(OneShot):
     def release(self, data: object, *, entropy: Entropy) -> Release[Counts]:
         """The noisy counts of the rows of `data`."""
         self.inspect(data)
-        noisy = draw(self.noise, self._counts(data), sensitivity=self._declared, entropy=entropy)
+        counts = self._counts(counted(data, self.unit, entropy=entropy))
+        noisy = draw(self.noise, counts, sensitivity=self._declared, entropy=entropy)
         return Release(value=self.value_of(tuple(noisy.tolist())), parts=self.parts())
 
     def plain_of(self, value: Counts) -> tuple[int, ...]:
@@ -300,6 +306,8 @@ class Histogram(OneShot):
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` independent releases of the same data: whole numbers [size, labels]."""
         self.inspect(data)
+        if isinstance(data, OfUnits):
+            return one_by_one(self, data, size, entropy)
         return draw(self.noise, np.tile(self._counts(data), (size, 1)), sensitivity=self._declared, entropy=entropy)
 
     def interval(self, confidence: Number) -> int:

@@ -22,8 +22,8 @@ from dpledger.decimals import Number, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.integers import share_of
-from dpledger.mechanisms.numeric.one_shot import OneShot
-from dpledger.mechanisms.numeric.rows import blocks, check_column, rows_of, taken_at_its_word
+from dpledger.mechanisms.numeric.one_shot import OneShot, one_by_one
+from dpledger.mechanisms.numeric.rows import OfUnits, blocks, capped_where_known, check_column, counted, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import RankChoice, Ranked, Stretch, check_share, missed_by, worst_share
 from dpledger.number_fields import OpenProbability, Positive, Signed
@@ -94,7 +94,7 @@ class ColumnBounds(OneShot):
         return (
             f"NaN, and what is no number, counts as {text(self.missing)}; text is the number that it says",
             "a number beyond 2^59, infinity too, counts as 2^59 with its sign",
-            *taken_at_its_word(self.unit),
+            *capped_where_known(self.unit),
         )
 
     def inspect(self, data: object) -> None:
@@ -104,11 +104,14 @@ class ColumnBounds(OneShot):
     def release(self, data: object, *, entropy: Entropy) -> Release[tuple[float, float]]:
         """Bounds of the rows of `data`."""
         self.inspect(data)
-        return Release(value=self._drawn(self._columns(data), entropy), parts=self.parts())
+        columns = self._columns(counted(data, self.unit, entropy=entropy))
+        return Release(value=self._drawn(columns, entropy), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size, 2]."""
         self.inspect(data)
+        if isinstance(data, OfUnits):
+            return one_by_one(self, data, size, entropy)
         columns = self._columns(data)
         return np.array([self._drawn(columns, entropy) for _ in range(size)]).reshape(size, 2)
 

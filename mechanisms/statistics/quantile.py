@@ -22,8 +22,8 @@ from dpledger.decimals import Number
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.distances import check_range
 from dpledger.mechanisms.numeric.in_range import InRange
-from dpledger.mechanisms.numeric.one_shot import least_epsilon
-from dpledger.mechanisms.numeric.rows import rows_of
+from dpledger.mechanisms.numeric.one_shot import least_epsilon, one_by_one
+from dpledger.mechanisms.numeric.rows import OfUnits, counted, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import (
     Places,
@@ -100,11 +100,14 @@ class Quantile(InRange):
     def release(self, data: object, *, entropy: Entropy) -> Release[float]:
         """A value near the quantile of the rows of `data`."""
         self.inspect(data)
-        return Release(value=self._drawn(self.values.column(data), entropy), parts=self.parts())
+        column = self.values.column(counted(data, self.unit, entropy=entropy))
+        return Release(value=self._drawn(column, entropy), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size]."""
         self.inspect(data)
+        if isinstance(data, OfUnits):
+            return one_by_one(self, data, size, entropy)
         column = self.values.column(data)
         return np.array([self._drawn(column, entropy) for _ in range(size)])
 

@@ -28,8 +28,8 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.distances import check_range
 from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import share_of
-from dpledger.mechanisms.numeric.one_shot import least_epsilon
-from dpledger.mechanisms.numeric.rows import rows_of
+from dpledger.mechanisms.numeric.one_shot import least_epsilon, one_by_one
+from dpledger.mechanisms.numeric.rows import OfUnits, counted, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import (
     SPLIT,
@@ -145,11 +145,14 @@ class Quantiles(InRange):
     def release(self, data: object, *, entropy: Entropy) -> Release[tuple[float, ...]]:
         """Values near the quantiles of the rows of `data`, rising."""
         self.inspect(data)
-        return Release(value=self._drawn(self.values.column(data, SPLIT), entropy), parts=self.parts())
+        column = self.values.column(counted(data, self.unit, entropy=entropy), SPLIT)
+        return Release(value=self._drawn(column, entropy), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size, len(qs)]."""
         self.inspect(data)
+        if isinstance(data, OfUnits):
+            return one_by_one(self, data, size, entropy)
         column = self.values.column(data, SPLIT)
         return np.array([self._drawn(column, entropy) for _ in range(size)])
 

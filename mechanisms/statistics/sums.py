@@ -27,8 +27,8 @@ from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity, draw, half_wi
 from dpledger.mechanisms.numeric.distances import check_range
 from dpledger.mechanisms.numeric.grid import default_grid, exact_decimal, to_floats
 from dpledger.mechanisms.numeric.in_range import InRange
-from dpledger.mechanisms.numeric.one_shot import derived, least_epsilon
-from dpledger.mechanisms.numeric.rows import rows_of
+from dpledger.mechanisms.numeric.one_shot import derived, least_epsilon, one_by_one
+from dpledger.mechanisms.numeric.rows import OfUnits, counted, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.values import Values
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
@@ -106,12 +106,15 @@ class ClippedSum(InRange):
     def release(self, data: object, *, entropy: Entropy) -> Release[float]:
         """The noisy sum of the rows of `data`."""
         self.inspect(data)
-        noisy = draw(self.noise, self.values.total(data), sensitivity=self._declared, entropy=entropy)
+        total = self.values.total(counted(data, self.unit, entropy=entropy))
+        noisy = draw(self.noise, total, sensitivity=self._declared, entropy=entropy)
         return Release(value=self.in_units(noisy), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size]."""
         self.inspect(data)
+        if isinstance(data, OfUnits):
+            return one_by_one(self, data, size, entropy)
         totals = np.array([self.values.total(data)]).repeat(size)
         return to_floats(draw(self.noise, totals, sensitivity=self._declared, entropy=entropy), self._grid)
 

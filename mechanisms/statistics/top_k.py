@@ -23,8 +23,16 @@ from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.integers import share_of
-from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, least_epsilon
-from dpledger.mechanisms.numeric.rows import check_column, rows_of, taken_at_its_word, word, word_positions
+from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, least_epsilon, one_by_one
+from dpledger.mechanisms.numeric.rows import (
+    OfUnits,
+    capped_where_known,
+    check_column,
+    counted,
+    rows_of,
+    word,
+    word_positions,
+)
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.selection.choice import Choice
 from dpledger.mechanisms.statistics.ranks import missed_by
@@ -99,7 +107,7 @@ class TopK(OneShot):
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
         ignored = 'a row in none of the categories is ignored; NaN and a missing one are the word "nan"'
-        return (ignored, *taken_at_its_word(self.unit))
+        return (ignored, *capped_where_known(self.unit))
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
@@ -108,12 +116,14 @@ class TopK(OneShot):
     def release(self, data: object, *, entropy: Entropy) -> Release[tuple[str, ...]]:
         """The categories that most rows have."""
         self.inspect(data)
-        places = self._drawn(self._counts(data), entropy)
+        places = self._drawn(self._counts(counted(data, self.unit, entropy=entropy)), entropy)
         return Release(value=tuple(self.categories[place] for place in places), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
         """`size` independent releases of the same data: the places of the categories, int64[size, k]."""
         self.inspect(data)
+        if isinstance(data, OfUnits):
+            return one_by_one(self, data, size, entropy)
         counts = self._counts(data)
         return np.array([self._drawn(counts, entropy) for _ in range(size)], dtype=np.int64)
 

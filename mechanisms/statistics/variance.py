@@ -32,8 +32,8 @@ from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import derived
-from dpledger.mechanisms.numeric.rows import blocks, count_sensitivity, rows_of
+from dpledger.mechanisms.numeric.one_shot import derived, one_by_one
+from dpledger.mechanisms.numeric.rows import OfUnits, blocks, count_sensitivity, counted, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import missed_by
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
@@ -163,7 +163,7 @@ class Variance(InRange):
     def release(self, data: object, *, entropy: Entropy) -> Release[VarianceEstimate]:
         """The noisy variance and mean of the rows of `data`."""
         self.inspect(data)
-        value = self.value_of(self._drawn(self._totals(data), entropy))
+        value = self.value_of(self._drawn(self._totals(counted(data, self.unit, entropy=entropy)), entropy))
         return Release(value=value, parts=self.parts())
 
     def plain_of(self, value: VarianceEstimate) -> tuple[int, int, int]:
@@ -198,6 +198,8 @@ class Variance(InRange):
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """The variances and means of `size` independent releases of the same data: float64[size, 2]."""
         self.inspect(data)
+        if isinstance(data, OfUnits):
+            return one_by_one(self, data, size, entropy)
         totals = self._totals(data)
         drawn = [self.value_of(self._drawn(totals, entropy)) for _ in range(size)]
         return np.array([(one.variance, one.mean) for one in drawn]).reshape(size, 2)

@@ -65,11 +65,11 @@ class TestConformsWithClasses(TestConforms):
 # ---- what one row moves ----------------------------------------------------------------------------------------------
 
 
-CELLS = logistic.Cells(SMALL, ())
+CELLS = logistic.WeightedBins(SMALL, ())
 
 
 def missed(
-    rows: Sequence[object], labels: Sequence[int], weights: Floats, having: logistic.Cells = CELLS
+    rows: Sequence[object], labels: Sequence[int], weights: Floats, having: logistic.WeightedBins = CELLS
 ) -> tuple[Floats, Floats]:
     """The counts of all bins, and the sums of what is missed at these weights, in rows."""
     read = SMALL.read(list(rows))

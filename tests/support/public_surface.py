@@ -1073,6 +1073,7 @@ ANSWERS: dict[str, str] = {
         PROTOCOL,
     ),
     "ClippedSum.in_units": "of steps that were drawn",
+    "ByUnit.at_most": "what statistics do with it: tests/mechanisms/test_caps_of_columns.py",
     **dict.fromkeys(
         (
             "results.Profile",
