@@ -88,7 +88,9 @@ class Session(Generic[Query, Answer, Value]):
         self._receipt: Receipt[Value] | None = None
 
     def __repr__(self) -> str:
-        broken = "over" if self._ended is not None else "open"
+        left_open = isinstance(self._ended, TakenOver) or self._attempt.stays
+        ended = "over" if left_open else "ended at its full charge"
+        broken = "open" if self._ended is None else ended
         stands = broken if self._receipt is None else "closed"
         return f"<Session of {self._attempt.kind}: {stands}, {self._handed_out} answers>"
 

@@ -214,7 +214,7 @@ DOORS: dict[str, Door] = {
     "SampledWithoutReplacement": Door(dpl.SampledWithoutReplacement, {"of": LEAF, "population": 10, "batch": 2}),
     "PrivateSelection": Door(
         dpl.PrivateSelection,
-        {"of": dpl.Geometric(sensitivity=1, epsilon=1), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
+        {"of": dpl.Count(epsilon=1, of="rows"), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
     ),
     "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
     "planning.NegativeBinomialTrials": Door(
