@@ -46,6 +46,7 @@ __all__ = [
     "rows_of",
     "tally",
     "trues",
+    "with_or_without_ids",
     "word",
     "word_positions",
 ]
@@ -76,6 +77,15 @@ class OfUnits(Protocol):
         ...
 
 
+def with_or_without_ids(data: object) -> object:
+    """The rows that `counted` reads, for a check of their kind. ParameterError for ids beside several columns."""
+    if not isinstance(data, OfUnits):
+        return data
+    if isinstance(data.rows, tuple):
+        raise ParameterError("data", f"ids beside {len(data.rows)} columns", "ids beside one column")
+    return data.rows
+
+
 def counted(data: object, unit: Unit | None, *, entropy: Entropy) -> object:
     """The rows that count: where it is known whose they are, as many of each unit as it may have."""
     return data.at_most(rows_of(unit), entropy=entropy) if isinstance(data, OfUnits) else data
@@ -96,19 +106,17 @@ def count_sensitivity(unit: Unit | None) -> Sensitivity:
 
 def check_rows(data: object) -> None:
     """Raise ParameterError unless `data` have rows, of whatever kind."""
-    if isinstance(data, OfUnits) and isinstance(data.rows, tuple):
-        raise ParameterError("data", f"ids beside {len(data.rows)} columns", "ids beside one column")
-    if _container(_held(data)) is None:
-        raise ParameterError("data", type(_held(data)).__name__, _ROWS)
+    if _container(data) is None:
+        raise ParameterError("data", type(data).__name__, _ROWS)
 
 
 def check_column(data: object) -> None:
     """Raise ParameterError unless `data` are rows of one entry each. What an entry is never matters."""
     check_rows(data)
-    rows = _container(_held(data))
+    rows = _container(data)
     if isinstance(rows, np.ndarray) and rows.ndim != 1:
         expected = "one axis: one entry a row (of a table, one column: data['name'])"
-        raise ParameterError("data", f"{type(_held(data)).__name__} with {rows.ndim} axes", expected)
+        raise ParameterError("data", f"{type(data).__name__} with {rows.ndim} axes", expected)
 
 
 def tally(data: object) -> int:
@@ -203,10 +211,6 @@ def _is_written(text: str, value: float) -> bool:
 def _rows(data: object) -> npt.NDArray[Any] | Sequence[object]:
     found = _container(data)
     return () if found is None else found
-
-
-def _held(data: object) -> object:
-    return data.rows if isinstance(data, OfUnits) else data
 
 
 def _container(data: object) -> npt.NDArray[Any] | Sequence[object] | None:

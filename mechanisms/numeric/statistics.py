@@ -39,6 +39,7 @@ from dpledger.mechanisms.numeric.rows import (
     rows_of,
     tally,
     trues,
+    with_or_without_ids,
     word,
     word_positions,
 )
@@ -120,9 +121,9 @@ class Count(OneShot):
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows; of one entry each, where those that are true are counted."""
         if self.of == "rows":
-            check_rows(data)
+            check_rows(with_or_without_ids(data))
         else:
-            check_column(data)
+            check_column(with_or_without_ids(data))
 
     def release(self, data: object, *, entropy: Entropy) -> Release[int]:
         """The noisy count of the rows of `data`."""
@@ -286,7 +287,7 @@ class Histogram(OneShot):
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
-        check_column(data)
+        check_column(with_or_without_ids(data))
 
     def release(self, data: object, *, entropy: Entropy) -> Release[Counts]:
         """The noisy counts of the rows of `data`."""

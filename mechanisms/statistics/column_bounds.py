@@ -23,7 +23,15 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.integers import share_of
 from dpledger.mechanisms.numeric.one_shot import OneShot, one_by_one
-from dpledger.mechanisms.numeric.rows import OfUnits, blocks, capped_where_known, check_column, counted, rows_of
+from dpledger.mechanisms.numeric.rows import (
+    OfUnits,
+    blocks,
+    capped_where_known,
+    check_column,
+    counted,
+    rows_of,
+    with_or_without_ids,
+)
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import RankChoice, Ranked, Stretch, check_share, missed_by, worst_share
 from dpledger.number_fields import OpenProbability, Positive, Signed
@@ -99,7 +107,7 @@ class ColumnBounds(OneShot):
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
-        check_column(data)
+        check_column(with_or_without_ids(data))
 
     def release(self, data: object, *, entropy: Entropy) -> Release[tuple[float, float]]:
         """Bounds of the rows of `data`."""

@@ -30,6 +30,7 @@ from dpledger.mechanisms.numeric.rows import (
     check_column,
     counted,
     rows_of,
+    with_or_without_ids,
     word,
     word_positions,
 )
@@ -111,7 +112,7 @@ class TopK(OneShot):
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
-        check_column(data)
+        check_column(with_or_without_ids(data))
 
     def release(self, data: object, *, entropy: Entropy) -> Release[tuple[str, ...]]:
         """The categories that most rows have."""

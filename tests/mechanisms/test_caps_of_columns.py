@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given, settings, strategies as st
 
 import dpledger as dpl
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.numeric.rows import counted
 
 RANGE: dict[str, Any] = {"epsilon": 1, "lower": 0, "upper": 10}
 STATISTICS = (
@@ -87,6 +89,64 @@ def test_every_statistic_takes_ids(statistic: Any) -> None:
     if statistic.kind != "count":  # which counts rows, whatever they hold
         with pytest.raises(dpl.ParameterError, match="data"):
             scope.release(statistic, dpl.ByUnit(np.zeros((22, 2)), units=IDS))
+
+
+IN_RANGE = [one for one in STATISTICS if hasattr(one, "values")]
+
+
+@pytest.mark.parametrize("statistic", IN_RANGE, ids=lambda one: one.kind)
+@pytest.mark.parametrize("relation", [dpl.Relation.REPLACE_ONE, dpl.Relation.ZERO_OUT], ids=str)
+def test_ids_are_refused_where_one_row_is_exchanged_for_one(statistic: Any, relation: dpl.Relation) -> None:
+    """The row that comes may have no id: then one row fewer counts, and a number that was public is not."""
+    scope = dpl.Ledger.in_memory().scope("planes", unit="plane", relation=relation, budget=dpl.PureDP(9))
+    with pytest.raises(dpl.ParameterError, match=f"rows alone under {relation}, where one plane has one row"):
+        scope.release(statistic, dpl.ByUnit([95.0] * 3, units=["a", "b", None]))
+    assert scope.spent(0).upper == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    relation=st.sampled_from([dpl.Relation.ADD_REMOVE, dpl.Relation.REPLACE_ONE, dpl.Relation.ZERO_OUT]),
+    most=st.integers(1, 3),
+    ends=st.sampled_from([(0, 10), (90, 100), (-7, 3), (-100, -90)]),
+    rest=st.lists(st.floats(-200, 200), max_size=4),
+    left=st.lists(st.tuples(st.floats(-200, 200), st.booleans()), max_size=3),
+    right=st.lists(st.tuples(st.floats(-200, 200), st.booleans()), max_size=3),
+)
+def test_no_neighbour_moves_what_is_summed_further_than_the_noise_is_for(
+    relation: dpl.Relation, most: int, ends: Any, rest: Any, left: Any, right: Any
+) -> None:
+    """One unit's rows, with ids or without, against another's; of the sum, the distances and the squares."""
+    assume(most > 1 or relation is dpl.Relation.ADD_REMOVE)
+    unit = dpl.Unit("plane", max_contributions=most)
+    gone = [] if relation is dpl.Relation.ADD_REMOVE else right[:most]
+    sides = []
+    for own in (left[:most], gone):
+        column = [*rest, *(value for value, _ in own)]
+        ids = [*map(str, range(len(rest))), *("own" if known else None for _, known in own)]
+        sides.append(counted(dpl.ByUnit(column, units=ids), unit, entropy=seeded(0)))
+    near, far = sides
+    common: dict[str, Any] = {"epsilon": 1, "lower": ends[0], "upper": ends[1]}
+    total: Any = dpl.ClippedSum(**common).under(relation, unit)
+    mean: Any = dpl.ClippedMean(**common).under(relation, unit)
+    spread: Any = dpl.Variance(**common).under(relation, unit)
+    step = float(total._grid)
+    assert abs(total.values.total(near) - total.values.total(far)) * step <= float(total._declared.value)
+    (first, many), (second, others) = mean.values.totals(near), mean.values.totals(far)
+    assert abs(first - second) * float(mean._grid) <= float(mean._sum_sensitivity().value)
+    assert abs(many - others) <= (0 if mean._count_law() is None else most)
+    sums, squares = zip(*(spread._totals(side)[:2] for side in sides), strict=True)
+    assert abs(sums[0] - sums[1]) * float(spread._grid) <= float(spread._sum_sensitivity().value)
+    assert abs(squares[0] - squares[1]) <= float(spread._square_sensitivity().value)
+
+
+def test_what_does_not_keep_to_ids_refuses_them() -> None:
+    """It would read no row at all."""
+    data = dpl.ByUnit([3.0] * 9, units=["a"] * 9)
+    refusing: tuple[Any, ...] = (dpl.ex_post.GradualMean(**RANGE), dpl.RandomizedResponse(("1", "2"), epsilon=1))
+    for mechanism in refusing:
+        with pytest.raises(dpl.ParameterError, match=r"data: .* got ByUnit"):
+            mechanism.under(dpl.Relation.REPLACE_ONE, dpl.Unit()).inspect(data)
 
 
 def test_which_rows_stay_is_a_coin_of_their_unit_alone() -> None:
