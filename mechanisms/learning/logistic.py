@@ -21,14 +21,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import accumulate
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.composition import Composition, GaussianLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import ZCDP
 from dpledger.decimals import exact, multiply, round_down, round_up, subtract
@@ -36,7 +34,16 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, class_labels_of
-from dpledger.mechanisms.learning.tables.binning import MOST_BINS, Binned, Binning, BinningField, Column
+from dpledger.mechanisms.learning.tables.binning import MOST_BINS, Binned, Binning, BinningField
+from dpledger.mechanisms.learning.tables.weighted_bins import (
+    STEPS,
+    BinSums,
+    Pairs,
+    WeightedBins,
+    chances_of,
+    missed_steps,
+    scores_of,
+)
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -49,10 +56,7 @@ __all__ = ["LogisticModel", "PrivateLogisticLearner"]
 
 Floats = npt.NDArray[np.float64]
 Wholes = npt.NDArray[np.int64]
-Pairs: TypeAlias = tuple[tuple[Column, Column], ...]
-"""Columns by twos."""
 
-STEPS = 2**20  # of a probability and of a weight in [0, 1]: sums of whole numbers are exact
 GRID = exact(Fraction(1, STEPS))
 MOST_WEIGHT = 64.0  # e^64 is beyond every odds that a sample shows
 PACE = 2.0  # over the columns: bins of one row move together (measured: docs/private_learning.md)
@@ -90,12 +94,12 @@ class LogisticModel:
 
     def probabilities(self, x: object) -> Floats:
         """The chance of each class for each row of `x`, by the model: float64[rows, classes]."""
-        found = _chances(self._scores(x))
+        found = chances_of(self._scores(x))
         return np.ascontiguousarray((np.stack([1 - found[0], found[0]]) if self.classes == 2 else found).T)
 
     def _scores(self, x: object) -> Floats:
         weights = np.array(self.weights, dtype=np.float64) / STEPS
-        return _scores(weights, WeightedBins(self.binning, self.pairs).of(self.binning.read(x)))
+        return scores_of(weights, WeightedBins(self.binning, self.pairs).of(self.binning.read(x)))
 
     @property
     def params(self) -> Mapping[str, Plain]:
@@ -230,7 +234,7 @@ class PrivateLogisticLearner(RowLearner):
         pace = PACE / len(cells)
         weights = np.zeros((self._scored, sums.bins))
         for _ in range(self.steps):
-            missed = missed_steps(_chances(_scores(weights, cells)), y)
+            missed = missed_steps(chances_of(scores_of(weights, cells)), y)
             noisy = draw(self._noise, np.stack([sums.of(one) for one in missed]), **self._drawing(entropy))
             weights -= pace * (noisy.astype(np.float64) / STEPS) / weighed
             np.clip(weights, -MOST_WEIGHT, MOST_WEIGHT, out=weights)
@@ -316,102 +320,3 @@ def _multiplier(rho: Decimal, times: int, given: Decimal) -> Decimal:
 def _root(square: int) -> Decimal:
     """A decimal that is at least the root of a whole number, by less than 2^-20."""
     return round_up(Fraction(math.isqrt((square << 40) - 1) + 1, 2**20))
-
-
-# ---- rows, bins and sums ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class WeightedBins:
-    """The bins that have weights: first that of all rows, then those of each column, then of each pair of columns."""
-
-    binning: Binning
-    pairs: Pairs
-
-    @property
-    def each(self) -> int:
-        """In how many of them a row is."""
-        return 1 + len(self.binning.features) + len(self.pairs)
-
-    @property
-    def bins(self) -> int:
-        """How many there are."""
-        return 1 + sum(self._sizes)
-
-    def of(self, rows: Binned) -> list[npt.NDArray[np.intp]]:
-        """Those that each row is in, a list of `each` columns."""
-        starts = list(accumulate(self._sizes, initial=1))
-        wide = len(self.binning.features)
-        every = np.zeros(len(rows.known), dtype=np.intp)
-        alone = [start + rows.places[:, at] for at, start in enumerate(starts[:wide])]
-        both = [
-            start + rows.places[:, first] * self._widths[second] + rows.places[:, second]
-            for start, (first, second) in zip(starts[wide:], self._positions, strict=False)
-        ]
-        return [every, *alone, *both]
-
-    @property
-    def _widths(self) -> list[int]:
-        return [one.cells for one in self.binning.features]
-
-    @property
-    def _positions(self) -> list[tuple[int, int]]:
-        at = {name: place for place, name in enumerate(self.binning.columns)}
-        return [(at[first], at[second]) for first, second in self.pairs]
-
-    @property
-    def _sizes(self) -> list[int]:
-        widths = self._widths
-        return [*widths, *(widths[first] * widths[second] for first, second in self._positions)]
-
-
-@dataclass(frozen=True, slots=True)
-class BinSums:
-    """BinSums over the rows of each bin; what is no row counts nowhere."""
-
-    cells: list[npt.NDArray[np.intp]]
-    known: npt.NDArray[np.bool_]
-    bins: int
-
-    @property
-    def rows(self) -> int:
-        return len(self.known)
-
-    def of(self, steps: Wholes) -> Wholes:
-        """The sums of whole numbers below 2^21, one a row: exact for 2^31 rows, in whatever order."""
-        counted = np.where(self.known, steps, 0).astype(np.float64)
-        total = np.zeros(self.bins, dtype=np.int64)
-        for cells in self.cells:
-            total += np.bincount(cells, weights=counted, minlength=self.bins).astype(np.int64)
-        return total
-
-
-def _scores(weights: Floats, cells: list[npt.NDArray[np.intp]]) -> Floats:
-    """float64[scores, rows]: added column by column, so that a row's are its own to the last bit."""
-    found = np.zeros((len(weights), len(cells[0])))
-    for bins in cells:
-        found += weights[:, bins]
-    return found
-
-
-def _chances(scores: Floats) -> Floats:
-    """The chance of the second class for each row, float64[1, rows]; of several, that of each class."""
-    if len(scores) == 1:
-        small = elementary.exp(-np.abs(scores))
-        return np.where(scores < 0, small, 1.0) / (1.0 + small)
-    shown = elementary.exp(scores - scores.max(axis=0))
-    total = np.zeros(scores.shape[1])
-    for one in shown:  # in this order, however many rows there are
-        total += one
-    chances: Floats = shown / total
-    return chances
-
-
-def missed_steps(chances: Floats, y: npt.NDArray[np.intp]) -> Wholes:
-    """What the chances miss, in steps towards zero: int64 of their shape.
-
-    Claim: of one row the squares add up to at most STEPS^2, and of several classes to 2 STEPS^2; another label moves
-    them by no more. Source: docs/proofs/learning_tables.md, "Logistic regression"."""
-    is_it = y == 1 if len(chances) == 1 else y == np.arange(len(chances))[:, None]
-    missed: Wholes = np.trunc((np.minimum(chances, 1.0) - is_it) * STEPS).astype(np.int64)
-    return missed

@@ -11,10 +11,10 @@ from scipy.stats import norm
 
 from dpledger.audit import audit_mechanism
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.learning import logistic
 from dpledger.mechanisms.learning.booster import STEPS, PrivateStumpBooster
 from dpledger.mechanisms.learning.logistic import PrivateLogisticLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.tables import weighted_bins
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.relations import Relation, Unit
 from house_cases import HOUSE
@@ -68,4 +68,4 @@ def test_the_step_is_that_of_our_own_learner() -> None:
     found = exact.sample(LabeledSample([[0] * 15] * 3, [0, 1, 0]), 1, seeded(1))[0, 0]
     seen = found[np.abs(found) > 9]
     assert len(seen) == 16
-    assert seen == pytest.approx(-(2 / 16) * 0.5 / (3 * 0.25) * logistic.STEPS, rel=1e-4)
+    assert seen == pytest.approx(-(2 / 16) * 0.5 / (3 * 0.25) * weighted_bins.STEPS, rel=1e-4)

@@ -22,10 +22,18 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning import logistic
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
-from dpledger.mechanisms.learning.logistic import STEPS, LogisticModel, PrivateLogisticLearner
+from dpledger.mechanisms.learning.logistic import LogisticModel, PrivateLogisticLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, class_labels_of
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
+from dpledger.mechanisms.learning.tables.weighted_bins import (
+    STEPS,
+    BinSums,
+    WeightedBins,
+    chances_of,
+    missed_steps,
+    scores_of,
+)
 from dpledger.relations import Relation, Unit
 from learning_tables import ENTRIES, SMALL, OfTables, cancer_bins
 
@@ -65,17 +73,17 @@ class TestConformsWithClasses(TestConforms):
 # ---- what one row moves ----------------------------------------------------------------------------------------------
 
 
-CELLS = logistic.WeightedBins(SMALL, ())
+CELLS = WeightedBins(SMALL, ())
 
 
 def missed(
-    rows: Sequence[object], labels: Sequence[int], weights: Floats, having: logistic.WeightedBins = CELLS
+    rows: Sequence[object], labels: Sequence[int], weights: Floats, having: WeightedBins = CELLS
 ) -> tuple[Floats, Floats]:
     """The counts of all bins, and the sums of what is missed at these weights, in rows."""
     read = SMALL.read(list(rows))
     cells = having.of(read)
-    sums = logistic.BinSums(cells, read.known, having.bins)
-    steps = logistic.missed_steps(logistic._chances(logistic._scores(weights, cells)), np.array(labels, dtype=np.intp))
+    sums = BinSums(cells, read.known, having.bins)
+    steps = missed_steps(chances_of(scores_of(weights, cells)), np.array(labels, dtype=np.intp))
     counts = sums.of(np.full(len(read.known), STEPS, dtype=np.int64))
     return counts / STEPS, np.stack([sums.of(one) for one in steps]) / STEPS
 
@@ -141,8 +149,8 @@ def test_what_a_row_misses_is_its_own_to_the_last_bit(rows: list[Any], seed: int
 
     def steps(some: list[Any]) -> npt.NDArray[np.int64]:
         cells = CELLS.of(SMALL.read(some))
-        chances = logistic._chances(logistic._scores(weights, cells))
-        return logistic.missed_steps(chances, np.ones(len(some), dtype=np.intp))
+        chances = chances_of(scores_of(weights, cells))
+        return missed_steps(chances, np.ones(len(some), dtype=np.intp))
 
     whole = steps(rows)
     for place, row in enumerate(rows):
