@@ -405,6 +405,9 @@ DOORS: dict[str, Door] = {
         },
         names={"max_queries": "max_queries|max_answers"},
     ),
+    "stability.HybridVotes": Door(
+        dpl.stability.HybridVotes, {"of": dpl.stability.PrivateClassifier(**VOTES), "sigma": 40}
+    ),
     "stability.LabelPrivateLearner": Door(
         dpl.stability.LabelPrivateLearner,
         {"of": dpl.stability.NoisyVotes(sigma=40, chunks=250, max_queries=300), "student": "a rule"},

@@ -255,6 +255,9 @@ def stable() -> Iterator[Case]:
         noisy = dpl.stability.NoisyVotes(sigma=4, chunks=41, max_queries=9, **given)
         yield Case(noisy, TAUGHT, SWAPPED, REPLACE, ask=asked, ready=ensemble("slots"))
         yield Case(noisy, TAUGHT, FEWER, ADD, ask=asked, ready=ensemble("random"))
+    hybrid = dpl.stability.HybridVotes(dpl.stability.PrivateClassifier(**votes), sigma=4)
+    yield Case(hybrid, TAUGHT, SWAPPED, REPLACE, ask=many(0.5, 10.25, 15.5, 8.5), ready=ensemble("slots"))
+    yield Case(hybrid, TAUGHT, FEWER, ADD, ask=many(0.5, 10.25, 15.5, 8.5), ready=ensemble("random"))
     for labels in (
         dpl.stability.PrivateClassifier(**votes),
         dpl.stability.NoisyVotes(sigma=4, chunks=41, max_queries=9),

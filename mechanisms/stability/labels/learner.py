@@ -1,8 +1,8 @@
 """A learner whose labels are private: an ensemble labels public rows, and a student learns from the labels alone.
 
-    each public row: the class that the ensemble answers, by tests of distances (`PrivateClassifier`) or by a noisy
-    maximum (`NoisyVotes`: PATE); a fair coin where it is UNSTABLE, or where the run has halted: never anything else
-    of the data
+    each public row: the class that the ensemble answers, by tests of distances (`PrivateClassifier`), by a noisy
+    maximum (`NoisyVotes`: PATE), or by both (`HybridVotes`); a fair coin where it is UNSTABLE, or where the run has
+    halted: never anything else of the data
     the student is fitted to the rows and these labels, and may be published and used without limit
 
 Two uses. *Private records and public rows*: under the relations of the ensemble's chunker. *Private labels alone*:
@@ -46,6 +46,7 @@ from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.mechanisms.stability.answers import UNSTABLE, StableAnswer
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, form_of, queries_of
 from dpledger.mechanisms.stability.ensembles.learners import Learner, check_learner
+from dpledger.mechanisms.stability.hybrid_votes import HybridVotes
 from dpledger.mechanisms.stability.labels.student import Labels, Student, taught
 from dpledger.mechanisms.stability.noisy_votes import NoisyVotes
 from dpledger.mechanisms.stability.over_ensemble import ASSUMES
@@ -88,8 +89,8 @@ class Lesson:
 class LabelPrivateLearner:
     """Labels for public rows by an ensemble, and a student of them; a fair coin for each row that is not answered.
 
-    `of`: what answers the rows, a `PrivateClassifier` or a `NoisyVotes`; its claim is the learner's. `student`: what it
-    is, in words, for the record.
+    `of`: what answers the rows, a `PrivateClassifier`, `NoisyVotes` or `HybridVotes`; its claim is the learner's.
+    `student`: what it is, in words, for the record.
 
     Data: a `Lesson`, with no more rows than `max_queries` of `of`, if that is given. The value is a `Student`.
 
@@ -98,7 +99,7 @@ class LabelPrivateLearner:
     Decimal('0.1875')
     """
 
-    of: PrivateClassifier | NoisyVotes
+    of: PrivateClassifier | NoisyVotes | HybridVotes
     student: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = given(default=None)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
