@@ -405,7 +405,13 @@ DOORS: dict[str, Door] = {
         },
         names={"max_queries": "max_queries|max_answers"},
     ),
-    "stability.LabelPrivateLearner": Door(dpl.stability.LabelPrivateLearner, VOTES),
+    "stability.HybridVotes": Door(
+        dpl.stability.HybridVotes, {"of": dpl.stability.PrivateClassifier(**VOTES), "sigma": 40}
+    ),
+    "stability.LabelPrivateLearner": Door(
+        dpl.stability.LabelPrivateLearner,
+        {"of": dpl.stability.NoisyVotes(sigma=40, chunks=250, max_queries=300), "student": "a rule"},
+    ),
     "stability.SoftLabels": Door(
         dpl.stability.SoftLabels,
         {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "failed_tests": 2, "max_queries": 50},
