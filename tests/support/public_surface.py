@@ -865,6 +865,23 @@ DOORS: dict[str, Door] = {
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES, longest=520),
+    "Scope.guard": Door(
+        lambda **given: scope().guard(**given),
+        {
+            "code": repr,
+            "by": "me",
+            "reason": "words",
+            "d_in": None,
+            "claim": LEAF,
+            "relation": "add_remove",
+            "of": None,
+            "evidence": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        {"claim": f"claim|{WHAT}", "code": "code|function"},
+        longest=520,
+    ),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None, "resume": False}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
