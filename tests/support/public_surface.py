@@ -216,6 +216,9 @@ DOORS: dict[str, Door] = {
         dpl.PrivateSelection,
         {"of": dpl.Count(epsilon=1, of="rows"), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
     ),
+    "planning.MixtureOfGaussiansLaw": Door(
+        dpl.planning.MixtureOfGaussiansLaw, {"sigma": 2, "sensitivities": (1, 2), "weights": ("0.25", "0.5")}
+    ),
     "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
     "planning.NegativeBinomialTrials": Door(
         dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
