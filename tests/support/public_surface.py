@@ -409,7 +409,7 @@ DOORS: dict[str, Door] = {
         names={"max_queries": "max_queries|max_answers"},
     ),
     "stability.HybridVotes": Door(
-        dpl.stability.HybridVotes, {"of": dpl.stability.PrivateClassifier(**VOTES), "sigma": 40}
+        dpl.stability.HybridVotes, {"of": dpl.stability.PrivateClassifier(20, "1e-6", 1001, cutoff=2, max_queries=50), "sigma": 40}
     ),
     "stability.LabelPrivateLearner": Door(
         dpl.stability.LabelPrivateLearner,
@@ -1348,6 +1348,25 @@ DOORS |= {
     },
     "Variance.plain_of": Door(_VARIANCE.plain_of, {"value": _VARIANCE.value_of((1, 1, 1))}, left={"value": TRIED}),
     "Variance.value_of": Door(_VARIANCE.value_of, {"plain": (1, 1, 1)}, left={"plain": TRIED}),
+    **{
+        f"{name}.for_error": Door(
+            partial(getattr(dpl, name).for_error, lower=0, upper=10),
+            {"error": 5, "confidence": "0.9", "rows": 1000},
+            left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
+        )
+        for name in ("ClippedMean", "Variance")
+    },
+    **{
+        f"{name}.within": Door(
+            getattr(dpl, name)(epsilon=1, lower=0, upper=10).within, {"confidence": "0.95", "rows": 1000}
+        )
+        for name in ("ClippedMean", "Variance")
+    },
+    "ColumnBounds.for_error": Door(
+        dpl.ColumnBounds.for_error,
+        {"error": 500, "confidence": "0.9"},
+        left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
+    ),
     "Laplace.for_error": Door(
         partial(dpl.Laplace.for_error, sensitivity=1),
         {"error": 1, "confidence": "0.9"},

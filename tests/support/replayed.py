@@ -182,7 +182,11 @@ def numbers() -> Iterator[Case]:
 
 
 def groups() -> Iterator[Case]:
-    statistics = (dpl.Count(1, of="rows"), ("value", dpl.ClippedMean(1, lower=0, upper=10)))
+    statistics = (
+        dpl.Count(1, of="rows"),
+        ("value", dpl.ClippedMean(1, lower=0, upper=10)),
+        ("value", dpl.Histogram(1, edges=(0, 3, 10))),
+    )
     table = pd.DataFrame({"key": list("abcabcab"), "value": ROWS[:8], "unit": list("uuvvwwxx")})
     for left, right, relation in ((table, table[:-1], ADD), (table, table.assign(key=list("abcabcac")), REPLACE)):
         yield Case(dpl.GroupBy("key", statistics, keys=list("abz")), left, right, relation)
