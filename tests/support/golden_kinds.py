@@ -114,6 +114,11 @@ EXAMPLES: Mapping[str, Example] = {
     ),
     "laplace": Example(tree=LAPLACE, claim=QUARTER),
     "gaussian": Example(tree=GAUSSIAN, claim=TENTH_OF_MU),
+    "mixture_of_gaussians": Example(
+        tree={"sigma": "10", "sensitivities": ["1", "2"], "weights": ["0.0198", "0.0001"]},
+        claim=ZCDP("0.02"),
+        scope="zcdp",
+    ),
     "discrete_laplace": Example(tree={"scale": "4", "sensitivity": "1"}, claim=QUARTER),
     "discrete_gaussian": Example(tree={"sigma": "10", "sensitivity": "1"}, claim=ZCDP("0.005")),
     "randomized_response": Example(tree={"epsilon": "0.25", "k": 5}, claim=QUARTER),

@@ -216,6 +216,9 @@ DOORS: dict[str, Door] = {
         dpl.PrivateSelection,
         {"of": dpl.Count(epsilon=1, of="rows"), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
     ),
+    "planning.MixtureOfGaussiansLaw": Door(
+        dpl.planning.MixtureOfGaussiansLaw, {"sigma": 2, "sensitivities": (1, 2), "weights": ("0.25", "0.5")}
+    ),
     "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
     "planning.NegativeBinomialTrials": Door(
         dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
@@ -405,7 +408,13 @@ DOORS: dict[str, Door] = {
         },
         names={"max_queries": "max_queries|max_answers"},
     ),
-    "stability.LabelPrivateLearner": Door(dpl.stability.LabelPrivateLearner, VOTES),
+    "stability.HybridVotes": Door(
+        dpl.stability.HybridVotes, {"of": dpl.stability.PrivateClassifier(**VOTES), "sigma": 40}
+    ),
+    "stability.LabelPrivateLearner": Door(
+        dpl.stability.LabelPrivateLearner,
+        {"of": dpl.stability.NoisyVotes(sigma=40, chunks=250, max_queries=300), "student": "a rule"},
+    ),
     "stability.SoftLabels": Door(
         dpl.stability.SoftLabels,
         {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "failed_tests": 2, "max_queries": 50},
@@ -859,6 +868,23 @@ DOORS: dict[str, Door] = {
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES, longest=520),
+    "Scope.guard": Door(
+        lambda **given: scope().guard(**given),
+        {
+            "code": repr,
+            "by": "me",
+            "reason": "words",
+            "d_in": None,
+            "claim": LEAF,
+            "relation": "add_remove",
+            "of": None,
+            "evidence": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        {"claim": f"claim|{WHAT}", "code": "code|function"},
+        longest=520,
+    ),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None, "resume": False}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
