@@ -25,11 +25,11 @@ from typing import NamedTuple, Protocol, TypeAlias
 from dpledger.accounting import certified, filters, rules
 from dpledger.accounting.arithmetic.prices import FREE
 from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children
-from dpledger.accounting.filters import Coordinates, Filter, Sums
+from dpledger.accounting.filters import Coordinates, Filter, Sums, ZCDPFilter
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.planning.calibration import ONE, excess_at, least_within, most_that, next_below
 from dpledger.accounting.pricing import allowances
-from dpledger.decimals import ZERO, round_down, subtract
+from dpledger.decimals import ZERO, multiply, round_down, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -62,6 +62,7 @@ PARTS = ZERO
 WORST = Fraction(10**18)
 ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 DIGITS_OF_OTHERS = 3
+WORTH = Decimal("0.9375")  # of the rho of the parts
 
 
 class Counting(Protocol):
@@ -189,19 +190,32 @@ def admits(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int
 
 def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
     """The tail_delta of a request that leaves it to the scope: a sixteenth of what is left, in the level that has
-    least, for what `certified.wants_profile`; else 0, the price of the parts. For the first request of a scope that may
+    least, for what `certified.wants_profile`, and in a budget of rho costs clearly less so; else 0, the price of the
+    parts. For the first request of a scope that may
     still fix its rule, the cheapest way that is admitted, where this one is not."""
     own, chosen = levels[0], sixteenth(levels)
     if not chosen or not certified.wants_profile(tree, own.relation):
         return PARTS
     try:
-        default = chosen if charge(own, tree, chosen) else PARTS
+        default = chosen if charge(own, tree, chosen) and _is_spared(own, tree, chosen) else PARTS
     except CannotCertify:  # more may fail at every epsilon, or it is too much work
         default = PARTS
     if own.instead is None or admits(levels, tree, default):
         return default
     found = cheapest(levels, tree, (*_pieces(levels), PARTS))
     return default if found is None else found
+
+
+def _is_spared(level: Level, tree: Composition, tail_delta: Decimal) -> bool:
+    """Whether the price from the profile is worth a share of delta: of a budget of rho, in which the parts may have an
+    exact price, where it spares at least a sixteenth of that."""
+    if not isinstance(level.filter, ZCDPFilter):
+        return True
+    try:
+        parts = charge(level, tree).get("rho")
+    except CannotCertify:
+        return True
+    return parts is None or charge(level, tree, tail_delta)["rho"] <= multiply(parts, WORTH)
 
 
 def ever_chosen(level: Level) -> Iterator[Decimal]:
@@ -256,12 +270,15 @@ def changes(levels: Levels, tree: Composition, tail_delta: Decimal) -> bool:
 
 
 def used(levels: Levels) -> Fraction:
-    """What is used of the level that has used most: its reading at the budget's own delta, as a share of its epsilon.
-    For comparing ways; what has no reading there is worse than everything."""
+    """What is used of the level that has used most: its reading at the budget's own delta, as a share of its epsilon,
+    or its share of rho. For comparing ways; what has no reading there is worse than everything."""
     return max(map(_used, levels))
 
 
 def _used(level: Level) -> Fraction:
+    if isinstance(level.filter, ZCDPFilter):
+        rho, unpriced = level.sums["rho"]
+        return WORST if unpriced else Fraction(rho) / Fraction(level.filter.rho)
     budget = filters.budget_guarantee(level.filter)
     if not isinstance(budget, ApproxDP):
         return Fraction(0)  # it takes no tail_delta, so that all ways cost the same in it

@@ -311,7 +311,8 @@ def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
         raise ParameterError(
             "tail_delta",
             text(tail_delta),
-            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic and either take others",
+            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic, either, and zcdp with a "
+            "delta take others",
         )
 
 
