@@ -35,6 +35,7 @@ PAGES = (
     "docs/private_learning.md",
     "docs/stable_values.md",
     "docs/runs_elsewhere.md",
+    "docs/trainers.md",
     "docs/auditing.md",
     "docs/group_by.md",
 )
