@@ -492,6 +492,36 @@ DOORS: dict[str, Door] = {
     "ex_post.AccuracyFirst": Door(dpl.ex_post.AccuracyFirst, ERM),
     "ex_post.AccuracyFirst.within": Door(dpl.ex_post.AccuracyFirst(**ERM).within, {"left": 1000}),
     "DPSGD": Door(dpl.DPSGD, RUN, {"relation": "relation|label_flip"}),
+    "learning.DPFTRL": Door(
+        dpl.learning.DPFTRL,
+        {**RUN, "groups": 2, "coefficients": (1, "0.5")},
+        {"relation": "relation|label_flip", "groups": "coefficients|groups"},
+        numbers="coefficients",
+    ),
+    "learning.banded_factor": Door(
+        dpl.learning.banded_factor, {"steps": 9, "bands": 3, "momentum": "0.5"}, {"steps": "steps|bands"}
+    ),
+    "learning.private_ftrl": Door(
+        lambda **given: dpl.learning.private_ftrl(**{"scope": scope(), **given}),
+        {
+            "data": np.zeros((10, 2)),
+            "gradients": zeros,
+            **RUN,
+            "groups": 2,
+            "coefficients": (1, "0.5"),
+            "grid": None,
+            "example_rows": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        names={
+            "dimension": "dimension|gradients",
+            "example_rows": "example_rows|gradients|data",
+            "groups": "coefficients|groups",
+        },
+        left=DATA | {"gradients": OWN_CODE},
+        numbers="coefficients",
+    ),
     "ByUnit": Door(dpl.ByUnit, {"rows": [1, 2], "units": [1, 2]}, {"rows": "data|units|rows"}, DATA_BY_UNIT),
     "learning.check_batch_invariance": Door(
         dpl.learning.check_batch_invariance,
