@@ -38,7 +38,7 @@ from pydantic import Field
 
 from dpledger.accounting import rules
 from dpledger.accounting.arithmetic.prices import with_margin
-from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import RDP, Failure
 from dpledger.accounting.pricing.batches import in_floats
 from dpledger.decimals import multiply, read, round_up, whole
@@ -50,12 +50,12 @@ from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.training.clipping import LARGEST_CLIP_STEPS
 from dpledger.mechanisms.training.gradients import Gradients, probe
 from dpledger.mechanisms.training.training_run import StepNumbers, TrainingRun
-from dpledger.mechanisms.units import Units, check_whole_units
+from dpledger.mechanisms.units import Units, check_rows, check_whole_units
 from dpledger.number_fields import Noise, OptionalPositive, Positive, Rate, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["ASSUMES", "DPSGD", "ORDERS"]
+__all__ = ["ASSUMES", "BY_ROW", "DPSGD", "ORDERS"]
 
 ASSUMES = (
     "gradients are batch-invariant: the gradient of a unit depends, bit for bit, on that unit and public values alone"
@@ -63,6 +63,8 @@ ASSUMES = (
 """What the guarantee takes from the caller's function, as the record says it."""
 GROUPED = "each item of the data is everything of one unit"
 """What `grouped=True` declares, beside that."""
+BY_ROW = "each item of the data is one row, and no unit has more of them than its scope says"
+"""What `by_row=True` declares."""
 
 ORDERS: tuple[Decimal, ...] = tuple(Decimal(order) for order in range(2, 65))
 """The Renyi orders of the claim."""
@@ -82,11 +84,14 @@ class DPSGD:
     measured on private data. `grid`: a power of two, the step of the sum; default: the largest with
     grid <= noise_multiplier clip_norm / 1024 and grid sqrt(dimension) <= clip_norm / 64. `microbatch`: how many units
     `gradients` is called on at a time, the last call filled up with null rows (`unit_rows`); default: all of a batch.
-    `grouped`: True declares that item i of the data is everything of unit i.
+    `grouped`: True declares that item i of the data is everything of unit i. `by_row`: True that it is one row, of
+    which no unit has more than its scope says: rows are drawn and clipped one by one, and a unit pays for all of its
+    rows (`Group`), which costs more than one clipped gradient of all.
 
     Data: item i is everything of unit i (`Units`); a unit with many rows yields one gradient, clipped as one. So where
     a unit may contribute many rows (`Unit.max_contributions`), the data are `ByUnit(rows, units=ids)`, or items that
-    already are whole units, which `grouped=True` declares; anything else is refused. Relation: add_remove, or zero_out
+    already are whole units, which `grouped=True` declares, or rows, which `by_row=True` declares; anything else is
+    refused. Relation: add_remove, or zero_out
     where the gradient of the null unit is zero or not finite. Raises ParameterError naming the field for a parameter
     out of range, RelationError for another relation.
 
@@ -111,6 +116,7 @@ class DPSGD:
     grid: OptionalPositive = given(default=None)
     microbatch: Annotated[Whole, Field(strict=True, ge=1, le=2**31)] | None = given(default=None)
     grouped: Annotated[bool, Field(strict=True)] = given(default=False)
+    by_row: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["dp_sgd"] = tag(default="dp_sgd")
@@ -118,6 +124,8 @@ class DPSGD:
     def __post_init__(self) -> None:
         if self.relation is not None:
             _check_relation(self.relation)
+        if self.by_row and self.grouped:
+            raise ParameterError("by_row", "True, and grouped", "one of them: items that are rows, or whole units")
         if self.grid is not None:
             check_map(self.grid, Decimal(1), Decimal(0))
             self._check_coarseness(Fraction(self.grid))
@@ -176,14 +184,19 @@ class DPSGD:
         """Renyi divergences at those of the orders `ORDERS` that have a bound, rounded up: the price of the parts.
 
         Claim: for every order, at least the divergence of `steps` adaptive Poisson-sampled Gaussians, in both
-        directions. Source: Mironov-Talwar-Zhang 2019, section 3.3; Mironov 2017, proposition 1 (composition).
+        directions, for all rows of a unit where they are drawn one by one. Source: Mironov-Talwar-Zhang 2019, section
+        3.3; docs/proofs/mixtures.md, section 2; Mironov 2017, proposition 1 (composition).
         Raises CannotCertify where no order has a bound.
         """
         return _claimed(self.parts(), self.relation or Relation.ADD_REMOVE)
 
     def parts(self) -> Repeated:
-        """`steps` Poisson-sampled Gaussians."""
-        return Repeated(PoissonSampled(GaussianLaw(self.noise_multiplier), rate=self.rate), times=self.steps)
+        """`steps` Poisson-sampled Gaussians, in a group of the rows of a unit where these are drawn one by one."""
+        step = PoissonSampled(GaussianLaw(self.noise_multiplier), rate=self.rate)
+        rows = 1 if self.unit is None or not self.by_row else self.unit.max_contributions
+        if rows == 1 or self.relation is None:
+            return Repeated(step, times=self.steps)
+        return Repeated(Group(step, k=rows, relation=self.relation), times=self.steps)
 
     def steps_to_grant(self) -> int:
         """All of `steps`: each ask is one of them."""
@@ -206,7 +219,8 @@ class DPSGD:
             "sigma": self.noise.sigma,
             "microbatch": self.microbatch,
             "grouped": self.grouped or None,
-            "assumes": f"{ASSUMES}; {GROUPED}" if self.grouped else ASSUMES,
+            "by_row": self.by_row or None,
+            "assumes": "; ".join([ASSUMES, *([GROUPED] if self.grouped else []), *([BY_ROW] if self.by_row else [])]),
         }
         result: dict[str, Plain] = plain(values)
         return result
@@ -228,7 +242,16 @@ class DPSGD:
     def inspect(self, data: object) -> None:
         """ParameterError where the data are not items by position, or do not say how rows belong to units; a scope asks
         before it charges anything."""
-        check_whole_units(data, self.unit, grouped=self.grouped, by_ids="private_sgd(..., units=ids), or ")
+        if self.by_row:
+            check_rows(data)
+            return
+        check_whole_units(
+            data,
+            self.unit,
+            grouped=self.grouped,
+            by_ids="private_sgd(..., units=ids), or ",
+            beside="; or by_row=True where rows are drawn and clipped one by one, which costs more",
+        )
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
         """Begin the run on `data` (`Units`). ParameterError where `inspect` has one."""
