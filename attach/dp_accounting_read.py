@@ -32,6 +32,8 @@ from dpledger.accounting.composition import (
     ExponentialLaw,
     GaussianLaw,
     LaplaceLaw,
+    OffsetZCDP,
+    PermuteAndFlipLaw,
     PmfPair,
     PoissonSampled,
     RandomizedResponseLaw,
@@ -46,7 +48,7 @@ from dpledger.accounting.reach import Of, reaching, steps_of
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
 from dpledger.attach.dp_accounting_numbers import gamma_at_mean, inverse, less, more, response_epsilon
 from dpledger.attach.extras import extra
-from dpledger.decimals import add, is_whole, multiply, read as number, round_down, round_up, subtract, whole
+from dpledger.decimals import is_whole, multiply, read as number, round_down, round_up, subtract, whole
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation, Unit, one_way
 
@@ -232,9 +234,12 @@ def _epsilon_delta(event: Event, _relation: Relation) -> Composition:
 
 
 def _zcdp(event: Event, _relation: Relation) -> Composition:
-    """xi + rho a is at most (xi + rho) a for every order a above 1."""
+    """A divergence of at most xi at every order is epsilon-DP with epsilon xi. Source: van Erven-Harremoes 2014,
+    Theorem 6."""
     rho, xi = _number(event, "rho"), _number(event, "xi")
-    return ZCDP(add(rho, xi))
+    if rho and xi:
+        return OffsetZCDP(rho, xi)
+    return PureDP(xi) if xi else ZCDP(rho)
 
 
 def _exponential(event: Event, _relation: Relation) -> Composition:
@@ -242,7 +247,7 @@ def _exponential(event: Event, _relation: Relation) -> Composition:
 
 
 def _permute_and_flip(event: Event, _relation: Relation) -> Composition:
-    return LaplaceLaw(_number(event, "epsilon"))
+    return PermuteAndFlipLaw(_number(event, "epsilon"))
 
 
 def _poisson(event: Event, relation: Relation) -> Composition:

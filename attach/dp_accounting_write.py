@@ -29,7 +29,9 @@ from dpledger.accounting.composition import (
     Group,
     LaplaceLaw,
     Leaf,
+    OffsetZCDP,
     Parallel,
+    PermuteAndFlipLaw,
     PmfPair,
     PoissonSampled,
     PostProcessed,
@@ -136,6 +138,10 @@ def _leaf(leaf: Leaf, relation: Relation) -> Event:
             if delta:
                 raise _no_event("zcdp with a delta")
             return _event("ZCDpEvent", _up(rho), 0.0)
+        case OffsetZCDP(rho=rho, xi=xi):
+            return _event("ZCDpEvent", _up(rho), _up(xi))
+        case PermuteAndFlipLaw(epsilon=epsilon):
+            return _event("PermuteAndFlipDpEvent", _up(epsilon))
         case GaussianLaw(noise_multiplier=noise):
             return _event("GaussianDpEvent", _down(noise))
         case GDP(mu=mu):

@@ -24,7 +24,9 @@ from dpledger.accounting.composition import (
     GaussianLaw,
     Group,
     LaplaceLaw,
+    OffsetZCDP,
     Parallel,
+    PermuteAndFlipLaw,
     PmfPair,
     PoissonSampled,
     Repeated,
@@ -99,6 +101,9 @@ READ: list[tuple[Any, Relation, Composition]] = [
     (event("EpsilonDeltaDpEvent", 1.0, 1e-6), ADD, ApproxDP(1, "1e-6")),
     (event("EpsilonDeltaDpEvent", 1.0, 0.0), ADD, PureDP(1)),
     (dp_event.ZCDpEvent(0.3), REPLACE, ZCDP("0.3")),
+    (dp_event.ZCDpEvent(0.3, 0.1), ADD, OffsetZCDP("0.3", "0.1")),
+    (dp_event.ZCDpEvent(0.0, 0.1), ADD, PureDP("0.1")),
+    (event("PermuteAndFlipDpEvent", 0.5), ADD, PermuteAndFlipLaw("0.5")),
     (Sampled(0.0, Gaussian(0.0)), ADD, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.0, 1), REPLACE, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.5, 4), NULL, PmfPair(("0.625", "0.375"), ("0.25", "0.75"))),
@@ -204,6 +209,8 @@ LEAVES = st.one_of(
     st.builds(Laplace, st.floats(0.02, 1e6)),
     st.builds(dp_event.DiscreteLaplaceDpEvent, st.floats(1e-3, 10), st.integers(1, 20)),
     st.builds(dp_event.ZCDpEvent, EPSILONS),
+    st.builds(dp_event.ZCDpEvent, EPSILONS, EPSILONS),
+    st.builds(newer_events.PermuteAndFlipDpEvent, EPSILONS),
     st.builds(newer_events.EpsilonDeltaDpEvent, EPSILONS, PROBABILITIES),
     st.builds(newer_events.EpsilonDeltaDpEvent, EPSILONS, st.just(0.0)),
     st.builds(newer_events.DiscreteGaussianDpEvent, st.floats(0.5, 50), st.sampled_from([1.0, 2.0, 3.0]), st.just(1)),
@@ -325,6 +332,8 @@ BESIDE_RENYI = [
     (dp_event.RepeatAndSelectDpEvent(dp_event.SelfComposedDpEvent(STEP, 100), 10.0, 0.5), ADD),
     (dp_event.RepeatAndSelectDpEvent(GAUSSIAN, 10.0, math.inf), ADD),
     (dp_event.ZCDpEvent(0.1), ADD),
+    (dp_event.ZCDpEvent(0.05, 0.02), ADD),
+    (dp_event.SelfComposedDpEvent(dp_event.ZCDpEvent(0.01, 0.001), 8), ADD),
 ]
 
 
@@ -333,7 +342,7 @@ def test_no_more_than_its_renyi_divergences(what: Any, relation: Relation) -> No
     theirs = rdp_privacy_accountant.RdpAccountant(neighboring_relation=WORDS[relation]).compose(what)
     ours = PrivacyAccountant(None, WORDS[relation]).compose(what)
     for delta in (1e-3, 1e-5, 1e-8):
-        assert ours.get_epsilon(delta) <= theirs.get_epsilon(delta) * (1 + 2e-4)  # its orders lie elsewhere
+        assert ours.get_epsilon(delta) <= theirs.get_epsilon(delta) * (1 + 3e-4)  # its orders lie elsewhere
 
 
 @pytest.mark.parametrize("relation", [REPLACE, NULL])
