@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dpledger.accounting.families.bounded_range.leaf import ExponentialLaw
 from dpledger.accounting.families.declared.leaf import ExPostDP, ExPostOutcome, OffsetZCDP, PmfPair
 from dpledger.accounting.families.discrete.leaf import DiscreteGaussianLaw, DiscreteLaplaceLaw
-from dpledger.accounting.families.gaussian.leaf import GaussianLaw
+from dpledger.accounting.families.gaussian.leaf import GaussianLaw, MixtureOfGaussiansLaw
 from dpledger.accounting.families.laplace.leaf import LaplaceLaw
 from dpledger.accounting.families.permute_and_flip.leaf import PermuteAndFlipLaw
 from dpledger.accounting.families.randomized_response.leaf import RandomizedResponseLaw
@@ -29,6 +29,7 @@ __all__ = [
     "GaussianLaw",
     "LaplaceLaw",
     "Leaf",
+    "MixtureOfGaussiansLaw",
     "OffsetZCDP",
     "PermuteAndFlipLaw",
     "PmfPair",
@@ -47,6 +48,7 @@ Leaf: TypeAlias = (
     | PrivacyCurve
     | LaplaceLaw
     | GaussianLaw
+    | MixtureOfGaussiansLaw
     | DiscreteLaplaceLaw
     | DiscreteGaussianLaw
     | RandomizedResponseLaw

@@ -36,7 +36,8 @@ class PermuteAndFlip(ScoredChoice):
     so that every bound on how far the chosen one is below the best holds for it too, and on average it is nearer. Its
     losses have no range of epsilon, and compose as those of Laplace noise do: where many selections are made,
     exponential weights cost less.
-    Claim: epsilon-DP. Source: McKenna-Sheldon 2020, Theorems 1 and 2; Ding et al. 2021; docs/proofs/events.md.
+    Claim: epsilon-DP, and dominated by Laplace noise of that epsilon. Source: McKenna-Sheldon 2020, Theorems 1 and 2;
+    Ding et al. 2021; docs/proofs/noise.md, section 9.
     The value is as of `ExponentialMechanism`.
 
     >>> from dpledger.mechanisms.entropy import seeded

@@ -1,5 +1,6 @@
 from .accounting.composition import (
     Converted as Converted,
+    MixtureOfGaussiansLaw as MixtureOfGaussiansLaw,
     OffsetZCDP as OffsetZCDP,
     PermuteAndFlipLaw as PermuteAndFlipLaw,
     Selected as Selected,

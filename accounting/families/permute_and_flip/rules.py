@@ -1,4 +1,4 @@
-"""Permute-and-flip: the law `permute_and_flip`. docs/proofs/events.md, section 1."""
+"""Permute-and-flip: the law `permute_and_flip`. docs/proofs/events.md, section 1; noise.md, section 9."""
 
 from __future__ import annotations
 
