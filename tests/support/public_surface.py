@@ -410,7 +410,8 @@ DOORS: dict[str, Door] = {
         names={"max_queries": "max_queries|max_answers"},
     ),
     "stability.HybridVotes": Door(
-        dpl.stability.HybridVotes, {"of": dpl.stability.PrivateClassifier(**VOTES), "sigma": 40}
+        dpl.stability.HybridVotes,
+        {"of": dpl.stability.PrivateClassifier(20, "1e-6", 1001, cutoff=2, max_queries=50), "sigma": 40},
     ),
     "stability.LabelPrivateLearner": Door(
         dpl.stability.LabelPrivateLearner,
@@ -493,6 +494,36 @@ DOORS: dict[str, Door] = {
     "ex_post.AccuracyFirst": Door(dpl.ex_post.AccuracyFirst, ERM),
     "ex_post.AccuracyFirst.within": Door(dpl.ex_post.AccuracyFirst(**ERM).within, {"left": 1000}),
     "DPSGD": Door(dpl.DPSGD, RUN, {"relation": "relation|label_flip"}),
+    "learning.DPFTRL": Door(
+        dpl.learning.DPFTRL,
+        {**RUN, "groups": 2, "coefficients": (1, "0.5")},
+        {"relation": "relation|label_flip", "groups": "coefficients|groups"},
+        numbers="coefficients",
+    ),
+    "learning.banded_factor": Door(
+        dpl.learning.banded_factor, {"steps": 9, "bands": 3, "momentum": "0.5"}, {"steps": "steps|bands"}
+    ),
+    "learning.private_ftrl": Door(
+        lambda **given: dpl.learning.private_ftrl(**{"scope": scope(), **given}),
+        {
+            "data": np.zeros((10, 2)),
+            "gradients": zeros,
+            **RUN,
+            "groups": 2,
+            "coefficients": (1, "0.5"),
+            "grid": None,
+            "example_rows": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        names={
+            "dimension": "dimension|gradients",
+            "example_rows": "example_rows|gradients|data",
+            "groups": "coefficients|groups",
+        },
+        left=DATA | {"gradients": OWN_CODE},
+        numbers="coefficients",
+    ),
     "ByUnit": Door(dpl.ByUnit, {"rows": [1, 2], "units": [1, 2]}, {"rows": "data|units|rows"}, DATA_BY_UNIT),
     "learning.check_batch_invariance": Door(
         dpl.learning.check_batch_invariance,
@@ -1349,6 +1380,25 @@ DOORS |= {
     },
     "Variance.plain_of": Door(_VARIANCE.plain_of, {"value": _VARIANCE.value_of((1, 1, 1))}, left={"value": TRIED}),
     "Variance.value_of": Door(_VARIANCE.value_of, {"plain": (1, 1, 1)}, left={"plain": TRIED}),
+    **{
+        f"{name}.for_error": Door(
+            partial(getattr(dpl, name).for_error, lower=0, upper=10),
+            {"error": 5, "confidence": "0.9", "rows": 1000},
+            left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
+        )
+        for name in ("ClippedMean", "Variance")
+    },
+    **{
+        f"{name}.within": Door(
+            getattr(dpl, name)(epsilon=1, lower=0, upper=10).within, {"confidence": "0.95", "rows": 1000}
+        )
+        for name in ("ClippedMean", "Variance")
+    },
+    "ColumnBounds.for_error": Door(
+        dpl.ColumnBounds.for_error,
+        {"error": 500, "confidence": "0.9"},
+        left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
+    ),
     "Laplace.for_error": Door(
         partial(dpl.Laplace.for_error, sensitivity=1),
         {"error": 1, "confidence": "0.9"},
