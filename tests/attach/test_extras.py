@@ -37,6 +37,7 @@ except ModuleNotFoundError as error:
         ("opacus", "torch", "opacus"),
         ("opacus_objects", "torch", "opacus"),
         ("sklearn", "sklearn", "sklearn"),
+        ("diffprivlib", "diffprivlib", "diffprivlib"),
     ],
 )
 def test_an_adapter_without_its_library_names_the_extra(module: str, missing: str, named: str) -> None:
