@@ -40,6 +40,7 @@ except ModuleNotFoundError as error:
         ("dp_accounting", "dp_accounting", "dp_accounting"),
         ("dp_accounting_write", "dp_accounting", "dp_accounting"),
         ("huggingface", "transformers", "huggingface"),
+        ("diffprivlib", "diffprivlib", "diffprivlib"),
     ],
 )
 def test_an_adapter_without_its_library_names_the_extra(module: str, missing: str, named: str) -> None:
