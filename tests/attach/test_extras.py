@@ -38,6 +38,7 @@ except ModuleNotFoundError as error:
         ("opacus_objects", "torch", "opacus"),
         ("sklearn", "sklearn", "sklearn"),
         ("huggingface", "transformers", "huggingface"),
+        ("lightning", "pytorch_lightning", "lightning"),
     ],
 )
 def test_an_adapter_without_its_library_names_the_extra(module: str, missing: str, named: str) -> None:
@@ -64,6 +65,7 @@ def test_other_errors_pass_as_they_are() -> None:
         ("private_learning.md", "sklearn"),
         ("runs_elsewhere.md", "opacus"),
         ("trainers.md", "huggingface"),
+        ("trainers.md", "lightning"),
     ],
 )
 def test_a_page_says_what_to_install_before_the_block_that_needs_it(page: str, named: str) -> None:
