@@ -37,6 +37,8 @@ except ModuleNotFoundError as error:
         ("opacus", "torch", "opacus"),
         ("opacus_objects", "torch", "opacus"),
         ("sklearn", "sklearn", "sklearn"),
+        ("dp_accounting", "dp_accounting", "dp_accounting"),
+        ("dp_accounting_write", "dp_accounting", "dp_accounting"),
         ("huggingface", "transformers", "huggingface"),
         ("lightning", "pytorch_lightning", "lightning"),
     ],
@@ -64,6 +66,7 @@ def test_other_errors_pass_as_they_are() -> None:
     [
         ("private_learning.md", "sklearn"),
         ("runs_elsewhere.md", "opacus"),
+        ("dp_accounting.md", "dp_accounting"),
         ("trainers.md", "huggingface"),
         ("trainers.md", "lightning"),
     ],
