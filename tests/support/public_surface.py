@@ -406,7 +406,8 @@ DOORS: dict[str, Door] = {
         names={"max_queries": "max_queries|max_answers"},
     ),
     "stability.HybridVotes": Door(
-        dpl.stability.HybridVotes, {"of": dpl.stability.PrivateClassifier(20, "1e-6", 1001, cutoff=2, max_queries=50), "sigma": 40}
+        dpl.stability.HybridVotes,
+        {"of": dpl.stability.PrivateClassifier(20, "1e-6", 1001, cutoff=2, max_queries=50), "sigma": 40},
     ),
     "stability.LabelPrivateLearner": Door(
         dpl.stability.LabelPrivateLearner,
