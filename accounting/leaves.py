@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dpledger.accounting.families.bounded_range.leaf import ExponentialLaw
 from dpledger.accounting.families.declared.leaf import ExPostDP, ExPostOutcome, PmfPair
 from dpledger.accounting.families.discrete.leaf import DiscreteGaussianLaw, DiscreteLaplaceLaw
-from dpledger.accounting.families.gaussian.leaf import GaussianLaw
+from dpledger.accounting.families.gaussian.leaf import GaussianLaw, MixtureOfGaussiansLaw
 from dpledger.accounting.families.laplace.leaf import LaplaceLaw
 from dpledger.accounting.families.randomized_response.leaf import RandomizedResponseLaw
 from dpledger.accounting.families.sparse_vector.leaf import SparseVectorLaw, SparseVectorOutcome
@@ -28,6 +28,7 @@ __all__ = [
     "GaussianLaw",
     "LaplaceLaw",
     "Leaf",
+    "MixtureOfGaussiansLaw",
     "PmfPair",
     "RandomizedResponseLaw",
     "SparseVectorLaw",
@@ -44,6 +45,7 @@ Leaf: TypeAlias = (
     | PrivacyCurve
     | LaplaceLaw
     | GaussianLaw
+    | MixtureOfGaussiansLaw
     | DiscreteLaplaceLaw
     | DiscreteGaussianLaw
     | RandomizedResponseLaw

@@ -10,6 +10,7 @@ from typing import TypeAlias, assert_never
 from dpledger.accounting.arithmetic.conversions import best_order_minus_one, zcdp_within
 from dpledger.accounting.filters.kinds import (
     MOST_BOUNDARIES,
+    BasicFilter,
     Boundary,
     EitherFilter,
     Filter,
@@ -22,7 +23,7 @@ from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRang
 from dpledger.decimals import ZERO, Number, add, multiply, read, round_down, subtract, text, total
 from dpledger.errors import ParameterError
 
-__all__ = ["Orders", "advanced", "opened_by"]
+__all__ = ["Orders", "advanced", "instead", "opened_by"]
 
 Orders: TypeAlias = "Sequence[Number] | Sequence[tuple[Number, Number]]"
 """Renyi orders above 1, which share a delta alike; or each with its share."""
@@ -61,6 +62,21 @@ def opened_by(budget: Guarantee, *, orders: Orders | None = None) -> Filter:
             )
         case _:
             assert_never(budget)
+
+
+def instead(budget: Guarantee) -> BasicFilter | None:
+    """The filter that the first charge of a scope may fix in place of the default of its budget (`opened_by`): where
+    that is F6, F2 with all of epsilon and delta.
+
+    Claim: whichever of the two is fixed before anything ran, what it admits keeps `budget`.
+    Source: docs/proofs/filters.md, "Constants fixed at the first charge".
+
+    >>> instead(ApproxDP(3, "1e-6")) == BasicFilter(3, "1e-6"), instead(PureDP(3))
+    (True, None)
+    """
+    if isinstance(budget, ApproxDP) and budget.epsilon and budget.delta:
+        return BasicFilter(budget.epsilon, budget.delta)
+    return None
 
 
 def _opened_by_approximate(epsilon: Decimal, delta: Decimal, orders: Orders | None) -> Filter:

@@ -216,6 +216,9 @@ DOORS: dict[str, Door] = {
         dpl.PrivateSelection,
         {"of": dpl.Count(epsilon=1, of="rows"), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
     ),
+    "planning.MixtureOfGaussiansLaw": Door(
+        dpl.planning.MixtureOfGaussiansLaw, {"sigma": 2, "sensitivities": (1, 2), "weights": ("0.25", "0.5")}
+    ),
     "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
     "planning.NegativeBinomialTrials": Door(
         dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
@@ -490,6 +493,36 @@ DOORS: dict[str, Door] = {
     "ex_post.AccuracyFirst": Door(dpl.ex_post.AccuracyFirst, ERM),
     "ex_post.AccuracyFirst.within": Door(dpl.ex_post.AccuracyFirst(**ERM).within, {"left": 1000}),
     "DPSGD": Door(dpl.DPSGD, RUN, {"relation": "relation|label_flip"}),
+    "learning.DPFTRL": Door(
+        dpl.learning.DPFTRL,
+        {**RUN, "groups": 2, "coefficients": (1, "0.5")},
+        {"relation": "relation|label_flip", "groups": "coefficients|groups"},
+        numbers="coefficients",
+    ),
+    "learning.banded_factor": Door(
+        dpl.learning.banded_factor, {"steps": 9, "bands": 3, "momentum": "0.5"}, {"steps": "steps|bands"}
+    ),
+    "learning.private_ftrl": Door(
+        lambda **given: dpl.learning.private_ftrl(**{"scope": scope(), **given}),
+        {
+            "data": np.zeros((10, 2)),
+            "gradients": zeros,
+            **RUN,
+            "groups": 2,
+            "coefficients": (1, "0.5"),
+            "grid": None,
+            "example_rows": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        names={
+            "dimension": "dimension|gradients",
+            "example_rows": "example_rows|gradients|data",
+            "groups": "coefficients|groups",
+        },
+        left=DATA | {"gradients": OWN_CODE},
+        numbers="coefficients",
+    ),
     "ByUnit": Door(dpl.ByUnit, {"rows": [1, 2], "units": [1, 2]}, {"rows": "data|units|rows"}, DATA_BY_UNIT),
     "learning.check_batch_invariance": Door(
         dpl.learning.check_batch_invariance,
@@ -866,6 +899,23 @@ DOORS: dict[str, Door] = {
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES, longest=520),
+    "Scope.guard": Door(
+        lambda **given: scope().guard(**given),
+        {
+            "code": repr,
+            "by": "me",
+            "reason": "words",
+            "d_in": None,
+            "claim": LEAF,
+            "relation": "add_remove",
+            "of": None,
+            "evidence": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        {"claim": f"claim|{WHAT}", "code": "code|function"},
+        longest=520,
+    ),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None, "resume": False}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
