@@ -464,12 +464,14 @@ def test_sums_beyond_what_int64_holds_are_exact() -> None:
 
 def test_the_parts_keep_the_claim_whatever_the_numbers_are() -> None:
     draw = random.Random(5)
-    for _ in range(100):
+    for number in range(100):
         epsilon, rows = str(round(draw.uniform(0.01, 5), draw.randint(1, 12))), draw.randint(1, 50)
         ranged: dict[str, Any] = {"epsilon": epsilon, "lower": -3, "upper": 10}
         of_values = [("value", dpl.ClippedMean(**ranged)), ("value", dpl.ClippedSum(**ranged))]
         statistics = [dpl.Count(epsilon, of="rows"), *of_values]
-        mine = dpl.GroupBy("key", statistics, key_epsilon=epsilon, key_delta="1e-6", units="unit")
+        groups = draw.randint(1, 3) if number % 10 else None  # noise that many keys share takes a search
+        chosen: dict[str, Any] = {"key_epsilon": epsilon, "key_delta": "1e-6", "units": "unit"}
+        mine = dpl.GroupBy("key", statistics, **chosen, keys_per_unit=groups)
         relation = draw.choice((ADD, REPLACE, Relation.ZERO_OUT))
         placed = mine.under(relation, Unit("user", rows))
         check(placed.claim(), placed.parts(), relation)
