@@ -17,7 +17,7 @@ that of a Gaussian test of it (`gaussian_tests`), both certified, rounding inclu
 >>> choice.published_from("0.5")
 12
 >>> [KeyChoice(epsilon=Decimal(1), delta=Decimal("0.00001"), keys=k).published_from("0.5") for k in (3, 4, 30)]
-[33, 38, 110]
+[33, 39, 111]
 """
 
 from __future__ import annotations
