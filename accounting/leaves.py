@@ -13,7 +13,11 @@ from typing import TypeAlias
 from dpledger.accounting.families.bounded_range.leaf import ExponentialLaw
 from dpledger.accounting.families.declared.leaf import ExPostDP, ExPostOutcome, PmfPair
 from dpledger.accounting.families.discrete.leaf import DiscreteGaussianLaw, DiscreteLaplaceLaw
-from dpledger.accounting.families.gaussian.leaf import GaussianLaw, MixtureOfGaussiansLaw
+from dpledger.accounting.families.gaussian.leaf import (
+    GaussianLaw,
+    MixtureOfGaussiansLaw,
+    TruncatedSampledGaussianLaw,
+)
 from dpledger.accounting.families.laplace.leaf import LaplaceLaw
 from dpledger.accounting.families.randomized_response.leaf import RandomizedResponseLaw
 from dpledger.accounting.families.sparse_vector.leaf import SparseVectorLaw, SparseVectorOutcome
@@ -33,6 +37,7 @@ __all__ = [
     "RandomizedResponseLaw",
     "SparseVectorLaw",
     "SparseVectorOutcome",
+    "TruncatedSampledGaussianLaw",
 ]
 
 Leaf: TypeAlias = (
@@ -46,6 +51,7 @@ Leaf: TypeAlias = (
     | LaplaceLaw
     | GaussianLaw
     | MixtureOfGaussiansLaw
+    | TruncatedSampledGaussianLaw
     | DiscreteLaplaceLaw
     | DiscreteGaussianLaw
     | RandomizedResponseLaw

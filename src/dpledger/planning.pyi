@@ -2,6 +2,7 @@ from .accounting.composition import (
     Converted as Converted,
     MixtureOfGaussiansLaw as MixtureOfGaussiansLaw,
     Selected as Selected,
+    TruncatedSampledGaussianLaw as TruncatedSampledGaussianLaw,
 )
 from .accounting.planning.calibration import calibrate_count as calibrate_count
 from .accounting.profile import Bounds as Bounds
