@@ -97,7 +97,7 @@ with extra("opacus"):
     from opacus.optimizers import DPOptimizer
     from torch.utils.hooks import RemovableHandle
 
-__all__ = ["ASSUMES", "Epsilons", "OpacusRun", "charging", "plan_training"]
+__all__ = ["ASSUMES", "KIND", "Epsilons", "OpacusRun", "charging", "plan_training"]
 
 ASSUMES = (
     "each step is on one batch of the loader; the gradient of a row depends on it alone; sums and noise of floats "
@@ -109,6 +109,7 @@ BY_ROW = "no unit has more rows than its scope says"
 NULL_ROW = "a row that is zeroed out has no gradient"
 ROWS_PUBLIC = "the number of rows, which gives rate and batch size, is public: neighbours share it"
 CHOSEN = "rate, expected batch size, number of steps and noise are chosen without looking at the rows"
+KIND = "opacus_dp_sgd"
 _CHARGED_IN = "dpledger_run"
 
 
@@ -131,6 +132,8 @@ def charging(
     key: str | None = None,
     tail_delta: Number | None = None,
     resume: Resume = False,
+    within: str | None = None,
+    assumes: str | None = None,
 ) -> OpacusRun:
     """Hold the charge of `steps` steps of `optimizer` over `loader`, as `engine` made both private: use it as a context
     and train inside. Nothing is held, and the optimizer is as it was, before the block is entered.
@@ -147,6 +150,8 @@ def charging(
     `OpacusRun.token` with `engine.save_checkpoint`, and give it to `resume` once `load_checkpoint` is done: the
     accountant then counts what the model has behind it. A run that goes on draws batches and noise from fresh states of
     the generators, whatever they were seeded with: a script that seeds them would repeat what it drew before.
+    `within`: the library whose loop trains, by name and version, and `assumes`: what is taken on trust of it, which the
+    record says beside the rest.
 
     Claim: if the run is as `assumes` says, it costs at most what is charged: adaptive Poisson-sampled Gaussians, at the
     rate of the sampler and at least this noise for the largest norm that a sum was clipped to.
@@ -180,8 +185,10 @@ def charging(
         key=key,
         tail_delta=tail_delta,
         resume=resume,
-        mechanism="opacus_dp_sgd",
-        library=f"opacus {opacus.__version__}, torch {torch.__version__}",
+        mechanism=KIND,
+        library=", ".join(
+            [*([within] if within else []), f"opacus {opacus.__version__}", f"torch {torch.__version__}"]
+        ),
         parameters={
             "rate": text(public.rate),
             "expected_batch_size": str(public.divisor),
@@ -192,7 +199,7 @@ def charging(
             "accountant": engine.accountant.mechanism(),
             "secure_mode": bool(optimizer.secure_mode),
             "steps_before": before,
-            "assumes": _assumed(scope.relation, grouped, by_row),
+            "assumes": "; ".join([_assumed(scope.relation, grouped, by_row), *([assumes] if assumes else [])]),
         },
     )
     return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler, before, stays=resume is not False)

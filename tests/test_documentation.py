@@ -37,6 +37,7 @@ PAGES = (
     "docs/runs_elsewhere.md",
     "docs/dp_accounting.md",
     "docs/others_code.md",
+    "docs/trainers.md",
     "docs/auditing.md",
     "docs/group_by.md",
 )

@@ -18,7 +18,7 @@ well be drawn before the first query. Source: docs/proofs/stability.md, section 
 >>> far = PrivateClassifier(epsilon=1, delta="1e-6", cutoff=2, chunks=300)
 >>> run = HybridVotes(far, sigma=20).under(Relation.REPLACE_ONE, Unit("record")).open(private, entropy=seeded(3))
 >>> run.ask(800.0), run.ask_many([20.0, 450.0])
-(1, (0, 1))
+(1, (0, 0))
 >>> run.close().value
 HybridCounts(asked=3, free=2, paid=1, halted=False)
 """

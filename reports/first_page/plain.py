@@ -29,6 +29,7 @@ WORDS: Mapping[str, str] = {
     "count": "counts",
     "declared_run": "runs elsewhere",
     "doubling": FINER,
+    "dp_ftrl": MODEL,
     "dp_sgd": MODEL,
     "exponential_mechanism": CHOICE,
     "exponential_ppac_learner": RULE,

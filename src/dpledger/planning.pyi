@@ -1,6 +1,8 @@
 from .accounting.composition import (
     Converted as Converted,
     MixtureOfGaussiansLaw as MixtureOfGaussiansLaw,
+    OffsetZCDP as OffsetZCDP,
+    PermuteAndFlipLaw as PermuteAndFlipLaw,
     Selected as Selected,
     TruncatedSampledGaussianLaw as TruncatedSampledGaussianLaw,
 )

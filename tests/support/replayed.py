@@ -182,7 +182,11 @@ def numbers() -> Iterator[Case]:
 
 
 def groups() -> Iterator[Case]:
-    statistics = (dpl.Count(1, of="rows"), ("value", dpl.ClippedMean(1, lower=0, upper=10)))
+    statistics = (
+        dpl.Count(1, of="rows"),
+        ("value", dpl.ClippedMean(1, lower=0, upper=10)),
+        ("value", dpl.Histogram(1, edges=(0, 3, 10))),
+    )
     table = pd.DataFrame({"key": list("abcabcab"), "value": ROWS[:8], "unit": list("uuvvwwxx")})
     for left, right, relation in ((table, table[:-1], ADD), (table, table.assign(key=list("abcabcac")), REPLACE)):
         yield Case(dpl.GroupBy("key", statistics, keys=list("abz")), left, right, relation)
@@ -272,6 +276,11 @@ def training() -> Iterator[Case]:
     plan = dpl.DPSGD(rate="0.5", steps=3, noise_multiplier=4, clip_norm=1, dimension=2, expected_batch_size=6)
     yield Case(plan, TRAINED, np.delete(TRAINED, 4, axis=0), ask=trained)
     yield Case(plan, TRAINED, np.where(np.arange(12)[:, None] == 5, 0, TRAINED), "zero_out", ask=trained)
+    for given in ({}, {"rate": "0.5"}, {"coefficients": (1, "0.5")}):
+        ftrl = dpl.learning.DPFTRL(4, 2, noise_multiplier=4, clip_norm=1, dimension=2, expected_batch_size=6, **given)
+        yield Case(ftrl, TRAINED, np.delete(TRAINED, 4, axis=0), ask=trained)
+        if not given:
+            yield Case(ftrl, TRAINED, np.where(np.arange(12)[:, None] == 5, -TRAINED, TRAINED), REPLACE, ask=trained)
     users = np.repeat(np.arange(6), 2)
     whole = dpl.ByUnit(TRAINED, units=users), dpl.ByUnit(TRAINED[users != 2], units=users[users != 2])
     yield Case(plan, *whole, ADD, PAIR, ask=trained_by_users)
