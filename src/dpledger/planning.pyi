@@ -1,9 +1,11 @@
 from .accounting.composition import (
     Converted as Converted,
+    GaussianWithReplacementLaw as GaussianWithReplacementLaw,
     MixtureOfGaussiansLaw as MixtureOfGaussiansLaw,
     OffsetZCDP as OffsetZCDP,
     PermuteAndFlipLaw as PermuteAndFlipLaw,
     Selected as Selected,
+    TruncatedSampledGaussianLaw as TruncatedSampledGaussianLaw,
 )
 from .accounting.planning.calibration import calibrate_count as calibrate_count
 from .accounting.profile import Bounds as Bounds

@@ -22,6 +22,7 @@ from dpledger.accounting.composition import (
     Composition,
     DiscreteLaplaceLaw,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     Group,
     LaplaceLaw,
     MixtureOfGaussiansLaw,
@@ -32,6 +33,7 @@ from dpledger.accounting.composition import (
     PoissonSampled,
     Repeated,
     Selected,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import compose
@@ -111,6 +113,10 @@ READ: list[tuple[Any, Relation, Composition]] = [
     (mixed(1.5, [0.0, 1.0], [0.5, 0.5 - 1e-12]), ADD, MixtureOfGaussiansLaw("1.5", (1,), ("0.5",))),
     (mixed(1.5, [1.0, 2.0], [0.5, 0.5 + 1e-12]), ADD, MixtureOfGaussiansLaw("1.5", (1, 2), (LESS, MORE))),
     (mixed(0.0, [0.0], [1.0]), ADD, PureDP(0)),
+    (dp_event.TruncatedSubsampledGaussianDpEvent(9, 0.5, 2, 3.0), ADD, TruncatedSampledGaussianLaw(3, "0.5", 9, 2)),
+    (dp_event.TruncatedSubsampledGaussianDpEvent(9, 0.5, 0, 0.0), ADD, PureDP(0)),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), REPLACE, GaussianWithReplacementLaw(3, 10, 2)),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 0, Gaussian(0.0)), REPLACE, PureDP(0)),
     (Sampled(0.0, Gaussian(0.0)), ADD, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.0, 1), REPLACE, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.5, 4), NULL, PmfPair(("0.625", "0.375"), ("0.25", "0.75"))),
@@ -139,7 +145,8 @@ REFUSED = [
     (Sampled(0.1, GAUSSIAN), REPLACE, "not under replace_one"),
     (Sampled(0.1, dp_event.ZCDpEvent(0.3)), ADD, "zcdp on a secret batch"),
     (dp_accounting.SampledWithoutReplacementDpEvent(10, 2, GAUSSIAN), ADD, "replace_one"),
-    (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), REPLACE, "with replacement"),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), ADD, "read it under replace_one"),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 2, Laplace(1.0)), REPLACE, "for one Gaussian"),
     (mixed(1.0, [1.0], [1.0]), REPLACE, "add_remove or zero_out"),
 ]
 

@@ -45,6 +45,7 @@ from dpledger.accounting.composition import (
     ExPostDP,
     Filtered,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     Group,
     LaplaceLaw,
     MixtureOfGaussiansLaw,
@@ -59,6 +60,7 @@ from dpledger.accounting.composition import (
     Selected,
     Sequence,
     Shuffled,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, height
@@ -187,6 +189,8 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "discrete laplace": (DiscreteLaplaceLaw("3.7", 3), ADD),
     "discrete gaussian": (DiscreteGaussianLaw("3.7", 3), ADD),
     "mixture": (MixtureOfGaussiansLaw("3.7", (1, "2.3"), (THIRD, "0.0123456789")), ADD),
+    "draws with replacement": (GaussianWithReplacementLaw("13.7", 7919, 9), REPLACE),
+    "a truncated sample": (TruncatedSampledGaussianLaw("3.7", "0.0123456789", 7919, 97), ADD),
     "a group in samples": (Group(PoissonSampled(GaussianLaw("3.7"), rate="0.0123456789"), k=3, relation=ADD), ADD),
     "response": (RandomizedResponseLaw(THIRD, k=5), ADD),
     "permute and flip": (PermuteAndFlipLaw(THIRD), ADD),
