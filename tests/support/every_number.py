@@ -223,6 +223,7 @@ FILTERS = {
     "allowance": lambda: allotted(Allowance(TRAINING, share="0.8"), ApproxDP(3, "1e-6"), ADD),
     "narrow": lambda: filters.opened_by(ApproxDP("0.123456789012345678901234567890", "3e-23")),
     "chosen": lambda: filters.opened_by(ApproxDP(3, "1e-6"), orders=((9, "0.5"), ("4.25", THIRD), (33, "0.1"))),
+    "gaussians": lambda: filters.gaussians(3, "1e-6"),
     "advanced": lambda: filters.advanced(3, "1e-6", "1e-7"),
 }
 
