@@ -45,6 +45,7 @@ from dpledger.accounting.leaves import (
     RandomizedResponseLaw,
     SparseVectorLaw,
     SparseVectorOutcome,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.trials import Trials
 from dpledger.number_fields import Count, Rate, Tally, Whole
@@ -84,6 +85,7 @@ __all__ = [
     "Shuffled",
     "SparseVectorLaw",
     "SparseVectorOutcome",
+    "TruncatedSampledGaussianLaw",
     "children",
     "is_pair",
     "leaves",

@@ -42,6 +42,7 @@ from dpledger.accounting.composition import (
     SampledWithoutReplacement,
     Selected,
     Sequence,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import compose
@@ -305,6 +306,15 @@ def _without_replacement(event: Event, relation: Relation) -> Composition:
     )
 
 
+def _truncated(event: Event, _relation: Relation) -> Composition:
+    """Of neighbours of different sizes the larger one is meant, as the library does."""
+    rate = _number(event, "sampling_probability")
+    population, batch = _whole(event, "dataset_size"), _whole(event, "truncated_batch_size")
+    if not (rate and population and batch):
+        return NOTHING
+    return TruncatedSampledGaussianLaw(_noise(event, "noise_multiplier"), rate, population, batch)
+
+
 def _of_batch(
     event: Event, relation: Relation, is_drawn: bool, sampled: Callable[[Composition], Composition]
 ) -> Composition:
@@ -390,7 +400,7 @@ KINDS: Final[Mapping[str, EventKind]] = MappingProxyType(
         "MixtureOfGaussiansDpEvent": EventKind(("standard_deviation", "sensitivities", "sampling_probs"), _mixture),
         "TruncatedSubsampledGaussianDpEvent": EventKind(
             ("dataset_size", "sampling_probability", "truncated_batch_size", "noise_multiplier"),
-            _no_reader("no theorem here bounds samples that are truncated"),
+            _truncated,
         ),
     }
 )

@@ -44,6 +44,7 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
     SparseVectorLaw,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.documents import as_tree
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
@@ -175,6 +176,8 @@ def _leaf(leaf: Leaf, relation: Relation) -> Event:
             if still:
                 at, masses = [0.0, *at], [_down(still), *masses]
             return _event("MixtureOfGaussiansDpEvent", _down(sigma), at, masses)
+        case TruncatedSampledGaussianLaw(noise_multiplier=noise, rate=rate, population=population, batch=batch):
+            return _event("TruncatedSubsampledGaussianDpEvent", population, _up(rate), batch, _down(noise))
         case RDP() | BoundedRange() | PrivacyCurve() | PmfPair() | SparseVectorLaw() | ExPostDP():
             raise _no_event(leaf.kind)
         case _:

@@ -4,6 +4,7 @@ from .accounting.composition import (
     OffsetZCDP as OffsetZCDP,
     PermuteAndFlipLaw as PermuteAndFlipLaw,
     Selected as Selected,
+    TruncatedSampledGaussianLaw as TruncatedSampledGaussianLaw,
 )
 from .accounting.planning.calibration import calibrate_count as calibrate_count
 from .accounting.profile import Bounds as Bounds

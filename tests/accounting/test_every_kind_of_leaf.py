@@ -31,6 +31,7 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     SparseVectorLaw,
     SparseVectorOutcome,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.families.leaf_rules import never_fails
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
@@ -216,6 +217,15 @@ EXAMPLES = [
         grouped=False,
         sampled=True,
         shuffled=False,
+    ),
+    Example(
+        leaf=TruncatedSampledGaussianLaw(2, "0.3", 4, 2),
+        pair=lambda _: mixture_cells((0.5,), (0.27705,)),  # in the batch, of others who contribute nothing
+        slack=None,
+        grouped=False,
+        sampled=False,
+        shuffled=False,
+        no_dials=frozenset({"rate"}),
     ),
     Example(
         leaf=DiscreteLaplaceLaw(2, 1),

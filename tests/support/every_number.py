@@ -59,6 +59,7 @@ from dpledger.accounting.composition import (
     Selected,
     Sequence,
     Shuffled,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, height
@@ -187,6 +188,7 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "discrete laplace": (DiscreteLaplaceLaw("3.7", 3), ADD),
     "discrete gaussian": (DiscreteGaussianLaw("3.7", 3), ADD),
     "mixture": (MixtureOfGaussiansLaw("3.7", (1, "2.3"), (THIRD, "0.0123456789")), ADD),
+    "a truncated sample": (TruncatedSampledGaussianLaw("3.7", "0.0123456789", 7919, 97), ADD),
     "a group in samples": (Group(PoissonSampled(GaussianLaw("3.7"), rate="0.0123456789"), k=3, relation=ADD), ADD),
     "response": (RandomizedResponseLaw(THIRD, k=5), ADD),
     "permute and flip": (PermuteAndFlipLaw(THIRD), ADD),

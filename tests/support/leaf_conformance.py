@@ -28,6 +28,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Shuffled,
 )
+from dpledger.accounting.families.leaf_rules import OF_A_FIXED_SIZE
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, JointMixture, rules_of
 from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.draws import Poisson
@@ -238,7 +239,8 @@ class LeafConformance:
             if example.slack is not None and rules.pair.renyi is None:
                 assert shown <= float(failure) + 1e-12
             if rules.pair.renyi is None and (losses := losses_of(Drawn(example.leaf), ADD, direction)) is not None:
-                assert losses.failure == failure >= Fraction(losses.above.infinite_mass) - Fraction(1, 10**15)
+                assert 0 <= losses.failure - failure <= Fraction(1, 10**40), "what cells leave out"
+                assert losses.failure >= Fraction(losses.above.infinite_mass) - Fraction(1, 10**15)
 
     def test_the_loss_of_the_whole_and_the_finite_pairs_agree(self, example: Example) -> None:
         """A kind that has a loss of its own says the same by its finite pairs, above and below."""
@@ -356,7 +358,7 @@ class LeafConformance:
 
     def test_what_it_says_of_a_batch_is_above_what_a_mixture_shows(self, example: Example) -> None:
         said = rules_of(example.leaf).batch.divergences
-        if said is None:
+        if said is None or said is OF_A_FIXED_SIZE:
             return
         for order, found in zip(ORDERS, said(example.leaf, Poisson(RATE), ADD, ORDERS), strict=True):
             assert found is not None

@@ -221,6 +221,9 @@ DOORS: dict[str, Door] = {
     "planning.MixtureOfGaussiansLaw": Door(
         dpl.planning.MixtureOfGaussiansLaw, {"sigma": 2, "sensitivities": (1, 2), "weights": ("0.25", "0.5")}
     ),
+    "planning.TruncatedSampledGaussianLaw": Door(
+        dpl.planning.TruncatedSampledGaussianLaw, {"noise_multiplier": 2, "rate": "0.1", "population": 9, "batch": 2}
+    ),
     "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
     "planning.NegativeBinomialTrials": Door(
         dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
