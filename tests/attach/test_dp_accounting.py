@@ -386,6 +386,7 @@ def test_no_more_than_its_renyi_divergences(what: Any, relation: Relation) -> No
         assert ours.get_epsilon(delta) <= theirs.get_epsilon(delta) * (1 + 3e-4)  # its orders lie elsewhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [ADD, NULL])
 @pytest.mark.parametrize("numbers", [(4, 0.5, 2, 1.0), (1000, 0.01, 30, 1.0)])
 def test_truncated_samples_cost_what_its_loss_distributions_say(relation: Relation, numbers: Any) -> None:
