@@ -15,6 +15,7 @@ from dpledger.accounting.families.declared.leaf import ExPostDP, ExPostOutcome, 
 from dpledger.accounting.families.discrete.leaf import DiscreteGaussianLaw, DiscreteLaplaceLaw
 from dpledger.accounting.families.gaussian.leaf import (
     GaussianLaw,
+    GaussianWithReplacementLaw,
     MixtureOfGaussiansLaw,
     TruncatedSampledGaussianLaw,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "ExPostOutcome",
     "ExponentialLaw",
     "GaussianLaw",
+    "GaussianWithReplacementLaw",
     "LaplaceLaw",
     "Leaf",
     "MixtureOfGaussiansLaw",
@@ -55,6 +57,7 @@ Leaf: TypeAlias = (
     | GaussianLaw
     | MixtureOfGaussiansLaw
     | TruncatedSampledGaussianLaw
+    | GaussianWithReplacementLaw
     | DiscreteLaplaceLaw
     | DiscreteGaussianLaw
     | RandomizedResponseLaw

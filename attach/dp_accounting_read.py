@@ -31,6 +31,7 @@ from dpledger.accounting.composition import (
     DiscreteLaplaceLaw,
     ExponentialLaw,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     LaplaceLaw,
     MixtureOfGaussiansLaw,
     OffsetZCDP,
@@ -294,6 +295,20 @@ def _mixture(event: Event, relation: Relation) -> Composition:
     return MixtureOfGaussiansLaw(_noise(event, "standard_deviation"), tuple(moved), tuple(masses[at] for at in moved))
 
 
+def _with_replacement(event: Event, relation: Relation) -> Composition:
+    population, draws = _whole(event, "source_dataset_size", least=1), _whole(event, "sample_size")
+    part = _of_batch(event, relation, draws > 0, lambda part: part)
+    if not draws:
+        return NOTHING
+    if not isinstance(part, GaussianLaw) or population < 2:
+        raise UnsupportedEvent(event, "draws with replacement are bounded for one Gaussian, from two records or more")
+    if relation is Relation.ADD_REMOVE:
+        raise UnsupportedEvent(
+            event, "a fixed number of draws from a public number of records: read it under replace_one"
+        )
+    return GaussianWithReplacementLaw(part.noise_multiplier, population=population, draws=draws)
+
+
 def _poisson(event: Event, relation: Relation) -> Composition:
     rate = _number(event, "sampling_probability")
     return _of_batch(event, relation, bool(rate), lambda part: PoissonSampled(part, rate=rate))
@@ -358,13 +373,6 @@ def _repeat_and_select(event: Event, relation: Relation) -> Composition:
     return Selected(run, repeats=repeats)
 
 
-def _no_reader(reason: str) -> Reader:
-    def refuse(event: Event, _relation: Relation) -> Composition:
-        raise UnsupportedEvent(event, reason)
-
-    return refuse
-
-
 class EventKind(NamedTuple):
     """A kind of event: what it holds, and its reader."""
 
@@ -392,9 +400,7 @@ KINDS: Final[Mapping[str, EventKind]] = MappingProxyType(
         "SampledWithoutReplacementDpEvent": EventKind(
             ("source_dataset_size", "sample_size", "event"), _without_replacement
         ),
-        "SampledWithReplacementDpEvent": EventKind(
-            ("source_dataset_size", "sample_size", "event"), _no_reader("no theorem here bounds draws with replacement")
-        ),
+        "SampledWithReplacementDpEvent": EventKind(("source_dataset_size", "sample_size", "event"), _with_replacement),
         "SingleEpochTreeAggregationDpEvent": EventKind(("noise_multiplier", "step_counts"), _tree_aggregation),
         "RepeatAndSelectDpEvent": EventKind(("event", "mean", "shape"), _repeat_and_select),
         "MixtureOfGaussiansDpEvent": EventKind(("standard_deviation", "sensitivities", "sampling_probs"), _mixture),

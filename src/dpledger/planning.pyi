@@ -1,5 +1,6 @@
 from .accounting.composition import (
     Converted as Converted,
+    GaussianWithReplacementLaw as GaussianWithReplacementLaw,
     MixtureOfGaussiansLaw as MixtureOfGaussiansLaw,
     OffsetZCDP as OffsetZCDP,
     PermuteAndFlipLaw as PermuteAndFlipLaw,

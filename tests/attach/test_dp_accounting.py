@@ -22,6 +22,7 @@ from dpledger.accounting.composition import (
     Composition,
     DiscreteLaplaceLaw,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     Group,
     LaplaceLaw,
     MixtureOfGaussiansLaw,
@@ -115,6 +116,8 @@ READ: list[tuple[Any, Relation, Composition]] = [
     (mixed(0.0, [0.0], [1.0]), ADD, PureDP(0)),
     (truncated(1000, 0.01, 30, 1.5), ADD, TruncatedSampledGaussianLaw("1.5", "0.01", 1000, 30)),
     (truncated(1000, 0.01, 0, 0.0), ADD, PureDP(0)),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), REPLACE, GaussianWithReplacementLaw(3, 10, 2)),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 0, Gaussian(0.0)), REPLACE, PureDP(0)),
     (Sampled(0.0, Gaussian(0.0)), ADD, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.0, 1), REPLACE, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.5, 4), NULL, PmfPair(("0.625", "0.375"), ("0.25", "0.75"))),
@@ -143,7 +146,8 @@ REFUSED = [
     (Sampled(0.1, GAUSSIAN), REPLACE, "not under replace_one"),
     (Sampled(0.1, dp_event.ZCDpEvent(0.3)), ADD, "zcdp on a secret batch"),
     (dp_accounting.SampledWithoutReplacementDpEvent(10, 2, GAUSSIAN), ADD, "replace_one"),
-    (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), REPLACE, "with replacement"),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), ADD, "read it under replace_one"),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 2, Laplace(1.0)), REPLACE, "for one Gaussian"),
     (mixed(1.0, [1.0], [1.0]), REPLACE, "add_remove or zero_out"),
 ]
 

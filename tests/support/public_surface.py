@@ -218,6 +218,9 @@ DOORS: dict[str, Door] = {
     ),
     "planning.OffsetZCDP": Door(dpl.planning.OffsetZCDP, {"rho": "0.01", "xi": "0.001"}),
     "planning.PermuteAndFlipLaw": Door(dpl.planning.PermuteAndFlipLaw, {"epsilon": 1}),
+    "planning.GaussianWithReplacementLaw": Door(
+        dpl.planning.GaussianWithReplacementLaw, {"noise_multiplier": 2, "population": 9, "draws": 2}
+    ),
     "planning.MixtureOfGaussiansLaw": Door(
         dpl.planning.MixtureOfGaussiansLaw, {"sigma": 2, "sensitivities": (1, 2), "weights": ("0.25", "0.5")}
     ),

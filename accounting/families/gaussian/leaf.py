@@ -12,7 +12,13 @@ from dpledger.decimals import total
 from dpledger.number_fields import Count, Exacts, Noise, Rate
 from dpledger.schema import record, tag
 
-__all__ = ["MOST_SHIFTS", "GaussianLaw", "MixtureOfGaussiansLaw", "TruncatedSampledGaussianLaw"]
+__all__ = [
+    "MOST_SHIFTS",
+    "GaussianLaw",
+    "GaussianWithReplacementLaw",
+    "MixtureOfGaussiansLaw",
+    "TruncatedSampledGaussianLaw",
+]
 
 MOST_SHIFTS = 256
 """Sensitivities that a mixture may list."""
@@ -88,3 +94,27 @@ class TruncatedSampledGaussianLaw:
     population: Count
     batch: Count
     kind: Literal["truncated_sampled_gaussian"] = tag(default="truncated_sampled_gaussian")
+
+
+@record
+class GaussianWithReplacementLaw:
+    """Gaussian noise on `draws` records drawn one by one from a public number of units, `population`, each of them the
+    same whatever was drawn before: a unit may be in a batch several times. `noise_multiplier`: as of `GaussianLaw`. An
+    upper bound, under replace_one and zero_out. Balle-Barthe-Gaboardi 2018, Theorem 10.
+
+    >>> step = dpl.planning.GaussianWithReplacementLaw(noise_multiplier=4, population=1000, draws=10)
+    >>> round(dpl.compose((step, 100), relation="replace_one").epsilon("1e-6").upper, 2)
+    0.37
+    """
+
+    noise_multiplier: Noise
+    population: Count
+    draws: Count
+    kind: Literal["gaussian_with_replacement"] = tag(default="gaussian_with_replacement")
+
+    @field_validator("population")
+    @classmethod
+    def _may_miss_a_unit(cls, population: int) -> int:
+        if population < 2:
+            raise ValueError("at least 2 units")
+        return population

@@ -20,6 +20,7 @@ from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.families.gaussian.leaf import TruncatedSampledGaussianLaw
 from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_mu_squared
 from dpledger.accounting.families.gaussian.rules import sampled_divergences
+from dpledger.accounting.families.gaussian.told_cases import told
 from dpledger.accounting.families.leaf_rules import (
     HAS_A_PAIR,
     NO_ALLOWANCE,
@@ -105,7 +106,7 @@ def _cases(leaf: TruncatedSampledGaussianLaw, relation: Relation) -> tuple[_Case
 
 @functools.lru_cache(maxsize=64)
 def _above(leaf: TruncatedSampledGaussianLaw, relation: Relation) -> FinitePair:
-    return _told([(case.probability, _pair(leaf, case)) for case in _cases(leaf, relation)])
+    return told([(case.probability, _pair(leaf, case)) for case in _cases(leaf, relation)])
 
 
 def _mu_squared(leaf: TruncatedSampledGaussianLaw, shift: int) -> float:
@@ -116,19 +117,6 @@ def _pair(leaf: TruncatedSampledGaussianLaw, case: _Case) -> FinitePair:
     whole = gaussian_bracket(_mu_squared(leaf, case.shift)).above
     pair = whole if case.rate >= 1 else whole.sampled(case.rate)
     return mirrored(pair) if case.symmetric else pair
-
-
-def _told(cases: list[tuple[float, FinitePair]]) -> FinitePair:
-    """One of these pairs, of which one it is told: with a mass above 1 where probabilities are rounded up."""
-    return FinitePair(
-        tuple(loss for _, pair in cases for loss in pair.losses),
-        tuple(p * mass for p, pair in cases for mass in pair.left),
-        tuple(p * mass for p, pair in cases for mass in pair.right),
-        math.fsum(p * pair.only_left for p, pair in cases),
-        math.fsum(p * pair.only_right for p, pair in cases),
-        tuple(error for _, pair in cases for error in pair.loss_errors),
-        max(pair.mass_error for _, pair in cases) + 4 * UNIT,
-    )
 
 
 @functools.lru_cache(maxsize=64)
