@@ -295,15 +295,6 @@ def _mixture(event: Event, relation: Relation) -> Composition:
     return MixtureOfGaussiansLaw(_noise(event, "standard_deviation"), tuple(moved), tuple(masses[at] for at in moved))
 
 
-def _truncated(event: Event, _relation: Relation) -> Composition:
-    population, batch = _whole(event, "dataset_size"), _whole(event, "truncated_batch_size")
-    rate = _number(event, "sampling_probability")
-    if not (population and batch and rate):
-        return NOTHING
-    noise = _noise(event, "noise_multiplier")
-    return TruncatedSampledGaussianLaw(noise, rate=rate, population=population, batch=batch)
-
-
 def _with_replacement(event: Event, relation: Relation) -> Composition:
     population, draws = _whole(event, "source_dataset_size", least=1), _whole(event, "sample_size")
     part = _of_batch(event, relation, draws > 0, lambda part: part)
@@ -328,6 +319,15 @@ def _without_replacement(event: Event, relation: Relation) -> Composition:
     return _of_batch(
         event, relation, batch > 0, lambda part: SampledWithoutReplacement(part, population=population, batch=batch)
     )
+
+
+def _truncated(event: Event, _relation: Relation) -> Composition:
+    """Of neighbours of different sizes the larger one is meant, as the library does."""
+    rate = _number(event, "sampling_probability")
+    population, batch = _whole(event, "dataset_size"), _whole(event, "truncated_batch_size")
+    if not (rate and population and batch):
+        return NOTHING
+    return TruncatedSampledGaussianLaw(_noise(event, "noise_multiplier"), rate, population, batch)
 
 
 def _of_batch(
