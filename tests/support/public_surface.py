@@ -216,6 +216,8 @@ DOORS: dict[str, Door] = {
         dpl.PrivateSelection,
         {"of": dpl.Count(epsilon=1, of="rows"), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
     ),
+    "planning.OffsetZCDP": Door(dpl.planning.OffsetZCDP, {"rho": "0.01", "xi": "0.001"}),
+    "planning.PermuteAndFlipLaw": Door(dpl.planning.PermuteAndFlipLaw, {"epsilon": 1}),
     "planning.MixtureOfGaussiansLaw": Door(
         dpl.planning.MixtureOfGaussiansLaw, {"sigma": 2, "sensitivities": (1, 2), "weights": ("0.25", "0.5")}
     ),
@@ -916,6 +918,10 @@ DOORS: dict[str, Door] = {
         },
         {"claim": f"claim|{WHAT}", "code": "code|function"},
         longest=520,
+    ),
+    "Scope.as_diffprivlib": Door(
+        lambda **given: scope().as_diffprivlib(**given).spend(0.5, 0),
+        {"relation": "add_remove", "by": "me", "reason": "words", "of": None, "evidence": None},
     ),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None, "resume": False}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
