@@ -57,6 +57,7 @@ from dpledger.accounting.composition import (
     Selected,
     Sequence,
     Shuffled,
+    SparseVectorLaw,
 )
 from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, height
@@ -186,6 +187,8 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "discrete gaussian": (DiscreteGaussianLaw("3.7", 3), ADD),
     "mixture": (MixtureOfGaussiansLaw("3.7", (1, "2.3"), (THIRD, "0.0123456789")), ADD),
     "a group in samples": (Group(PoissonSampled(GaussianLaw("3.7"), rate="0.0123456789"), k=3, relation=ADD), ADD),
+    "sparse vector": (SparseVectorLaw("basic", 3, THIRD, 0, threshold_scale="13.3", query_scale="79.9"), ADD),
+    "ex post": (ExPostDP(THIRD, "integrated", "1e-9"), ADD),
     "response": (RandomizedResponseLaw(THIRD, k=5), ADD),
     "pmf": (PmfPair(*MASSES), ADD),
     "a sequence": (Sequence((LaplaceLaw(THIRD), Repeated(PureDP("1e-30"), times=10**12))), ADD),
