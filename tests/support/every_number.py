@@ -60,6 +60,7 @@ from dpledger.accounting.composition import (
     Selected,
     Sequence,
     Shuffled,
+    SparseVectorLaw,
     TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.ex_post import senses
@@ -192,6 +193,8 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "draws with replacement": (GaussianWithReplacementLaw("13.7", 7919, 9), REPLACE),
     "a truncated sample": (TruncatedSampledGaussianLaw("3.7", "0.0123456789", 7919, 97), ADD),
     "a group in samples": (Group(PoissonSampled(GaussianLaw("3.7"), rate="0.0123456789"), k=3, relation=ADD), ADD),
+    "sparse vector": (SparseVectorLaw("basic", 3, THIRD, 0, threshold_scale="13.3", query_scale="79.9"), ADD),
+    "ex post": (ExPostDP(THIRD, "integrated", "1e-9"), ADD),
     "response": (RandomizedResponseLaw(THIRD, k=5), ADD),
     "permute and flip": (PermuteAndFlipLaw(THIRD), ADD),
     "offset zcdp": (OffsetZCDP(rho=THIRD, xi="0.0123456789"), ADD),
