@@ -36,6 +36,7 @@ PAGES = (
     "docs/stable_values.md",
     "docs/runs_elsewhere.md",
     "docs/others_code.md",
+    "docs/attest.md",
     "docs/auditing.md",
     "docs/group_by.md",
 )
