@@ -1,4 +1,5 @@
-"""Three lines around a training loop of your own: `private_sgd` accounts for it, draws its batches and its noise.
+"""Three lines around a training loop of your own: `private_sgd` accounts for it, draws its batches and its noise;
+`private_ftrl` does so with noise that later steps take off again.
 
     with private_sgd(scope, rows, lambda batch: gradients(weights, batch), rate="0.1", steps=100, ...) as run:
         for mean_gradient in run:
@@ -12,7 +13,8 @@ is the noisy mean of the clipped gradients; weights, schedules and models made o
 before the first step, and steps are granted in blocks before they run; leaving the block settles the charge.
 
 Where a unit has many rows, `units=ids` (an id beside each row) makes one item of all the rows of a unit; the function
-then gets a list of such items, and returns one gradient for each.
+then gets a list of such items, and returns one gradient for each. With `by_row=True` rows are drawn and clipped one by
+one, and a unit is charged for as many rows as its scope says: that costs more than one gradient of all of them.
 
 >>> import numpy as np
 >>> from dpledger.accounting.guarantees import ApproxDP
@@ -39,9 +41,9 @@ StepsTaken(done=3, planned=3)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,11 +55,13 @@ from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.takeovers import Resume
-from dpledger.mechanisms.training import DPSGD, Gradients, StepsTaken
+from dpledger.mechanisms.training import DPFTRL, DPSGD, Gradients, StepsTaken
 from dpledger.mechanisms.training.gradients import not_on_nobody
+from dpledger.mechanisms.training.of_gradients import OfGradients
 from dpledger.mechanisms.units import ByUnit
+from dpledger.progress import track
 
-__all__ = ["PrivateSGD", "private_sgd"]
+__all__ = ["PrivateFTRL", "PrivateSGD", "private_ftrl", "private_sgd"]
 
 
 def private_sgd(
@@ -75,6 +79,7 @@ def private_sgd(
     microbatch: int | None = None,
     units: object = None,
     grouped: bool = False,
+    by_row: bool = False,
     example_rows: object = None,
     key: str | None = None,
     tail_delta: Number | None = None,
@@ -86,13 +91,14 @@ def private_sgd(
     by step, and steps that never ran come back; `resume=True`, or the token that was saved beside a model: a run under
     the key whose process died goes on after the steps that it was granted). `units`: an id for each row of `data`
     (`ByUnit`): items, and gradients, are then one for each unit. A scope whose unit may contribute many rows wants it,
-    or `grouped=True` where the items of `data` are whole units already. First `gradients` is tried on an empty batch:
-    if it raises or returns another shape than (0, dimension), ParameterError, which tells what it raised, and nothing
-    is spent. `example_rows`: made-up rows in the form of `data` (with `units`: `ByUnit(rows, units=ids)`), never
-    private ones, for a function that cannot take an empty batch, as `torch.func.vmap` makes them: it is tried on these,
-    and not called where a batch is empty. Raises BudgetRefused,
-    ParameterError, RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop,
-    ContractViolation if `gradients` fails on a batch: the run is closed and the full charge stands.
+    or `grouped=True` where the items of `data` are whole units already, or `by_row=True` where they are rows that are
+    drawn and clipped one by one: then a unit is charged for as many rows as it may have. First `gradients` is tried on
+    an empty batch: if it raises or returns another shape than (0, dimension), ParameterError, which tells what it
+    raised, and nothing is spent. `example_rows`: made-up rows in the form of `data` (with `units`:
+    `ByUnit(rows, units=ids)`), never private ones, for a function that cannot take an empty batch, as `torch.func.vmap`
+    makes them: it is tried on these, and not called where a batch is empty. Raises BudgetRefused, ParameterError,
+    RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop, ContractViolation if
+    `gradients` fails on a batch: the run is closed and the full charge stands.
 
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.ZCDP(1))
     >>> plan = {"rate": "0.1", "steps": 3, "noise_multiplier": 4, "clip_norm": 1, "expected_batch_size": 5}
@@ -103,8 +109,6 @@ def private_sgd(
     >>> run.receipt.value
     StepsTaken(done=3, planned=3)
     """
-    if not isinstance(scope, Scope):
-        raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
     plan = DPSGD(
         rate=rate,
         steps=steps,
@@ -115,7 +119,75 @@ def private_sgd(
         grid=grid,
         microbatch=microbatch,
         grouped=grouped,
+        by_row=by_row,
     )
+    ready, items, called = _ready(plan, scope, data, gradients, units, example_rows)
+    return PrivateSGD(scope.open(ready, items, key=key, tail_delta=tail_delta, resume=resume), called)
+
+
+def private_ftrl(
+    scope: Scope,
+    data: object,
+    gradients: Gradients,
+    *,
+    steps: int,
+    groups: int,
+    noise_multiplier: Number,
+    clip_norm: Number,
+    dimension: int,
+    expected_batch_size: Number,
+    rate: Number = 1,
+    coefficients: Sequence[Number] = (),
+    grid: Number | None = None,
+    microbatch: int | None = None,
+    units: object = None,
+    grouped: bool = False,
+    example_rows: object = None,
+    key: str | None = None,
+    tail_delta: Number | None = None,
+) -> PrivateFTRL:
+    """Open a DP-FTRL run on `data` in `scope`: a context to iterate over, one noisy mean gradient a step.
+
+    As `private_sgd`, but that the parameters are those of `DPFTRL` (`planning.ftrl_plan` finds them), that nothing of
+    the charge comes back where fewer steps run, and that such a run cannot be resumed. An optimiser without momentum,
+    or with the one that the factor was made for, at a steady learning rate, gains most.
+
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.ZCDP(1))
+    >>> plan = {"steps": 6, "groups": 3, "noise_multiplier": 4, "clip_norm": 1, "expected_batch_size": 17}
+    >>> weights = np.zeros(2)
+    >>> rows = np.ones((50, 2))
+    >>> with dpl.learning.private_ftrl(scope, rows, lambda batch: weights - batch, dimension=2, **plan) as run:
+    ...     for mean_gradient in run:
+    ...         weights -= 0.5 * mean_gradient
+    >>> run.receipt.value
+    StepsTaken(done=6, planned=6)
+    """
+    plan = DPFTRL(
+        steps=steps,
+        groups=groups,
+        noise_multiplier=noise_multiplier,
+        clip_norm=clip_norm,
+        dimension=dimension,
+        expected_batch_size=expected_batch_size,
+        rate=rate,
+        coefficients=coefficients,
+        grid=grid,
+        microbatch=microbatch,
+        grouped=grouped,
+    )
+    ready, items, called = _ready(plan, scope, data, gradients, units, example_rows)
+    return PrivateFTRL(scope.open(ready, items, key=key, tail_delta=tail_delta), called, steps=ready.steps)
+
+
+Training = TypeVar("Training", bound=OfGradients)
+
+
+def _ready(
+    plan: Training, scope: object, data: object, gradients: Gradients, units: object, example_rows: object
+) -> tuple[Training, object, Gradients]:
+    """The mechanism as the scope wants it, the items of the data, and the function as it is called: each tried."""
+    if not isinstance(scope, Scope):
+        raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
     plan = plan.under(scope.relation, scope.unit)
     items = data if units is None else ByUnit(data, units=units)
     plan.inspect(items)
@@ -125,21 +197,68 @@ def private_sgd(
                 "example_rows", type(example_rows).__name__, "ByUnit(rows, units=ids), as the data are"
             )
         plan.probe(gradients, items, example_rows)
-        gradients = not_on_nobody(gradients, dimension)
+        gradients = not_on_nobody(gradients, plan.dimension)
     plan.probe(gradients, items)
-    return PrivateSGD(scope.open(plan, items, key=key, tail_delta=tail_delta, resume=resume), gradients)
+    return plan, items, gradients
 
 
-class PrivateSGD:
+class _PrivateTraining:
+    """An open run, as a context. Leaving the `with` block closes it, also by an exception."""
+
+    def __init__(self, session: Session[Gradients, npt.NDArray[np.float64], StepsTaken], gradients: Gradients) -> None:
+        self._session = session
+        self._gradients = gradients
+
+    @property
+    def receipt(self) -> Receipt[StepsTaken]:
+        """How many steps were started, and the signed entry of the commit; once closed."""
+        return self._session.receipt
+
+    def __enter__(self) -> Self:
+        self._session.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.__exit__(kind, error, trace)
+
+
+class PrivateFTRL(_PrivateTraining):
+    """An open run: iterate over it for the noisy mean gradients, float64[dimension], with a progress bar.
+
+    Leaving the `with` block closes the run, also by an exception; the whole charge stands.
+    """
+
+    def __init__(
+        self,
+        session: Session[Gradients, npt.NDArray[np.float64], StepsTaken],
+        gradients: Gradients,
+        *,
+        steps: int,
+    ) -> None:
+        super().__init__(session, gradients)
+        self._steps = steps
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
+        for _ in track(self._left(), "training", total=self._steps - self._session.asked):
+            yield self._session.ask(self._gradients)
+
+    def _left(self) -> Iterator[int]:
+        """A number for each step that is left; none once all have run or the run is closed. Halted if it ended by a
+        broken contract, which is not its end."""
+        while not self._session.halted:
+            yield self._session.asked
+        if self._session.asked < self._steps:
+            self._session.receipt  # noqa: B018  # there is one of a run that was closed
+
+
+class PrivateSGD(_PrivateTraining):
     """An open run: iterate over it for the noisy mean gradients, float64[dimension], with a progress bar.
 
     Leaving the `with` block closes the run and commits the steps that were started, also by an exception; of a run that
     may be resumed an exception leaves it open.
     """
-
-    def __init__(self, session: Session[Gradients, npt.NDArray[np.float64], StepsTaken], gradients: Gradients) -> None:
-        self._session = session
-        self._gradients = gradients
 
     def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
         for _ in self._session.steps():
@@ -160,17 +279,3 @@ class PrivateSGD:
         (0, 3)
         """
         return self._session.token()
-
-    @property
-    def receipt(self) -> Receipt[StepsTaken]:
-        """How many steps were started, and the signed entry of the commit; once closed."""
-        return self._session.receipt
-
-    def __enter__(self) -> Self:
-        self._session.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._session.__exit__(kind, error, trace)

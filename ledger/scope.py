@@ -256,7 +256,7 @@ class Scope(GuardsCode):
 
         `tail_delta`: the delta that the scope spends to price the whole by its certified profile instead of by its
         parts, which nothing of comes back (docs/proofs/certified_prices.md); 0: by its parts. Default: a sixteenth of
-        what is left of delta, for several releases without a pure price; else 0.
+        what is left of delta for what has no pure price, if it is several releases, or costs less than half so; else 0.
 
         Raises, with nothing spent: BudgetRefused if the scope does not admit it; ParameterError, RelationError or
         ClaimTooSmall for a mechanism or data that cannot be used; KeyReused, AlreadySpent or ChargeInProgress for a key

@@ -19,6 +19,7 @@ from dpledger.decimals import float_down
 from dpledger.errors import ContractViolation, Halted
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw
+from dpledger.mechanisms.noise.sampling import Cells
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.training.batches import Positions, poisson_batch
 from dpledger.mechanisms.training.clipping import clipped_sum
@@ -47,6 +48,7 @@ class StepNumbers:
     rate: Decimal
     dimension: int
     clip_norm: Decimal
+    grid: Decimal
     expected_batch_size: Decimal
     noise: RoundedGaussian
     sensitivity: Sensitivity
@@ -61,12 +63,15 @@ class StepNumbers:
         contract."""
         return unit_rows(gradients, units, batch, dimension=self.dimension, microbatch=self.microbatch)
 
+    def clipped(self, rows: npt.NDArray[Any]) -> Cells:
+        """The clipped sum of the rows, in whole steps of the grid."""
+        grid = float(self.grid)  # a power of two: exact
+        return clipped_sum(rows, clip_norm=float_down(self.clip_norm), grid=grid)
+
     def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> npt.NDArray[np.float64]:
         """The clipped, rounded sum of the rows, with noise, divided by the expected batch size. float64[dimension]."""
-        grid = float(self.noise.grid)  # a power of two: exact
-        total = clipped_sum(rows, clip_norm=float_down(self.clip_norm), grid=grid)
-        noisy = draw(self.noise, total, sensitivity=self.sensitivity, entropy=entropy)
-        mean: npt.NDArray[np.float64] = noisy.astype(np.float64) * (grid / float(self.expected_batch_size))
+        noisy = draw(self.noise, self.clipped(rows), sensitivity=self.sensitivity, entropy=entropy)
+        mean: npt.NDArray[np.float64] = noisy.astype(np.float64) * (float(self.grid) / float(self.expected_batch_size))
         return mean
 
 
@@ -78,6 +83,7 @@ class TrainingRun:
     def __init__(self, step: StepNumbers, plan: Repeated, units: Units, entropy: Entropy, *, done: int = 0) -> None:
         self._step = step
         self._plan = plan
+        self._steps = plan.times
         self._units = units
         self._entropy = entropy
         self._first = self._done = done
@@ -87,7 +93,7 @@ class TrainingRun:
 
     def __repr__(self) -> str:
         ended = "" if self._release is None else ", closed"
-        return f"<{type(self).__name__}: {self._done} of {self._plan.times} steps{ended}>"
+        return f"<{type(self).__name__}: {self._done} of {self._steps} steps{ended}>"
 
     def __reduce__(self) -> str:
         raise TypeError("a training run does not pickle: a copy would repeat its noise")
@@ -95,7 +101,7 @@ class TrainingRun:
     def steps(self) -> Iterator[int]:
         """The numbers of the steps that are left, with a progress bar: `for _ in run.steps(): ... run.ask(...)`. None
         once the run is closed."""
-        left = 0 if self._release is not None else self._plan.times - self._done
+        left = 0 if self._release is not None else self._steps - self._done
         for step in track(range(self._done, self._done + left), "private training"):
             self._home.require()
             yield step
@@ -113,11 +119,12 @@ class TrainingRun:
             probe(gradients, self._units, self._step.dimension)
         with self._turn:
             self._require_open()
+            step = self._done
             self._done += 1
-        rows = self._gradients(gradients)
+        rows = self._gradients(gradients, step)
         if self._release is not None:
             raise Halted("the training run was closed during a step; the step returns nothing")
-        return self._step.noisy_mean(rows, self._entropy)
+        return self._noisy_mean(rows, step)
 
     def close(self) -> Release[StepsTaken]:
         """End the run. The release names how many steps were started; what was learnt is with the caller."""
@@ -125,24 +132,34 @@ class TrainingRun:
         return self._closed(outside_guarantee=False)
 
     def _require_open(self) -> None:
-        if self._release is not None or self._done == self._plan.times:
-            raise Halted(f"the training run is over: {self._done} of {self._plan.times} steps were started")
+        if self._release is not None or self._done == self._steps:
+            raise Halted(f"the training run is over: {self._done} of {self._steps} steps were started")
 
     def _closed(self, *, outside_guarantee: bool) -> Release[StepsTaken]:
         with self._turn:
             if self._release is None:
-                plan = self._plan
-                started = Repeated(plan.of, times=plan.times, done=self._done)
                 self._release = Release(
-                    value=StepsTaken(done=self._done, planned=plan.times),
-                    parts=plan if outside_guarantee else started,
+                    value=StepsTaken(done=self._done, planned=self._steps),
+                    parts=self._plan if outside_guarantee else self._started(),
                     outside_guarantee=outside_guarantee,
                 )
             return self._release
 
-    def _gradients(self, gradients: Gradients) -> npt.NDArray[Any]:
-        """One row for each unit of a fresh batch. What went wrong is not told: it may depend on a unit."""
-        batch = self._step.batch(len(self._units), self._entropy)
+    def _started(self) -> Repeated:
+        """The parts, with what is known of how far they ran."""
+        return Repeated(self._plan.of, times=self._plan.times, done=self._done)
+
+    def _batch(self, step: int) -> Positions:  # noqa: ARG002  # steps are alike
+        """The positions of the batch of a step."""
+        return self._step.batch(len(self._units), self._entropy)
+
+    def _noisy_mean(self, rows: npt.NDArray[Any], step: int) -> npt.NDArray[np.float64]:  # noqa: ARG002
+        """What a step returns, of the rows of its batch."""
+        return self._step.noisy_mean(rows, self._entropy)
+
+    def _gradients(self, gradients: Gradients, step: int) -> npt.NDArray[Any]:
+        """One row for each unit of the batch of a step. What went wrong is not told: it may depend on a unit."""
+        batch = self._batch(step)
         rows: npt.NDArray[Any] | None
         try:
             rows = self._step.rows(gradients, self._units, batch)

@@ -4,6 +4,7 @@
     PACContract, PPACContract, AgnosticContract            how well, and with which probability
     LabeledSample, UserSample                              from what: one record a person, or several
     check_contract, hard_populations                       whether a learner keeps its contract
+    private_ftrl, DPFTRL, banded_factor                    training by gradients, with noise that is taken off again
 
 `dpledger.plan` says which learner fits, and how many rows it needs; `dpledger.planning` the sizes one by one
 (`docs/private_learning.md`).

@@ -1,3 +1,4 @@
+from .attach.training import private_ftrl as private_ftrl
 from .audit.learning.contracts import check_contract as check_contract
 from .audit.learning.populations import Population as Population, hard_populations as hard_populations
 from .mechanisms.learning.booster import PrivateStumpBooster as PrivateStumpBooster
@@ -47,6 +48,8 @@ from .mechanisms.learning.users.surrogate_learner import UserLevelSurrogateLearn
 from .mechanisms.learning.users.thresholds import UserLevelThresholdLearner as UserLevelThresholdLearner
 from .mechanisms.learning.users.user_learners import UserLevelProperLearner as UserLevelProperLearner
 from .mechanisms.selection.scores import Segments as Segments
+from .mechanisms.training.dp_ftrl import DPFTRL as DPFTRL
+from .mechanisms.training.factor import banded_factor as banded_factor
 from .mechanisms.training.invariance import check_batch_invariance as check_batch_invariance
 from .mechanisms.training.row_sums import row_sums as row_sums
 

@@ -1,7 +1,8 @@
-"""Faulty twins of DP-SGD: each breaks one rule, and the docstring says what that does to the privacy loss.
+"""Faulty twins of DP-SGD and DP-FTRL: each breaks one rule, and the docstring says what that does to the privacy loss.
 
-All are `DPSGD` mechanisms that claim and price what the correct one does, so a check that looks at claims alone finds
-nothing. `TWINS` names them. `MeanClipped` to `TwiceTheRate` are faults of one step; `TwinWorkers` of how steps are run.
+All claim and price what the correct one does, so a check that looks at claims alone finds nothing. `TWINS` names those
+of DP-SGD: `MeanClipped` to `TwiceTheRate` are faults of one step; `TwinWorkers` of how steps are run. `ForgottenNorm`
+and `EveryGroup` are of DP-FTRL.
 """
 
 from __future__ import annotations
@@ -17,14 +18,25 @@ import numpy.typing as npt
 from dpledger.accounting.composition import Repeated
 from dpledger.decimals import float_down
 from dpledger.mechanisms.entropy import Entropy, seeded
-from dpledger.mechanisms.noise import draw
+from dpledger.mechanisms.noise import RoundedGaussian, draw
 from dpledger.mechanisms.training.batches import Positions, poisson_batch
 from dpledger.mechanisms.training.clipping import clipped_sum
+from dpledger.mechanisms.training.dp_ftrl import DPFTRL
 from dpledger.mechanisms.training.dp_sgd import DPSGD
+from dpledger.mechanisms.training.ftrl_run import FTRLNumbers, FTRLRun
 from dpledger.mechanisms.training.training_run import StepNumbers, TrainingRun
 from dpledger.mechanisms.units import Units
 
-__all__ = ["TWINS", "ForgottenEpoch", "RowsNotUsers", "TwinWorkers", "layout_clipped_sum", "layout_steps"]
+__all__ = [
+    "TWINS",
+    "EveryGroup",
+    "ForgottenEpoch",
+    "ForgottenNorm",
+    "RowsNotUsers",
+    "TwinWorkers",
+    "layout_clipped_sum",
+    "layout_steps",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -221,3 +233,23 @@ TWINS: Mapping[str, type[DPSGD]] = {
     "TRN-B10": OrderOfTheLayout,
 }
 """The twins that are mechanisms; TRN-B8 is `TwinWorkers`."""
+
+
+class ForgottenNorm(DPFTRL):
+    """The noise is that of DP-SGD, although a unit moves C times the sums by ||c|| as much: as multiplier z / ||c||."""
+
+    @property
+    def noise(self) -> RoundedGaussian:
+        right = super().noise
+        return RoundedGaussian(sigma=self.sensitivity.value * self.noise_multiplier, grid=right.grid)
+
+
+class EveryGroup(DPFTRL):
+    """Every unit takes part in every step: as one Gaussian of multiplier z ||c|| / ||C 1||, not `turns` of z."""
+
+    def open(self, data: object, *, entropy: Entropy) -> FTRLRun:
+        right = super().open(data, entropy=entropy)
+        numbers: dict[str, Any] = {
+            field.name: getattr(right._numbers, field.name) for field in dataclasses.fields(FTRLNumbers)
+        }
+        return FTRLRun(FTRLNumbers(**{**numbers, "groups": 1}), self.parts(), Units.of(data), entropy)
