@@ -93,7 +93,7 @@ def test_the_envelope_is_dsse_and_its_payload_an_in_toto_statement(book: Ledger,
     Ed25519PublicKey.from_public_bytes(KEY.public.public).verify(base64.b64decode(signature["sig"]), signed)
     said = json.loads(payload)
     assert said.keys() == {"_type", "subject", "predicateType", "predicate"}
-    assert said["_type"] == "https://in-toto.io/FileStatement/v1"
+    assert said["_type"] == "https://in-toto.io/Statement/v1"
     assert said["predicateType"] == PREDICATE_TYPE
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     assert said["subject"] == [{"name": "model.safetensors", "digest": {"sha256": digest}}]
