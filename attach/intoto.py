@@ -111,8 +111,9 @@ def attest(book: Ledger, scope: str, file: str | os.PathLike[str], *, by: str, r
     said, head = words(by, "by"), book.head
     signed = checkpoint.verify(head, book.public_key)
     predicate = _predicate(tuple(book.entries(stop=signed.size)), head.decode(), signed.origin, scope, run)
-    payload = _statement(name, digest, {**predicate, "by": said})
-    return book.stated(payload)
+    predicate = {**predicate, "by": said}
+    wire.dump(predicate)  # else nobody could read it
+    return book.stated(_statement(name, digest, predicate))
 
 
 def looks_like_one(beginning: bytes) -> bool:
