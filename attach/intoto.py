@@ -153,6 +153,7 @@ def _is_whole(said: Mapping[str, Any]) -> bool:
     scope, spent = said["scope"], said.get("spent", {})
     texts = [said["by"], said["checkpoint"], said["ledger"], *spent.values()]
     texts += [scope["name"], scope["unit"], scope["relation"]]
+    texts += [said["run"]["key"], said["run"]["mechanism"]] if "run" in said else []
     numbers = [scope["max_contributions"], *said["charges"].values(), *said["entries"].values()]
     return (
         _MEMBERS <= said.keys() <= _MEMBERS | _OPTIONAL
@@ -169,8 +170,8 @@ def require_file(statement: FileStatement, file: str | os.PathLike[str]) -> None
     found = digest_of(file, field="file")
     if found != statement.sha256:
         raise VerificationError(
-            f"the file is another one: its SHA-256 is {found}, that of {statement.name!a}, of which the statement "
-            f"is, {statement.sha256}"
+            f"the file is another one: its SHA-256 is {found}; the statement is of {statement.name!a}, with "
+            f"{statement.sha256}"
         )
 
 

@@ -200,7 +200,7 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "relation": lambda said: said["scope"].update(relation="replace_one"),
     "run": lambda said: said["run"].update(mechanism="ours"),
     "another run": lambda said: said["run"].update(key="other"),
-    "no key": lambda said: said["run"].pop("key"),
+    "no claim": lambda said: said["run"].pop("claim"),
     "another scope": lambda said: said["scope"].update(name="others"),
     "spent": lambda said: said["spent"].update(epsilon="0.1"),
     "spent at another delta": lambda said: said["spent"].update(delta="0.1"),
@@ -294,6 +294,12 @@ def test_a_member_that_lacks_or_is_of_another_kind_is_refused(member: str, book:
 
         with pytest.raises(VerificationError, match=r"statement|checkpoint"):
             resigned(found, change)
+
+
+def test_a_run_without_its_key_is_no_run(book: Ledger, model: Path) -> None:
+    found = read(attest(book, "patients", model, by="me", run="model-2026"), KEY.public)
+    with pytest.raises(VerificationError, match="not an in-toto Statement"):
+        resigned(found, lambda said: said["run"].pop("key"))
 
 
 def test_a_checkpoint_of_another_ledger_in_it_is_refused(book: Ledger, model: Path) -> None:

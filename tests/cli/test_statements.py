@@ -68,6 +68,7 @@ def test_of_one_run_and_against_a_bundle(ledger: Path, model: Path, tmp_path: Pa
     run("export", ledger, "-o", tmp_path / "bundle")
     found = run("verify", out, "--key", f"{ledger}.pub", "--file", model, "--ledger", tmp_path / "bundle")
     assert found.exit_code == 0, found.output
+    assert "the run model (count): entries 2 to 3" in found.stdout
 
 
 def test_another_file_or_ledger_does_not_verify(ledger: Path, model: Path, tmp_path: Path) -> None:

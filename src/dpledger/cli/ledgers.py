@@ -46,7 +46,9 @@ def init(
 
 
 def verify(
-    source: records.Record,
+    source: Annotated[
+        Path, typer.Argument(help="A ledger file, the folder of a bundle, or a statement of `dpledger attest`.")
+    ],
     key: Annotated[
         str | None, typer.Option(help="The public key you trust: its text, or a file that holds it. Required.")
     ] = None,

@@ -57,7 +57,8 @@ def say(voice: Voice, statement: FileStatement, record: Verified | None, *, has_
     )
     voice.say(f"  {_guarantee(statement)}")
     first, last = told["entries"]["first"], told["entries"]["last"]
-    voice.say(f"  entries {first} to {last}, as the ledger stood at {said.size} entries")
+    run = f"the run {told['run']['key']} ({told['run']['mechanism']}): " if "run" in told else ""
+    voice.say(f"  {inert(run)}entries {first} to {last}, as the ledger stood at {said.size} entries")
     if has_file:
         voice.say(f"  file: its SHA-256 is the one that was signed, {statement.sha256}")
     else:
