@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,7 @@ from dpledger.mechanisms.learning.users.least_error import MinErrorTest, Minimum
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.mechanisms.learning.users.user_learners import UserLevelProperLearner
+from dpledger.mechanisms.measurements import measured
 from dpledger.mechanisms.numeric import Laplace
 from dpledger.mechanisms.stability.plans import sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
@@ -601,6 +603,23 @@ def _ledgers() -> dict[str, Answer]:
     return {"scopes": scopes, "the golden ledger": golden}
 
 
+def _measurements() -> dict[str, Answer]:
+    """What maps of another library say, which are floats."""
+
+    def said(measure: str, far: object) -> object:
+        metric, kind = SimpleNamespace(type="SymmetricDistance"), SimpleNamespace(type=measure)
+        one: Any = SimpleNamespace(input_metric=metric, output_measure=kind, map=lambda d_in: far)
+        return measured(one, 1, Decimal("1e-6")).promises
+
+    profile = SimpleNamespace(epsilon=lambda delta: math.log(1 / delta) / 7)
+    return {
+        "a map in max divergence": lambda: said("MaxDivergence", 1 / 3),
+        "a map in approximate zCDP": lambda: said("Approximate<ZeroConcentratedDivergence>", (1 / 7, 1e-9)),
+        "a map that is a profile": lambda: said("SmoothedMaxDivergence", profile),
+        "a map that is a Renyi curve": lambda: said("RenyiDivergence", lambda order: order / 7),
+    }
+
+
 def quick() -> dict[str, str]:
     """Prices, conversions, filters and sparse vectors."""
     return _told(
@@ -614,6 +633,7 @@ def quick() -> dict[str, str]:
             **_learned_parities(),
             **_learned_classes(),
             **_ex_post(),
+            **_measurements(),
         }
     )
 

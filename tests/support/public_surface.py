@@ -1175,7 +1175,8 @@ ANSWERS: dict[str, str] = {
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
     ),
     **dict.fromkeys(
-        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
+        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal", "Ledger.stated"),
+        "between the rooms of the ledger",
     ),
     **dict.fromkeys(
         ("learning.Binning.read", "learning.Binning.rows", "learning.Binning.numbered", "learning.Binning.tests"),
