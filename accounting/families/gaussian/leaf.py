@@ -86,7 +86,7 @@ class TruncatedSampledGaussianLaw:
 
     >>> step = dpl.planning.TruncatedSampledGaussianLaw(noise_multiplier=1, rate="0.01", population=1000, batch=30)
     >>> round(dpl.compose((step, 100)).epsilon("1e-6").upper, 3)
-    1.244
+    0.955
     """
 
     noise_multiplier: Noise
@@ -104,7 +104,7 @@ class GaussianWithReplacementLaw:
 
     >>> step = dpl.planning.GaussianWithReplacementLaw(noise_multiplier=4, population=1000, draws=10)
     >>> round(dpl.compose((step, 100), relation="replace_one").epsilon("1e-6").upper, 2)
-    0.37
+    0.35
     """
 
     noise_multiplier: Noise
