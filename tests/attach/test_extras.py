@@ -41,6 +41,7 @@ except ModuleNotFoundError as error:
         ("dp_accounting_write", "dp_accounting", "dp_accounting"),
         ("huggingface", "transformers", "huggingface"),
         ("lightning", "pytorch_lightning", "lightning"),
+        ("mlflow", "mlflow", "mlflow"),
     ],
 )
 def test_an_adapter_without_its_library_names_the_extra(module: str, missing: str, named: str) -> None:
@@ -69,6 +70,7 @@ def test_other_errors_pass_as_they_are() -> None:
         ("dp_accounting.md", "dp_accounting"),
         ("trainers.md", "huggingface"),
         ("trainers.md", "lightning"),
+        ("trainers.md", "mlflow"),
     ],
 )
 def test_a_page_says_what_to_install_before_the_block_that_needs_it(page: str, named: str) -> None:
