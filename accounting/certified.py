@@ -51,8 +51,9 @@ __all__ = [
     "cheaper_cost",
     "currencies",
     "default_tail_delta",
+    "has_profile_price",
+    "is_plan",
     "possible_tail_deltas",
-    "wants_profile",
 ]
 
 ONE = Decimal(1)
@@ -264,13 +265,6 @@ def _halved(whole: Decimal, halvings: int) -> Decimal:
     return round_down(Fraction(whole) / (1 << halvings), digits=SHARE_DIGITS)
 
 
-def wants_profile(tree: Composition, relation: Relation) -> bool:
-    """Whether a request is priced by its profile where nobody says otherwise: it runs more than one release, its parts
-    have no pure price, and the engine has a pair for each of its losses, or selects among runs: what a selection costs
-    beside a run is the same at every order, which a filter of few orders would pay for at the worst of them."""
-    return is_plan(tree) and has_profile_price(tree, relation)
-
-
 def is_plan(tree: Composition) -> bool:
     """Whether it runs more than one release."""
     if isinstance(tree, Repeated) and tree.times > 1:
@@ -284,8 +278,10 @@ def selects(tree: Composition) -> bool:
 
 
 def has_profile_price(tree: Composition, relation: Relation) -> bool:
-    """Whether the engine has a pair for each loss of `tree`, or a curve of a selection, and its parts have no pure
-    price."""
+    """Whether a request for `tree` may be priced by its profile where nobody says otherwise: its parts have no pure
+    price, which could come back, and the engine has a pair for each of its losses, or it selects among runs: what a
+    selection costs beside a run is the same at every order, which a filter of few orders would pay for at the worst of
+    them."""
     try:
         if priced(tree, relation, ()).pure is not None:
             return False

@@ -32,6 +32,9 @@ from dpledger.accounting.composition import (
     ExponentialLaw,
     GaussianLaw,
     LaplaceLaw,
+    MixtureOfGaussiansLaw,
+    OffsetZCDP,
+    PermuteAndFlipLaw,
     PmfPair,
     PoissonSampled,
     RandomizedResponseLaw,
@@ -46,7 +49,20 @@ from dpledger.accounting.reach import Of, reaching, steps_of
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
 from dpledger.attach.dp_accounting_numbers import gamma_at_mean, inverse, less, more, response_epsilon
 from dpledger.attach.extras import extra
-from dpledger.decimals import add, is_whole, multiply, read as number, round_down, round_up, subtract, whole
+from dpledger.decimals import (
+    ZERO,
+    add,
+    is_whole,
+    magnitude,
+    multiply,
+    negative,
+    read as number,
+    round_down,
+    round_up,
+    subtract,
+    total,
+    whole,
+)
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation, Unit, one_way
 
@@ -57,6 +73,9 @@ __all__ = ["NonPrivateEvent", "UnsupportedEvent", "read"]
 
 NOTHING: Final = PureDP(0)
 """What an event without a loss costs."""
+
+ONE = Decimal(1)
+ROUNDED = Decimal("1e-9")  # what probabilities may miss 1 by
 
 Event: TypeAlias = Any
 Reader: TypeAlias = Callable[[Event, Relation], Composition]
@@ -220,8 +239,7 @@ def _randomized_response(event: Event, relation: Relation) -> Composition:
     share = Fraction(1, buckets)
     true = round_up(1 - Fraction(parameter) * (1 - share), digits=30)
     guessed = round_down(share, digits=30)
-    one = Decimal(1)
-    return PmfPair(left=(true, subtract(one, true)), right=(guessed, subtract(one, guessed)))
+    return PmfPair(left=(true, subtract(ONE, true)), right=(guessed, subtract(ONE, guessed)))
 
 
 def _epsilon_delta(event: Event, _relation: Relation) -> Composition:
@@ -232,9 +250,12 @@ def _epsilon_delta(event: Event, _relation: Relation) -> Composition:
 
 
 def _zcdp(event: Event, _relation: Relation) -> Composition:
-    """xi + rho a is at most (xi + rho) a for every order a above 1."""
+    """A divergence of at most xi at every order is epsilon-DP with epsilon xi. Source: van Erven-Harremoes 2014,
+    Theorem 6."""
     rho, xi = _number(event, "rho"), _number(event, "xi")
-    return ZCDP(add(rho, xi))
+    if rho and xi:
+        return OffsetZCDP(rho, xi)
+    return PureDP(xi) if xi else ZCDP(rho)
 
 
 def _exponential(event: Event, _relation: Relation) -> Composition:
@@ -242,7 +263,34 @@ def _exponential(event: Event, _relation: Relation) -> Composition:
 
 
 def _permute_and_flip(event: Event, _relation: Relation) -> Composition:
-    return LaplaceLaw(_number(event, "epsilon"))
+    return PermuteAndFlipLaw(_number(event, "epsilon"))
+
+
+def _mixture(event: Event, relation: Relation) -> Composition:
+    """Sensitivities that rise, and no mass at 0. What rounding left the probabilities short of 1 counts at the largest
+    sensitivity; what it gave them too much is taken from the smallest ones: larger ones cost more."""
+    name = type(event).__name__
+    if not one_way(relation):
+        raise UnsupportedEvent(event, "of a record that is there or not: read it under add_remove or zero_out")
+    if len(event.sensitivities) != len(event.sampling_probs) or not len(event.sensitivities):
+        raise ParameterError(f"{name}.sampling_probs", "another number", "as many as sensitivities, at least one")
+    masses: dict[Decimal, Decimal] = {}
+    for sensitivity, probability in zip(event.sensitivities, event.sampling_probs, strict=True):
+        at = number(sensitivity, field=f"{name}.sensitivities")
+        masses[at] = add(masses.get(at, ZERO), number(probability, field=f"{name}.sampling_probs"))
+    short = subtract(ONE, total(masses.values()))
+    if magnitude(short) > ROUNDED:
+        raise ParameterError(f"{name}.sampling_probs", total(masses.values()), "probabilities that add up to 1")
+    rising = sorted(at for at, mass in masses.items() if mass)
+    if short > 0:
+        masses[rising[-1]] = add(masses[rising[-1]], short)
+    for at in rising:
+        taken = min(masses[at], max(ZERO, negative(short)))
+        masses[at], short = subtract(masses[at], taken), add(short, taken)
+    moved = [at for at in rising if at and masses[at]]
+    if not moved:
+        return NOTHING
+    return MixtureOfGaussiansLaw(_noise(event, "standard_deviation"), tuple(moved), tuple(masses[at] for at in moved))
 
 
 def _poisson(event: Event, relation: Relation) -> Composition:
@@ -339,9 +387,7 @@ KINDS: Final[Mapping[str, EventKind]] = MappingProxyType(
         ),
         "SingleEpochTreeAggregationDpEvent": EventKind(("noise_multiplier", "step_counts"), _tree_aggregation),
         "RepeatAndSelectDpEvent": EventKind(("event", "mean", "shape"), _repeat_and_select),
-        "MixtureOfGaussiansDpEvent": EventKind(
-            ("standard_deviation", "sensitivities", "sampling_probs"), _no_reader("mixtures have no law here")
-        ),
+        "MixtureOfGaussiansDpEvent": EventKind(("standard_deviation", "sensitivities", "sampling_probs"), _mixture),
         "TruncatedSubsampledGaussianDpEvent": EventKind(
             ("dataset_size", "sampling_probability", "truncated_batch_size", "noise_multiplier"),
             _no_reader("no theorem here bounds samples that are truncated"),

@@ -29,7 +29,10 @@ from dpledger.accounting.composition import (
     Group,
     LaplaceLaw,
     Leaf,
+    MixtureOfGaussiansLaw,
+    OffsetZCDP,
     Parallel,
+    PermuteAndFlipLaw,
     PmfPair,
     PoissonSampled,
     PostProcessed,
@@ -56,7 +59,7 @@ from dpledger.attach.dp_accounting_numbers import (
     response_parameter,
 )
 from dpledger.attach.extras import extra
-from dpledger.decimals import is_whole, multiply, read as number
+from dpledger.decimals import is_whole, multiply, read as number, subtract, total
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, one_way
 
@@ -136,6 +139,10 @@ def _leaf(leaf: Leaf, relation: Relation) -> Event:
             if delta:
                 raise _no_event("zcdp with a delta")
             return _event("ZCDpEvent", _up(rho), 0.0)
+        case OffsetZCDP(rho=rho, xi=xi):
+            return _event("ZCDpEvent", _up(rho), _up(xi))
+        case PermuteAndFlipLaw(epsilon=epsilon):
+            return _event("PermuteAndFlipDpEvent", _up(epsilon))
         case GaussianLaw(noise_multiplier=noise):
             return _event("GaussianDpEvent", _down(noise))
         case GDP(mu=mu):
@@ -162,6 +169,12 @@ def _leaf(leaf: Leaf, relation: Relation) -> Event:
             return _event("RandomizedResponseDpEvent", nearest(response_parameter(epsilon, k), enough, towards=0), k)
         case ExponentialLaw(epsilon=epsilon):
             return _event("ExponentialMechanismDpEvent", _up(epsilon))
+        case MixtureOfGaussiansLaw(sigma=sigma, sensitivities=sensitivities, weights=weights):
+            still = subtract(Decimal(1), total(weights))
+            at, masses = list(map(_up, sensitivities)), list(map(_up, weights))
+            if still:
+                at, masses = [0.0, *at], [_down(still), *masses]
+            return _event("MixtureOfGaussiansDpEvent", _down(sigma), at, masses)
         case RDP() | BoundedRange() | PrivacyCurve() | PmfPair() | SparseVectorLaw() | ExPostDP():
             raise _no_event(leaf.kind)
         case _:

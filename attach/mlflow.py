@@ -30,8 +30,8 @@ All of it is in an export of the ledger: no data, no output, no key that signs.
 ...     mlflow.set_tracking_uri(Path(folder, "runs").as_uri())
 ...     with mlflow.start_run():
 ...         tags = log_charge(book, receipt, delta=0)
->>> tags["dpledger.epsilon"], tags["dpledger.delta"], tags["dpledger.entries"]
-('0.5', '0', '2-3')
+>>> round(float(tags["dpledger.epsilon"]), 6), tags["dpledger.delta"], tags["dpledger.entries"]
+(0.5, '0', '2-3')
 """
 
 from __future__ import annotations

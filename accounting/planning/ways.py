@@ -24,12 +24,20 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from dpledger.accounting import certified, filters, rules
 from dpledger.accounting.arithmetic.prices import FREE
-from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children
-from dpledger.accounting.filters import Coordinates, Filter, Sums, ZCDPFilter
+from dpledger.accounting.composition import (
+    Composition,
+    PoissonSampled,
+    RandomAllocation,
+    Repeated,
+    SampledWithoutReplacement,
+    Shuffled,
+    children,
+)
+from dpledger.accounting.filters import Coordinates, EitherFilter, Filter, Sums, ZCDPFilter
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.planning.calibration import ONE, excess_at, least_within, most_that, next_below
 from dpledger.accounting.pricing import allowances
-from dpledger.decimals import ZERO, multiply, round_down, subtract
+from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -62,7 +70,7 @@ PARTS = ZERO
 WORST = Fraction(10**18)
 ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 DIGITS_OF_OTHERS = 3
-WORTH = Decimal("0.9375")  # of the rho of the parts
+HALF = Decimal("0.5")
 
 
 class Counting(Protocol):
@@ -189,15 +197,14 @@ def admits(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int
 
 
 def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
-    """The tail_delta of a request that leaves it to the scope: a sixteenth of what is left, in the level that has
-    least, for what `certified.wants_profile`, and in a budget of rho costs clearly less so; else 0, the price of the
-    parts. For the first request of a scope that may
-    still fix its rule, the cheapest way that is admitted, where this one is not."""
+    """The tail_delta of a request that leaves it to the scope, for what `certified.has_profile_price`: a sixteenth of
+    what is left, in the level that has least, where that `_takes_profile`; else 0, the price of the parts. For the
+    first request of a scope that may still fix its rule, the cheapest way that is admitted, where this one is not."""
     own, chosen = levels[0], sixteenth(levels)
-    if not chosen or not certified.wants_profile(tree, own.relation):
+    if not chosen or not certified.has_profile_price(tree, own.relation):
         return PARTS
     try:
-        default = chosen if charge(own, tree, chosen) and _is_spared(own, tree, chosen) else PARTS
+        default = chosen if _takes_profile(own, tree, chosen) else PARTS
     except CannotCertify:  # more may fail at every epsilon, or it is too much work
         default = PARTS
     if own.instead is None or admits(levels, tree, default):
@@ -206,16 +213,35 @@ def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
     return default if found is None else found
 
 
-def _is_spared(level: Level, tree: Composition, tail_delta: Decimal) -> bool:
-    """Whether the price from the profile is worth a share of delta: of a budget of rho, in which the parts may have an
-    exact price, where it spares at least a sixteenth of that."""
-    if not isinstance(level.filter, ZCDPFilter):
-        return True
+def _takes_profile(level: Level, tree: Composition, tail_delta: Decimal) -> bool:
+    """Whether the level prices the tree by its profile: a plan always; one release, and in a budget of rho a plan too,
+    where it costs at most half of what the parts do, as rare losses make of a sample. Raises as `charge`."""
+    if certified.is_plan(tree) and not isinstance(level.filter, ZCDPFilter):
+        return bool(charge(level, tree, tail_delta))
     try:
-        parts = charge(level, tree).get("rho")
+        parts = _weights(level, charge(level, tree))
     except CannotCertify:
-        return True
-    return parts is None or charge(level, tree, tail_delta)["rho"] <= multiply(parts, WORTH)
+        parts = (INFINITY,)
+    if INFINITY not in parts and not _is_drawn(tree):
+        return False
+    whole = _weights(level, charge(level, tree, tail_delta))
+    return INFINITY not in whole and all(
+        amount <= multiply(most, HALF) for amount, most in zip(whole, parts, strict=False) if most < INFINITY
+    )
+
+
+def _weights(level: Level, charged: Coordinates) -> tuple[Decimal, ...]:
+    """What a charge adds to each account that epsilons, divergences or rho are counted in, a delta apart."""
+    if isinstance(level.filter, EitherFilter):
+        return tuple(add(*(charged.get(name, INFINITY) for name in pair)) for pair in filters.mixed_names(level.filter))
+    return tuple(charged.get(name, INFINITY) for name in filters.names(level.filter) if name != "delta")
+
+
+def _is_drawn(tree: Composition) -> bool:
+    """Whether something in it is run on secret batches: it may lose far more rarely than it does mostly."""
+    return isinstance(tree, PoissonSampled | SampledWithoutReplacement | Shuffled | RandomAllocation) or any(
+        map(_is_drawn, children(tree))
+    )
 
 
 def ever_chosen(level: Level) -> Iterator[Decimal]:
@@ -236,9 +262,19 @@ def sixteenth(levels: Levels) -> Decimal:
 
 def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:
     """The tail_deltas that are worth a try, 0 for the price of the parts: first the one that the scope would choose,
-    then all of delta that is left, its halves, and the parts."""
-    pieces = _pieces(levels)
+    then all of delta that is left, its halves, and the parts; the last alone where they cannot be beaten."""
+    pieces = () if _is_exact(levels[0], tree) else _pieces(levels)
     return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS))) if pieces else (PARTS,)
+
+
+def _is_exact(level: Level, tree: Composition) -> bool:
+    """Whether a budget of rho has a price of the parts that no profile is below by much."""
+    if not isinstance(level.filter, ZCDPFilter) or _is_drawn(tree):
+        return False
+    try:
+        return "rho" in charge(level, tree)
+    except CannotCertify:
+        return False
 
 
 def _pieces(levels: Levels) -> tuple[Decimal, ...]:
@@ -370,7 +406,7 @@ def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits
     if best is None:
         return None
     tree = make(best.value)
-    if sixteenth(levels) <= refused and certified.wants_profile(tree, levels[0].relation):
+    if sixteenth(levels) <= refused and certified.has_profile_price(tree, levels[0].relation):
         return best
     own = chosen_tail_delta(levels, tree)  # where it needs no more, it keeps delta for others
     return best._replace(tail_delta=own) if admits(levels, tree, own) else best

@@ -325,6 +325,8 @@ def grouped_in_samples(drawn: Drawn, tree: Group, relation: Relation) -> AnyLeaf
 def _of_samples(tree: Group, part: Composition, relation: Relation, orders: Orders) -> Cost | None:
     """What the k units of `tree` pay for `part`, Gaussian noise on Poisson samples one after another; None for all
     else. Pairs at that distance compose as all pairs do."""
+    if isinstance(part, Leaf):
+        return None
     match part:
         case Repeated(of=of):
             once = _of_samples(tree, planned(of), relation, orders)
@@ -335,15 +337,21 @@ def _of_samples(tree: Group, part: Composition, relation: Relation, orders: Orde
             return reduce(Cost.__add__, known, _nothing(orders)) if len(known) == len(each) else None
         case PostProcessed(of=of):
             return _of_samples(tree, of, relation, orders)
-        case PoissonSampled(of=of, rate=rate) if rate < 1:
+        case PoissonSampled(of=of, rate=rate):
             leaf = one_leaf(planned(of), relation)
+            if leaf is None or rate == 1:
+                return None
             try:
-                found = None if leaf is None else grouped_in_samples(Drawn(leaf, Poisson(rate)), tree, relation)
+                found = grouped_in_samples(Drawn(leaf, Poisson(rate)), tree, relation)
             except CannotCertify:
                 return None
-            return None if found is None else rules_of(found).price.cap(found, relation, orders)
-        case _:
+            return rules_of(found).price.cap(found, relation, orders)
+        case SampledWithoutReplacement() | Shuffled() | RandomAllocation() | Group() | Parallel() | Chain():
             return None
+        case Selected() | Converted() | Filtered():
+            return None
+        case _:
+            assert_never(part)
 
 
 def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:

@@ -179,7 +179,7 @@ def priced(state: State, request: Request) -> Prices:
     unfixed = _unfixed(state, scope)
     try:
         if tail_delta is None:
-            if certified.wants_profile(request.parts, scope.relation):
+            if certified.has_profile_price(request.parts, scope.relation):
                 sixteenth = asking.sixteenth(levels)
             tail_delta = asking.chosen_tail_delta(levels, request.parts)
         require_room_for(scope, tail_delta)

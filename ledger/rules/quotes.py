@@ -146,10 +146,10 @@ def quoted(state: State, scope: ScopeState, request: Request, decision: Decision
 
 
 def another_way(state: State, request: Request) -> Decimal | None:
-    """The tail_delta with which a plan that is refused is admitted in this state, if there is one. Looked for where the
-    scope prices such a plan by its profile unless it is told otherwise: there it is known what that costs."""
+    """The tail_delta with which a request that is refused is admitted in this state, if there is one. Looked for where
+    the scope may price it by its profile unless it is told otherwise."""
     scope = state.scopes[request.scope]
-    if not certified.wants_profile(request.parts, scope.relation):
+    if not certified.has_profile_price(request.parts, scope.relation):
         return None
     levels = levels_of(state, scope, request)
     asked = asking.chosen_tail_delta(levels, request.parts) if request.tail_delta is None else request.tail_delta

@@ -1,6 +1,8 @@
 from .accounting.composition import (
     Converted as Converted,
     MixtureOfGaussiansLaw as MixtureOfGaussiansLaw,
+    OffsetZCDP as OffsetZCDP,
+    PermuteAndFlipLaw as PermuteAndFlipLaw,
     Selected as Selected,
 )
 from .accounting.planning.calibration import calibrate_count as calibrate_count

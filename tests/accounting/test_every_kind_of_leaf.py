@@ -25,6 +25,8 @@ from dpledger.accounting.composition import (
     LaplaceLaw,
     Leaf,
     MixtureOfGaussiansLaw,
+    OffsetZCDP,
+    PermuteAndFlipLaw,
     PmfPair,
     RandomizedResponseLaw,
     SparseVectorLaw,
@@ -101,6 +103,13 @@ LISTED = PmfPair(left=("0.6", "0.3", "0.1", "0"), right=("0.5", "0.2", "0", "0.3
 SWAPPED = PmfPair(left=("0.6", "0.1", "0.3"), right=("0.1", "0.6", "0.3"))
 SMOOTH = 1e-4  # what cells hide
 
+
+def better_of_two(k: int) -> Pmf:
+    """Permute-and-flip of two candidates, epsilon 0.8: the unit, k times over, makes the worse one the better."""
+    rare = math.exp(-0.4 * k) / 2
+    return [1 - rare, rare], [rare, 1 - rare]
+
+
 EXAMPLES = [
     Example(
         leaf=PureDP("0.8"),
@@ -135,6 +144,22 @@ EXAMPLES = [
         sampled=False,
         shuffled=False,
         no_dials=frozenset({"delta"}),
+    ),
+    Example(
+        leaf=OffsetZCDP(rho="0.1", xi="0.025"),  # what a divergence of 0.125 a is at orders up to 2, and more above
+        pair=lambda k: responses(0.4 * k),
+        slack=None,
+        grouped=True,
+        sampled=False,
+        shuffled=False,
+    ),
+    Example(
+        leaf=PermuteAndFlipLaw("0.8"),
+        pair=better_of_two,
+        slack=None,
+        grouped=True,
+        sampled=True,
+        shuffled=False,
     ),
     Example(
         leaf=GDP("0.5"),

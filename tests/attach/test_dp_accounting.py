@@ -24,7 +24,10 @@ from dpledger.accounting.composition import (
     GaussianLaw,
     Group,
     LaplaceLaw,
+    MixtureOfGaussiansLaw,
+    OffsetZCDP,
     Parallel,
+    PermuteAndFlipLaw,
     PmfPair,
     PoissonSampled,
     Repeated,
@@ -87,6 +90,8 @@ def test_another_event_of_a_known_name_is_refused() -> None:
 
 
 GAUSSIAN = Gaussian(3.0)
+mixed = dp_event.MixtureOfGaussiansDpEvent
+LESS, MORE = "0.499999999999", "0.500000000001"
 READ: list[tuple[Any, Relation, Composition]] = [
     (dp_accounting.NoOpDpEvent(), ADD, PureDP(0)),
     (dp_accounting.ComposedDpEvent([]), ADD, PureDP(0)),
@@ -99,6 +104,13 @@ READ: list[tuple[Any, Relation, Composition]] = [
     (event("EpsilonDeltaDpEvent", 1.0, 1e-6), ADD, ApproxDP(1, "1e-6")),
     (event("EpsilonDeltaDpEvent", 1.0, 0.0), ADD, PureDP(1)),
     (dp_event.ZCDpEvent(0.3), REPLACE, ZCDP("0.3")),
+    (dp_event.ZCDpEvent(0.3, 0.1), ADD, OffsetZCDP("0.3", "0.1")),
+    (dp_event.ZCDpEvent(0.0, 0.1), ADD, PureDP("0.1")),
+    (event("PermuteAndFlipDpEvent", 0.5), ADD, PermuteAndFlipLaw("0.5")),
+    (mixed(1.5, [2, 0, 1, 1], [0.25, 0.25, 0.25, 0.25]), ADD, MixtureOfGaussiansLaw("1.5", (1, 2), ("0.5", "0.25"))),
+    (mixed(1.5, [0.0, 1.0], [0.5, 0.5 - 1e-12]), ADD, MixtureOfGaussiansLaw("1.5", (1,), ("0.5",))),
+    (mixed(1.5, [1.0, 2.0], [0.5, 0.5 + 1e-12]), ADD, MixtureOfGaussiansLaw("1.5", (1, 2), (LESS, MORE))),
+    (mixed(0.0, [0.0], [1.0]), ADD, PureDP(0)),
     (Sampled(0.0, Gaussian(0.0)), ADD, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.0, 1), REPLACE, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.5, 4), NULL, PmfPair(("0.625", "0.375"), ("0.25", "0.75"))),
@@ -128,6 +140,7 @@ REFUSED = [
     (Sampled(0.1, dp_event.ZCDpEvent(0.3)), ADD, "zcdp on a secret batch"),
     (dp_accounting.SampledWithoutReplacementDpEvent(10, 2, GAUSSIAN), ADD, "replace_one"),
     (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), REPLACE, "with replacement"),
+    (mixed(1.0, [1.0], [1.0]), REPLACE, "add_remove or zero_out"),
 ]
 
 
@@ -147,6 +160,7 @@ BARE = [
     Gaussian(0.0),
     Laplace(0.0),
     dp_event.DiscreteLaplaceDpEvent(0.0, 1),
+    mixed(0.0, [1.0, 2.0], [0.5, 0.5]),
     event("EpsilonDeltaDpEvent", math.inf, 0.0),
     event("EpsilonDeltaDpEvent", 1.0, 1.0),
     Sampled(0.1, Gaussian(0.0)),
@@ -176,11 +190,27 @@ def test_what_adds_no_noise_promises_nothing(bare: Any) -> None:
         dp_accounting.SingleEpochTreeAggregationDpEvent(1.0, 0),
         dp_accounting.SampledWithoutReplacementDpEvent(10, 20, GAUSSIAN),
         dp_event.SelfComposedDpEvent(GAUSSIAN, 0),
+        mixed(1.0, [1.0], [0.5]),
+        mixed(1.0, [1.0, 2.0], [1.0]),
+        mixed(1.0, [-1.0], [1.0]),
     ],
 )
 def test_numbers_that_no_event_has_are_refused(wrong: Any) -> None:
     with pytest.raises(ParameterError):
         read(wrong, relation=REPLACE if "Sampled" in type(wrong).__name__ and wrong.event is GAUSSIAN else NULL)
+
+
+def test_a_mixture_is_written_back() -> None:
+    for what in (mixed(1.5, [0.0, 1.0, 2.5], [0.5, 0.25, 0.25]), mixed(0.3, [1.0, 2.0], [0.7, 0.3])):
+        assert write(read(what, relation=ADD), relation=ADD) == what
+
+
+def test_a_group_of_rows_on_samples_is_priced() -> None:
+    """Against PLDs of dp_accounting for Bin(k, q) rows: 0.13348 for two of 8, 0.01, 200 steps at 1e-6."""
+    pair = Unit("pair", max_contributions=2)
+    steps = dp_event.SelfComposedDpEvent(Sampled(0.01, Gaussian(8.0)), 200)
+    found = compose(read(steps, relation=ADD, of="row", unit=pair)).epsilon("1e-6")
+    assert found.upper == pytest.approx(0.13348, abs=1e-4)
 
 
 def test_of_what_a_record_is() -> None:
@@ -204,6 +234,8 @@ LEAVES = st.one_of(
     st.builds(Laplace, st.floats(0.02, 1e6)),
     st.builds(dp_event.DiscreteLaplaceDpEvent, st.floats(1e-3, 10), st.integers(1, 20)),
     st.builds(dp_event.ZCDpEvent, EPSILONS),
+    st.builds(dp_event.ZCDpEvent, EPSILONS, EPSILONS),
+    st.builds(newer_events.PermuteAndFlipDpEvent, EPSILONS),
     st.builds(newer_events.EpsilonDeltaDpEvent, EPSILONS, PROBABILITIES),
     st.builds(newer_events.EpsilonDeltaDpEvent, EPSILONS, st.just(0.0)),
     st.builds(newer_events.DiscreteGaussianDpEvent, st.floats(0.5, 50), st.sampled_from([1.0, 2.0, 3.0]), st.just(1)),
@@ -251,6 +283,13 @@ WRITTEN: list[tuple[Composition, Relation]] = [
     (GDP("0.3"), REPLACE),
     (DiscreteLaplaceLaw(3, 5), REPLACE),
     (PoissonSampled(GaussianLaw(2), rate="0.01234567890123456789"), ADD),
+    (
+        MixtureOfGaussiansLaw(
+            "1.23456789012345678901", ("1", "1.12345678901234567891"), ("0.3", "0.1234567890123456789")
+        ),
+        ADD,
+    ),
+    (MixtureOfGaussiansLaw("1.5", (1, 2), ("0.1234567890123456789", "0.8765432109876543211")), ADD),
     (ZCDP("0.12345678901234567890123"), ADD),
 ]
 
@@ -303,6 +342,9 @@ BESIDE_PLD = [
     (GAUSSIAN, REPLACE),
     (dp_event.SelfComposedDpEvent(Sampled(0.05, Laplace(1.0)), 20), ADD),
     (dp_event.SelfComposedDpEvent(dp_event.DiscreteLaplaceDpEvent(0.3, 2), 5), ADD),
+    pytest.param(  # which takes them ten seconds
+        dp_event.SelfComposedDpEvent(mixed(4.0, [0.0, 1.0, 2.0], [0.9, 0.07, 0.03]), 3), ADD, marks=pytest.mark.slow
+    ),
     (dp_accounting.ComposedDpEvent([RESPONSE] * 7), REPLACE),
     (dp_accounting.ComposedDpEvent([RESPONSE] * 7), NULL),
 ]
@@ -325,6 +367,8 @@ BESIDE_RENYI = [
     (dp_event.RepeatAndSelectDpEvent(dp_event.SelfComposedDpEvent(STEP, 100), 10.0, 0.5), ADD),
     (dp_event.RepeatAndSelectDpEvent(GAUSSIAN, 10.0, math.inf), ADD),
     (dp_event.ZCDpEvent(0.1), ADD),
+    (dp_event.ZCDpEvent(0.05, 0.02), ADD),
+    (dp_event.SelfComposedDpEvent(dp_event.ZCDpEvent(0.01, 0.001), 8), ADD),
 ]
 
 
@@ -333,7 +377,7 @@ def test_no_more_than_its_renyi_divergences(what: Any, relation: Relation) -> No
     theirs = rdp_privacy_accountant.RdpAccountant(neighboring_relation=WORDS[relation]).compose(what)
     ours = PrivacyAccountant(None, WORDS[relation]).compose(what)
     for delta in (1e-3, 1e-5, 1e-8):
-        assert ours.get_epsilon(delta) <= theirs.get_epsilon(delta) * (1 + 2e-4)  # its orders lie elsewhere
+        assert ours.get_epsilon(delta) <= theirs.get_epsilon(delta) * (1 + 3e-4)  # its orders lie elsewhere
 
 
 @pytest.mark.parametrize("relation", [REPLACE, NULL])

@@ -40,6 +40,7 @@ except ModuleNotFoundError as error:
         ("dp_accounting", "dp_accounting", "dp_accounting"),
         ("dp_accounting_write", "dp_accounting", "dp_accounting"),
         ("huggingface", "transformers", "huggingface"),
+        ("diffprivlib", "diffprivlib", "diffprivlib"),
         ("lightning", "pytorch_lightning", "lightning"),
         ("mlflow", "mlflow", "mlflow"),
     ],

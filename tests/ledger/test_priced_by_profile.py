@@ -106,6 +106,51 @@ def test_one_release_and_pure_prices_are_priced_from_the_parts(book: Ledger, mec
     assert reserved.priced is None
 
 
+def sampled(noise: int, rate: str) -> Once:
+    """One step on a Poisson sample, which answers once."""
+    step = dpl.PoissonSampled(dpl.GaussianLaw(noise), rate=rate)
+    return Once(claimed=ApproxDP(1, "0.000001"), made_of=step, causes=(PrivacyFailure("0.000001", "composition"),))
+
+
+def test_a_single_release_of_rare_losses_is_priced_by_its_profile(book: Ledger) -> None:
+    """By its parts not one of these is admitted; so asked, hundreds are."""
+    scope = scope_of(book)
+    scope.reserve(laplace("0.001"))  # the filter is fixed
+    release = sampled(1, "0.001")
+    assert not scope.quote(release, tail_delta=0).admitted
+    for _ in range(3):
+        scope.release(release, 7)
+    assert [one.tail_delta for one in bodies(book, Reserved)[1:]] == [SIXTEENTH, SIXTEENTH / 2, SIXTEENTH / 2]
+    assert scope.afford(release.parts(), most=400).one_by_one == 400
+    book.verify()
+
+
+def test_a_single_release_that_the_scope_has_no_other_price_for_is_priced_by_its_profile(book: Ledger) -> None:
+    scope = scope_of(book, BasicFilter(1, "0.000001"))
+    scope.release(Once(claimed=ZCDP("0.005"), made_of=dpl.GaussianLaw(10)), 7)
+    (reserved,) = bodies(book, Reserved)
+    assert reserved.tail_delta == Decimal("0.0000000625")
+    book.verify()
+
+
+def test_a_single_release_that_is_refused_is_told_with_which_tail_delta_it_fits(book: Ledger) -> None:
+    scope = scope_of(book)
+    scope.reserve(laplace("0.001"))
+    release = Once(claimed=ZCDP("0.03125"), made_of=dpl.GaussianLaw(4))
+    with pytest.raises(BudgetRefused) as raised:
+        scope.release(release, 7)
+    assert raised.value.tail_delta is None, "in no way"
+    smaller = Once(claimed=ZCDP("0.0237"), made_of=dpl.GaussianLaw("4.6"))
+    quote = scope.quote(smaller)
+    assert not quote.admitted
+    assert quote.cheaper is not None
+    with pytest.raises(BudgetRefused) as raised:
+        scope.release(smaller, 7)
+    assert raised.value.tail_delta == quote.cheaper.tail_delta
+    scope.release(smaller, 7, tail_delta=raised.value.tail_delta)
+    book.verify()
+
+
 def test_whoever_asks_may_say_so(book: Ledger) -> None:
     scope = scope_of(book)
     scope.reserve(laplace("0.1"), tail_delta="1e-8")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from choice_oracle import probabilities
-from dpledger.accounting.composition import ExponentialLaw, LaplaceLaw, RandomizedResponseLaw, Repeated
+from dpledger.accounting.composition import ExponentialLaw, PermuteAndFlipLaw, RandomizedResponseLaw, Repeated
 from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded
@@ -97,7 +97,7 @@ def test_monotone_scores_need_a_relation_that_keeps_them_so() -> None:
 def test_what_it_promises_and_what_it_is_made_of() -> None:
     weighted, flipped = (kind(candidates=2, epsilon="0.5", sensitivity=1) for kind in KINDS)
     assert (weighted.claim(), weighted.parts()) == (BoundedRange("0.5"), ExponentialLaw("0.5"))
-    assert (flipped.claim(), flipped.parts()) == (PureDP("0.5"), LaplaceLaw("0.5"))
+    assert (flipped.claim(), flipped.parts()) == (PureDP("0.5"), PermuteAndFlipLaw("0.5"))
 
 
 @pytest.mark.parametrize("monotone", [False, True])

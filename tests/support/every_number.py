@@ -48,7 +48,9 @@ from dpledger.accounting.composition import (
     Group,
     LaplaceLaw,
     MixtureOfGaussiansLaw,
+    OffsetZCDP,
     Parallel,
+    PermuteAndFlipLaw,
     PmfPair,
     PoissonSampled,
     RandomizedResponseLaw,
@@ -187,6 +189,8 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "mixture": (MixtureOfGaussiansLaw("3.7", (1, "2.3"), (THIRD, "0.0123456789")), ADD),
     "a group in samples": (Group(PoissonSampled(GaussianLaw("3.7"), rate="0.0123456789"), k=3, relation=ADD), ADD),
     "response": (RandomizedResponseLaw(THIRD, k=5), ADD),
+    "permute and flip": (PermuteAndFlipLaw(THIRD), ADD),
+    "offset zcdp": (OffsetZCDP(rho=THIRD, xi="0.0123456789"), ADD),
     "pmf": (PmfPair(*MASSES), ADD),
     "a sequence": (Sequence((LaplaceLaw(THIRD), Repeated(PureDP("1e-30"), times=10**12))), ADD),
     "the first of a sequence": (Sequence((LaplaceLaw(THIRD), GaussianLaw("3.7"), PureDP(1)), done=2), ADD),
@@ -219,6 +223,7 @@ FILTERS = {
     "allowance": lambda: allotted(Allowance(TRAINING, share="0.8"), ApproxDP(3, "1e-6"), ADD),
     "narrow": lambda: filters.opened_by(ApproxDP("0.123456789012345678901234567890", "3e-23")),
     "chosen": lambda: filters.opened_by(ApproxDP(3, "1e-6"), orders=((9, "0.5"), ("4.25", THIRD), (33, "0.1"))),
+    "gaussians": lambda: filters.gaussians(3, "1e-6"),
     "advanced": lambda: filters.advanced(3, "1e-6", "1e-7"),
 }
 

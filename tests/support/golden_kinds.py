@@ -123,6 +123,8 @@ EXAMPLES: Mapping[str, Example] = {
     "discrete_gaussian": Example(tree={"sigma": "10", "sensitivity": "1"}, claim=ZCDP("0.005")),
     "randomized_response": Example(tree={"epsilon": "0.25", "k": 5}, claim=QUARTER),
     "exponential": Example(tree={"epsilon": "0.25"}, claim=BoundedRange("0.25")),
+    "permute_and_flip": Example(tree={"epsilon": "0.25"}, claim=QUARTER),
+    "offset_zcdp": Example(tree={"rho": "0.005", "xi": "0.001"}, claim=ZCDP("0.006"), scope="zcdp"),
     "pmf": Example(tree={"left": ["0.6", "0.4"], "right": ["0.4", "0.6"]}, claim=PureDP("0.5")),
     "sparse_vector": Example(tree={}, claim=PureDP("0.5")),
     "ex_post": Example(tree={"epsilon": "0.5", "sense": "pure", "delta": "0"}, claim=PureDP("0.5")),

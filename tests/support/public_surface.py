@@ -216,6 +216,8 @@ DOORS: dict[str, Door] = {
         dpl.PrivateSelection,
         {"of": dpl.Count(epsilon=1, of="rows"), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
     ),
+    "planning.OffsetZCDP": Door(dpl.planning.OffsetZCDP, {"rho": "0.01", "xi": "0.001"}),
+    "planning.PermuteAndFlipLaw": Door(dpl.planning.PermuteAndFlipLaw, {"epsilon": 1}),
     "planning.MixtureOfGaussiansLaw": Door(
         dpl.planning.MixtureOfGaussiansLaw, {"sigma": 2, "sensitivities": (1, 2), "weights": ("0.25", "0.5")}
     ),
@@ -238,6 +240,7 @@ DOORS: dict[str, Door] = {
     "BoundedRange": Door(dpl.BoundedRange, {"eta": 1}),
     "PrivacyCurve": Door(dpl.PrivacyCurve, {"epsilons": (0, 1), "deltas": ("0.5", "0.1"), "reached": ()}),
     "PureDP": Door(dpl.PureDP, {"epsilon": 1}),
+    "filters.gaussians": Door(dpl.filters.gaussians, {"epsilon": 1, "delta": "1e-7"}),
     "filters.advanced": Door(dpl.filters.advanced, {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"}),
     "ex_post.LinearBoundary": Door(dpl.ex_post.LinearBoundary, {"tuning": 1, "delta": "1e-6"}),
     "ex_post.MixtureBoundary": Door(dpl.ex_post.MixtureBoundary, {"tuning": 1, "delta": "1e-6"}),
@@ -915,6 +918,10 @@ DOORS: dict[str, Door] = {
         },
         {"claim": f"claim|{WHAT}", "code": "code|function"},
         longest=520,
+    ),
+    "Scope.as_diffprivlib": Door(
+        lambda **given: scope().as_diffprivlib(**given).spend(0.5, 0),
+        {"relation": "add_remove", "by": "me", "reason": "words", "of": None, "evidence": None},
     ),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None, "resume": False}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
