@@ -70,7 +70,7 @@ with extra("lightning"):
 
 __all__ = ["ChargedTraining"]
 
-VALIDATED = "what the model is validated on, and what callbacks look at, is public"
+VALIDATED = "what the model is validated on, and what callbacks and loggers are given, is public"
 _PRECISE = ("32-true", "64-true")
 
 

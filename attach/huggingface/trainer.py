@@ -84,7 +84,7 @@ with extra("huggingface"):
 
 __all__ = ["PrivateTrainer"]
 
-EVALUATED = "what the model is evaluated on, and what callbacks look at, is public"
+EVALUATED = "what the model is evaluated on, and what callbacks and loggers are given, is public"
 _SHOWN = frozenset({"loss", "grad_norm", "train_loss", "total_flos", "num_input_tokens_seen"})
 """What `Trainer` logs of private rows."""
 

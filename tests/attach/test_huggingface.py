@@ -351,6 +351,7 @@ def test_it_is_evaluated_on_public_rows_alone(scope: Scope, tmp_path: Path) -> N
         ({"activation_checkpointing": True}, "activation_checkpointing"),
         ({"neftune_noise_alpha": 1.0}, "neftune_noise_alpha"),
         ({"include_num_input_tokens_seen": "all"}, "include_num_input_tokens_seen"),
+        ({"skip_memory_metrics": False}, "skip_memory_metrics"),
         ({"optim": "lomo"}, "optim"),
         ({"max_grad_norm": 0.0}, "max_grad_norm"),
         ({"rate": None}, "rate"),
