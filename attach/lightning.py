@@ -13,8 +13,9 @@ stops when all steps are done. The steps are guarded as those of `attach.opacus`
 states of the generators, not from `seed_everything`: the noise of a seed that everybody knows hides nothing.
 
 Refused before anything is charged: optimization by hand, several devices, half precision, gradients of several batches
-in one step, batches in pieces, a second clipping, another loader or optimizer than those that are charged, validation on
-the private rows. A `training_step` that logs is refused in its first step, with nothing out: what it logs is of private rows.
+in one step, batches in pieces, a second clipping, another loader or optimizer than those that are charged, validation
+on the private rows. A `training_step` that logs is refused in its first step, with nothing out: what it logs is of
+private rows.
 
 With `key=` and `resume=True` each checkpoint has the token of the run, and `trainer.fit(..., ckpt_path=)` goes on
 from there; without one, `resume=True` goes on from the model that is given.
