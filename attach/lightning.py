@@ -9,8 +9,8 @@ Needs pytorch_lightning, Opacus and torch: `pip install 'dpledger[lightning]'`. 
 from `configure_optimizers`, and optimizes automatically.
 
 The charge is held when training starts, once a checkpoint is loaded, and committed when it ends, however it ends; it
-stops when all steps are done. The steps are guarded as those of `attach.opacus` are. Batches and noise come from fresh
-states of the generators, not from `seed_everything`: the noise of a seed that everybody knows hides nothing.
+stops when all steps are done. The steps are guarded as those of `attach.opacus` are. Batches, noise and dropout come
+from fresh states of the generators, not from `seed_everything`: the noise of a seed that everybody knows hides nothing.
 
 Refused before anything is charged: optimization by hand, several devices, half precision, gradients of several batches
 in one step, batches in pieces, a second clipping, another loader or optimizer than those that are charged, validation
@@ -58,7 +58,7 @@ from typing import Any
 
 from dpledger.attach.extras import extra
 from dpledger.attach.opacus import OpacusRun, charging
-from dpledger.attach.opacus_objects import reseed, sampler_of
+from dpledger.attach.opacus_objects import forget_seeds, reseed, sampler_of
 from dpledger.attach.opacus_public import of_relation
 from dpledger.decimals import Number
 from dpledger.errors import Halted, ParameterError, ScopeError
@@ -177,6 +177,7 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
             within=f"lightning {pytorch_lightning.__version__}",
             assumes=VALIDATED,
         )
+        forget_seeds()
         reseed(optimizer, sampler_of(loader))
         run.__enter__()
         self._run, self._is_open = run, True

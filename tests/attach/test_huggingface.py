@@ -6,11 +6,13 @@ from __future__ import annotations
 import gc
 import json
 import math
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -275,6 +277,25 @@ def test_batches_and_noise_do_not_follow_the_seed(book: Ledger, scope: Scope, tm
         trainer_of(scope, tmp_path, model, rate=1e-6, key=key, seed=7, noise_multiplier=20, max_steps=1).train()
         trained.append(weights(model))
     assert not torch.equal(*trained)
+
+
+class Seeds(TrainerCallback):  # type: ignore[misc]
+    """What the generators that everybody shares would draw next, when a step begins."""
+
+    def __init__(self) -> None:
+        self.drawn: list[tuple[float, float, float]] = []
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.drawn.append((random.random(), float(np.random.rand()), float(torch.rand(()))))
+
+
+def test_masks_of_dropout_do_not_follow_the_seed(scope: Scope, tmp_path: Path) -> None:
+    """With a seed that is known, a row more would change the masks of those behind it in a batch."""
+    both = [Seeds(), Seeds()]
+    for seeds in both:
+        trainer_of(scope, tmp_path, callbacks=[seeds], seed=7, noise_multiplier=20, max_steps=1).train()
+    [[one], [another]] = [seeds.drawn for seeds in both]
+    assert all(left != right for left, right in zip(one, another, strict=True))
 
 
 def test_losses_that_are_not_one_a_row_end_the_run_at_its_full_charge(scope: Scope, tmp_path: Path) -> None:
