@@ -38,6 +38,9 @@ from dpledger.accounting.leaves import (
     GaussianLaw,
     LaplaceLaw,
     Leaf,
+    MixtureOfGaussiansLaw,
+    OffsetZCDP,
+    PermuteAndFlipLaw,
     PmfPair,
     RandomizedResponseLaw,
     SparseVectorLaw,
@@ -64,8 +67,11 @@ __all__ = [
     "HasParts",
     "LaplaceLaw",
     "Leaf",
+    "MixtureOfGaussiansLaw",
     "Node",
+    "OffsetZCDP",
     "Parallel",
+    "PermuteAndFlipLaw",
     "PmfPair",
     "PoissonSampled",
     "PostProcessed",
@@ -247,6 +253,7 @@ class RandomAllocation:
 class Group:
     """`of`, for `k` steps of the inner `relation`: what it costs k units at once, or one unit under a relation of which
     a step is k inner ones (replace_one is two steps of add_remove or of zero_out; label_flip is one of replace_one).
+    Over a Poisson sample of Gaussian noise: k units that all come or all go (`planning.MixtureOfGaussiansLaw`).
 
     >>> household = dpl.Group(of=dpl.LaplaceLaw("0.1"), k=4, relation="add_remove")
     >>> round(dpl.compose(household).epsilon(0).upper, 4)

@@ -19,21 +19,23 @@ from dpledger.accounting.families.bounded_range.rules import BOUNDED_RANGE, EXPO
 from dpledger.accounting.families.declared.ex_post import EX_POST_DP
 from dpledger.accounting.families.declared.pmf import PMF
 from dpledger.accounting.families.declared.privacy_curve import PRIVACY_CURVE
-from dpledger.accounting.families.declared.renyi import RDP_RULES, ZCDP_RULES
+from dpledger.accounting.families.declared.renyi import OFFSET_ZCDP, RDP_RULES, ZCDP_RULES
 from dpledger.accounting.families.declared.worst_case import APPROX_DP, PURE_DP
 from dpledger.accounting.families.discrete.gaussian import DISCRETE_GAUSSIAN
 from dpledger.accounting.families.discrete.laplace import DISCRETE_LAPLACE
+from dpledger.accounting.families.gaussian.mixtures import JOINT_MIXTURE, MIXTURE_OF_GAUSSIANS, JointMixture
 from dpledger.accounting.families.gaussian.rules import GAUSSIAN, GDP_RULES, JOINT_GAUSSIAN, JointGaussian
 from dpledger.accounting.families.laplace.rules import LAPLACE
 from dpledger.accounting.families.leaf_rules import ExPost, LeafRules
+from dpledger.accounting.families.permute_and_flip.rules import PERMUTE_AND_FLIP
 from dpledger.accounting.families.randomized_response.rules import RANDOMIZED_RESPONSE
 from dpledger.accounting.families.sparse_vector.rules import SPARSE_VECTOR
 from dpledger.accounting.leaves import Leaf
 
-__all__ = ["EVERY_KIND", "AnyLeaf", "ExPost", "JointGaussian", "LeafRules", "rules_of", "table"]
+__all__ = ["EVERY_KIND", "AnyLeaf", "ExPost", "JointGaussian", "JointMixture", "LeafRules", "rules_of", "table"]
 
-AnyLeaf: TypeAlias = Leaf | JointGaussian
-"""A leaf of a tree, or what several of them are together."""
+AnyLeaf: TypeAlias = Leaf | JointGaussian | JointMixture
+"""A leaf of a tree, or what several of them are together, or one of them to a group."""
 
 
 def table(*every: LeafRules[Any], leaves: frozenset[type]) -> Mapping[type, LeafRules[Any]]:
@@ -61,15 +63,19 @@ EVERY_KIND: Final = table(
     PRIVACY_CURVE,
     LAPLACE,
     GAUSSIAN,
+    MIXTURE_OF_GAUSSIANS,
     DISCRETE_LAPLACE,
     DISCRETE_GAUSSIAN,
     RANDOMIZED_RESPONSE,
     EXPONENTIAL,
+    PERMUTE_AND_FLIP,
     PMF,
+    OFFSET_ZCDP,
     SPARSE_VECTOR,
     EX_POST_DP,
     JOINT_GAUSSIAN,
-    leaves=frozenset({*get_args(Leaf), JointGaussian}),
+    JOINT_MIXTURE,
+    leaves=frozenset({*get_args(Leaf), JointGaussian, JointMixture}),
 )
 
 

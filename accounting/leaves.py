@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from dpledger.accounting.families.bounded_range.leaf import ExponentialLaw
-from dpledger.accounting.families.declared.leaf import ExPostDP, ExPostOutcome, PmfPair
+from dpledger.accounting.families.declared.leaf import ExPostDP, ExPostOutcome, OffsetZCDP, PmfPair
 from dpledger.accounting.families.discrete.leaf import DiscreteGaussianLaw, DiscreteLaplaceLaw
-from dpledger.accounting.families.gaussian.leaf import GaussianLaw
+from dpledger.accounting.families.gaussian.leaf import GaussianLaw, MixtureOfGaussiansLaw
 from dpledger.accounting.families.laplace.leaf import LaplaceLaw
+from dpledger.accounting.families.permute_and_flip.leaf import PermuteAndFlipLaw
 from dpledger.accounting.families.randomized_response.leaf import RandomizedResponseLaw
 from dpledger.accounting.families.sparse_vector.leaf import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
@@ -28,6 +29,9 @@ __all__ = [
     "GaussianLaw",
     "LaplaceLaw",
     "Leaf",
+    "MixtureOfGaussiansLaw",
+    "OffsetZCDP",
+    "PermuteAndFlipLaw",
     "PmfPair",
     "RandomizedResponseLaw",
     "SparseVectorLaw",
@@ -44,11 +48,14 @@ Leaf: TypeAlias = (
     | PrivacyCurve
     | LaplaceLaw
     | GaussianLaw
+    | MixtureOfGaussiansLaw
     | DiscreteLaplaceLaw
     | DiscreteGaussianLaw
     | RandomizedResponseLaw
     | ExponentialLaw
+    | PermuteAndFlipLaw
     | PmfPair
+    | OffsetZCDP
     | SparseVectorLaw
     | ExPostDP
 )

@@ -49,6 +49,7 @@ from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.pricing.costs import (
     admitted,
     converted_guarantee,
+    grouped_in_samples,
     priced,
     require_disjoint,
     require_exchangeable,
@@ -217,15 +218,16 @@ def _of_group(tree: Group, relation: Relation) -> list[Leaves]:
         return _lists(tree.of, relation)
     if tree.k > 1 and _deals_units(tree.of):
         raise CannotCertify("a group whose units may be in different parallel parts has no certified bound")
-    return _distinct([_for_steps(leaves, tree) for leaves in _lists(tree.of, tree.relation)])
+    return _distinct([_for_steps(leaves, tree, relation) for leaves in _lists(tree.of, tree.relation)])
 
 
-def _for_steps(leaves: Leaves, tree: Group) -> Leaves:
+def _for_steps(leaves: Leaves, tree: Group, relation: Relation) -> Leaves:
     changed: Leaves = {}
     for drawn, count in leaves.items():
-        if drawn.how != EVERYONE:
-            raise CannotCertify("a group in a secret batch has no certified bound: state the guarantee of the batch")
-        leaf = Drawn(_grouped(drawn.leaf, tree.k, tree.relation))
+        if drawn.how == EVERYONE:
+            leaf = Drawn(_grouped(drawn.leaf, tree.k, tree.relation))
+        else:
+            leaf = Drawn(grouped_in_samples(drawn, tree, relation))
         changed[leaf] = changed.get(leaf, 0) + count
     return changed
 

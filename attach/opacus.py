@@ -59,7 +59,7 @@ from decimal import Decimal
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.attach.extras import extra
 from dpledger.attach.opacus_objects import (
@@ -97,7 +97,7 @@ with extra("opacus"):
     from opacus.optimizers import DPOptimizer
     from torch.utils.hooks import RemovableHandle
 
-__all__ = ["ASSUMES", "Epsilons", "OpacusRun", "charging", "plan_training"]
+__all__ = ["ASSUMES", "KIND", "Epsilons", "OpacusRun", "charging", "plan_training"]
 
 ASSUMES = (
     "each step is on one batch of the loader; the gradient of a row depends on it alone; sums and noise of floats "
@@ -105,9 +105,11 @@ ASSUMES = (
 )
 """What the charge takes from Opacus and from the caller's code, as the record says it."""
 GROUPED = "each row of the data is everything of one unit"
+BY_ROW = "no unit has more rows than its scope says"
 NULL_ROW = "a row that is zeroed out has no gradient"
 ROWS_PUBLIC = "the number of rows, which gives rate and batch size, is public: neighbours share it"
 CHOSEN = "rate, expected batch size, number of steps and noise are chosen without looking at the rows"
+KIND = "opacus_dp_sgd"
 _CHARGED_IN = "dpledger_run"
 
 
@@ -125,10 +127,13 @@ def charging(
     expected_batch_size: int | None = None,
     steps_before: int = 0,
     grouped: bool = False,
+    by_row: bool = False,
     evidence: str | os.PathLike[str] | None = None,
     key: str | None = None,
     tail_delta: Number | None = None,
     resume: Resume = False,
+    within: str | None = None,
+    assumes: str | None = None,
 ) -> OpacusRun:
     """Hold the charge of `steps` steps of `optimizer` over `loader`, as `engine` made both private: use it as a context
     and train inside. Nothing is held, and the optimizer is as it was, before the block is entered.
@@ -139,11 +144,14 @@ def charging(
     optimizer when the block is entered, and a pass then has `1 / rate` batches. Default under zero_out: Opacus's own.
     `noise_multiplier`: the least one of the run (default: the optimizer's), if a schedule lowers it. `steps_before`:
     how many steps the engine's accountant has counted already, which other entries charge. `grouped`: True declares
-    that each row is everything of one unit, where a unit may contribute many. `by`, `reason`, `evidence`, `key`,
+    that each row is everything of one unit, where a unit may contribute many; `by_row`: that no unit has more rows than
+    its scope says, which are charged together. `by`, `reason`, `evidence`, `key`,
     `tail_delta`, `resume`, and what comes back of steps that were never granted: as of `Scope.charging`. Save
     `OpacusRun.token` with `engine.save_checkpoint`, and give it to `resume` once `load_checkpoint` is done: the
     accountant then counts what the model has behind it. A run that goes on draws batches and noise from fresh states of
     the generators, whatever they were seeded with: a script that seeds them would repeat what it drew before.
+    `within`: the library whose loop trains, by name and version, and `assumes`: what is taken on trust of it, which the
+    record says beside the rest.
 
     Claim: if the run is as `assumes` says, it costs at most what is charged: adaptive Poisson-sampled Gaussians, at the
     rate of the sampler and at least this noise for the largest norm that a sum was clipped to.
@@ -157,11 +165,15 @@ def charging(
     back."""
     saved = run_tokens.read(resume)
     before = whole(steps_before, field="steps_before")
-    _require_ready(scope, engine, optimizer, before, before + (0 if saved is None else saved["step"]), grouped=grouped)
+    most = before + (0 if saved is None else saved["step"])
+    _require_ready(scope, engine, optimizer, before, most, grouped=grouped, by_row=by_row)
     sampler = sampler_of(loader)
     public = of_relation(scope.relation, sampler, optimizer, rate=rate, expected_batch_size=expected_batch_size)
     noise = _least_noise(optimizer, noise_multiplier)
-    plan = _Plan(public=public, noise=noise, steps=whole(steps, field="steps", least=1))
+    rows = scope.unit.max_contributions if by_row else 1
+    plan = _Plan(
+        public=public, noise=noise, steps=whole(steps, field="steps", least=1), rows=rows, relation=scope.relation
+    )
     run = scope.charging(
         plan.parts(plan.steps),
         by=by,
@@ -173,8 +185,10 @@ def charging(
         key=key,
         tail_delta=tail_delta,
         resume=resume,
-        mechanism="opacus_dp_sgd",
-        library=f"opacus {opacus.__version__}, torch {torch.__version__}",
+        mechanism=KIND,
+        library=", ".join(
+            [*([within] if within else []), f"opacus {opacus.__version__}", f"torch {torch.__version__}"]
+        ),
         parameters={
             "rate": text(public.rate),
             "expected_batch_size": str(public.divisor),
@@ -185,13 +199,15 @@ def charging(
             "accountant": engine.accountant.mechanism(),
             "secure_mode": bool(optimizer.secure_mode),
             "steps_before": before,
-            "assumes": _assumed(scope.relation, grouped),
+            "assumes": "; ".join([_assumed(scope.relation, grouped, by_row), *([assumes] if assumes else [])]),
         },
     )
     return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler, before, stays=resume is not False)
 
 
-def _require_ready(scope: object, engine: object, optimizer: Any, least: int, most: int, *, grouped: bool) -> None:
+def _require_ready(
+    scope: object, engine: object, optimizer: Any, least: int, most: int, *, grouped: bool, by_row: bool
+) -> None:
     """Errors for what no run can be charged of: whose accountant has counted less than `least` steps, or more than
     `most`, as well."""
     if not isinstance(scope, Scope):
@@ -199,8 +215,13 @@ def _require_ready(scope: object, engine: object, optimizer: Any, least: int, mo
     require_relation(scope.relation)
     if not isinstance(engine, opacus.PrivacyEngine):
         raise ParameterError("engine", type(engine).__name__, "the PrivacyEngine that made the optimizer private")
-    if scope.unit.max_contributions > 1 and not grouped:
-        expected = f"True, if each row is everything of one {scope.unit.name}: Opacus samples and clips rows"
+    if by_row and grouped:
+        raise ParameterError("by_row", "True, and grouped", "one of them: rows that count one by one, or whole units")
+    if scope.unit.max_contributions > 1 and not (grouped or by_row):
+        expected = (
+            f"True, if each row is everything of one {scope.unit.name}: Opacus samples and clips rows; or by_row=True, "
+            "which charges all rows of one together"
+        )
         raise ParameterError("grouped", grouped, expected)
     require_clipped(optimizer)
     _require_free(optimizer)
@@ -228,21 +249,28 @@ def _least_noise(optimizer: Any, noise_multiplier: Number | None) -> Decimal:
     return noise
 
 
-def _assumed(relation: Relation, grouped: bool) -> str:
+def _assumed(relation: Relation, grouped: bool, by_row: bool) -> str:
     zeroed = relation is Relation.ZERO_OUT
-    return "; ".join([ASSUMES, *([GROUPED] if grouped else []), *([ROWS_PUBLIC, NULL_ROW] if zeroed else [CHOSEN])])
+    of_units = [*([GROUPED] if grouped else []), *([BY_ROW] if by_row else [])]
+    return "; ".join([ASSUMES, *of_units, *([ROWS_PUBLIC, NULL_ROW] if zeroed else [CHOSEN])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """`steps` Poisson-sampled Gaussians at the rate of `public`; `noise` is the least one."""
+    """`steps` Poisson-sampled Gaussians at the rate of `public`, of up to `rows` rows of a unit; `noise` is the least
+    one."""
 
     public: Public
     noise: Decimal
     steps: int
+    rows: int
+    relation: Relation
 
     def parts(self, steps: int) -> Repeated:
-        return Repeated(PoissonSampled(GaussianLaw(self.noise), rate=self.public.rate), times=steps)
+        step = PoissonSampled(GaussianLaw(self.noise), rate=self.public.rate)
+        if self.rows == 1:
+            return Repeated(step, times=steps)
+        return Repeated(Group(step, k=self.rows, relation=self.relation), times=steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

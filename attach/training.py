@@ -13,7 +13,8 @@ is the noisy mean of the clipped gradients; weights, schedules and models made o
 before the first step, and steps are granted in blocks before they run; leaving the block settles the charge.
 
 Where a unit has many rows, `units=ids` (an id beside each row) makes one item of all the rows of a unit; the function
-then gets a list of such items, and returns one gradient for each.
+then gets a list of such items, and returns one gradient for each. With `by_row=True` rows are drawn and clipped one by
+one, and a unit is charged for as many rows as its scope says: that costs more than one gradient of all of them.
 
 >>> import numpy as np
 >>> from dpledger.accounting.guarantees import ApproxDP
@@ -78,6 +79,7 @@ def private_sgd(
     microbatch: int | None = None,
     units: object = None,
     grouped: bool = False,
+    by_row: bool = False,
     example_rows: object = None,
     key: str | None = None,
     tail_delta: Number | None = None,
@@ -89,13 +91,14 @@ def private_sgd(
     by step, and steps that never ran come back; `resume=True`, or the token that was saved beside a model: a run under
     the key whose process died goes on after the steps that it was granted). `units`: an id for each row of `data`
     (`ByUnit`): items, and gradients, are then one for each unit. A scope whose unit may contribute many rows wants it,
-    or `grouped=True` where the items of `data` are whole units already. First `gradients` is tried on an empty batch:
-    if it raises or returns another shape than (0, dimension), ParameterError, which tells what it raised, and nothing
-    is spent. `example_rows`: made-up rows in the form of `data` (with `units`: `ByUnit(rows, units=ids)`), never
-    private ones, for a function that cannot take an empty batch, as `torch.func.vmap` makes them: it is tried on these,
-    and not called where a batch is empty. Raises BudgetRefused,
-    ParameterError, RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop,
-    ContractViolation if `gradients` fails on a batch: the run is closed and the full charge stands.
+    or `grouped=True` where the items of `data` are whole units already, or `by_row=True` where they are rows that are
+    drawn and clipped one by one: then a unit is charged for as many rows as it may have. First `gradients` is tried on
+    an empty batch: if it raises or returns another shape than (0, dimension), ParameterError, which tells what it
+    raised, and nothing is spent. `example_rows`: made-up rows in the form of `data` (with `units`:
+    `ByUnit(rows, units=ids)`), never private ones, for a function that cannot take an empty batch, as `torch.func.vmap`
+    makes them: it is tried on these, and not called where a batch is empty. Raises BudgetRefused, ParameterError,
+    RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop, ContractViolation if
+    `gradients` fails on a batch: the run is closed and the full charge stands.
 
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.ZCDP(1))
     >>> plan = {"rate": "0.1", "steps": 3, "noise_multiplier": 4, "clip_norm": 1, "expected_batch_size": 5}
@@ -116,6 +119,7 @@ def private_sgd(
         grid=grid,
         microbatch=microbatch,
         grouped=grouped,
+        by_row=by_row,
     )
     ready, items, called = _ready(plan, scope, data, gradients, units, example_rows)
     return PrivateSGD(scope.open(ready, items, key=key, tail_delta=tail_delta, resume=resume), called)

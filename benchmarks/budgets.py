@@ -108,7 +108,10 @@ WAYS: dict[str, Callable[[dpl.Composition, str, str, int], int]] = {
         opened(dpl.ApproxDP(e, d), allowance=dpl.filters.Allowance(law, share=1)).afford(law, most=2 * n).one_by_one
     ),
     "one plan, basic scope": lambda law, e, d, n: opened(filters.BasicFilter(e, d)).afford(law, most=2 * n).planned,
-    "one plan, default scope": lambda law, e, d, n: opened(dpl.ApproxDP(e, d)).afford(law, most=2 * n).planned,
+    "one plan, first charge": lambda law, e, d, n: opened(dpl.ApproxDP(e, d)).afford(law, most=2 * n).planned,
+    "one plan, default scope": lambda law, e, d, n: (  # in which something ran: it kept the filter it was opened with
+        opened(filters.opened_by(dpl.ApproxDP(e, d))).afford(law, most=2 * n).planned
+    ),
     "runs of a twentieth": lambda law, e, d, n: in_runs(opened(dpl.ApproxDP(e, d)), law, max(1, n // 20)),
     "runs of a hundredth": lambda law, e, d, n: in_runs(opened(dpl.ApproxDP(e, d)), law, max(1, n // 100)),
     "single steps": lambda law, e, d, n: opened(dpl.ApproxDP(e, d)).afford(law, most=2 * n).one_by_one,

@@ -18,6 +18,7 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.entries.members import LIBRARY, Attestation, MechanismNote
 from dpledger.ledger.log import Draw
 from dpledger.ledger.rules import run_tokens
+from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.gate import Request
 from dpledger.ledger.rules.scope_state import Form, ScopeState
 from dpledger.ledger.signed import wire
@@ -187,7 +188,8 @@ def quoted(
         tail_delta=tail_delta,
         steps=None,
     )
-    return declared(scope, what, run, draw)  # type: ignore[arg-type]
+    request = declared(scope, what, run, draw)  # type: ignore[arg-type]
+    return replace(request, redeem=Redeem(draw(REDEEM_BYTES)).digest)  # as one that is over
 
 
 def seconds(wait: Number) -> float:

@@ -25,9 +25,9 @@ from dpledger.ledger.accounts import readings, recomposition
 from dpledger.ledger.accounts.tables import LedgerTable, releases_table
 from dpledger.ledger.admission import enter
 from dpledger.ledger.charges import Attempt, Receipt
-from dpledger.ledger.declared_runs import TakesDeclaredRuns
 from dpledger.ledger.entries.bodies import Audited, Body, Closed, Declared, Intended, Lost
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.guards import GuardsCode
 from dpledger.ledger.log import Handle
 from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
@@ -67,7 +67,7 @@ Answer = TypeVar("Answer")
 MOST_COUNTED = 10**9  # copies that `afford` counts
 
 
-class Scope(TakesDeclaredRuns):
+class Scope(GuardsCode):
     """A scope of a ledger. Made by `Ledger.scope`.
 
     >>> book = dpl.Ledger.in_memory()
@@ -254,7 +254,7 @@ class Scope(TakesDeclaredRuns):
 
         `tail_delta`: the delta that the scope spends to price the whole by its certified profile instead of by its
         parts, which nothing of comes back (docs/proofs/certified_prices.md); 0: by its parts. Default: a sixteenth of
-        what is left of delta, for several releases without a pure price; else 0.
+        what is left of delta for what has no pure price, if it is several releases, or costs less than half so; else 0.
 
         Raises, with nothing spent: BudgetRefused if the scope does not admit it; ParameterError, RelationError or
         ClaimTooSmall for a mechanism or data that cannot be used; KeyReused, AlreadySpent or ChargeInProgress for a key

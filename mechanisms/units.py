@@ -32,7 +32,7 @@ from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import word
 from dpledger.relations import Unit
 
-__all__ = ["ByUnit", "Units", "check_whole_units", "id_word", "in_random_order", "rows_at"]
+__all__ = ["ByUnit", "Units", "check_rows", "check_whole_units", "id_word", "in_random_order", "rows_at"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -147,10 +147,10 @@ class Units:
         return [_taken(column, self.groups[position]) for position in positions.tolist()]
 
 
-def check_whole_units(data: object, unit: Unit | None, *, grouped: bool, by_ids: str = "") -> None:
+def check_whole_units(data: object, unit: Unit | None, *, grouped: bool, by_ids: str = "", beside: str = "") -> None:
     """ParameterError where the data are not items by position; or do not say how rows belong to units, though one unit
     may have many rows and nobody declared (`grouped`) that each item is a whole one; or where both are said. `by_ids`:
-    how a caller of the mechanism passes ids otherwise, for the message."""
+    how a caller of the mechanism passes ids otherwise, `beside`: what else it may say, for the message."""
     by_unit = isinstance(data, ByUnit)
     if by_unit and grouped:
         raise ParameterError("grouped", "True, and units", "one of them: items that are whole units, or ids of rows")
@@ -159,8 +159,16 @@ def check_whole_units(data: object, unit: Unit | None, *, grouped: bool, by_ids:
             "units",
             f"nothing, in a scope where one {unit.name} may have {unit.max_contributions} rows",
             f"an id for each row ({by_ids}ByUnit(rows, units=ids) as data), or grouped=True "
-            f"where each item already holds everything of one {unit.name}: each {unit.name} is bounded as one",
+            f"where each item already holds everything of one {unit.name}: each {unit.name} is bounded as one{beside}",
         )
+    Units.of(data)
+
+
+def check_rows(data: object) -> None:
+    """ParameterError where the data are not items by position, or say how rows belong to units though each counts by
+    itself."""
+    if isinstance(data, ByUnit):
+        raise ParameterError("by_row", "True, and units", "one of them: rows that count one by one, or ids of rows")
     Units.of(data)
 
 

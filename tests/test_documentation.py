@@ -35,6 +35,9 @@ PAGES = (
     "docs/private_learning.md",
     "docs/stable_values.md",
     "docs/runs_elsewhere.md",
+    "docs/dp_accounting.md",
+    "docs/others_code.md",
+    "docs/trainers.md",
     "docs/auditing.md",
     "docs/group_by.md",
 )

@@ -10,6 +10,7 @@ from dpledger.accounting.documents import parse_document, parse_tree
 from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner
+from dpledger.mechanisms.stability.noisy_votes import NoisyVotes
 from dpledger.mechanisms.stability.voting import PrivateClassifier
 from dpledger.schema import plain
 from dpledger.strict_json import read_json
@@ -127,7 +128,7 @@ def test_a_choice_of_words_or_a_record_is_named_by_its_field() -> None:
         PrivateClassifier(epsilon=1, delta="1e-6", chunks=1000, cutoff=3, chunker="in_order")  # type: ignore[arg-type]
     assert caught.value.field == "PrivateClassifier.chunker"
     with pytest.raises(ParameterError, match="estimators, functions and data go to what they are run on"):
-        LabelPrivateLearner(epsilon=1, delta="1e-6", chunks=1000, cutoff=3, student=object())  # type: ignore[arg-type]
+        LabelPrivateLearner(NoisyVotes(sigma=1, chunks=10, max_queries=1), student=object())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ __all__ = [
     "epsilon_of_gdp",
     "epsilon_of_rdp",
     "epsilon_of_zcdp",
+    "gdp_within",
     "mu_squared_of_pure",
     "order_for_zcdp",
     "rdp_of_pure",
@@ -144,6 +145,26 @@ def epsilon_of_gdp(mu: Decimal, delta: Decimal) -> Decimal:
             break
         low, high = (low, middle) if delta_of_gdp(mu, middle) <= delta else (middle, high)
     return high
+
+
+@lru_cache(maxsize=1024)
+def gdp_within(epsilon: Decimal, delta: Decimal) -> Decimal:
+    """The most GDP that (epsilon, delta) holds, to twelve digits, rounded down.
+
+    Claim: result-GDP implies (epsilon, delta)-DP. Source: Dong-Roth-Su 2022, Corollary 2.13; delta_of_gdp rises with
+    mu, and is at most mu/2 at epsilon 0.
+    """
+    _require_delta(delta)
+    low = multiply(delta, 2)
+    high = multiply(low, 2)
+    while delta_of_gdp(high, epsilon) <= delta:
+        low, high = high, multiply(high, 2)
+    while subtract(high, low) > multiply(high, ROOT_WIDTH):
+        middle = round_up(multiply(add(low, high), HALF))
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if delta_of_gdp(middle, epsilon) <= delta else (low, middle)
+    return round_down(low)
 
 
 def _require_delta(delta: Decimal) -> None:

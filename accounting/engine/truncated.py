@@ -9,19 +9,27 @@ that the chord in e^x of upper bounds is an upper bound; a chord in x is none. d
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 
-__all__ = ["chord_integral", "divergence_upper", "places"]
+__all__ = ["chord_integral", "divergence_upper", "line_upper", "places"]
 
 POINTS = 100
 SPAN = 1e4  # the last point over the first one above 0
 LEAST_EXCESS = 2.0**-20  # of an order over 1: nearer to 1 digits are lost, and the divergence rises with the order
 LARGEST_LOG = 600.0  # of a moment; where it may be beyond, c itself is the answer
+FIRST_EXCESS = 2.0**-6  # of the first order over 1 of a line
+GROWTH = 1.5  # from one order to the next, before they are halved
+MOST_POWERS = 80  # of it: orders below 2^53, less one exact; beyond, no price of 10^-14 and more changes
+MOST_HALVINGS = 200  # of the orders of a line
+LINE_WIDTH = 2.0**-9  # relative: how near a line comes to the divergences that were asked
 SLACK = 64 * UNIT  # relative: above the roundings of one term, but for those of its exponent
 
 
@@ -53,6 +61,36 @@ def divergence_upper(x: Array, there: Array, back: Array, last: float, order_min
     taken = power * scalars.exp(more * c) * last * (1 - slack)
     excess = added - taken + SLACK * (added + taken)
     return min(scalars.log1p(excess) / more * (1 + SLACK), c) if excess > 0 else 0.0
+
+
+def line_upper(divergence: Callable[[float], float], c: float) -> float:
+    """A slope r of a line in the order: `divergence(l)`, an upper bound of the divergence of order 1 + l that is at
+    most c, makes it at most r (1 + l) at every order.
+
+    Claim: D_a <= a * result for every a > 1, where D rises with the order, is at most `divergence(a - 1)` at each that
+    is asked, and at most c. The orders are halved where the bound leaves most, until that is `LINE_WIDTH`.
+    Source: docs/proofs/certified_prices.md, section 5.
+    """
+    orders, found, reached = [1.0], [0.0], 0.0
+    order = 1 + FIRST_EXCESS
+    while len(orders) <= MOST_POWERS and (not reached or c > orders[-1] * reached):
+        orders.append(order)
+        found.append(divergence(order - 1))
+        reached = max(reached, found[-1] / order)
+        order *= GROWTH
+    beyond = c / orders[-1]
+    cells = [(-high / low, low, order, high) for (low, order), high in zip(pairwise(orders), found[1:], strict=True)]
+    heapq.heapify(cells)
+    for _ in range(MOST_HALVINGS):
+        slope, low, order, high = cells[0]
+        if -slope <= max(beyond, reached * (1 + LINE_WIDTH)):
+            break
+        middle = (low + order) / 2
+        between = min(divergence(middle - 1), high)
+        reached = max(reached, between / middle)
+        heapq.heapreplace(cells, (-between / low, low, middle, between))
+        heapq.heappush(cells, (-high / middle, middle, order, high))
+    return max(beyond, -cells[0][0]) * (1 + SLACK)
 
 
 def chord_integral(x: Array, delta: Array, b: float) -> float:

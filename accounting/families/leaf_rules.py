@@ -115,11 +115,13 @@ class PriceFacts(Generic[L]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Squares(Generic[L]):
     """Of Gaussian noise, whose squares add: `ratio`, mu^2 of a leaf; `together`, what several on one batch are;
-    `loss`, that of all at once. mu^2 above 0."""
+    `loss`, that of all at once; `in_samples`, of mu^2, a rate and k, what k units that come or go together see of
+    Poisson samples, or CannotCertify. mu^2 above 0."""
 
     ratio: Callable[[L, Relation], tuple[int, int]]
     together: Callable[[Fraction], Any]
     loss: Callable[[float], Loss]
+    in_samples: Callable[[Fraction, Fraction, int], Any]
 
 
 CountedLosses: TypeAlias = tuple[tuple[Loss, int], ...]

@@ -78,7 +78,7 @@ from dpledger.accounting.filters.kinds import (
     budget_guarantee,
     tail_budget,
 )
-from dpledger.accounting.filters.openings import Orders, advanced, opened_by
+from dpledger.accounting.filters.openings import Orders, advanced, gaussians, instead, opened_by
 
 __all__ = [
     "KINDS",
@@ -107,6 +107,8 @@ __all__ = [
     "delta_for_claims",
     "fits",
     "fullest",
+    "gaussians",
+    "instead",
     "leading",
     "left",
     "mixed_names",

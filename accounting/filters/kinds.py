@@ -246,11 +246,13 @@ def budget_guarantee(filter_: Filter) -> Guarantee:
 
 def tail_budget(filter_: Filter) -> Decimal | None:
     """The delta of which a request that is priced by its profile may take its share (`accounting.certified`); None
-    where the filter counts neither pure nor Renyi prices beside a delta, and so takes no such request."""
+    where the filter counts no pure, Renyi or zCDP prices beside a delta, and so takes no such request."""
     match filter_:
         case BasicFilter(delta_sum=delta_sum) | EitherFilter(delta_sum=delta_sum):
             return delta_sum
-        case PureFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AllowanceFilter():
+        case ZCDPFilter(delta_sum=delta_sum):
+            return delta_sum or None
+        case PureFilter() | RDPFilter() | GDPFilter() | AllowanceFilter():
             return None
         case _:
             assert_never(filter_)

@@ -7,9 +7,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpledger.accounting.arithmetic.conversions import best_order_minus_one, zcdp_within
+from dpledger.accounting.arithmetic.conversions import best_order_minus_one, gdp_within, zcdp_within
 from dpledger.accounting.filters.kinds import (
     MOST_BOUNDARIES,
+    BasicFilter,
     Boundary,
     EitherFilter,
     Filter,
@@ -22,7 +23,7 @@ from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRang
 from dpledger.decimals import ZERO, Number, add, multiply, read, round_down, subtract, text, total
 from dpledger.errors import ParameterError
 
-__all__ = ["Orders", "advanced", "opened_by"]
+__all__ = ["Orders", "advanced", "gaussians", "instead", "opened_by"]
 
 Orders: TypeAlias = "Sequence[Number] | Sequence[tuple[Number, Number]]"
 """Renyi orders above 1, which share a delta alike; or each with its share."""
@@ -61,6 +62,21 @@ def opened_by(budget: Guarantee, *, orders: Orders | None = None) -> Filter:
             )
         case _:
             assert_never(budget)
+
+
+def instead(budget: Guarantee) -> BasicFilter | None:
+    """The filter that the first charge of a scope may fix in place of the default of its budget (`opened_by`): where
+    that is F6, F2 with all of epsilon and delta.
+
+    Claim: whichever of the two is fixed before anything ran, what it admits keeps `budget`.
+    Source: docs/proofs/filters.md, "Constants fixed at the first charge".
+
+    >>> instead(ApproxDP(3, "1e-6")) == BasicFilter(3, "1e-6"), instead(PureDP(3))
+    (True, None)
+    """
+    if isinstance(budget, ApproxDP) and budget.epsilon and budget.delta:
+        return BasicFilter(budget.epsilon, budget.delta)
+    return None
 
 
 def _opened_by_approximate(epsilon: Decimal, delta: Decimal, orders: Orders | None) -> Filter:
@@ -107,6 +123,27 @@ def _less_one(order: Number) -> Decimal:
     if not found > 1:
         raise ParameterError("orders", found, "Renyi orders above 1")
     return subtract(found, ONE)
+
+
+def gaussians(epsilon: Number, delta: Number) -> GDPFilter:
+    """The GDP budget that (epsilon, delta) holds: an account of mu^2, in which Gaussian noise that is asked for one by
+    one costs what it costs as one plan, and beside it whatever has a price in mu^2: Laplace noise, choices, epsilons.
+    ParameterError where that is nothing.
+
+    Claim: what the result admits is (epsilon, delta)-DP. Source: conversions.gdp_within; docs/proofs/filters.md, "F5".
+
+    >>> budget = gaussians(epsilon=1, delta="1e-6")
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.afford(dpl.GaussianLaw(50), most=200).one_by_one
+    140
+    """
+    loss, failing = read(epsilon, field="epsilon"), read(delta, field="delta")
+    if not 0 < failing < 1:
+        raise ParameterError("delta", failing, "a number in (0, 1)")
+    mu = gdp_within(loss, failing)
+    if not mu:
+        raise ParameterError("delta", failing, "enough to hold a mu within 60 decimal places")
+    return GDPFilter(mu)
 
 
 def advanced(epsilon: Number, delta_boundary: Number, delta_sum: Number = ZERO) -> ZCDPFilter:

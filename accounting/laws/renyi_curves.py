@@ -38,10 +38,11 @@ class RenyiCurve(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConcentratedCurve:
-    """zCDP: D(a) <= rho a, for every order."""
+    """zCDP: D(a) <= offset + rho a, for every order."""
 
     rho: Decimal
     delta: Decimal
+    offset: Decimal = ZERO
 
     @property
     def orders(self) -> tuple[Decimal, ...]:
@@ -49,7 +50,7 @@ class ConcentratedCurve:
 
     def moments(self, c: Array) -> Array:
         quadratic: Array = c * (c + 1) * (float_up(self.rho) * (1 + 8 * UNIT))
-        return quadratic
+        return quadratic + c * (float_up(self.offset) * (1 + 8 * UNIT)) if self.offset else quadratic
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +19,7 @@ __all__ = [
     "ALIAS",
     "DIGITS",
     "MOST_POINTS",
+    "Curve",
     "LossCurve",
     "loss_curve",
     "mixed_curve",
@@ -35,6 +37,24 @@ _SHARES = (0.6, 0.8, 1.0)  # of the height that is best for a parabola: heights 
 _LARGEST_EXPONENT = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
 
 
+class Curve(Protocol):
+    """A loss at points x, rising and convex in x: `values` L; `slopes` sigma^2 L', in [0, 1], which rise, each within a
+    relative `slope_error`; `errors`, of the values."""
+
+    @property
+    def values(self) -> Array: ...
+    @property
+    def slopes(self) -> Array: ...
+    @property
+    def errors(self) -> Array: ...
+    @property
+    def slope_error(self) -> float: ...
+    @property
+    def most_error(self) -> float:
+        """A bound of all `errors`."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class LossCurve:
     """L at points x where (x - 1/2)/s^2 is `u`, at most `most`: `values`; `gains` e^L - 1, infinite where it might
@@ -45,6 +65,7 @@ class LossCurve:
     most: float
     values: Array
     gains: Array
+    slope_error: float = 0.0  # below every margin that its readers leave
 
     @functools.cached_property
     def slopes(self) -> Array:

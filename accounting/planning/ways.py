@@ -16,7 +16,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -24,12 +24,20 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from dpledger.accounting import certified, filters, rules
 from dpledger.accounting.arithmetic.prices import FREE
-from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children
-from dpledger.accounting.filters import Coordinates, Filter, Sums
+from dpledger.accounting.composition import (
+    Composition,
+    PoissonSampled,
+    RandomAllocation,
+    Repeated,
+    SampledWithoutReplacement,
+    Shuffled,
+    children,
+)
+from dpledger.accounting.filters import Coordinates, EitherFilter, Filter, Sums, ZCDPFilter
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.planning.calibration import ONE, excess_at, least_within, most_that, next_below
 from dpledger.accounting.pricing import allowances
-from dpledger.decimals import ZERO, round_down, subtract
+from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -40,9 +48,13 @@ __all__ = [
     "Levels",
     "admits",
     "after",
+    "changes",
     "charge",
+    "cheapest",
     "chosen_tail_delta",
     "copies_one_by_one",
+    "ever_chosen",
+    "fixed",
     "least",
     "others",
     "planned_copies",
@@ -58,6 +70,7 @@ PARTS = ZERO
 WORST = Fraction(10**18)
 ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 DIGITS_OF_OTHERS = 3
+HALF = Decimal("0.5")
 
 
 class Counting(Protocol):
@@ -71,11 +84,13 @@ class Counting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A scope as its gate sees it: the rule, the relation, the sums of all that was admitted."""
+    """A scope as its gate sees it: the rule, the relation, the sums of all that was admitted. `instead`: the rule that
+    its first charge may fix in place of `filter`; None once anything was charged."""
 
     filter: Filter
     relation: Relation
     sums: Sums
+    instead: Filter | None = None
 
     @property
     def delta_left(self) -> Decimal:
@@ -83,6 +98,12 @@ class Level:
         budget = filters.tail_budget(self.filter)
         spent, unpriced = self.sums.get("delta", (ZERO, 0))
         return ZERO if budget is None or unpriced else max(ZERO, subtract(budget, spent))
+
+    @property
+    def delta_at_most(self) -> Decimal:
+        """As `delta_left`, by the rule that leaves more, where the first charge fixes one of two."""
+        other = None if self.instead is None else filters.tail_budget(self.instead)
+        return self.delta_left if other is None else max(self.delta_left, other)
 
 
 Levels = tuple[Level, ...]
@@ -123,12 +144,47 @@ def _has_renyi_price(tree: Composition, relation: Relation) -> bool:
         return False
 
 
+def fixed(level: Level, tree: Composition, tail_delta: Decimal) -> Level:
+    """The level with the rule that a charge of `tree` finds or, if it is the first, fixes: the one that the scope was
+    opened with, unless that refuses it and the other admits it. Raises as `charge`."""
+    if level.instead is None:
+        return level
+    own, other = replace(level, instead=None), _other(level, level.instead)
+    if tail_delta <= level.delta_left and _holds(_charged(own, tree, tail_delta)):
+        return own
+    try:
+        return other if _holds(_charged(other, tree, tail_delta)) else own
+    except CannotCertify:
+        return own
+
+
+def _other(level: Level, rule: Filter) -> Level:
+    """The level with the other rule that its first charge may fix."""
+    return Level(rule, level.relation, filters.opening(rule))
+
+
+def _searched(level: Level, tail_delta: Decimal) -> Level:
+    """The level with the one rule that may admit a plan at this tail_delta: what the other admits of a first charge
+    beyond what the opened one does has a greater delta (docs/proofs/filters.md)."""
+    if level.instead is None or tail_delta <= level.delta_left:
+        return replace(level, instead=None)
+    return _other(level, level.instead)
+
+
+def _charged(level: Level, tree: Composition, tail_delta: Decimal, times: int = 1) -> Level:
+    amounts = charge(level, tree, tail_delta)
+    return replace(level, sums=filters.with_charge(level.filter, level.sums, amounts, times=times))
+
+
+def _holds(level: Level) -> bool:
+    return filters.admits(level.filter, level.sums)
+
+
 def after(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int = 1) -> Levels:
     """The levels once so many of a tree were charged, admitted or not. Raises as `charge`."""
-    return tuple(
-        replace(level, sums=filters.with_charge(level.filter, level.sums, charge(level, tree, tail_delta), times=times))
-        for level in levels
-    )
+    if not times:
+        return levels
+    return tuple(_charged(fixed(level, tree, tail_delta), tree, tail_delta, times) for level in levels)
 
 
 def admits(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int = 1) -> bool:
@@ -137,19 +193,63 @@ def admits(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int
         charged = after(levels, tree, tail_delta, times=times)
     except CannotCertify:
         return False
-    return all(filters.admits(level.filter, level.sums) for level in charged)
+    return all(map(_holds, charged))
 
 
 def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
-    """The tail_delta of a request that leaves it to the scope: a sixteenth of what is left, in the level that has
-    least, for what `certified.wants_profile`; else 0, the price of the parts."""
+    """The tail_delta of a request that leaves it to the scope, for what `certified.has_profile_price`: a sixteenth of
+    what is left, in the level that has least, where that `_takes_profile`; else 0, the price of the parts. For the
+    first request of a scope that may still fix its rule, the cheapest way that is admitted, where this one is not."""
     own, chosen = levels[0], sixteenth(levels)
-    if not chosen or not certified.wants_profile(tree, own.relation):
+    if not chosen or not certified.has_profile_price(tree, own.relation):
         return PARTS
     try:
-        return chosen if charge(own, tree, chosen) else PARTS
+        default = chosen if _takes_profile(own, tree, chosen) else PARTS
     except CannotCertify:  # more may fail at every epsilon, or it is too much work
-        return PARTS
+        default = PARTS
+    if own.instead is None or admits(levels, tree, default):
+        return default
+    found = cheapest(levels, tree, (*_pieces(levels), PARTS))
+    return default if found is None else found
+
+
+def _takes_profile(level: Level, tree: Composition, tail_delta: Decimal) -> bool:
+    """Whether the level prices the tree by its profile: a plan always; one release, and in a budget of rho a plan too,
+    where it costs at most half of what the parts do, as rare losses make of a sample. Raises as `charge`."""
+    if certified.is_plan(tree) and not isinstance(level.filter, ZCDPFilter):
+        return bool(charge(level, tree, tail_delta))
+    try:
+        parts = _weights(level, charge(level, tree))
+    except CannotCertify:
+        parts = (INFINITY,)
+    if INFINITY not in parts and not _is_drawn(tree):
+        return False
+    whole = _weights(level, charge(level, tree, tail_delta))
+    return INFINITY not in whole and all(
+        amount <= multiply(most, HALF) for amount, most in zip(whole, parts, strict=False) if most < INFINITY
+    )
+
+
+def _weights(level: Level, charged: Coordinates) -> tuple[Decimal, ...]:
+    """What a charge adds to each account that epsilons, divergences or rho are counted in, a delta apart."""
+    if isinstance(level.filter, EitherFilter):
+        return tuple(add(*(charged.get(name, INFINITY) for name in pair)) for pair in filters.mixed_names(level.filter))
+    return tuple(charged.get(name, INFINITY) for name in filters.names(level.filter) if name != "delta")
+
+
+def _is_drawn(tree: Composition) -> bool:
+    """Whether something in it is run on secret batches: it may lose far more rarely than it does mostly."""
+    return isinstance(tree, PoissonSampled | SampledWithoutReplacement | Shuffled | RandomAllocation) or any(
+        map(_is_drawn, children(tree))
+    )
+
+
+def ever_chosen(level: Level) -> Iterator[Decimal]:
+    """Every `chosen_tail_delta` of a scope that may have been at this level, whatever is left of its delta; 0 apart."""
+    yield from certified.possible_tail_deltas(level.filter)
+    whole = filters.tail_budget(level.filter)
+    if whole:  # by a first charge
+        yield from (round_down(Fraction(whole) / 2**power) for power in range(HALVINGS + 1))
 
 
 def sixteenth(levels: Levels) -> Decimal:
@@ -162,26 +262,59 @@ def sixteenth(levels: Levels) -> Decimal:
 
 def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:
     """The tail_deltas that are worth a try, 0 for the price of the parts: first the one that the scope would choose,
-    then all of delta that is left, its halves, and the parts."""
-    pieces = _pieces(levels)
+    then all of delta that is left, its halves, and the parts; the last alone where they cannot be beaten."""
+    pieces = () if _is_exact(levels[0], tree) else _pieces(levels)
     return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS))) if pieces else (PARTS,)
 
 
+def _is_exact(level: Level, tree: Composition) -> bool:
+    """Whether a budget of rho has a price of the parts that no profile is below by much."""
+    if not isinstance(level.filter, ZCDPFilter) or _is_drawn(tree):
+        return False
+    try:
+        return "rho" in charge(level, tree)
+    except CannotCertify:
+        return False
+
+
 def _pieces(levels: Levels) -> tuple[Decimal, ...]:
-    """All of delta that is left, and its halves; none where the scope takes none."""
-    left = min((level.delta_left for level in levels if filters.tail_budget(level.filter) is not None), default=ZERO)
+    """All of delta that is left, by the rule that leaves more, then by the one in force, and its halves; none where the
+    scope takes none."""
+    taking = [level for level in levels if filters.tail_budget(level.filter) is not None]
+    left = min((level.delta_left for level in taking), default=ZERO)
     if filters.tail_budget(levels[0].filter) is None or not left:
         return ()
-    return tuple(round_down(Fraction(left) / 2**power) for power in range(HALVINGS + 1))
+    most = min(level.delta_at_most for level in taking)
+    halves = tuple(round_down(Fraction(left) / 2**power) for power in range(HALVINGS + 1))
+    return (most, *halves) if most > left else halves
+
+
+def cheapest(levels: Levels, tree: Composition, tried: Iterable[Decimal]) -> Decimal | None:
+    """Of these tail_deltas the one that is admitted and uses least, of two alike the one that takes less of delta;
+    first among those with which no scope fixes another rule than it was opened with. None where none is admitted."""
+    found = (way for way in tried if admits(levels, tree, way))
+    return min(
+        found,
+        key=lambda way: (changes(levels, tree, way), used(after(levels, tree, way)), way),
+        default=None,
+    )
+
+
+def changes(levels: Levels, tree: Composition, tail_delta: Decimal) -> bool:
+    """Whether a scope would fix another rule than it was opened with. Raises as `charge`."""
+    return any(fixed(level, tree, tail_delta).filter != level.filter for level in levels)
 
 
 def used(levels: Levels) -> Fraction:
-    """What is used of the level that has used most: its reading at the budget's own delta, as a share of its epsilon.
-    For comparing ways; what has no reading there is worse than everything."""
+    """What is used of the level that has used most: its reading at the budget's own delta, as a share of its epsilon,
+    or its share of rho. For comparing ways; what has no reading there is worse than everything."""
     return max(map(_used, levels))
 
 
 def _used(level: Level) -> Fraction:
+    if isinstance(level.filter, ZCDPFilter):
+        rho, unpriced = level.sums["rho"]
+        return WORST if unpriced else Fraction(rho) / Fraction(level.filter.rho)
     budget = filters.budget_guarantee(level.filter)
     if not isinstance(budget, ApproxDP):
         return Fraction(0)  # it takes no tail_delta, so that all ways cost the same in it
@@ -234,11 +367,11 @@ def _by_promise(tried: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
 def _excess(levels: Levels, tree: Composition, tail_delta: Decimal) -> float:
     """How much more than the levels admit it takes (`calibration.Excess`)."""
     try:
-        charged = after(levels, tree, tail_delta)
+        charged = after(tuple(_searched(level, tail_delta) for level in levels), tree, tail_delta)
     except CannotCertify:
         return math.inf
     share = max(filters.used(level.filter, level.sums) for level in charged)
-    return excess_at(share, holds=all(filters.admits(level.filter, level.sums) for level in charged))
+    return excess_at(share, holds=all(map(_holds, charged)))
 
 
 Make: TypeAlias = Callable[[Decimal], Composition]
@@ -273,7 +406,7 @@ def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits
     if best is None:
         return None
     tree = make(best.value)
-    if sixteenth(levels) <= refused and certified.wants_profile(tree, levels[0].relation):
+    if sixteenth(levels) <= refused and certified.has_profile_price(tree, levels[0].relation):
         return best
     own = chosen_tail_delta(levels, tree)  # where it needs no more, it keeps delta for others
     return best._replace(tail_delta=own) if admits(levels, tree, own) else best

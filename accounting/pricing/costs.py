@@ -45,7 +45,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary, height
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.accounting.kinds import rules_of
+from dpledger.accounting.kinds import AnyLeaf, rules_of
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.pricing.allowances import counted, promised
 from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, in_floats, one_leaf
@@ -63,6 +63,7 @@ __all__ = [
     "converted_guarantee",
     "cost",
     "currencies",
+    "grouped_in_samples",
     "least_settled",
     "priced",
     "require_disjoint",
@@ -296,6 +297,63 @@ def require_group(tree: Group, relation: Relation) -> None:
             raise CannotCertify(f"{tree.k} steps of {tree.relation.value} are not known to be one of {relation.value}")
 
 
+def grouped_in_samples(drawn: Drawn, tree: Group, relation: Relation) -> AnyLeaf:
+    """What the k units of `tree` see together of Gaussian noise on Poisson samples; else CannotCertify.
+
+    Claim: dominates, and is attained. Source: docs/proofs/mixtures.md, section 2."""
+    rules, how = rules_of(drawn.leaf), drawn.how
+    if not isinstance(how, Poisson) or rules.pair.squares is None:
+        raise CannotCertify(
+            "a group in a secret batch is certified for Gaussian noise on Poisson samples only, not for this "
+            f"{drawn.leaf.kind}: state the guarantee of the batch"
+        )
+    if tree.relation is not relation:
+        raise CannotCertify(
+            f"a group in a Poisson sample is of units that all come or all go: under {relation.value} some come and "
+            "others go, and no theorem here covers that"
+        )
+    if relation is Relation.ZERO_OUT and not rules.batch.null_is_absence:
+        raise CannotCertify(
+            f"poisson_sampled is certified for Gaussian noise only under zero_out, not for {drawn.leaf.kind}"
+        )
+    found: AnyLeaf = rules.pair.squares.in_samples(
+        Fraction(*rules.pair.squares.ratio(drawn.leaf, relation)), Fraction(how.rate), tree.k
+    )
+    return found
+
+
+def _of_samples(tree: Group, part: Composition, relation: Relation, orders: Orders) -> Cost | None:
+    """What the k units of `tree` pay for `part`, Gaussian noise on Poisson samples one after another; None for all
+    else. Pairs at that distance compose as all pairs do."""
+    if isinstance(part, Leaf):
+        return None
+    match part:
+        case Repeated(of=of):
+            once = _of_samples(tree, planned(of), relation, orders)
+            return None if once is None else once.times(_runs(part))
+        case Sequence(of=parts, done=done):
+            each = [_of_samples(tree, one, relation, orders) for one in parts[:done]]
+            known = [one for one in each if one is not None]
+            return reduce(Cost.__add__, known, _nothing(orders)) if len(known) == len(each) else None
+        case PostProcessed(of=of):
+            return _of_samples(tree, of, relation, orders)
+        case PoissonSampled(of=of, rate=rate):
+            leaf = one_leaf(planned(of), relation)
+            if leaf is None or rate == 1:
+                return None
+            try:
+                found = grouped_in_samples(Drawn(leaf, Poisson(rate)), tree, relation)
+            except CannotCertify:
+                return None
+            return rules_of(found).price.cap(found, relation, orders)
+        case SampledWithoutReplacement() | Shuffled() | RandomAllocation() | Group() | Parallel() | Chain():
+            return None
+        case Selected() | Converted() | Filtered():
+            return None
+        case _:
+            assert_never(part)
+
+
 def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:
     """k epsilon, with the delta of `group_delta`; without delta also k^2 rho and k^2 mu^2. A group of 1 costs what it
     holds.
@@ -303,7 +361,7 @@ def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:
     The delta is that of the plan: an outcome lowers the epsilon, k times over (a pure bound of the pattern chains), but
     the good part misses what the epsilon fixed beforehand lets it miss.
     Source: Vadhan 2017, Lemma 2.2; Bun-Steinke 2016, Proposition 1.9; Dong-Roth-Su 2022, Theorem 2.14;
-    docs/proofs/filters.md, "Refunds".
+    docs/proofs/filters.md, "Refunds"; of Gaussian noise on Poisson samples also the Renyi divergences of the mixture.
     """
     require_group(tree, relation)
     if tree.k == 1:
@@ -318,12 +376,14 @@ def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:
         return Cost(pure=pure, delta=delta, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))
     square = k * k
     rho = None if inner.rho is None else multiply(inner.rho, square)
-    return Cost(
+    found = Cost(
         pure=pure,
         rho=rho,
         mu_squared=None if inner.mu_squared is None else multiply(inner.mu_squared, square),
         rdp={order: None if rho is None else round_up(multiply(rho, order)) for order in orders},
     )
+    samples = _of_samples(tree, tree.of, relation, orders)
+    return found if samples is None else found.or_better(samples)
 
 
 def converted_guarantee(tree: Converted, relation: Relation) -> Guarantee:

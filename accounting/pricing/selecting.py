@@ -29,7 +29,7 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.arithmetic.prices import Cost, pure_cost
 from dpledger.accounting.guarantees import RDP, PureDP
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
-from dpledger.decimals import add, multiply, round_up
+from dpledger.decimals import ZERO, add, in_own_context, multiply, round_up
 from dpledger.errors import CannotCertify
 
 __all__ = ["ORDERS", "selected_cost", "selected_guarantee"]
@@ -56,7 +56,7 @@ def selected_cost(repeats: Trials, whole: Cost, orders: tuple[Decimal, ...]) -> 
     if whole.delta:
         raise CannotCertify("a selection among outputs of a mechanism that has a delta has no certified bound")
     known = {order: price for order, price in sorted(whole.rdp.items()) if price is not None}
-    renyi = _rising(_divergences(repeats, known))
+    renyi = _rising(_divergences(repeats, known, whole.pure))
     by_order = Cost(pure=None, rho=None, mu_squared=None, rdp={order: renyi.get(order) for order in orders})
     return by_order if whole.pure is None else by_order.or_better(pure_cost(_pure(repeats, whole.pure), orders))
 
@@ -95,13 +95,15 @@ def _pure(repeats: Trials, epsilon: Decimal) -> Decimal:
             assert_never(repeats)
 
 
-def _divergences(repeats: Trials, known: Mapping[Decimal, Decimal]) -> Iterator[tuple[Decimal, Decimal]]:
+def _divergences(
+    repeats: Trials, known: Mapping[Decimal, Decimal], pure: Decimal | None
+) -> Iterator[tuple[Decimal, Decimal]]:
     """The bounds of the module, order by order."""
     match repeats:
         case NegativeBinomialTrials():
             return _of_negative_binomial(repeats, known)
         case PoissonTrials():
-            return _of_poisson(repeats, known)
+            return _of_poisson(repeats, known, pure)
         case _:
             assert_never(repeats)
 
@@ -120,7 +122,9 @@ def _of_negative_binomial(
         yield order, bound
 
 
-def _of_poisson(repeats: PoissonTrials, known: Mapping[Decimal, Decimal]) -> Iterator[tuple[Decimal, Decimal]]:
+def _of_poisson(
+    repeats: PoissonTrials, known: Mapping[Decimal, Decimal], pure: Decimal | None
+) -> Iterator[tuple[Decimal, Decimal]]:
     mean, nothing = repeats.mean, _nothing(repeats)
     lines = _lines(known)
     for order, divergence in known.items():
@@ -128,9 +132,20 @@ def _of_poisson(repeats: PoissonTrials, known: Mapping[Decimal, Decimal]) -> Ite
             more = order - 1
             near = outward.below(outward.ln1p(1 / more))
             failing = min((rise - slope * near for slope, rise in lines), default=Decimal(0))
-            lost = divergence + mean * (outward.exp(failing) if failing < 0 else 1)
+            delta = min(outward.exp(failing) if failing < 0 else Decimal(1), _pure_delta(pure, near))
+            lost = divergence + mean * delta
             bound = outward.above(lost + outward.ln(mean + nothing * outward.exp(-more * lost)) / more)
         yield order, bound
+
+
+@in_own_context
+def _pure_delta(pure: Decimal | None, epsilon: Decimal) -> Decimal:
+    """At least the delta at `epsilon` of a run that is pure: none from its own epsilon on.
+
+    Source: Kairouz-Oh-Viswanath 2015, Theorem 3.3 (the worst pair, a randomised response)."""
+    if pure is None:
+        return ONE
+    return -outward.expm1(epsilon - pure) / (1 + outward.exp(-pure)) if epsilon < pure else ZERO
 
 
 def _lines(known: Mapping[Decimal, Decimal]) -> list[tuple[Decimal, Decimal]]:

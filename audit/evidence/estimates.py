@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, ndtri
 
+from dpledger.audit.features.score import edges_below
 from dpledger.audit.outcomes.structure import Floats
 
 __all__ = [
@@ -61,7 +62,7 @@ class CellCut:
 
     def of(self, numbers: Floats) -> Places:
         """The cell of each number: whole numbers[runs] below `size`."""
-        places = np.searchsorted(self.edges, numbers)
+        places = edges_below(self.edges, numbers)
         places[np.isnan(numbers)] = self.edges.size + 1
         return places
 

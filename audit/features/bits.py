@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.audit.features.score import Cells, Number, Place, codes, listed, table
+from dpledger.audit.features.score import Cells, Number, Place, codes, edges_below, listed, table
 from dpledger.audit.outcomes.structure import Floats, Outcomes
 
 __all__ = ["Bit", "Grain", "GrainByValue", "Kind", "LowBits", "Parity", "Pattern", "Payload", "Residue", "bits_of"]
@@ -31,12 +31,24 @@ _IMPLICIT = np.uint64(2**52)
 _EXPONENT = np.uint64(0x7FF0000000000000)
 _QUIET = np.uint64(0x7FF8000000000000)
 _KINDS = ("a negative number", "-0.0", "0.0", "a positive number", "-inf", "inf", "NaN", "NaN with a sign or payload")
+_TRAILING_ZEROS = np.array([3, 0, 1, 0, 2, 0, 1, 0])  # of a word that ends in these three bits
+_BY_TOP_BITS = np.repeat([3.0, 0.0], 2**11)  # by sign and exponent; -1 where the mantissa says which
+_BY_TOP_BITS[[0, 2**11 - 1, 2**11, 2**12 - 1]] = -1
 VALUE_CELLS = 16
 FINE = -24  # the exponent of a grid below which it is that of doubles, not of what is counted or rounded
 
 
 def _words(numbers: Floats) -> Words:
     return np.ascontiguousarray(numbers).view(np.uint64)
+
+
+def _sorts(numbers: Floats, words: Words) -> Floats:
+    """The place of each number in `_KINDS`."""
+    negative = (words >> np.uint64(63)).astype(bool)
+    cells = np.where(negative, 0, 3)
+    cells = np.where(numbers == 0, np.where(negative, 1, 2), cells)
+    cells = np.where(np.isinf(numbers), np.where(negative, 4, 5), cells)
+    return np.where(np.isnan(numbers), np.where(words == _QUIET, 6, 7), cells).astype(np.float64)
 
 
 def _grain(numbers: Floats) -> Floats:
@@ -85,11 +97,8 @@ class GrainByValue(Cells):
 
     def of(self, outcomes: Outcomes) -> Floats:
         numbers = self.place.of(outcomes)
-        words = _words(numbers)
-        zeros = np.where(
-            words & np.uint64(1), 0, np.where(words & np.uint64(2), 1, np.where(words & np.uint64(4), 2, 3))
-        )
-        return codes(4 * np.searchsorted(self.edges, numbers) + zeros, ~np.isnan(numbers))
+        zeros = _TRAILING_ZEROS[(_words(numbers) & np.uint64(7)).astype(np.intp)]
+        return codes(4 * edges_below(np.array(self.edges), numbers) + zeros, ~np.isnan(numbers))
 
     @property
     def words(self) -> str:
@@ -116,11 +125,10 @@ class Kind(Cells):
     def of(self, outcomes: Outcomes) -> Floats:
         numbers = self.place.of(outcomes)
         words = _words(numbers)
-        negative = (words >> np.uint64(63)).astype(bool)
-        cells = np.where(negative, 0, 3)
-        cells = np.where(numbers == 0, np.where(negative, 1, 2), cells)
-        cells = np.where(np.isinf(numbers), np.where(negative, 4, 5), cells)
-        return np.where(np.isnan(numbers), np.where(words == _QUIET, 6, 7), cells).astype(np.float64)
+        cells = _BY_TOP_BITS[(words >> np.uint64(52)).astype(np.intp)]
+        (rare,) = np.nonzero(cells < 0)
+        cells[rare] = _sorts(numbers[rare], words[rare])
+        return cells
 
     @property
     def words(self) -> str:

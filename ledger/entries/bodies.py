@@ -20,6 +20,7 @@ from dpledger.ledger.entries.members import (
     Accounts,
     Attestation,
     Continues,
+    Fixed,
     Flag,
     Hash,
     Id,
@@ -64,7 +65,7 @@ class LedgerOpened:
 @record
 class ScopeOpened:
     """One dataset, one unit of privacy, one relation, one budget; the filter with every constant, and those of an
-    odometer that reads beside it."""
+    odometer that reads beside it. `instead`: the filter that the first charge may fix in place of `filter`."""
 
     path: Path
     unit: UnitNote
@@ -75,6 +76,7 @@ class ScopeOpened:
     parents: tuple[Id, ...] = given(default=())
     dataset: Text | None = given(default=None)
     odometer: Odometer | None = given(default=None)
+    instead: Filter | None = given(default=None)
     kind: Literal["scope_opened"] = tag(default="scope_opened")
     version: Literal[1] = given(default=1)
 
@@ -93,7 +95,7 @@ class PlanRegistered:
 @record
 class Reserved:
     """A charge at its cap, in each level of the path. With `redeem`, it is started at once. With `attested`, what it is
-    for runs elsewhere.
+    for runs elsewhere. `fixed`: levels whose first charge this is, and which have another filter from here on.
 
     `form`: `release` (answers once), `interaction` (a stream of queries), `training` (`steps`, granted in blocks)."""
 
@@ -112,6 +114,7 @@ class Reserved:
     plan: Token | None = given(default=None)
     priced: Priced | None = given(default=None)
     attested: Attestation | None = given(default=None)
+    fixed: tuple[Fixed, ...] = given(default=())
     kind: Literal["reserved"] = tag(default="reserved")
     version: Literal[1] = given(default=1)
 
@@ -119,6 +122,11 @@ class Reserved:
     def tail_delta(self) -> Decimal:
         """The delta of a price from the profile; 0: priced from the parts."""
         return ZERO if self.priced is None else self.priced.tail_delta
+
+    @property
+    def may_be_over(self) -> bool:
+        """Whether it is for a run elsewhere that may have begun before: one that was not held before it was started."""
+        return self.attested is not None and self.redeem is not None
 
 
 @record

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from dpledger.accounting.filters import Filter
 from dpledger.decimals import read
 from dpledger.ledger.entries import declarations
 from dpledger.ledger.signed import wire
@@ -102,6 +103,15 @@ class LevelCharge:
 
     scope: Id
     amounts: Amounts
+
+
+@record
+class Fixed:
+    """A scope that this charge is the first of, and the filter, with every constant, that it has from here on, in place
+    of the one that it was opened with."""
+
+    scope: Id
+    filter: Filter
 
 
 @record

@@ -34,7 +34,7 @@ from dpledger.errors import (
     ScopeError,
 )
 from dpledger.ledger.entries.bodies import Committed, Progress, Refused, Reserved, Started
-from dpledger.ledger.entries.members import Attestation, LevelCharge, MechanismNote, Priced
+from dpledger.ledger.entries.members import Attestation, Fixed, LevelCharge, MechanismNote, Priced
 from dpledger.ledger.rules import refusals, settling
 from dpledger.ledger.rules.capability import Redeem
 from dpledger.ledger.rules.scope_state import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
@@ -57,6 +57,7 @@ __all__ = [
     "levels_of",
     "priced",
     "request_digest",
+    "require_not_before",
     "require_open",
     "require_room_for",
     "require_same",
@@ -87,6 +88,11 @@ class Request:
     redeem: str | None = None
     tail_delta: Decimal | None = None
     attested: Attestation | None = None
+
+    @property
+    def may_be_over(self) -> bool:
+        """Whether it is for a run elsewhere that may have begun before, as `Reserved.may_be_over`."""
+        return self.attested is not None and self.redeem is not None
 
 
 def request_digest(scope: str, asked: Request | Reserved, tail_delta: Decimal) -> str:
@@ -152,12 +158,15 @@ Decision: TypeAlias = Admitted | Replayed | RefusedRequest | Outdated
 @dataclass(frozen=True, slots=True)
 class Prices:
     """What a request is charged at each level of its path, at the `tail_delta` that was asked for or chosen; or the
-    `error` that says why it is not. `sixteenth`: what it was chosen from, all of a state that a price depends on; None
-    where it was not."""
+    `error` that says why it is not. `sixteenth`: what it was chosen from, None where it was not; `unfixed`: the levels
+    whose first charge this would be: together all of a state that a price depends on. `fixed`: the filters that it
+    would fix there, other than they were opened with."""
 
     sixteenth: Decimal | None
+    unfixed: tuple[str, ...]
     tail_delta: Decimal = ZERO
     levels: tuple[LevelCharge, ...] = ()
+    fixed: tuple[Fixed, ...] = ()
     error: DpledgerError | None = None
 
 
@@ -166,17 +175,23 @@ def priced(state: State, request: Request) -> Prices:
     before the ledger is locked: a price may take seconds, a decision with it takes none. Raises ScopeError for a scope
     that is not there."""
     scope = _scope_of(state, request)
-    levels, tail_delta, sixteenth = levels_of(state, scope), request.tail_delta, None
+    levels, tail_delta, sixteenth = levels_of(state, scope, request), request.tail_delta, None
+    unfixed = _unfixed(state, scope)
     try:
         if tail_delta is None:
-            if certified.wants_profile(request.parts, scope.relation):
+            if certified.has_profile_price(request.parts, scope.relation):
                 sixteenth = asking.sixteenth(levels)
             tail_delta = asking.chosen_tail_delta(levels, request.parts)
         require_room_for(scope, tail_delta)
-        charges = (asking.charge(state.scopes[name], request.parts, tail_delta) for name in scope.path)
-        return Prices(sixteenth, tail_delta, tuple(map(LevelCharge, scope.path, charges)))
+        charged, fixed = [], []
+        for name, level in sorted(zip(_names(scope), levels, strict=True), key=lambda pair: pair[0]):
+            ready = asking.fixed(level, request.parts, tail_delta)
+            charged.append(LevelCharge(name, asking.charge(ready, request.parts, tail_delta)))
+            if ready.filter != level.filter:
+                fixed.append(Fixed(name, ready.filter))
+        return Prices(sixteenth, unfixed, tail_delta, tuple(charged), tuple(fixed))
     except DpledgerError as error:
-        return Prices(sixteenth, error=error)
+        return Prices(sixteenth, unfixed, error=error)
 
 
 def decide(state: State, request: Request, earlier: Earlier | None, prices: Prices | None = None) -> Decision:
@@ -191,17 +206,21 @@ def decide(state: State, request: Request, earlier: Earlier | None, prices: Pric
         return _again(state, scope, request, earlier)
     require_open(state, scope)
     check(scope, request)
+    require_not_before(state, scope, request)
     _require_alone(state, scope, request)
     if prices is None:
         prices = priced(state, request)
-    elif prices.sixteenth is not None and prices.sixteenth != asking.sixteenth(levels_of(state, scope)):
+    elif _is_outdated(prices, state, scope, request):
         return Outdated()
     if prices.error is not None:
         raise prices.error
     tail_delta = prices.tail_delta
     digest = request_digest(request.scope, request, tail_delta)
+    named = {one.scope: one.filter for one in prices.fixed}
     for level in prices.levels:
-        refused = _refusal(state, request, digest, scope, level)
+        found = state.scopes[level.scope]
+        asked = found.fixed(named[level.scope]) if level.scope in named else found
+        refused = _refusal(state, request, digest, scope, asked, level)
         if refused is not None:
             return refused
     return Admitted(
@@ -220,8 +239,20 @@ def decide(state: State, request: Request, earlier: Earlier | None, prices: Pric
             redeem=request.redeem,
             priced=Priced(tail_delta) if tail_delta else None,
             attested=request.attested,
+            fixed=prices.fixed,
         )
     )
+
+
+def _unfixed(state: State, scope: ScopeState) -> tuple[str, ...]:
+    """The scopes of its path to which nothing was charged, and whose filter the first charge may fix."""
+    return tuple(name for name in scope.path if state.scopes[name].instead is not None)
+
+
+def _is_outdated(prices: Prices, state: State, scope: ScopeState, request: Request) -> bool:
+    if prices.unfixed != _unfixed(state, scope):
+        return True
+    return prices.sixteenth is not None and prices.sixteenth != asking.sixteenth(levels_of(state, scope, request))
 
 
 def _scope_of(state: State, request: Request) -> ScopeState:
@@ -246,11 +277,31 @@ def check(scope: ScopeState, request: Request) -> None:
         require_room_for(scope, request.tail_delta)
 
 
-def levels_of(state: State, scope: ScopeState) -> asking.Levels:
-    """The scope as it is asked, then those above it."""
-    names = (scope.scope, *(name for name in scope.path if name != scope.scope))
-    found = (state.scopes[name] for name in names)
-    return tuple(asking.Level(level.filter, level.relation, level.sums) for level in found)
+def require_not_before(state: State, scope: ScopeState, request: Request) -> None:
+    """ScopeError for a run elsewhere that may have begun before the filter of a scope was fixed: its output may have
+    chosen the request that fixed it (docs/proofs/filters.md, "Constants fixed at the first charge")."""
+    for name in scope.path:
+        if request.may_be_over and state.scopes[name].is_fixed_late:
+            raise ScopeError(
+                f"scope {name!r} fixed its filter at its first charge, and this run may have begun before: hold it "
+                "with `charging` before it runs, or charge one that is over to another scope of these people"
+            )
+
+
+def levels_of(state: State, scope: ScopeState, request: Request | None = None) -> asking.Levels:
+    """The scope as it is asked, then those above it. A `request` for a run that may have begun before fixes no other
+    filter than a scope was opened with."""
+    may_be_over = request is not None and request.may_be_over
+    found = (state.scopes[name] for name in _names(scope))
+    return tuple(
+        asking.Level(level.filter, level.relation, level.sums, None if may_be_over else level.instead)
+        for level in found
+    )
+
+
+def _names(scope: ScopeState) -> tuple[str, ...]:
+    """The scope, then those above it, in id order."""
+    return (scope.scope, *(name for name in scope.path if name != scope.scope))
 
 
 def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
@@ -260,7 +311,8 @@ def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
         raise ParameterError(
             "tail_delta",
             text(tail_delta),
-            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic and either take others",
+            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic, either, and zcdp with a "
+            "delta take others",
         )
 
 
@@ -426,12 +478,14 @@ def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]
         return
     yield request_digest(request.scope, request, ZERO)
     for level in levels_of(state, scope):
-        for tail_delta in certified.possible_tail_deltas(level.filter):
+        for tail_delta in asking.ever_chosen(level):
             yield request_digest(request.scope, request, tail_delta)
 
 
-def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked: LevelCharge) -> RefusedRequest | None:
-    scope = state.scopes[asked.scope]
+def _refusal(
+    state: State, request: Request, digest: str, own: ScopeState, scope: ScopeState, asked: LevelCharge
+) -> RefusedRequest | None:
+    """The refusal of one level, `scope` as it would be charged; None where it admits the request."""
     if filters.admits(scope.filter, filters.with_charge(scope.filter, scope.sums, asked.amounts)):
         return None
     wanted = filters.asked(scope.filter, scope.sums, asked.amounts)

@@ -89,12 +89,12 @@ class Rules:
                 raise ScopeError(
                     f"scope {self.name!r} was opened with another {what}: {_said(found)}, not {_said(asked)}"
                 )
-        if self.budget is not None and self.budget not in (existing.budget, existing.filter):
+        if self.budget is not None and self.budget not in (existing.budget, existing.opened_with):
             raise ScopeError(
                 f"scope {self.name!r} was opened with another budget: {existing.budget}, not {self.budget}"
             )
-        if self.orders is not None and filters.opened_by(existing.budget, orders=self.orders) != existing.filter:
-            raise ScopeError(f"scope {self.name!r} was opened with other orders: {existing.filter}")
+        if self.orders is not None and filters.opened_by(existing.budget, orders=self.orders) != existing.opened_with:
+            raise ScopeError(f"scope {self.name!r} was opened with other orders: {existing.opened_with}")
         allowance = self.allowance
         if allowance is not None and not is_same(allowance, existing.budget, existing.relation, existing.filter):
             raise ScopeError(f"scope {self.name!r} was opened with another allowance: {existing.filter}")
@@ -119,7 +119,13 @@ class Rules:
             parents=self.parents if self.parents is not None else (),
             dataset=self.dataset,
             odometer=self.odometer,
+            instead=filters.instead(promise) if self._is_default else None,
         )
+
+    @property
+    def _is_default(self) -> bool:
+        """Whether nobody named constants."""
+        return isinstance(self.budget, GUARANTEES) and self.orders is None and self.allowance is None
 
 
 def _said(value: object) -> str:

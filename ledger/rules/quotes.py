@@ -73,11 +73,13 @@ class AccountQuote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way of asking. `tail_delta`: 0 for the price of the parts. `accounts`: by scope, then by account."""
+    """One way of asking. `tail_delta`: 0 for the price of the parts. `accounts`: by scope, then by account. `fixes`:
+    the scopes whose first charge it would be, and which would have another filter from then on: it, by scope."""
 
     tail_delta: Decimal
     admitted: bool
     accounts: Mapping[str, Mapping[str, AccountQuote]]
+    fixes: Mapping[str, filters.Filter]
 
     def words(self) -> str:
         """How it is asked, in words."""
@@ -115,6 +117,11 @@ class Quote:
             for account, amounts in accounts.items():
                 where = account if name == self.scope else f"{name}, {account}"
                 lines.append(f"  {where}: {amounts.words(admitted=self.admitted)}")
+        lines.extend(
+            f"  it would be the first charge of {name!r}, and fixes that claims add up there from then on, up to all "
+            f"of its delta, and nothing is kept for composing ({rule.kind} filter)"
+            for name, rule in self.way.fixes.items()
+        )
         if self.cheaper is not None:
             own = "; ".join(f"{name} {amounts.after}" for name, amounts in self.cheaper.accounts[self.scope].items())
             lines.append(f"  cheaper: {self.cheaper.words()}, after which {own}")
@@ -123,7 +130,7 @@ class Quote:
 
 def quoted(state: State, scope: ScopeState, request: Request, decision: Decision) -> Quote:
     """The quote of a request that the gate decides so. CannotCertify where no theorem prices it."""
-    levels, parts = levels_of(state, scope), request.parts
+    levels, parts = levels_of(state, scope, request), request.parts
     asked = asking.chosen_tail_delta(levels, parts) if request.tail_delta is None else request.tail_delta
     names = (scope.scope, *(name for name in scope.path if name != scope.scope))
     best = _cheapest(levels, parts, asked)
@@ -139,24 +146,26 @@ def quoted(state: State, scope: ScopeState, request: Request, decision: Decision
 
 
 def another_way(state: State, request: Request) -> Decimal | None:
-    """The tail_delta with which a plan that is refused is admitted in this state, if there is one. Looked for where the
-    scope prices such a plan by its profile unless it is told otherwise: there it is known what that costs."""
+    """The tail_delta with which a request that is refused is admitted in this state, if there is one. Looked for where
+    the scope may price it by its profile unless it is told otherwise."""
     scope = state.scopes[request.scope]
-    if not certified.wants_profile(request.parts, scope.relation):
+    if not certified.has_profile_price(request.parts, scope.relation):
         return None
-    levels = levels_of(state, scope)
+    levels = levels_of(state, scope, request)
     asked = asking.chosen_tail_delta(levels, request.parts) if request.tail_delta is None else request.tail_delta
     return _cheapest(levels, request.parts, asked)
 
 
 def _cheapest(levels: Levels, parts: Composition, asked: Decimal) -> Decimal | None:
     """The other way that is admitted and uses least; of two alike the one that takes less of delta."""
-    others = (way for way in asking.ways(levels, parts) if way != asked and asking.admits(levels, parts, way))
-    return min(others, key=lambda way: (asking.used(asking.after(levels, parts, way)), way), default=None)
+    return asking.cheapest(levels, parts, (way for way in asking.ways(levels, parts) if way != asked))
 
 
 def _is_worth_it(levels: Levels, parts: Composition, way: Decimal, than: Decimal) -> bool:
-    """Whether it takes clearly less: a hundredth is what a price from a profile may differ by for no good reason."""
+    """Whether it takes clearly less: a hundredth is what a price from a profile may differ by for no good reason. A
+    scope that fixes another rule for it than it would loses more than that."""
+    if asking.changes(levels, parts, way) > asking.changes(levels, parts, than):
+        return False
     before = asking.used(levels)
     takes, would = (asking.used(asking.after(levels, parts, one)) - before for one in (way, than))
     return takes < WORTH * would
@@ -164,8 +173,14 @@ def _is_worth_it(levels: Levels, parts: Composition, way: Decimal, than: Decimal
 
 def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta: Decimal) -> Way:
     charged = asking.after(levels, parts, tail_delta)
+    found = tuple(asking.fixed(level, parts, tail_delta) for level in levels)
+    fixes = {
+        name: then.filter
+        for name, before, then in zip(names, levels, charged, strict=True)
+        if then.filter != before.filter
+    }
     accounts = {}
-    for name, before, then in zip(names, levels, charged, strict=True):
+    for name, before, then in zip(names, found, charged, strict=True):
         held, now = (filters.spent(at.filter, at.sums) for at in (before, then))
         left_now, left = (filters.left(at.filter, at.sums) for at in (before, then))
         deciding = filters.deciding(before.filter)
@@ -179,7 +194,8 @@ def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta:
             )
             for account in held
         }
-    return Way(tail_delta=tail_delta, admitted=asking.admits(levels, parts, tail_delta), accounts=accounts)
+    admitted = asking.admits(levels, parts, tail_delta)
+    return Way(tail_delta=tail_delta, admitted=admitted, accounts=accounts, fixes=fixes)
 
 
 def left(state: State, scope: ScopeState) -> Decimal:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, Self
 
+from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, leaves
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Sums
@@ -50,9 +52,11 @@ Form = Literal["release", "interaction", "training"]
 class ScopeState:
     """One scope: its rules, the sums of its filter over everything not aborted, and its next index.
 
-    `opened`: the index of its entry. `path`: the scopes that a charge in this one is charged to, itself and everything
-    above it, in id order. `held`: of the sums, the part that open charges hold. `interactions`: how many open charges
-    are no plain release; `exclusive`: how many of those may overlap no other. `ran`: what is known to have run."""
+    `opened_with`: the filter that it was opened with, `filter` the one in force. `instead`: the one that its first
+    charge may fix in place of it; None once anything was charged. `opened`: the index of its entry. `path`: the scopes
+    that a charge in this one is charged to, itself and everything above it, in id order. `held`: of the sums, the part
+    that open charges hold. `interactions`: how many open charges are no plain release; `exclusive`: how many of those
+    may overlap no other. `ran`: what is known to have run."""
 
     scope: str
     opened: int
@@ -60,6 +64,7 @@ class ScopeState:
     relation: Relation
     budget: Guarantee
     filter: Filter
+    opened_with: Filter
     keep: Literal["value", "digest", "none"]
     parents: tuple[str, ...]
     path: tuple[str, ...]
@@ -73,6 +78,20 @@ class ScopeState:
     ran: Ran = NOTHING
     epoch: int = 0
     closed: bool = False
+    instead: Filter | None = None
+
+    @property
+    def is_fixed_late(self) -> bool:
+        """Whether its first charge fixed another filter than it was opened with: then no run counts that may have begun
+        before."""
+        return self.filter != self.opened_with
+
+    def fixed(self, filter_: Filter | None) -> Self:
+        """The scope once its first charge fixed `filter_`, or, by None, the one that it was opened with."""
+        if filter_ is None:
+            return replace(self, instead=None)
+        nothing = MappingProxyType(dict(filters.opening(filter_)))
+        return replace(self, filter=filter_, sums=nothing, held=nothing, instead=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +191,7 @@ def state_payload(state: State) -> dict[str, Plain]:
             "index": scope.index,
             "epoch": scope.epoch,
             "closed": scope.closed,
+            **({} if scope.instead is None else {"unfixed": True}),
             "sums": {key: {"total": text(total), "unpriced": count} for key, (total, count) in scope.sums.items()},
         }
         for name, scope in state.scopes.items()

@@ -172,8 +172,10 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         _require(not parent.closed, f"scope {parent.scope} is closed")
         same = (parent.relation, parent.unit) == (body.relation, unit)
         _require(same, f"scope {parent.scope} has another relation or unit")
-    rules.check(body.budget, filters.budget_guarantee(body.filter), body.relation)
-    allotting.require_certified(body.filter, body.relation)
+    for rule in (body.filter,) if body.instead is None else (body.filter, body.instead):
+        rules.check(body.budget, filters.budget_guarantee(rule), body.relation)
+        allotting.require_certified(rule, body.relation)
+    _require(body.instead != body.filter, "the first charge may fix the filter that is there")
     nothing = _frozen(filters.opening(body.filter))
     scope = ScopeState(
         scope=name,
@@ -182,6 +184,7 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         relation=body.relation,
         budget=body.budget,
         filter=body.filter,
+        opened_with=body.filter,
         keep=body.keep,
         parents=body.parents,
         path=tuple(sorted({name}.union(*(parent.path for parent in above)))),
@@ -190,6 +193,7 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         index=0,
         sums=nothing,
         held=nothing,
+        instead=body.instead,
     )
     return replace(state, scopes=state.scopes.with_item(name, scope))
 
@@ -234,11 +238,31 @@ def _reserve(state: State, body: Reserved) -> State:
         tail_delta=body.tail_delta,
         attested=body.attested is not None,
     )
-    after = _charged(state, charge)
+    after = _charged(_fixed(state, own, body), charge)
     for name in own.path:
         scope = after.scope(name)
         _require(filters.admits(scope.filter, scope.sums), f"scope {name}: the filter does not admit the charge")
     return _with_charge(after, charge)
+
+
+def _fixed(state: State, own: ScopeState, body: Reserved) -> State:
+    """Each level has its filter fixed by its first charge: the one that it was opened with, or the one that is named,
+    if its opening named it too. What may have run before counts under the first alone."""
+    named = {one.scope: one.filter for one in body.fixed}
+    in_order = tuple(one.scope for one in body.fixed) == tuple(sorted(named))
+    _require(in_order and set(named) <= set(own.path), "filters are fixed for levels of the path, in id order")
+    scopes = state.scopes
+    for name in own.path:
+        scope = state.scope(name)
+        if name in named:
+            _require(scope.instead is not None, f"scope {name}: its filter was fixed before")
+            _require(named[name] == scope.instead, f"scope {name}: not the filter that its opening names")
+        if scope.instead is not None:
+            scope = scope.fixed(named.get(name))
+            scopes = scopes.with_item(name, scope)
+        late = scope.is_fixed_late and body.may_be_over
+        _require(not late, f"scope {name}: a run elsewhere that may have begun before its filter was fixed")
+    return replace(state, scopes=scopes)
 
 
 def charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:

@@ -12,6 +12,7 @@ so many go, and so many come). Each group's numbers get noise of their own. Proo
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,14 +29,14 @@ from dpledger.mechanisms.frames import Column, numbers_at
 from dpledger.mechanisms.noise import Law, Sensitivity, draw
 from dpledger.mechanisms.numeric.clipped_mean import ClippedMean, MeanEstimate
 from dpledger.mechanisms.numeric.one_shot import ShortText
-from dpledger.mechanisms.numeric.statistics import Count
+from dpledger.mechanisms.numeric.statistics import Count, Histogram
 from dpledger.mechanisms.statistics.sums import ClippedSum
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, record, tag
 
 __all__ = ["GroupStatistic", "Statistic"]
 
-Statistic: TypeAlias = Count | ClippedSum | ClippedMean
+Statistic: TypeAlias = Count | ClippedSum | ClippedMean | Histogram
 """What can be released by group."""
 
 Wholes: TypeAlias = npt.NDArray[Any]
@@ -61,6 +62,8 @@ class GroupStatistic:
         if of_rows is not (self.column is None):
             named = f"{self.statistic.kind} {'with' if of_rows else 'without'} a column"
             raise ParameterError("column", named, "a pair (column, statistic); Count(of='rows') alone")
+        if isinstance(self.statistic, Histogram) and self.statistic.edges is None:
+            raise ParameterError("categories", "those of a column by group", "a Count by two columns, or edges")
 
     def placed(self, *, rows: int) -> Self:
         """The same where so many rows of one unit go or come, in all groups together. ParameterError where it has no
@@ -76,7 +79,7 @@ class GroupStatistic:
 
     @property
     def name(self) -> str:
-        """What it is called in a frame."""
+        """What it is called."""
         match self.statistic:
             case Count(of="rows"):
                 return "count"
@@ -86,8 +89,17 @@ class GroupStatistic:
                 return f"{self.column}_sum"
             case ClippedMean():
                 return f"{self.column}_mean"
+            case Histogram():
+                return f"{self.column}_histogram"
             case _:
                 assert_never(self.statistic)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its columns are called in a frame: one for each interval of a histogram."""
+        if isinstance(self.statistic, Histogram):
+            return tuple(f"{self.column}_{label}" for label in self.statistic.labels())
+        return (self.name,)
 
     def parts(self) -> Composition:
         """Its leaves."""
@@ -116,36 +128,31 @@ class GroupStatistic:
         ]
         return tuple(zip(*(numbers.tolist() for numbers in noisy), strict=True))
 
-    def estimate(self, numbers: tuple[int, ...]) -> int | float | MeanEstimate:
-        """What the noisy numbers of a group say."""
+    def estimates(self, numbers: tuple[int, ...]) -> dict[str, int | float | MeanEstimate]:
+        """What the noisy numbers of a group say, by name."""
         match self.statistic:
-            case Count():
-                return numbers[0]
+            case Count() | Histogram():
+                return dict(zip(self.names, numbers, strict=True))
             case ClippedSum():
-                return self.statistic.in_units(numbers[0])
+                return {self.name: self.statistic.in_units(numbers[0])}
             case ClippedMean():
                 total, count = numbers
-                return self.statistic.value_of((total, count))
+                return {self.name: self.statistic.value_of((total, count))}
             case _:
                 assert_never(self.statistic)
 
-    def in_frame(self, numbers: tuple[int, ...]) -> int | float:
-        """The same as a number."""
-        found = self.estimate(numbers)
-        return found if isinstance(found, int) else float(found)
-
-    def interval(self, numbers: tuple[int, ...], confidence: Number) -> tuple[float, float]:
-        """Two numbers that hold the statistic of the group's rows that count with at least this probability."""
+    def interval(self, name: str, numbers: tuple[int, ...], confidence: Number) -> tuple[float, float]:
+        """Two numbers that hold what the name says of the group's rows that count with at least this probability."""
         match self.statistic:
-            case Count():
-                slack = self.statistic.interval(confidence)
-                return numbers[0] - slack, numbers[0] + slack
+            case Count() | Histogram():
+                value, slack = numbers[self.names.index(name)], self.statistic.interval(confidence)
+                return value - slack, value + slack
             case ClippedSum():
-                value, within = self.statistic.in_units(numbers[0]), self.statistic.interval(confidence)
-                return value - within, value + within
+                total, within = self.statistic.in_units(numbers[0]), self.statistic.interval(confidence)
+                return total - within, total + within
             case ClippedMean():
-                total, count = numbers
-                return self.statistic.value_of((total, count)).interval(confidence)
+                steps, count = numbers
+                return self.statistic.value_of((steps, count)).interval(confidence)
             case _:
                 assert_never(self.statistic)
 
@@ -164,6 +171,9 @@ class GroupStatistic:
                 assert column is not None, "a mean is of a column"
                 distances = self.statistic.values
                 return groups.totals(column, distances.steps, distances.missing), groups.sizes()
+            case Histogram():
+                assert column is not None, "a histogram is of a column"
+                return tuple(groups.spread(column, self.statistic.places, len(self.statistic.labels())))
             case _:
                 assert_never(self.statistic)
 
@@ -186,6 +196,15 @@ class Groups:
         found = np.zeros(self.count, dtype=np.int64)
         for codes, rows in self._blocks():
             found += self._counted(codes[numbers_at(column, rows, missing=0.0) == 1.0])
+        return found
+
+    def spread(self, column: Column, places_of: Callable[[Floats], Wholes], count: int) -> Wholes:
+        """How many rows each group has in each of so many places, by a row a place; others count nowhere."""
+        found = np.zeros((count, self.count), dtype=np.int64)
+        for codes, rows in self._blocks():
+            places = places_of(numbers_at(column, rows, missing=math.nan))
+            for place in range(count):
+                found[place] += self._counted(codes[places == place])
         return found
 
     def totals(self, column: Column, steps_of: Callable[[Floats], Wholes], missing: Decimal) -> Wholes:

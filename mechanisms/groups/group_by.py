@@ -33,7 +33,7 @@ from dpledger.mechanisms.groups.by_group import Groups, GroupStatistic
 from dpledger.mechanisms.groups.contributions import Contributions
 from dpledger.mechanisms.groups.group_table import GroupTable, Key
 from dpledger.mechanisms.groups.partition_selection import KeyChoice
-from dpledger.mechanisms.numeric import ClippedMean, Count
+from dpledger.mechanisms.numeric import ClippedMean, Count, Histogram
 from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
@@ -58,12 +58,14 @@ def _of_column(value: Any) -> object:
     match value:
         case GroupStatistic():
             return value
-        case Count() | ClippedSum() | ClippedMean():
+        case Count() | ClippedSum() | ClippedMean() | Histogram():
             return GroupStatistic(value)
-        case [str(column), (Count() | ClippedSum() | ClippedMean()) as statistic]:
+        case [str(column), (Count() | ClippedSum() | ClippedMean() | Histogram()) as statistic]:
             return GroupStatistic(statistic, column)
         case _:
-            raise ValueError("a Count of rows, or a pair: a column and a ClippedSum, ClippedMean or Count(of='true')")
+            raise ValueError(
+                "a Count of rows, or a pair: a column and a ClippedSum, ClippedMean, Histogram or Count(of='true')"
+            )
 
 
 def _key_of(value: object) -> object:
@@ -120,8 +122,8 @@ class GroupBy(OneShot):
     """Statistics of the rows of a table, by groups, in one release.
 
     `by`: the column, or columns, whose words make the groups. `statistics`: a list of `Count`s of rows, and of pairs of
-    a column and a `ClippedSum`, a `ClippedMean` or a `Count(of="true")`; each one's epsilon is what it costs in all
-    groups together.
+    a column and a `ClippedSum`, a `ClippedMean`, a `Histogram` with edges or a `Count(of="true")`; each one's epsilon
+    is what it costs in all groups together.
     `keys`: the groups, where they are public; each is published, empty ones too, and rows of other keys count nowhere.
     Without them `key_epsilon` and `key_delta` pay for a choice among the keys that the data hold: a key is published
     that so many units have that none of them gives it away. With no statistics the keys alone are published.
@@ -354,7 +356,7 @@ class GroupBy(OneShot):
             raise ParameterError("statistics", "none, of public keys", "at least one statistic")
         if any(one.statistic.relation is not None or one.statistic.unit is not None for one in self.statistics):
             raise ParameterError("statistics", "one with a relation or a unit", "statistics that leave them open")
-        _once("statistics", [one.name for one in self.statistics])
+        _once("statistics", [name for one in self.statistics for name in one.names])
 
 
 def _once(field: str, names: Any) -> None:

@@ -60,29 +60,36 @@ class GroupTable(Mapping[Any, Mapping[str, Any]]):
     def __getitem__(self, key: str | Key) -> Mapping[str, Any]:
         """The statistics of a group, by name. KeyError where it is not published."""
         place = self._places[(key,) if isinstance(key, str) else key]
-        return {
-            one.name: one.estimate(numbers[place]) for one, numbers in zip(self.statistics, self.numbers, strict=True)
-        }
+        found: dict[str, Any] = {}
+        for one, numbers in zip(self.statistics, self.numbers, strict=True):
+            found |= one.estimates(numbers[place])
+        return found
 
     def interval(self, key: str | Key, name: str, confidence: Number) -> tuple[float, float]:
         """Two numbers that hold this statistic of the group's rows that count with at least this probability over the
         noise; each by itself. KeyError where the group is not published; ParameterError for another name than those of
         the statistics."""
         place = self._places[(key,) if isinstance(key, str) else key]
-        found = {one.name: (one, numbers[place]) for one, numbers in zip(self.statistics, self.numbers, strict=True)}
+        found = {
+            each: (one, numbers[place])
+            for one, numbers in zip(self.statistics, self.numbers, strict=True)
+            for each in one.names
+        }
         if name not in found:
             raise ParameterError("name", name, f"one of {', '.join(found)}")
         statistic, numbers = found[name]
-        return statistic.interval(numbers, confidence)
+        return statistic.interval(name, numbers, confidence)
 
     def columns(self, confidence: Number) -> dict[str, list[Any]]:
         """The columns of a frame, by name: those of the key, then each statistic between the ends of its interval,
         `..._lower` and `..._upper`."""
         table: dict[str, list[Any]] = {name: [key[place] for key in self.groups] for place, name in enumerate(self.by)}
         for one, numbers in zip(self.statistics, self.numbers, strict=True):
-            ends = [one.interval(each, confidence) for each in numbers]
-            table[one.name] = [one.in_frame(each) for each in numbers]
-            table[f"{one.name}_lower"], table[f"{one.name}_upper"] = ([end[side] for end in ends] for side in (0, 1))
+            found = [one.estimates(each) for each in numbers]
+            for name in one.names:
+                ends = [one.interval(name, each, confidence) for each in numbers]
+                table[name] = [each[name] if isinstance(each[name], int) else float(each[name]) for each in found]
+                table[f"{name}_lower"], table[f"{name}_upper"] = ([end[side] for end in ends] for side in (0, 1))
         return table
 
     def to_frame(self, confidence: Number) -> pd.DataFrame:

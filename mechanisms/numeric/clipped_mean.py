@@ -11,17 +11,18 @@ True
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw, LaplaceLaw, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, add, multiply, read, round_up, subtract
+from dpledger.decimals import Number, add, multiply, read, round_up, subtract, whole
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.as_numbers import AsNumber
@@ -29,7 +30,7 @@ from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import derived, one_by_one
+from dpledger.mechanisms.numeric.one_shot import OfRows, derived, least_epsilon, one_by_one
 from dpledger.mechanisms.numeric.rows import (
     OfUnits,
     count_sensitivity,
@@ -120,6 +121,35 @@ class ClippedMean(InRange):
         self.values.check()
         self.parts()
         self._sum_law()
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, *, rows: int, **fields: Any) -> Self:
+        """The one with the least epsilon that is `within` an error for so many rows, at this confidence; `rows`: a
+        number that you know without the data, or take from a `Count`; `fields`: all but epsilon.
+
+        >>> dpl.ClippedMean.for_error("0.5", "0.95", rows=10_000, lower=0, upper=100).epsilon
+        Decimal('0.152403')
+        """
+
+        def made(epsilon: Decimal) -> OfRows:
+            return OfRows(cls(epsilon=epsilon, **fields).within, rows)
+
+        return cls(epsilon=least_epsilon(made, error, confidence), **fields)
+
+    def within(self, confidence: Number, rows: int) -> float:
+        """How far the released mean is from that of the clipped values at most, with at least this probability, where
+        there are so many rows, whatever they hold; infinite where the noise may hide them all.
+
+        Claim: |(T + X)/(n + Y) - T/n| <= (|X| + |Y| |T|/n)/(n - |Y|), |T| at most n times half the range.
+        Source: docs/proofs/statistics.md, section 1."""
+        many = whole(rows, field="rows", least=1, most=2**53)
+        level, count_law = read(confidence, field="confidence"), self._count_law()
+        each = level if count_law is None else multiply(add(level, Decimal(1)), HALF)
+        lost = 0 if count_law is None else half_width(count_law, each)
+        if lost >= many:
+            return math.inf
+        off = (half_width(self._sum_law(), each) + self.values.reach * lost) / (many - lost)
+        return (off + 0.5) * float(self._grid)  # a value is within half a step of its steps
 
     def claim(self) -> PureDP:
         """epsilon."""

@@ -19,7 +19,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import check_declared, fixed, sampled_of
 from dpledger.relations import Relation, Unit
 
-__all__ = ["OneShot", "ShortText", "Vouched", "derived", "exactly_one", "least_epsilon", "one_by_one"]
+__all__ = ["OfRows", "OneShot", "ShortText", "Vouched", "derived", "exactly_one", "least_epsilon", "one_by_one"]
 
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 """One line in words, kept in the record."""
@@ -97,6 +97,18 @@ def one_by_one(mechanism: Any, data: object, size: int, entropy: Entropy) -> npt
     """The values of so many releases, as `sample` gives them: each with coins of its own for the rows that count."""
     runs = (mechanism.release(data, entropy=entropy).value for _ in range(size))
     return np.array([sampled_of(mechanism, value)[-1] for value in runs])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OfRows:
+    """A mechanism whose error depends on how many rows there are, for a number of rows that is public."""
+
+    within: Callable[[Number, int], float]
+    rows: int
+
+    def interval(self, confidence: Number, /) -> float:
+        """How far off the answer is at most with this probability, for so many rows."""
+        return self.within(confidence, self.rows)
 
 
 class Estimates(Protocol):

@@ -42,6 +42,7 @@ __all__ = [
     "count_sensitivity",
     "counted",
     "interval_positions",
+    "intervals_of",
     "numbers",
     "rows_of",
     "tally",
@@ -154,7 +155,11 @@ def blocks(data: object, *, missing: float) -> Iterator[npt.NDArray[np.float64]]
 def interval_positions(data: object, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
     """For each row the i with edges[i] <= row < edges[i + 1] (the last interval has both ends); len(edges) - 1 for the
     rows in none."""
-    values = numbers(data, missing=np.nan)
+    return intervals_of(numbers(data, missing=np.nan), edges)
+
+
+def intervals_of(values: npt.NDArray[np.float64], edges: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """The same of numbers, NaN for what is none."""
     found = np.searchsorted(edges, values, side="right") - 1
     found[values == edges[-1]] = len(edges) - 2
     found[(found < 0) | np.isnan(values)] = len(edges) - 1

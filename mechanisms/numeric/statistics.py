@@ -36,6 +36,7 @@ from dpledger.mechanisms.numeric.rows import (
     count_sensitivity,
     counted,
     interval_positions,
+    intervals_of,
     rows_of,
     tally,
     trues,
@@ -314,6 +315,14 @@ class Histogram(OneShot):
     def interval(self, confidence: Number) -> int:
         """The half-width around one released count that holds it with at least this probability (each by itself)."""
         return half_width(self.noise, confidence)
+
+    def noises(self) -> tuple[tuple[DiscreteLaplace, Sensitivity], ...]:
+        """The noise of each count, with how far one unit moves all of them."""
+        return ((self.noise, self._declared),) * len(self.labels())
+
+    def places(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+        """Which label each of these numbers is counted under, where `edges` are given; beyond the last: under none."""
+        return intervals_of(values, np.array(self._edges))
 
     def _others(self) -> str:
         """What happens to a row that falls nowhere."""

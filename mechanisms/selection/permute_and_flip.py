@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dpledger.accounting.composition import Composition
+from dpledger.accounting.composition import Composition, PermuteAndFlipLaw
 from dpledger.accounting.guarantees import PureDP
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.numeric.one_shot import ShortText
@@ -33,9 +33,11 @@ class PermuteAndFlip(ScoredChoice):
     through them in random order and take one with probability e^(epsilon (score - best) / (2 sensitivity)).
 
     Data and parameters as of `ExponentialMechanism`. A candidate's probability is at most its weight against the best,
-    so that every bound on how far the chosen one is below the best holds for it too, and on average it is nearer. It is
-    epsilon-DP, but its losses have no range of epsilon: where many selections are made, exponential weights cost less.
-    Claim: epsilon-DP. Source: McKenna-Sheldon 2020, Theorems 1 and 2; Ding et al. 2021.
+    so that every bound on how far the chosen one is below the best holds for it too, and on average it is nearer. Its
+    losses have no range of epsilon, and compose as those of Laplace noise do: where many selections are made,
+    exponential weights cost less.
+    Claim: epsilon-DP, and dominated by Laplace noise of that epsilon. Source: McKenna-Sheldon 2020, Theorems 1 and 2;
+    Ding et al. 2021; docs/proofs/noise.md, section 9.
     The value is as of `ExponentialMechanism`.
 
     >>> from dpledger.mechanisms.entropy import seeded
@@ -66,5 +68,5 @@ class PermuteAndFlip(ScoredChoice):
         return PureDP(self.epsilon)
 
     def parts(self) -> Composition:
-        """Its claim, declared: no other leaf says more of it."""
-        return PureDP(self.epsilon)
+        """Its law, which Laplace noise dominates: it composes to less than its claim."""
+        return PermuteAndFlipLaw(self.epsilon)

@@ -168,6 +168,10 @@ class NoisyVotes:
         self.inspect(data)
         return MaximumRun(_Maxima(self, entropy), data)
 
+    def winner(self, votes: npt.NDArray[np.int64], entropy: Entropy) -> int:
+        """The class with the most of these votes, under noise."""
+        return int(np.argmax(draw(DiscreteGaussian(self.sigma), votes, sensitivity=self.votes_moved, entropy=entropy)))
+
     @property
     def votes_moved(self) -> Sensitivity:
         """How far one unit moves the votes of all classes, in l2."""
@@ -213,6 +217,10 @@ class _Maxima:
         plan = self.planned
         return dataclasses.replace(plan, done=self.asked) if isinstance(plan, Repeated) else plan
 
+    def winner(self, votes: npt.NDArray[np.int64]) -> int:
+        """The class with the most votes, under noise."""
+        return self._mechanism.winner(votes, self._entropy)
+
     def test(self, largest: int, /) -> bool:
         """Whether a query with so many votes for one class is answered: each is, where there is no threshold."""
         mechanism, passed = self._mechanism, True
@@ -231,12 +239,6 @@ class _Maxima:
                 break
             passed.append(self.test(votes))
         return np.array(passed, dtype=np.bool_)
-
-    def winner(self, votes: npt.NDArray[np.int64]) -> int:
-        """The class with the most votes, under noise."""
-        mechanism = self._mechanism
-        law, moves = DiscreteGaussian(mechanism.sigma), mechanism.votes_moved
-        return int(np.argmax(draw(law, votes, sensitivity=moves, entropy=self._entropy)))
 
 
 class MaximumRun(AboutRows[StableAnswer, StableCounts], OneTestAQuery[Any, Any, StableAnswer, StableCounts]):

@@ -39,6 +39,7 @@ from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
 from dpledger.mechanisms.stability.over_ensemble import VOTES, OverEnsemble
 from dpledger.mechanisms.stability.stable_tests import StableTests, stable_tests
+from dpledger.mechanisms.threshold.conversation import ThresholdTests
 from dpledger.number_fields import Whole
 from dpledger.schema import given, record, tag
 
@@ -75,9 +76,12 @@ class Voting(OverEnsemble):
     def _answers(self) -> dict[str, Any]:
         return {"classes": self.classes}
 
+    def start(self, entropy: Entropy) -> ThresholdTests:
+        """The tests of a run."""
+        return self._tests().start(VOTES, entropy)
+
     def _opened(self, data: Ensemble, entropy: Entropy, reading: QueryReading) -> EnsembleRun:
-        tests = self._tests().start(VOTES, entropy)
-        return EnsembleRun(tests, data, self.distance, reading, self._around)
+        return EnsembleRun(self.start(entropy), data, self.distance, reading, self._around)
 
 
 @record

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from dpledger.decimals import Number, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.integers import share_of
-from dpledger.mechanisms.numeric.one_shot import OneShot, one_by_one
+from dpledger.mechanisms.numeric.one_shot import OneShot, least_epsilon, one_by_one
 from dpledger.mechanisms.numeric.rows import (
     OfUnits,
     blocks,
@@ -74,6 +74,12 @@ class ColumnBounds(OneShot):
         if not Fraction(self.tail) < Fraction(1, 2):
             raise ParameterError("tail", text(self.tail), "a number below one half")
         self._choice.exponent(Fraction(self.tail).denominator)
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
+        """The one with the least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
+        epsilon, `relation` and `unit` among them where they are not add_remove and one row."""
+        return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 
     def claim(self) -> PureDP:
         """epsilon."""

@@ -16,14 +16,14 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw, LaplaceLaw, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, add, round_up, subtract, total
+from dpledger.decimals import Number, add, round_up, subtract, total, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
@@ -32,7 +32,7 @@ from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import derived, one_by_one
+from dpledger.mechanisms.numeric.one_shot import OfRows, derived, least_epsilon, one_by_one
 from dpledger.mechanisms.numeric.rows import OfUnits, blocks, count_sensitivity, counted, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import missed_by
@@ -146,6 +146,37 @@ class Variance(InRange):
             raise ParameterError("grid", str(self._grid), "a grid with fewer than 2^25 steps in the range")
         self._laws()
         self.parts()
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, *, rows: int, **fields: Any) -> Self:
+        """The one with the least epsilon that is `within` an error for so many rows, at this confidence; `rows`: a
+        number that you know without the data, or take from a `Count`; `fields`: all but epsilon.
+
+        >>> dpl.Variance.for_error(50, "0.95", rows=10_000, lower=0, upper=100).epsilon
+        Decimal('0.309591')
+        """
+
+        def made(epsilon: Decimal) -> OfRows:
+            return OfRows(cls(epsilon=epsilon, **fields).within, rows)
+
+        return cls(epsilon=least_epsilon(made, error, confidence), **fields)
+
+    def within(self, confidence: Number, rows: int) -> float:
+        """How far the released variance is from that of the clipped values at most, with at least this probability,
+        where there are so many rows, whatever they hold; infinite where the noise may hide them all.
+
+        Claim: both quotients are off as a mean is (`ClippedMean.within`), and the square of a mean by at most that
+        times the range. Source: docs/proofs/statistics.md, section 1."""
+        many, count_law = whole(rows, field="rows", least=1, most=2**53), self._count_law()
+        each = _near(1 - Fraction(missed_by(confidence)) / (2 if count_law is None else 3))
+        lost = 0 if count_law is None else half_width(count_law, each)
+        if lost >= many:
+            return math.inf
+        (sum_law, square_law), reach = self._laws(), float(self.values.reach)
+        mean = (half_width(sum_law, each) + reach * lost) / (many - lost)
+        square = (half_width(square_law, each) + reach**2 * lost) / (many - lost) / 2
+        rounded = reach + 0.25  # a value is within half a step of its steps
+        return (square + 2 * reach * mean + rounded) * float(self._grid) ** 2
 
     def claim(self) -> PureDP:
         """epsilon."""

@@ -26,23 +26,27 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.decimals import multiply, read, round_up, whole
-from dpledger.errors import RelationError
+from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian
 from dpledger.mechanisms.training.of_gradients import OfGradients
 from dpledger.mechanisms.training.training_run import TrainingRun
-from dpledger.mechanisms.units import Units
+from dpledger.mechanisms.units import Units, check_rows
 from dpledger.number_fields import Noise, OptionalPositive, Positive, Rate, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import given, record, tag
 
-__all__ = ["DPSGD"]
+__all__ = ["BY_ROW", "DPSGD"]
+
+BY_ROW = "each item of the data is one row, and no unit has more of them than its scope says"
+"""What `by_row=True` declares."""
 
 _RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
 
@@ -57,11 +61,14 @@ class DPSGD(OfGradients):
     measured on private data. `grid`: a power of two, the step of the sum; default: the largest with
     grid <= noise_multiplier clip_norm / 1024 and grid sqrt(dimension) <= clip_norm / 64. `microbatch`: how many units
     `gradients` is called on at a time, the last call filled up with null rows (`unit_rows`); default: all of a batch.
-    `grouped`: True declares that item i of the data is everything of unit i.
+    `grouped`: True declares that item i of the data is everything of unit i. `by_row`: True that it is one row, of
+    which no unit has more than its scope says: rows are drawn and clipped one by one, and a unit pays for all of its
+    rows (`Group`), which costs more than one clipped gradient of all.
 
     Data: item i is everything of unit i (`Units`); a unit with many rows yields one gradient, clipped as one. So where
     a unit may contribute many rows (`Unit.max_contributions`), the data are `ByUnit(rows, units=ids)`, or items that
-    already are whole units, which `grouped=True` declares; anything else is refused. Relation: add_remove, or zero_out
+    already are whole units, which `grouped=True` declares, or rows, which `by_row=True` declares; anything else is
+    refused. Relation: add_remove, or zero_out
     where the gradient of the null unit is zero or not finite. Raises ParameterError naming the field for a parameter
     out of range, RelationError for another relation.
 
@@ -78,6 +85,7 @@ class DPSGD(OfGradients):
     """
 
     entrance: ClassVar[str] = "private_sgd"
+    beside: ClassVar[str] = "; or by_row=True where rows are drawn and clipped one by one, which costs more"
 
     rate: Rate
     steps: Annotated[Whole, Field(strict=True, ge=1, le=10**12)]
@@ -88,9 +96,15 @@ class DPSGD(OfGradients):
     grid: OptionalPositive = given(default=None)
     microbatch: Annotated[Whole, Field(strict=True, ge=1, le=2**31)] | None = given(default=None)
     grouped: Annotated[bool, Field(strict=True)] = given(default=False)
+    by_row: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["dp_sgd"] = tag(default="dp_sgd")
+
+    def __post_init__(self) -> None:
+        OfGradients.__post_init__(self)
+        if self.by_row and self.grouped:
+            raise ParameterError("by_row", "True, and grouped", "one of them: items that are rows, or whole units")
 
     def _check_relation(self, relation: Relation) -> None:
         if relation not in _RELATIONS:
@@ -106,12 +120,30 @@ class DPSGD(OfGradients):
         return RoundedGaussian(sigma=read(sigma, field="noise_multiplier"), grid=self.step_size)
 
     def parts(self) -> Repeated:
-        """`steps` Poisson-sampled Gaussians."""
-        return Repeated(PoissonSampled(GaussianLaw(self.noise_multiplier), rate=self.rate), times=self.steps)
+        """`steps` Poisson-sampled Gaussians, in a group of the rows of a unit where these are drawn one by one
+        (docs/proofs/mixtures.md, section 2)."""
+        step = PoissonSampled(GaussianLaw(self.noise_multiplier), rate=self.rate)
+        rows = self.unit.max_contributions if self.unit is not None and self.by_row else 1
+        if rows == 1:
+            return Repeated(step, times=self.steps)
+        return Repeated(Group(step, k=rows, relation=self.relation or Relation.ADD_REMOVE), times=self.steps)
 
     def steps_to_grant(self) -> int:
         """All of `steps`: each ask is one of them."""
         return self.steps
+
+    def _more_parameters(self) -> Mapping[str, object]:
+        return {"by_row": self.by_row or None}
+
+    def _assumed(self) -> tuple[str, ...]:
+        return (*OfGradients._assumed(self), *([BY_ROW] if self.by_row else []))
+
+    def inspect(self, data: object) -> None:
+        """As of every training by gradients; by rows, ParameterError where the data say whose they are."""
+        if self.by_row:
+            check_rows(data)
+        else:
+            OfGradients.inspect(self, data)
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
         """Begin the run on `data` (`Units`). ParameterError where `inspect` has one."""

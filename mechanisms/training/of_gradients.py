@@ -49,11 +49,13 @@ _DEFAULT_SHARE = 16  # with the 1024 of `default_grid`: grid sqrt(dimension) <= 
 
 
 class OfGradients(ABC):
-    """Base of records with the fields below; `entrance`: the function of `attach.training` that runs one."""
+    """Base of records with the fields below; `entrance`: the function of `attach.training` that runs one; `beside`:
+    what may be declared of items but that they are whole units, for a message."""
 
     __slots__ = ()
 
     entrance: ClassVar[str]
+    beside: ClassVar[str] = ""
 
     kind: str
     rate: Decimal
@@ -163,10 +165,13 @@ class OfGradients(ABC):
             "sigma": self.noise.sigma,
             "microbatch": self.microbatch,
             "grouped": self.grouped or None,
-            "assumes": f"{ASSUMES}; {GROUPED}" if self.grouped else ASSUMES,
+            "assumes": "; ".join(self._assumed()),
         }
         result: dict[str, Plain] = plain(values)
         return result
+
+    def _assumed(self) -> tuple[str, ...]:
+        return (ASSUMES, GROUPED) if self.grouped else (ASSUMES,)
 
     def _more_parameters(self) -> Mapping[str, object]:
         return {}
@@ -188,7 +193,8 @@ class OfGradients(ABC):
     def inspect(self, data: object) -> None:
         """ParameterError where the data are not items by position, or do not say how rows belong to units; a scope asks
         before it charges anything."""
-        check_whole_units(data, self.unit, grouped=self.grouped, by_ids=f"{self.entrance}(..., units=ids), or ")
+        by_ids = f"{self.entrance}(..., units=ids), or "
+        check_whole_units(data, self.unit, grouped=self.grouped, by_ids=by_ids, beside=self.beside)
 
 
 def root_up(number: Fraction) -> Fraction:

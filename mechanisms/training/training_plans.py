@@ -145,7 +145,8 @@ def _told(
     size: Decimal,
     dimension: int,
 ) -> TrainingPlan:
-    plan, own = _plan(rate, steps, noise), levels[0]
+    plan = _plan(rate, steps, noise)
+    own = asking.fixed(levels[0], plan, tail_delta)
     return TrainingPlan(
         rate=rate,
         steps=steps,
@@ -174,8 +175,8 @@ def dpsgd_plan(
     `n_public`: how many units there are, a number that may be published (under add_remove the true one is private).
     `dimension`: of the gradient. `scope`: the least noise that it admits now, by the cheapest way of asking
     (`Scope.plan_training`). `target`: the least noise with which the run alone meets it; `fits` then says whether an
-    empty scope with `scope_filter` admits it in some way (default: the filter that a budget of `target` opens). A
-    scope's theorem allows requests that are chosen as one goes along, so it may ask for more noise than the target.
+    empty scope with `scope_filter` admits it in some way (default: one with a budget of `target`). A theorem of
+    requests that are chosen as one goes along may ask for more noise than the target.
     Claim: with a target `parts()` meets it under add_remove; with a scope as `training_plan`. Source:
     calibration.calibrate. Raises ParameterError naming the field, InfeasiblePlan where no noise does.
 
@@ -240,7 +241,8 @@ def planned(
     rule = filters.opened_by(target) if scope_filter is None else scope_filter
     if type(rule) not in filters.KINDS:
         raise ParameterError("scope_filter", scope_filter, "a filter, like the one of the scope, or nothing")
-    empty = (Level(rule, Relation.ADD_REMOVE, filters.opening(rule)),)
+    instead = filters.instead(target) if scope_filter is None else None
+    empty = (Level(rule, Relation.ADD_REMOVE, filters.opening(rule), instead),)
     plan = _plan(rate, times, noise)
     admitted = (way for way in asking.ways(empty, plan) if asking.admits(empty, plan, way))
     return _told(empty, rate, times, noise, next(admitted, ZERO), sizes.batch, sizes.dimension)

@@ -40,6 +40,7 @@ WORDS: Mapping[str, str] = {
     "gradual_release": FINER,
     "group_by": "statistics by groups",
     "histogram": "tables of counts",
+    "hybrid_votes": LABELS,
     "integer_gaussian": NUMBERS,
     "label_private_learner": LABELS,
     "laplace": NUMBERS,

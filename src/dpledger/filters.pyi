@@ -8,6 +8,7 @@ from .accounting.filters import (
     RDPFilter as RDPFilter,
     ZCDPFilter as ZCDPFilter,
     advanced as advanced,
+    gaussians as gaussians,
 )
 from .accounting.planning.allotting import Allowance as Allowance
 

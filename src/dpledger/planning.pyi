@@ -1,4 +1,10 @@
-from .accounting.composition import Converted as Converted, Selected as Selected
+from .accounting.composition import (
+    Converted as Converted,
+    MixtureOfGaussiansLaw as MixtureOfGaussiansLaw,
+    OffsetZCDP as OffsetZCDP,
+    PermuteAndFlipLaw as PermuteAndFlipLaw,
+    Selected as Selected,
+)
 from .accounting.planning.calibration import calibrate_count as calibrate_count
 from .accounting.profile import Bounds as Bounds
 from .accounting.trials import NegativeBinomialTrials as NegativeBinomialTrials, PoissonTrials as PoissonTrials

@@ -2,6 +2,7 @@ from .mechanisms.stability.answers import UNSTABLE as UNSTABLE, SideBySide as Si
 from .mechanisms.stability.ensembles.chunkers import Hashed as Hashed
 from .mechanisms.stability.ensembles.ensemble import Ensemble as Ensemble
 from .mechanisms.stability.ensembles.rehearsal import try_learner as try_learner
+from .mechanisms.stability.hybrid_votes import HybridVotes as HybridVotes
 from .mechanisms.stability.labels.learner import LabelPrivateLearner as LabelPrivateLearner, Lesson as Lesson
 from .mechanisms.stability.labels.partitions import bins_of_width as bins_of_width
 from .mechanisms.stability.labels.soft import SoftLabels as SoftLabels

@@ -12,9 +12,9 @@ import pytest
 
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.prices import Cost
-from dpledger.accounting.certified import certified_cost, cheaper_cost
+from dpledger.accounting.certified import certified_cost, certified_rho, cheaper_cost
 from dpledger.accounting.composition import PmfPair
-from dpledger.accounting.filters import BasicFilter, Boundary, EitherFilter, Filter, opened_by
+from dpledger.accounting.filters import BasicFilter, Boundary, EitherFilter, Filter, ZCDPFilter, opened_by
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.decimals import read
 from dpledger.relations import Relation
@@ -80,6 +80,48 @@ NARROW: dict[str, tuple[Filter, float]] = {
     "one order": (EitherFilter(2, "0.02", (Boundary("1.5", "0.05"),)), 0.07),
     "either": (opened_by(ApproxDP("1.5", "0.05")), 0.05),
 }
+
+
+# ---- in rho ---------------------------------------------------------------------------------------------------------
+
+IN_RHO = ZCDPFilter("0.15", "0.05")  # two tails of 0.02 fit
+ROUGHLY = [0.05 * 1.05**k for k in range(160)]  # orders less one
+
+
+def failing_beyond(rho: float, epsilon: float) -> float:
+    """What a zCDP of rho may fail at epsilon, by the best of many orders."""
+    least = min(
+        more * ((1 + more) * rho - epsilon) + more * math.log(more) - (1 + more) * math.log1p(more) for more in ROUGHLY
+    )
+    return math.exp(min(least, 0.0))
+
+
+def attacked_in_rho(filter_: ZCDPFilter, price: Cost, epsilon: float, *others: str) -> float:
+    beside, moves = game(filter_, *others)
+    product = Product(filter_, {**beside.prices, "rare": (price, (price, price, price))})
+    return best_attack(product, product.start(), (Move("rare", rare()), *moves), epsilon, UNIT)
+
+
+def priced_in_rho() -> Cost:
+    line = certified_rho(pair(), Relation.ADD_REMOVE, TAIL)
+    return replace(certified_cost(pair(), Relation.ADD_REMOVE, TAIL, ()), rho=line)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 1.5, 2.5])
+@pytest.mark.parametrize("others", [(), ("zcdp 1",), ("pure 2", "zcdp 2")], ids=" + ".join)
+def test_no_adaptive_analyst_gets_past_rho_that_prices_by_profile(epsilon: float, others: tuple[str, ...]) -> None:
+    most = float(IN_RHO.delta_sum) + failing_beyond(float(IN_RHO.rho), epsilon)
+    assert attacked_in_rho(IN_RHO, priced_in_rho(), epsilon, *others) <= most
+
+
+def test_a_twin_in_rho_that_does_not_count_the_tail_is_broken() -> None:
+    """One tail fits, and rho for three: the twin runs the rare loss three times."""
+    filter_, price = ZCDPFilter("0.09", "0.02"), priced_in_rho()
+    assert price.rho is not None
+    assert price.rho < Decimal("0.03")
+    most = 0.02 + failing_beyond(0.09, 1.0)
+    assert attacked_in_rho(filter_, price, 1.0) <= 0.02 < most
+    assert attacked_in_rho(filter_, replace(price, delta=Decimal(0)), 1.0) > 1.2 * most
 
 
 @pytest.mark.parametrize("name", NARROW)

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import certified
 from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.certified import certified_cost, cheaper_cost, has_profile_price, is_plan
+from dpledger.accounting.certified import certified_cost, certified_rho, cheaper_cost, has_profile_price, is_plan
 from dpledger.accounting.composition import (
     Composition,
     GaussianLaw,
@@ -25,7 +25,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.engine import saddle_point, truncated
 from dpledger.accounting.engine.composed import TiltedComposition
-from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, places
+from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, line_upper, places
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import compose
@@ -237,6 +237,82 @@ def test_what_shows_nothing_costs_nothing() -> None:
     free = certified_cost(LaplaceLaw("0.001"), ADD_REMOVE, Decimal("0.1"), ORDERS)
     assert free.pure == 0
     assert set(free.rdp.values()) == {Decimal(0)}
+
+
+# ---- a line in the order --------------------------------------------------------------------------------------------
+
+EVERY_ORDER = [1 + mp.mpf(2) ** (mp.mpf(k) / 4) for k in range(-40, 45)]
+
+
+def exact_line(moments: tuple[Moment, ...], c: Decimal) -> Real:
+    """The largest D_a / a of the good part over many orders."""
+    return max(exact_price(moments, c, Decimal(mp.nstr(a, 30))) / a for a in EVERY_ORDER)
+
+
+@pytest.mark.parametrize("tail_delta", ["1e-7", "0.001", "0.05"])
+@pytest.mark.parametrize("name", ["gaussian", "gaussians", "randomized response", "pmf pair"])
+def test_a_line_is_above_the_exact_divergence_of_every_order_and_close_to_it(name: str, tail_delta: str) -> None:
+    tree, moments = PAIRS[name]
+    pure = certified_cost(tree, ADD_REMOVE, Decimal(tail_delta), ()).pure
+    assert pure is not None
+    found, exact = certified_rho(tree, ADD_REMOVE, Decimal(tail_delta)), exact_line(moments, pure)
+    assert mp.mpf(str(found)) >= exact
+    if tail_delta == "1e-7":
+        assert mp.mpf(str(found)) <= exact * mp.mpf("1.04")
+
+
+STEPS: dict[str, tuple[Composition, str, str]] = {
+    "noise 1": (Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), times=1000), "1e-6", "0.107"),
+    "noise 0.8": (Repeated(PoissonSampled(GaussianLaw("0.8"), rate="0.005"), times=500), "1e-6", "0.061"),
+    "noise 2": (Repeated(PoissonSampled(GaussianLaw(2), rate="0.05"), times=1000), "1e-6", "0.384"),
+    "noise 1.1": (Repeated(PoissonSampled(GaussianLaw("1.1"), rate="0.001"), times=2000), "1e-7", "0.0015"),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_training_has_a_price_in_rho(name: str) -> None:
+    """Above what is certified at each order, by little, and far below the parts, whose rare losses rule every order."""
+    tree, tail, most = STEPS[name]
+    found = certified_rho(tree, ADD_REMOVE, Decimal(tail))
+    orders = tuple(Decimal(f"{1 + 2.0 ** (k / 4):.6f}") for k in range(-16, 30))
+    whole = certified_cost(tree, ADD_REMOVE, Decimal(tail), orders)
+    reached = max((price or Decimal(0)) / order for order, price in whole.rdp.items())
+    assert reached * Decimal("0.999999") <= found <= min(Decimal(most), reached * Decimal("1.05"))
+    parts = priced(tree, ADD_REMOVE, ()).rho
+    assert parts is None or parts > 100 * found
+
+
+def lines_of(c: float, jump: float) -> Callable[[float], float]:
+    """A divergence that jumps from nearly nothing to c at the order 1 + jump."""
+    return lambda more: c if more >= jump else c * 1e-6
+
+
+@pytest.mark.parametrize("jump", [0.001, 0.3, 2.9, 40.0])
+def test_a_jump_between_two_orders_is_found(jump: float) -> None:
+    """The twin reads the line at the orders that it asked, and is below the truth by the whole jump."""
+    divergence = lines_of(2.0, jump)
+    exact = 2.0 / (1 + jump)
+    assert exact <= line_upper(divergence, 2.0) <= exact * 1.003
+    asked = [1 + 2.0**-6 * 1.5**k for k in range(40)]
+    twin = max(divergence(order - 1) / order for order in asked)
+    assert twin < exact
+
+
+@pytest.mark.parametrize("c", [1e-9, 0.5, 30.0])
+def test_a_line_covers_orders_beyond_those_that_are_asked(c: float) -> None:
+    """A divergence that only nears c far out: a twin that stops before is below it."""
+
+    def divergence(more: float) -> float:
+        return c * more / (more + 1e4)
+
+    exact = max(divergence(more) / (1 + more) for more in [10.0 ** (k / 100) for k in range(1000)])
+    assert exact <= line_upper(divergence, c) <= exact * 1.03
+    assert max(divergence(more) / (1 + more) for more in (1.0, 2.0, 8.0)) < exact
+
+
+def test_nothing_that_is_lost_has_a_line_of_nothing() -> None:
+    assert certified_rho(LaplaceLaw("0.001"), ADD_REMOVE, Decimal("0.1")) == 0
+    assert line_upper(lambda _: 0.0, 0.0) == 0
 
 
 # ---- from parts or from the profile ---------------------------------------------------------------------------------

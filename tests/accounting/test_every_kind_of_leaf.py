@@ -24,6 +24,9 @@ from dpledger.accounting.composition import (
     GaussianLaw,
     LaplaceLaw,
     Leaf,
+    MixtureOfGaussiansLaw,
+    OffsetZCDP,
+    PermuteAndFlipLaw,
     PmfPair,
     RandomizedResponseLaw,
     SparseVectorLaw,
@@ -31,7 +34,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.families.leaf_rules import never_fails
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
-from dpledger.accounting.kinds import EVERY_KIND, JointGaussian, LeafRules
+from dpledger.accounting.kinds import EVERY_KIND, JointGaussian, JointMixture, LeafRules
 from dpledger.accounting.pricing import pld
 from leaf_conformance import (
     Example,
@@ -41,6 +44,7 @@ from leaf_conformance import (
     hockey_stick,
     integer_cells,
     laplace_cells,
+    mixture_cells,
     responses,
 )
 
@@ -99,6 +103,13 @@ LISTED = PmfPair(left=("0.6", "0.3", "0.1", "0"), right=("0.5", "0.2", "0", "0.3
 SWAPPED = PmfPair(left=("0.6", "0.1", "0.3"), right=("0.1", "0.6", "0.3"))
 SMOOTH = 1e-4  # what cells hide
 
+
+def better_of_two(k: int) -> Pmf:
+    """Permute-and-flip of two candidates, epsilon 0.8: the unit, k times over, makes the worse one the better."""
+    rare = math.exp(-0.4 * k) / 2
+    return [1 - rare, rare], [rare, 1 - rare]
+
+
 EXAMPLES = [
     Example(
         leaf=PureDP("0.8"),
@@ -133,6 +144,22 @@ EXAMPLES = [
         sampled=False,
         shuffled=False,
         no_dials=frozenset({"delta"}),
+    ),
+    Example(
+        leaf=OffsetZCDP(rho="0.1", xi="0.025"),  # what a divergence of 0.125 a is at orders up to 2, and more above
+        pair=lambda k: responses(0.4 * k),
+        slack=None,
+        grouped=True,
+        sampled=False,
+        shuffled=False,
+    ),
+    Example(
+        leaf=PermuteAndFlipLaw("0.8"),
+        pair=better_of_two,
+        slack=None,
+        grouped=True,
+        sampled=True,
+        shuffled=False,
     ),
     Example(
         leaf=GDP("0.5"),
@@ -179,6 +206,14 @@ EXAMPLES = [
         pair=lambda k: gaussian_cells(0.5 * k),
         slack=SMOOTH,
         grouped=True,
+        sampled=True,
+        shuffled=False,
+    ),
+    Example(
+        leaf=MixtureOfGaussiansLaw(2, ("0.5", 2), ("0.3", "0.2")),
+        pair=lambda _: mixture_cells((0.25, 1.0), (0.3, 0.2)),
+        slack=SMOOTH,
+        grouped=False,
         sampled=True,
         shuffled=False,
     ),
@@ -279,11 +314,20 @@ EXAMPLES = [
         sampled=True,
         shuffled=False,
     ),
+    Example(
+        leaf=JointMixture(Fraction(1), (Fraction(1, 2), Fraction(1)), (Fraction(1, 2), Fraction(1, 4))),
+        pair=lambda _: mixture_cells((0.5, 1.0), (0.5, 0.25)),
+        slack=SMOOTH,
+        grouped=False,
+        sampled=True,
+        shuffled=False,
+    ),
 ]
 
 
 def test_every_kind_has_an_example() -> None:
-    assert {type(example.leaf) for example in EXAMPLES} == {*get_args(Leaf), JointGaussian} == set(EVERY_KIND)
+    kinds_with_rules = {*get_args(Leaf), JointGaussian, JointMixture}
+    assert {type(example.leaf) for example in EXAMPLES} == kinds_with_rules == set(EVERY_KIND)
 
 
 class TestEveryKind(LeafConformance):
@@ -327,6 +371,10 @@ def told_otherwise(rules: LeafRules[Any], facts: dict[str, Any]) -> LeafRules[An
     return rules
 
 
+def half_the_weights(leaf: MixtureOfGaussiansLaw) -> MixtureOfGaussiansLaw:
+    return MixtureOfGaussiansLaw(leaf.sigma, leaf.sensitivities, tuple(weight / 2 for weight in leaf.weights))
+
+
 LIES: dict[str, tuple[type, Callable[[Any], dict[str, Any]]]] = {
     "an asymmetric pair mirrors itself": (PmfPair, lambda _: {"mirrors": lambda _: "itself"}),
     "a failure is none": (ApproxDP, lambda _: {"failure": never_fails}),
@@ -365,6 +413,10 @@ LIES: dict[str, tuple[type, Callable[[Any], dict[str, Any]]]] = {
     "a batch at half its divergence": (
         GaussianLaw,
         lambda rules: {"divergences": lambda *asked: tuple(one / 2 for one in rules.batch.divergences(*asked))},
+    ),
+    "a mixture that moves half as often": (
+        MixtureOfGaussiansLaw,
+        lambda rules: {"alone": lambda leaf, *rest: rules.pair.alone(half_the_weights(leaf), *rest)},
     ),
     "no outcome": (SparseVectorLaw, lambda _: {"outcome": None}),
     "an outcome that lost nothing": (

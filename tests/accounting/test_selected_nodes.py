@@ -232,6 +232,18 @@ def test_renyi_prices_are_those_of_a_promise_of_the_same_divergences() -> None:
         assert float(found.rdp[Decimal(8)] or 0) == pytest.approx(float(1 + step + rare / 7), rel=1e-9)
 
 
+@pytest.mark.parametrize("mean", [1000, 10**6])  # of fewer the pure price is less
+def test_a_pure_run_has_no_delta_from_its_epsilon_on(mean: int) -> None:
+    """At an order of 1 + 1/(e^eps - 1) and below a Poisson number costs its divergence and log(mean)/(a - 1), alone."""
+    order = Decimal("1.58")  # log(1 + 1/0.58) = 1.0021
+    run = cost(LaplaceLaw(1), BOTH, orders=(order,)).rdp[order]
+    found = cost(Selected(LaplaceLaw(1), PoissonTrials(mean)), BOTH, orders=(order,)).rdp[order]
+    assert run is not None
+    assert found is not None
+    by_hand = float(run) + math.log(mean + math.exp(-mean - 0.58 * float(run))) / 0.58
+    assert float(found) == pytest.approx(by_hand, rel=1e-9)
+
+
 def test_it_is_read_and_written_like_any_node() -> None:
     for repeats in (GEOMETRIC, PoissonTrials(mean=20, most=200)):
         node: Composition = Selected(LaplaceLaw(1), repeats=repeats)

@@ -37,6 +37,9 @@ except ModuleNotFoundError as error:
         ("opacus", "torch", "opacus"),
         ("opacus_objects", "torch", "opacus"),
         ("sklearn", "sklearn", "sklearn"),
+        ("dp_accounting", "dp_accounting", "dp_accounting"),
+        ("dp_accounting_write", "dp_accounting", "dp_accounting"),
+        ("huggingface", "transformers", "huggingface"),
     ],
 )
 def test_an_adapter_without_its_library_names_the_extra(module: str, missing: str, named: str) -> None:
@@ -57,7 +60,15 @@ def test_other_errors_pass_as_they_are() -> None:
         raise ValueError("as it is")
 
 
-@pytest.mark.parametrize(("page", "named"), [("private_learning.md", "sklearn"), ("runs_elsewhere.md", "opacus")])
+@pytest.mark.parametrize(
+    ("page", "named"),
+    [
+        ("private_learning.md", "sklearn"),
+        ("runs_elsewhere.md", "opacus"),
+        ("dp_accounting.md", "dp_accounting"),
+        ("trainers.md", "huggingface"),
+    ],
+)
 def test_a_page_says_what_to_install_before_the_block_that_needs_it(page: str, named: str) -> None:
     text = (ROOT / "docs" / page).read_text()
     assert named in EXTRAS

@@ -3,6 +3,7 @@ away. Against the library itself, on a model of ten weights."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pickle
 import threading
@@ -24,9 +25,10 @@ from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSample
 from torch.utils.data import DataLoader, TensorDataset
 
 import forking
-from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.attach.opacus import ASSUMES, CHOSEN, GROUPED, NULL_ROW, ROWS_PUBLIC, OpacusRun, charging
+from dpledger.accounting.profile import compose
+from dpledger.attach.opacus import ASSUMES, BY_ROW, CHOSEN, GROUPED, NULL_ROW, ROWS_PUBLIC, OpacusRun, charging
 from dpledger.attach.opacus_objects import rate_of
 from dpledger.errors import (
     BudgetRefused,
@@ -427,6 +429,21 @@ def test_a_unit_of_many_rows_wants_rows_that_are_units() -> None:
         Study().charging(scope)
     with Study().charging(scope, grouped=True) as run:
         run.nothing_ran()
+
+
+def test_rows_of_a_unit_that_are_drawn_one_by_one_are_charged_together() -> None:
+    book, scope = scope_of(unit=Unit("patient", 5), epsilon=30)
+    study = Study()
+    with pytest.raises(ParameterError, match="by_row: expected one of them"):
+        study.charging(scope, grouped=True, by_row=True)
+    with study.charging(scope, by_row=True) as run:
+        study.train(12)
+        step = PoissonSampled(GaussianLaw(2), rate=rate_of(study.loader.batch_sampler))
+        together = Repeated(Group(step, k=5, relation=scope.relation), times=12)
+        assert run.epsilons("1e-5").certified == compose(together).epsilon("1e-5")
+    assert charged(run).parts == dataclasses.replace(together, done=12)
+    assert note_of(book).parameters["assumes"] == f"{ASSUMES}; {BY_ROW}; {CHOSEN}"
+    book.verify()
 
 
 def test_one_run_at_a_time_and_noise_of_opacus_alone() -> None:

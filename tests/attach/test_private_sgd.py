@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from dpledger.accounting.composition import Repeated
+from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.profile import compose
 from dpledger.attach.training import private_sgd
 from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation, Halted, ParameterError, RelationError
 from dpledger.ledger.entries.bodies import Committed, Progress, Reserved
@@ -19,7 +20,7 @@ from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.training import DPSGD, StepsTaken, check_batch_invariance
 from dpledger.mechanisms.units import ByUnit
-from dpledger.relations import Unit
+from dpledger.relations import Relation, Unit
 
 PLAN: dict[str, Any] = {
     "rate": "0.1",
@@ -214,6 +215,19 @@ def test_items_that_are_whole_users_are_declared_in_the_entry() -> None:
     book.verify()
     assert parameters_of(book)["grouped"] is True
     assert parameters_of(book)["microbatch"] == 3
+
+
+def test_rows_that_are_drawn_one_by_one_are_charged_for_all_that_a_user_has() -> None:
+    book, scope = users_scope()
+    with private_sgd(scope, ROWS, rows, by_row=True, tail_delta="1e-7", key="rows", **{**PLAN, "rate": "0.01"}) as run:
+        for mean_gradient in run:
+            assert mean_gradient.shape == (2,)
+    book.verify()
+    assert parameters_of(book)["by_row"] is True
+    assert "no unit has more of them than its scope says" in parameters_of(book)["assumes"]
+    together = Group(PoissonSampled(GaussianLaw(4), rate="0.01"), k=10, relation=Relation.ADD_REMOVE)
+    assert run.receipt.entry.body.parts == Repeated(together, times=40, done=40)  # type: ignore[union-attr]
+    assert 0 < compose((together, 40)).epsilon("1e-6").lower <= scope.spent("0.000001").upper <= 3
 
 
 def parameters_of(book: Ledger) -> Any:

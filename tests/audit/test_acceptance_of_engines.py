@@ -24,7 +24,7 @@ PROGRAM = Path(__file__).resolve().parents[1] / "support" / "engine_audits.py"
 def said(engine: str, *jobs: int) -> list[dict[str, Any]]:
     """What audits say under an engine, once for each number of jobs; the seconds that they took are left out."""
     command = [sys.executable, "-W", "ignore", str(PROGRAM), engine, *map(str, jobs)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
     return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
 
@@ -44,6 +44,11 @@ def test_one_two_and_sixteen_jobs_say_the_same() -> None:
 
 def test_dask_says_the_same() -> None:
     assert said("dask", 2) == said("loky", 1, 2)[:1]
+
+
+@pytest.mark.slow  # each call of joblib starts actors of its own
+def test_ray_says_the_same() -> None:
+    assert said("ray", 2) == said("loky", 1, 2)[:1]
 
 
 class RawRelease(dpl.Laplace):

@@ -14,6 +14,7 @@ import dpledger as dpl
 import ledger_golden
 from dpledger.accounting.filters import BasicFilter, ZCDPFilter
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PrivacyFailure, PureDP
+from dpledger.decimals import round_up
 from dpledger.errors import BudgetRefused, CannotCertify, KeyReused, ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Body, Committed, Reserved
 from dpledger.ledger.entries.members import LevelCharge, Priced
@@ -31,10 +32,12 @@ SIXTEENTH = HALF / 16
 STEP = dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.001")
 
 
-def run(steps: int = 100, step: Any = STEP) -> Training:
+def run(steps: int = 100, step: Any = STEP, epsilon: int = 1) -> Training:
     """Steps of rare, large losses: no Renyi order prices them one by one."""
     plan = dpl.Repeated(step, times=steps)
-    return Training(claimed=ApproxDP(1, "0.0000001"), made_of=plan, kind="training", planned_steps=steps, causes=CAUSES)
+    return Training(
+        claimed=ApproxDP(epsilon, "0.0000001"), made_of=plan, kind="training", planned_steps=steps, causes=CAUSES
+    )
 
 
 CAUSES = (PrivacyFailure("0.0000001", "composition"),)
@@ -103,6 +106,51 @@ def test_one_release_and_pure_prices_are_priced_from_the_parts(book: Ledger, mec
     assert reserved.priced is None
 
 
+def sampled(noise: int, rate: str) -> Once:
+    """One step on a Poisson sample, which answers once."""
+    step = dpl.PoissonSampled(dpl.GaussianLaw(noise), rate=rate)
+    return Once(claimed=ApproxDP(1, "0.000001"), made_of=step, causes=(PrivacyFailure("0.000001", "composition"),))
+
+
+def test_a_single_release_of_rare_losses_is_priced_by_its_profile(book: Ledger) -> None:
+    """By its parts not one of these is admitted; so asked, hundreds are."""
+    scope = scope_of(book)
+    scope.reserve(laplace("0.001"))  # the filter is fixed
+    release = sampled(1, "0.001")
+    assert not scope.quote(release, tail_delta=0).admitted
+    for _ in range(3):
+        scope.release(release, 7)
+    assert [one.tail_delta for one in bodies(book, Reserved)[1:]] == [SIXTEENTH, SIXTEENTH / 2, SIXTEENTH / 2]
+    assert scope.afford(release.parts(), most=400).one_by_one == 400
+    book.verify()
+
+
+def test_a_single_release_that_the_scope_has_no_other_price_for_is_priced_by_its_profile(book: Ledger) -> None:
+    scope = scope_of(book, BasicFilter(1, "0.000001"))
+    scope.release(Once(claimed=ZCDP("0.005"), made_of=dpl.GaussianLaw(10)), 7)
+    (reserved,) = bodies(book, Reserved)
+    assert reserved.tail_delta == Decimal("0.0000000625")
+    book.verify()
+
+
+def test_a_single_release_that_is_refused_is_told_with_which_tail_delta_it_fits(book: Ledger) -> None:
+    scope = scope_of(book)
+    scope.reserve(laplace("0.001"))
+    release = Once(claimed=ZCDP("0.03125"), made_of=dpl.GaussianLaw(4))
+    with pytest.raises(BudgetRefused) as raised:
+        scope.release(release, 7)
+    assert raised.value.tail_delta is None, "in no way"
+    smaller = Once(claimed=ZCDP("0.0237"), made_of=dpl.GaussianLaw("4.6"))
+    quote = scope.quote(smaller)
+    assert not quote.admitted
+    assert quote.cheaper is not None
+    with pytest.raises(BudgetRefused) as raised:
+        scope.release(smaller, 7)
+    assert raised.value.tail_delta == quote.cheaper.tail_delta
+    scope.release(smaller, 7, tail_delta=raised.value.tail_delta)
+    book.verify()
+
+
 def test_whoever_asks_may_say_so(book: Ledger) -> None:
     scope = scope_of(book)
     scope.reserve(laplace("0.1"), tail_delta="1e-8")
@@ -136,8 +184,80 @@ def test_a_basic_budget_takes_training(book: Ledger) -> None:
     assert exact.lower < float(pure) < exact.upper * (1 + 1e-7)
 
 
+def test_a_budget_of_rho_takes_training(book: Ledger) -> None:
+    """A line above its divergences, and tail_delta: 500 steps of this noise without a sample would cost 250."""
+    scope = scope_of(book, ZCDP("0.1", "0.00001"))
+    step = dpl.PoissonSampled(dpl.GaussianLaw("0.8"), rate="0.005")
+    with pytest.raises(BudgetRefused):
+        scope.open(run(500, step, 3), None, tail_delta=0)
+    with scope.open(run(500, step, 3), None, tail_delta="0.000001") as steps:
+        steps.ask(None)
+    (reserved,), (committed,) = bodies(book, Reserved), bodies(book, Committed)
+    assert set(reserved.levels[0].amounts) == {"rho", "delta"}
+    assert Decimal("0.058") < reserved.levels[0].amounts["rho"] < Decimal("0.061")
+    assert (committed.rule, committed.levels) == ("cap", reserved.levels)
+    with pytest.raises(BudgetRefused):
+        scope.open(run(500, step, 3), None, tail_delta="0.000001")
+    book.verify()
+    plan_ = scope.plan_training(rate="0.005", steps=500, expected_batch_size=2, dimension=3, digits=2)
+    assert plan_.fits
+    assert plan_.tail_delta
+
+
+def test_a_budget_of_rho_takes_a_share_of_delta_where_that_spares_rho(book: Ledger) -> None:
+    scope = scope_of(book, ZCDP("0.5", "0.00001"))
+    scope.open(run(500, dpl.PoissonSampled(dpl.GaussianLaw("0.8"), rate="0.005"), 3), None)
+    scope.release(plan(), 7)
+    sampled, plain = bodies(book, Reserved)
+    assert sampled.tail_delta == Decimal("0.000000625")
+    assert plain.priced is None, "Gaussians have an exact price"
+    assert plain.levels[0].amounts == {"rho": Decimal("0.0008"), "delta": Decimal(0)}
+    book.verify()
+
+
+def test_an_advanced_budget_takes_training(book: Ledger) -> None:
+    scope = scope_of(book, dpl.filters.advanced(3, "0.000001", "0.000001"))
+    scope.open(run(500, dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.005")), None)
+    (reserved,) = bodies(book, Reserved)
+    assert reserved.tail_delta == Decimal("0.0000000625")
+    book.verify()
+
+
+def test_the_levels_of_a_path_are_each_charged_in_their_own_currency(book: Ledger) -> None:
+    scope_of(book, ZCDP("0.2", "0.00001"), "register")
+    scope = scope_of(book, ApproxDP(3, "0.000001"), parents=["register"])
+    scope.open(run(500, dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.005")), None)
+    (reserved,) = bodies(book, Reserved)
+    own, above = reserved.levels
+    assert (own.scope, above.scope) == ("people", "register")
+    assert own.amounts["delta"] == above.amounts["delta"] == reserved.tail_delta
+    assert Decimal(0) < above.amounts["rho"] < Decimal("0.1")
+    book.verify()
+
+
+def test_a_rho_below_the_line_is_refused(book: Ledger) -> None:
+    """A forger who charges a millionth less of rho than a verifier finds."""
+    ledger = ledger_golden.begin()
+    scope = scope_of(ledger, ZCDP("0.5", "0.00001"))
+    with scope.open(run(500, dpl.PoissonSampled(dpl.GaussianLaw("0.8"), rate="0.005"), 3), None):
+        pass
+    history = [entry.body for entry in ledger.entries()]
+    place = next(at for at, body in enumerate(history) if isinstance(body, Reserved))
+    body = history[place]
+    assert isinstance(body, Reserved)
+    amounts = dict(body.levels[0].amounts)
+    for less, holds in ((Decimal("1"), True), (Decimal("0.999999"), False)):
+        levels = (LevelCharge("people", {**amounts, "rho": round_up(amounts["rho"] * less)}),)
+        leaves, head = forged([*history[:place], replace(body, levels=levels)], ledger_golden.KEY)
+        if holds:
+            verification.verify(leaves, head, ledger_golden.KEY.public)
+            continue
+        with pytest.raises(VerificationError, match="charged less"):
+            verification.verify(leaves, head, ledger_golden.KEY.public)
+
+
 def test_a_filter_without_a_place_for_it_says_so(book: Ledger) -> None:
-    scope = scope_of(book, ZCDPFilter("0.5", "0.000001"))
+    scope = scope_of(book, ZCDPFilter("0.5"))
     with pytest.raises(ParameterError, match="has a zcdp filter"):
         scope.release(plan(), 7, tail_delta="1e-8")
     scope.release(plan(), 7)

@@ -32,6 +32,13 @@ def opened(budget: Any, **said: Any) -> dpl.Scope:
     return dpl.Ledger.in_memory().scope("work", unit="record", relation="add_remove", budget=budget, **said)
 
 
+def begun(budget: Any) -> dpl.Scope:
+    """A scope that has fixed its filter, the one that it was opened with, and has nearly everything left."""
+    scope = opened(budget)
+    scope.release(dpl.Laplace(sensitivity=1, epsilon="0.001"), 0)
+    return scope
+
+
 def training(plan: dpl.planning.TrainingPlan) -> dpl.DPSGD:
     return dpl.DPSGD(
         rate=plan.rate,
@@ -87,10 +94,11 @@ class TestAfford:
         basic = opened(filters.BasicFilter(3, "1e-6"))
         planned = basic.afford(STEP).planned
         assert planned == 2061 == dpl.planning.calibrate_count(lambda n: (STEP, n), dpl.ApproxDP(3, "1e-6"))
-        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        assert opened(dpl.ApproxDP(3, "1e-6")).afford(STEP).planned == planned
+        scope = begun(dpl.ApproxDP(3, "1e-6"))
         most = scope.afford(STEP).planned
-        assert 0.9 * planned < most <= planned
-        ways = [Decimal("5e-7") / 2**power for power in range(7)] + [Decimal(0)]
+        assert 0.9 * planned < most < planned
+        ways = [Decimal("1e-6") / 2**power for power in range(8)] + [Decimal(0)]
         fits = [self._plan(scope, steps) for steps in (most, most + 1)]
         assert [any(scope.quote(plan, tail_delta=way).admitted for way in ways) for plan in fits] == [True, False]
 
@@ -165,7 +173,7 @@ class TestQuote:
         assert "inf" not in told
 
     def test_a_training_run_is_told_how_to_ask_for_less(self) -> None:
-        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        scope = begun(dpl.ApproxDP(3, "1e-6"))
         run = dpl.DPSGD(rate="0.01", steps=1800, noise_multiplier=1, clip_norm=1, dimension=3, expected_batch_size=1)
         quote = scope.quote(run)
         assert not quote.admitted
@@ -193,7 +201,7 @@ class TestRefusals:
     RUN = dpl.DPSGD(rate="0.01", steps=1800, noise_multiplier=1, clip_norm=1, dimension=3, expected_batch_size=1)
 
     def test_a_plan_is_told_with_which_tail_delta_it_fits(self) -> None:
-        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        scope = begun(dpl.ApproxDP(3, "1e-6"))
         with pytest.raises(dpl.BudgetRefused) as raised:
             ran(scope, self.RUN)
         quote = scope.quote(self.RUN)
@@ -252,7 +260,7 @@ class TestRefusals:
         assert "no limit" not in str(raised.value)
 
     def test_it_travels(self) -> None:
-        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        scope = begun(dpl.ApproxDP(3, "1e-6"))
         with pytest.raises(dpl.BudgetRefused) as raised:
             ran(scope, self.RUN)
         copied = pickle.loads(pickle.dumps(raised.value))
@@ -291,18 +299,27 @@ class TestPlans:
         ran(scope, training(plan), plan.tail_delta)
 
     def test_the_issue_s_plan(self) -> None:
-        """(3, 1e-6): what alone meets the target is refused by a scope of that budget; what the scope plans is not."""
+        """(3, 1e-6): what alone meets the target fits a scope of that budget to which nothing was charged; one that has
+        begun refuses it, and admits what it plans itself."""
         alone = dpl.planning.dpsgd_plan(60_000, 10, 256, dpl.ApproxDP(3, "1e-6"), dimension=10)
-        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        fresh = opened(dpl.ApproxDP(3, "1e-6"))
+        whole = dpl.planning.dpsgd_plan(60_000, 10, 256, dimension=10, scope=fresh)
+        assert alone.fits
+        assert (whole.noise_multiplier, whole.tail_delta) == (alone.noise_multiplier, alone.tail_delta)
+        assert whole.prices == alone.prices
+        scope = begun(dpl.ApproxDP(3, "1e-6"))
         planned = dpl.planning.dpsgd_plan(60_000, 10, 256, dimension=10, scope=scope)
-        assert not alone.fits
-        assert "scope.plan_training" in alone.words()
         assert alone.noise_multiplier < planned.noise_multiplier < alone.noise_multiplier * Decimal("1.03")
-        assert planned.fits
-        others = [noise for noise in planned.others.values() if noise is not None]
-        assert others
-        assert all(noise > planned.noise_multiplier for noise in others)
-        ran(scope, training(planned), planned.tail_delta)
+        for where, plan in ((fresh, whole), (scope, planned)):
+            assert plan.fits
+            others = [noise for noise in plan.others.values() if noise is not None]
+            assert others
+            assert all(noise > plan.noise_multiplier for noise in others)
+            ran(where, training(plan), plan.tail_delta)
+        mixture = filters.opened_by(dpl.ApproxDP(3, "1e-6"))
+        named = dpl.planning.dpsgd_plan(60_000, 10, 256, dpl.ApproxDP(3, "1e-6"), dimension=10, scope_filter=mixture)
+        assert not named.fits
+        assert "scope.plan_training" in named.words()
 
     def test_a_scope_that_has_nothing_left_says_so(self) -> None:
         scope = opened(dpl.ApproxDP(1, "1e-6"))
@@ -318,7 +335,7 @@ class TestPlans:
         scope = book.scope("work", budget=dpl.ApproxDP(3, "1e-6"), parents=["register"], **said)
         plan = scope.plan_training(rate="0.01", steps=100, expected_batch_size=2, dimension=3, digits=2)
         assert plan.tail_delta == scope.quote(training(plan)).way.tail_delta
-        assert set(plan.others) == {Decimal("5e-7"), Decimal(0)}
+        assert set(plan.others) == {Decimal("1e-6"), Decimal(0)}
         assert plan.fits
 
     def test_it_takes_few_prices_and_those_of_other_ways_when_they_are_asked_for(

@@ -18,8 +18,8 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Sensitivity
-from dpledger.mechanisms.numeric import Count, Histogram
-from dpledger.mechanisms.statistics import ClippedSum, TopK, Variance
+from dpledger.mechanisms.numeric import ClippedMean, Count, Histogram
+from dpledger.mechanisms.statistics import ClippedSum, ColumnBounds, TopK, Variance
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
 
@@ -72,6 +72,7 @@ def test_what_is_missing_counts_as_what_is_nearest_to_zero() -> None:
         (Histogram, {"edges": (0, 1), "relation": REPLACE}),
         (ClippedSum, {"lower": -3, "upper": 5, "relation": REPLACE, "unit": USER}),
         (TopK, {"k": 2, "categories": ("a", "b", "c")}),
+        (ColumnBounds, {"tail": "0.01", "relation": REPLACE}),
     ],
 )
 def test_the_least_epsilon_for_an_error(make: Any, given: dict[str, Any]) -> None:
@@ -80,6 +81,24 @@ def test_the_least_epsilon_for_an_error(make: Any, given: dict[str, Any]) -> Non
     assert make(epsilon=found.epsilon * 9 / 10, **given).interval("0.95") > 40
     with pytest.raises(ParameterError, match="error"):
         make.for_error(0, "0.95", **given)
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize(("make", "error"), [(ClippedMean, "0.25"), (Variance, 4)])
+def test_the_least_epsilon_for_an_error_of_so_many_rows(make: Any, error: Any, relation: Relation) -> None:
+    """Whatever the rows hold: all at an end, where the noise of the count weighs most, and half of them at each."""
+    given: dict[str, Any] = {"lower": 0, "upper": 8, "relation": relation}
+    found = make.for_error(error, "0.9", rows=1000, **given)
+    assert found.within("0.9", 1000) <= float(error)
+    assert make(epsilon=found.epsilon * 9 / 10, **given).within("0.9", 1000) > float(error)
+    for rows, truth in (([8.0] * 1000, (8, 0)), ([0.0, 8.0] * 500, (4, 16)), ([7.3] * 1000, (7.3, 0))):
+        sampled, of_variance = found.sample(rows, 1000, seeded(2)), make is Variance
+        off = np.abs(sampled[:, 0] - truth[1]) if of_variance else np.abs(sampled - truth[0])
+        inside = int((off <= float(error)).sum())
+        assert inside >= 860, "of 1,000 with 0.9: a false alarm below 10^-4"
+    assert found.within("0.9", 1) == math.inf or relation is REPLACE
+    with pytest.raises(ParameterError, match="rows"):
+        make.for_error(error, "0.9", rows=0, **given)
 
 
 @pytest.mark.parametrize("confidence", ["0.5", "0.9"])

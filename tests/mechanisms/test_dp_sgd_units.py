@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
@@ -59,7 +60,15 @@ class TestConformanceOfUsersById(MechanismConformance):
         ByUnit(np.zeros((0, 2)), units=[]),
     )
     bad_containers = (np.ones((5, 2)), [np.ones((3, 2))], (np.ones((5, 2)), np.ones(5)), 7, None)
-    bad_parameters = ({"grouped": 1}, {"grouped": "yes"}, {"microbatch": 0}, {"microbatch": True}, {"microbatch": 1.5})
+    bad_parameters = (
+        {"grouped": 1},
+        {"grouped": "yes"},
+        {"by_row": 1},
+        {"by_row": True, "grouped": True},
+        {"microbatch": 0},
+        {"microbatch": True},
+        {"microbatch": 1.5},
+    )
 
     def make(self, **changes: Any) -> Any:
         return DPSGD(**{**PLAN, "rate": "0.5", **changes})
@@ -105,6 +114,21 @@ def test_items_cannot_be_whole_units_and_rows_with_ids_at_once() -> None:
     ready = DPSGD(**PLAN, grouped=True).under(Relation.ADD_REMOVE, USERS)
     with pytest.raises(ParameterError, match="grouped"):
         ready.inspect(ByUnit(np.ones((2, 2)), units=[1, 2]))
+
+
+def test_rows_that_are_drawn_one_by_one_are_a_group_in_every_step() -> None:
+    plan = DPSGD(**{**PLAN, "rate": "0.1", "steps": 3}, by_row=True)
+    ready, step = plan.under(Relation.ADD_REMOVE, USERS), PoissonSampled(GaussianLaw(1), rate="0.1")
+    assert ready.parts() == Repeated(Group(step, k=10, relation=Relation.ADD_REMOVE), times=3)
+    assert plan.under(Relation.ZERO_OUT, Unit("user")).parts() == plan.parts() == Repeated(step, times=3)
+    orders = ready.claim().orders
+    assert ready.claim().epsilons > plan.under(Relation.ADD_REMOVE, Unit("user")).claim().epsilons[: len(orders)]
+    assert "no unit has more of them" in str(ready.parameters()["assumes"])
+    assert ready.open(np.ones((5, 2)), entropy=seeded(1)).ask(lambda rows: rows).shape == (2,)
+    with pytest.raises(ParameterError, match="by_row"):
+        ready.inspect(ByUnit(np.ones((2, 2)), units=[1, 2]))
+    with pytest.raises(ParameterError, match="by_row=True where rows are drawn"):
+        DPSGD(**PLAN).under(Relation.ADD_REMOVE, USERS).inspect(np.ones((5, 2)))
 
 
 def test_a_unit_of_one_row_needs_neither() -> None:

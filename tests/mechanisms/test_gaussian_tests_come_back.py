@@ -144,7 +144,7 @@ def test_classifiers_get_back_what_was_not_asked_and_a_learner_of_labels_does_no
     each = rho_of_each(PrivateClassifier(**made))
     assert charged(ledger) == 2 * each
     ledger, scope = opened()
-    scope.release(LabelPrivateLearner(**made), Lesson(ensemble, np.array([10.0, 800.0])))
+    scope.release(LabelPrivateLearner(PrivateClassifier(**made)), Lesson(ensemble, np.array([10.0, 800.0])))
     assert charged(ledger) == 20 * each, "a release is no stream: nobody counted its questions"
 
 

@@ -79,6 +79,8 @@ class TestGroupsOfPublicKeys(MechanismConformance):
         {"statistics": (MEAN,)},
         {"statistics": (COUNT, COUNT)},
         {"statistics": (dpl.Histogram(1, edges=(0, 1)),)},
+        {"statistics": (("value", dpl.Histogram(1, categories=("a",))),)},
+        {"statistics": (("value", dpl.Histogram(1, edges=(0, 1))), ("value", dpl.Histogram(2, edges=(0, 1))))},
         {"statistics": (dpl.Count(1, of="rows", relation=ADD),)},
         {"keys": ()},
         {"keys": ("a", "a")},
@@ -353,6 +355,49 @@ def test_numbers_are_those_of_a_plain_group_by() -> None:
         for total, key in zip(numbers, ("c", "a"), strict=False):
             wanted = (data.loc[data["key"] == key, "value"].clip(lower, 10) - centre).sum()
             assert total * grid == pytest.approx(wanted, abs=24 * grid)
+
+
+BINS = dpl.Histogram(1, edges=(0, 3, 10), others="counted")
+
+
+@pytest.mark.parametrize(("relation", "times"), [(ADD, 1), (REPLACE, 2), (Relation.ZERO_OUT, 1)])
+def test_a_unit_moves_all_counts_of_a_histogram_by_its_rows_in_total(relation: Relation, times: int) -> None:
+    mine = dpl.GroupBy("key", [("value", BINS)], keys=list("abc"), units="unit").under(relation, Unit("user", 3))
+    data = table([("u0", key) for key in "aab"] + [("u1", "c")] * 2, value=[1.0, 5.0, 99.0, 2.0, 3.0])
+    gone = data["unit"] == "u0"
+    other = data[~gone].reset_index(drop=True)
+    if relation is REPLACE:
+        other = pd.concat([other, table([("u0", "c")] * 3, value=[2.0, 3.0, 4.0])], ignore_index=True)
+    if relation is Relation.ZERO_OUT:
+        other = data.assign(key=data["key"].mask(gone, None))
+    found = []
+    for side in (data, other):
+        with recording() as draws:
+            mine.release(side, entropy=seeded(1))
+        found.append([one for one in draws if one.sensitivity is not None])
+    assert [one.value.tolist() for one in found[0]] == [[1, 0, 1], [1, 0, 1], [0, 1, 0]]
+    moved = sum(float(np.abs(ours.value - theirs.value).sum()) for ours, theirs in zip(*found, strict=True))
+    assert {float(one.sensitivity.value) for one in found[0] if one.sensitivity} == {3.0 * times}
+    assert moved == 3 * times, "the most that is declared"
+    assert mine.parts() == BINS.under(ADD, Unit("user", 3 * times)).parts()
+
+
+def test_a_histogram_by_groups_has_a_column_for_each_interval() -> None:
+    data = GOOD.assign(value=[-1.0, 1.0, 3.0, 10.0, NAN, 99.0] * 8)
+    mine = dpl.GroupBy("key", [COUNT, ("value", dpl.Histogram(1000, edges=(0, 3, 10)))], keys=["a", "c", "z"])
+    released = mine.under(ADD, Unit()).release(data, entropy=seeded(1)).value
+    truth = {
+        key: [int((part["value"].between(0, 3, "left")).sum()), int(part["value"].between(3, 10).sum())]
+        for key, part in data.groupby("key")
+    }
+    for key in ("a", "c", "z"):
+        found = released[key]
+        assert [found["value_[0, 3)"], found["value_[3, 10]"]] == truth.get(key, [0, 0])
+        assert released.interval(key, "value_[3, 10]", "0.9") == (found["value_[3, 10]"],) * 2
+    frame = released.to_frame("0.9")
+    names = [f"value_{label}" for label in ("[0, 3)", "[3, 10]")]
+    assert list(frame)[4:] == [name + end for name in names for end in ("", "_lower", "_upper")]
+    assert mine.value_of(mine.plain_of(released)) == released
 
 
 def test_sums_beyond_what_int64_holds_are_exact() -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import math
 import pickle
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -20,7 +21,7 @@ import dpledger as dpl
 from dpledger.accounting.composition import PostProcessed, SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.rules import cost
-from dpledger.errors import ContractViolation, ParameterError
+from dpledger.errors import ContractViolation, ImplausiblePromise, ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
@@ -28,6 +29,7 @@ from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.ensembles.votes import winners
 from dpledger.mechanisms.stability.labels.learner import FEATURES, LabelPrivateLearner, Lesson
 from dpledger.mechanisms.stability.labels.student import Student
+from dpledger.mechanisms.stability.noisy_votes import NoisyVotes
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
 from dpledger.mechanisms.stability.voting import PrivateClassifier
 from dpledger.relations import Relation, Unit
@@ -75,6 +77,18 @@ def sees(rows: Any, labels: Any) -> Any:
     return lambda asked: own
 
 
+def few(*given: Any, **named: Any) -> PrivateClassifier:
+    """A classifier of so few chunks that it warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImplausiblePromise)
+        return PrivateClassifier(*given, **named)
+
+
+def by_distances(*given: Any, student: str | None = None, **named: Any) -> LabelPrivateLearner:
+    """A learner of labels that tests of distances answer."""
+    return LabelPrivateLearner(PrivateClassifier(*given, **named), student=student)
+
+
 # ---- conformance ----------------------------------------------------------------------------------------------------
 
 EVERYBODY = {relation: spread(61) for relation in Relation} | {ADD: spread(61, "random", unsafe_entropy=seeded(4))}
@@ -85,15 +99,12 @@ ASKED = [60.0, 2.0, 55.0, 52.0, 50.0, 47.0, 45.0, 43.0, 41.0, 40.0, 39.0, 38.0, 
 class _Conformance(MechanismConformance):
     relations = tuple(Relation)
     bad_parameters: ClassVar[Any] = (
-        {"epsilon": 0},
-        {"delta": 0.5},
-        {"chunks": None},
-        {"cutoff": None},
-        {"classes": 0},
+        {"of": None},
+        {"of": 3},
+        {"of": LabelPrivateLearner},
+        {"of": dpl.stability.SampleAndAggregate(8, "1e-4", 61, cutoff=2)},
         {"student": ""},
         {"student": 3},
-        {"mode": "paper"},
-        {"mode": "gaussian"},
     )
     bad_containers: ClassVar[tuple[object, ...]] = (
         None,
@@ -105,11 +116,10 @@ class _Conformance(MechanismConformance):
         *(Lesson(EVERYBODY[relation], rows) for rows in NO_ROWS for relation in Relation),
         *(Lesson(EVERYBODY[REPLACE], ASKED, student) for student in (3, "x")),
     )
-    changes: ClassVar[dict[str, Any]] = {}
+    of: ClassVar[Any]
 
     def make(self, **changes: Any) -> Any:
-        given: dict[str, Any] = {"epsilon": 8, "delta": "1e-4", "chunks": 61, "cutoff": 2, **self.changes, **changes}
-        return LabelPrivateLearner(**given)
+        return LabelPrivateLearner(**{"of": self.of, **changes})
 
     def data_of(self, mechanism: Any) -> object:
         return Lesson(EVERYBODY[mechanism.relation], ASKED, Best())
@@ -120,21 +130,24 @@ class _Conformance(MechanismConformance):
         return dataclasses.replace(release, value=found)
 
 
-@few_chunks
-class TestLearner(_Conformance):
-    pass
+class TestByDistances(_Conformance):
+    of = few(8, "1e-4", 61, cutoff=2)
 
 
-@few_chunks
-class TestGaussian(_Conformance):
-    changes: ClassVar[dict[str, Any]] = {"mode": "gaussian", "max_queries": 13, "cutoff": None}
-    bad_parameters = ({"epsilon": 0}, {"cutoff": 3}, {"max_queries": None})
+class TestByGaussianTests(_Conformance):
+    of = few(8, "1e-4", 61, mode="gaussian", max_queries=13)
 
 
-@few_chunks
-class TestPaper(_Conformance):
-    changes: ClassVar[dict[str, Any]] = {"mode": "paper", "max_queries": 13, "epsilon": 100}
-    bad_parameters = ({"max_queries": None}, {"student": ""})
+class TestByPublishedTests(_Conformance):
+    of = few(100, "1e-4", 61, cutoff=2, mode="paper", max_queries=13)
+
+
+class TestByNoisyVotes(_Conformance):
+    of = NoisyVotes(sigma=9, chunks=61, max_queries=13)
+
+
+class TestByConfidentVotes(_Conformance):
+    of = NoisyVotes(sigma=9, chunks=61, max_queries=13, threshold=40, threshold_sigma=5, max_answers=6)
 
 
 # ---- the law --------------------------------------------------------------------------------------------------------
@@ -173,7 +186,7 @@ class TestExactLaw:
     ) -> None:
         mode, cutoff, k = case
         classes = data.draw(st.integers(1, 3))
-        mechanism = LabelPrivateLearner(epsilon="1.5", delta="0.2", cutoff=cutoff, mode=mode, chunks=k, classes=classes)
+        mechanism = by_distances(epsilon="1.5", delta="0.2", cutoff=cutoff, mode=mode, chunks=k, classes=classes)
         assert isinstance(mechanism.parts(), PostProcessed)
         law: Any = mechanism.parts().of  # type: ignore[union-attr]
         lead = data.draw(st.lists(st.integers(0, k), min_size=3, max_size=3))
@@ -193,13 +206,13 @@ class TestExactLaw:
         other[0] = 0
         laws = [{int(winners(table, 2).values[0]): 1.0} for table in (votes, other)]
         assert excess(laws[0], laws[1], 1.5) == 1
-        parts: Any = LabelPrivateLearner("1.5", "0.2", 11, cutoff=1, mode="basic").parts()
+        parts: Any = by_distances("1.5", "0.2", 11, cutoff=1, mode="basic").parts()
         law = parts.of
         assert excess(labels_law(law, votes, 2), labels_law(law, other, 2), 1.5) <= 0.2
 
     def test_runs_have_that_law(self) -> None:
         """Of 500 runs, each label of three rows within 5 standard deviations: a false alarm below 10^-4."""
-        mechanism = LabelPrivateLearner(2, "0.2", 11, cutoff=1, mode="basic").under(REPLACE, RECORD)
+        mechanism = by_distances(2, "0.2", 11, cutoff=1, mode="basic").under(REPLACE, RECORD)
         votes = (np.arange(11)[:, None] < np.array([11, 8, 4])[None]).astype(int)
         parts: Any = mechanism.parts()
         expected = labels_law(parts.of, votes, 2)
@@ -219,13 +232,13 @@ class TestLabels:
         given: dict[str, Any] = {"epsilon": 50, "delta": "1e-6", "chunks": 101, "cutoff": 9}
         asked = [100.0, 1.0, 50.5, 90.0]
         answers = PrivateClassifier(**given).under(REPLACE, RECORD).open(spread(), entropy=seeded(4)).ask_many(asked)
-        mechanism = LabelPrivateLearner(**given).under(REPLACE, RECORD)
+        mechanism = by_distances(**given).under(REPLACE, RECORD)
         student = mechanism.release(Lesson(spread(), asked), entropy=seeded(4)).value
         assert student.answered.tolist() == [answer is not dpl.stability.UNSTABLE for answer in answers]
         assert [student.labels[i] for i in (0, 1, 3)] == [1, 0, 1]
 
     def test_after_the_halt_all_are_coins(self) -> None:
-        mechanism = LabelPrivateLearner(50, "1e-6", 101, cutoff=1, classes=2).under(REPLACE, RECORD)
+        mechanism = by_distances(50, "1e-6", 101, cutoff=1, classes=2).under(REPLACE, RECORD)
         asked = [100.0, 50.5] + [100.0] * 4000
         student = mechanism.release(Lesson(spread(), asked), entropy=seeded(1)).value
         assert student.answered.tolist() == [True] + [False] * 4001
@@ -233,27 +246,42 @@ class TestLabels:
         assert abs(ones - 2000.5) < 6 * math.sqrt(1000), "a fair coin, but for a chance of 2e-9"
 
     def test_coins_of_three_sides(self) -> None:
-        mechanism = LabelPrivateLearner(50, "1e-6", 101, cutoff=1, classes=3).under(REPLACE, RECORD)
+        mechanism = by_distances(50, "1e-6", 101, cutoff=1, classes=3).under(REPLACE, RECORD)
         student = mechanism.release(Lesson(spread(classes=3), [50.5] * 3001), entropy=seeded(2)).value
         counted = np.bincount(student.labels, minlength=3)
         assert (abs(counted - 3001 / 3) < 6 * math.sqrt(3000 * 2 / 9)).all()
 
     @pytest.mark.parametrize("kind", [np.array, pd.Series, tuple])
     def test_rows_come_in_any_form(self, kind: Any) -> None:
-        mechanism = LabelPrivateLearner(50, "1e-6", 101, cutoff=1).under(REPLACE, RECORD)
+        mechanism = by_distances(50, "1e-6", 101, cutoff=1).under(REPLACE, RECORD)
         student = mechanism.release(Lesson(spread(), kind([100.0, 1.0])), entropy=seeded(1)).value
         assert student.labels.tolist() == [1, 0]
 
     def test_no_more_rows_than_planned(self) -> None:
-        mechanism = LabelPrivateLearner(50, "1e-6", 101, cutoff=1, max_queries=2).under(REPLACE, RECORD)
+        mechanism = by_distances(50, "1e-6", 101, cutoff=1, max_queries=2).under(REPLACE, RECORD)
         mechanism.inspect(Lesson(spread(), [1.0, 2.0]))
         with pytest.raises(ParameterError, match="max_queries = 2"):
             mechanism.inspect(Lesson(spread(), [1.0, 2.0, 3.0]))
 
+    def test_noisy_votes_answer_every_row(self) -> None:
+        """PATE: no coins, and the labels of `NoisyVotes` itself; with a threshold its silence is a coin."""
+        asked = [100.0, 1.0, 50.5, 90.0] * 5
+        votes = NoisyVotes(sigma=2, chunks=101, max_queries=20)
+        answers = votes.under(REPLACE, RECORD).open(spread(), entropy=seeded(4)).ask_many(asked)
+        teacher = LabelPrivateLearner(votes).under(REPLACE, RECORD)
+        student = teacher.release(Lesson(spread(), asked), entropy=seeded(4)).value
+        assert student.answered.all()
+        assert student.labels.tolist() == list(answers)
+        confident = NoisyVotes(sigma=2, chunks=101, max_queries=20, threshold=80, threshold_sigma=2, max_answers=12)
+        teacher = LabelPrivateLearner(confident).under(REPLACE, RECORD)
+        student = teacher.release(Lesson(spread(), asked), entropy=seeded(4)).value
+        clear = np.array(asked) != 50.5
+        assert student.answered.tolist() == (clear & (np.cumsum(clear) <= 12)).tolist()
+
 
 class TestStudent:
     def student(self, student: Any, asked: Sequence[float] = (100.0, 1.0, 50.5)) -> Student:
-        mechanism = LabelPrivateLearner(50, "1e-6", 101, cutoff=2).under(REPLACE, RECORD)
+        mechanism = by_distances(50, "1e-6", 101, cutoff=2).under(REPLACE, RECORD)
         return mechanism.release(Lesson(spread(), list(asked), student), entropy=seeded(1)).value
 
     def test_it_sees_the_public_rows_and_their_labels(self) -> None:
@@ -315,7 +343,7 @@ class TestInALedger:
 
     def test_what_was_asked_stands_in_the_outcome_and_predictions_are_free(self) -> None:
         scope = self.scope("replace_one")
-        mechanism = LabelPrivateLearner(50, "1e-6", 101, cutoff=2, student="a threshold")
+        mechanism = by_distances(50, "1e-6", 101, cutoff=2, student="a threshold")
         receipt = scope.release(mechanism, Lesson(spread(), [100.0, 1.0, 50.5, 99.0], Best()))
         parts = receipt.entry.body.parts
         assert isinstance(parts, PostProcessed)
@@ -326,8 +354,18 @@ class TestInALedger:
         assert len(scope.releases()) == before
         assert receipt.entry.body.warnings == ()
 
+    def test_labels_by_a_noisy_maximum_are_charged_by_their_rho(self) -> None:
+        votes = NoisyVotes(sigma=20, chunks=101, max_queries=40)
+        ledger = dpl.Ledger.in_memory()
+        scope = ledger.scope("rows", unit="record", relation="replace_one", budget=dpl.ZCDP("0.1"))
+        receipt: Any = scope.release(LabelPrivateLearner(votes), Lesson(spread(), [100.0, 1.0] * 20, Best()))
+        assert receipt.value.predict([70.0, 0.5]).tolist() == [1, 0]
+        assert receipt.entry.body.parts == PostProcessed(votes.parts())
+        assert scope.account().left_by_account["rho"] == "0"
+        ledger.verify()
+
     def test_what_was_not_charged_comes_back(self) -> None:
-        mechanism = LabelPrivateLearner(50, "1e-6", 101, cutoff=4, mode="basic").under(REPLACE, RECORD)
+        mechanism = by_distances(50, "1e-6", 101, cutoff=4, mode="basic").under(REPLACE, RECORD)
         parts = mechanism.release(Lesson(spread(), [100.0, 1.0]), entropy=seeded(1)).parts
         capped, settled = (cost(tree, REPLACE).pure for tree in (mechanism.parts(), parts))
         assert capped is not None
@@ -340,7 +378,7 @@ class TestInALedger:
         rows = rng.random(20_300)
         labels = (rows > 0.4).astype(int)
         teachers = Ensemble.fit(Best(), (rows[:20_000], labels[:20_000]), 101, "slots", progress=False)
-        mechanism = LabelPrivateLearner(50, "1e-6", 101, cutoff=20)
+        mechanism = by_distances(50, "1e-6", 101, cutoff=20)
         lesson = Lesson(teachers, rows[20_000:], Best())
         receipt = self.scope("label_flip").release(mechanism, lesson)
         assert receipt.entry.body.warnings == (FEATURES,)
@@ -349,11 +387,12 @@ class TestInALedger:
         assert np.mean(release.value.predict(asked) != (asked > 0.4)) < 0.02
 
     def test_hashed_chunks_under_replace_one_are_a_group(self) -> None:
-        mechanism = LabelPrivateLearner(5, "1e-4", 61, cutoff=1, chunker=Hashed("salt"))
+        mechanism = by_distances(5, "1e-4", 61, cutoff=1, chunker=Hashed("salt"))
         assert mechanism.under(ADD, RECORD).claim() == ApproxDP(5, "1e-4")
         parts: Any = mechanism.under(REPLACE, RECORD).parts()
         assert (parts.kind, parts.of.kind, parts.of.k) == ("post_processed", "group", 2)
-        assert mechanism.under(REPLACE, RECORD).claim().epsilon == 10
+        assert isinstance(claim := mechanism.under(REPLACE, RECORD).claim(), ApproxDP)
+        assert claim.epsilon == 10
 
 
 class TestPlan:
@@ -361,7 +400,7 @@ class TestPlan:
         """A threshold on a line, realizable: as many records, rows and chunks as planned, of three seeds."""
         plan = label_private_plan(1, "0.3", beta="0.2", epsilon=50, delta="1e-3")
         rng = np.random.default_rng(7)
-        mechanism = LabelPrivateLearner(
+        mechanism = by_distances(
             50, "1e-3", plan.chunks, cutoff=plan.cutoff, max_queries=plan.public_rows, mode=plan.mode
         ).under(REPLACE, RECORD)
         for seed in range(3):

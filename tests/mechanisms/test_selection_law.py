@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from choice_oracle import probabilities
-from dpledger.accounting.composition import ExponentialLaw, RandomizedResponseLaw, Repeated
+from dpledger.accounting.composition import ExponentialLaw, PermuteAndFlipLaw, RandomizedResponseLaw, Repeated
 from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded
@@ -97,7 +97,26 @@ def test_monotone_scores_need_a_relation_that_keeps_them_so() -> None:
 def test_what_it_promises_and_what_it_is_made_of() -> None:
     weighted, flipped = (kind(candidates=2, epsilon="0.5", sensitivity=1) for kind in KINDS)
     assert (weighted.claim(), weighted.parts()) == (BoundedRange("0.5"), ExponentialLaw("0.5"))
-    assert flipped.claim() == flipped.parts() == PureDP("0.5")
+    assert (flipped.claim(), flipped.parts()) == (PureDP("0.5"), PermuteAndFlipLaw("0.5"))
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_permute_and_flip_is_dominated_by_laplace_noise(monotone: bool) -> None:
+    """The profile of Laplace noise at distance epsilon is 1 - e^((t - epsilon) / 2); of two candidates some gap attains
+    it, and of three none is above."""
+    steps, nearest = (0.0, 0.5) if monotone else (-0.5, 0.5), math.inf
+    few = itertools.product((0.0, 0.125, 0.25, 0.375, 0.5, 0.625), (0.0,))
+    for scores in (*few, *itertools.product((0.0, 0.5, 4.0), repeat=3)):
+        mechanism = PermuteAndFlip(
+            candidates=len(scores), epsilon=1, sensitivity="0.5", grid="0.125", monotone=monotone
+        )
+        before = chances(mechanism, scores)
+        for moves in itertools.product(steps, repeat=len(scores)):
+            after = chances(mechanism, [score + move for score, move in zip(scores, moves, strict=True)])
+            for t in (0.0, 0.3, 0.7):
+                delta = sum(max(p - math.exp(t) * q, 0) for p, q in zip(before, after, strict=True))
+                nearest = min(nearest, 1 - math.exp((t - 1) / 2) - delta)
+    assert -1e-12 < nearest < 2e-3
 
 
 # ---- many candidates ------------------------------------------------------------------------------------------------

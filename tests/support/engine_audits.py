@@ -80,6 +80,13 @@ def engine(name: str) -> Iterator[None]:
 
             options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
             stack.enter_context(Client(**options))  # type: ignore[no-untyped-call]
+        elif name == "ray":
+            import ray
+            from ray.util.joblib import register_ray
+
+            ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+            stack.callback(ray.shutdown)
+            register_ray()  # type: ignore[no-untyped-call]
         stack.enter_context(joblib.parallel_config(backend=name))
         yield
 

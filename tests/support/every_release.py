@@ -175,7 +175,8 @@ def labelled() -> object:
     """Labels of public rows by votes, and scores of an ensemble in bins."""
     ids, under = np.arange(400), (Relation.REPLACE_ONE, Unit("record"))
     ensemble = Ensemble.fit(first_label, (ids / 7, ids > 200), 41, "slots", progress=False)
-    teacher = LabelPrivateLearner(epsilon="6.6", delta="0.0001", chunks=41, cutoff=2).under(*under)
+    votes = PrivateClassifier(epsilon="6.6", delta="0.0001", chunks=41, cutoff=2)
+    teacher = LabelPrivateLearner(votes).under(*under)
     labels = teacher.release(Lesson(ensemble, [0.5, 30.25, 55.5]), entropy=seeded(5)).value.labels.tolist()
     scoring = Ensemble.fit(mean_label, (ids / 7, ids / 400), 41, "slots", classes=None, progress=False)
     soft = SoftLabels(epsilon="6.6", delta="0.0001", chunks=41, failed_tests=2, bins=7).under(*under)

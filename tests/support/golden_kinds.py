@@ -114,10 +114,17 @@ EXAMPLES: Mapping[str, Example] = {
     ),
     "laplace": Example(tree=LAPLACE, claim=QUARTER),
     "gaussian": Example(tree=GAUSSIAN, claim=TENTH_OF_MU),
+    "mixture_of_gaussians": Example(
+        tree={"sigma": "10", "sensitivities": ["1", "2"], "weights": ["0.0198", "0.0001"]},
+        claim=ZCDP("0.02"),
+        scope="zcdp",
+    ),
     "discrete_laplace": Example(tree={"scale": "4", "sensitivity": "1"}, claim=QUARTER),
     "discrete_gaussian": Example(tree={"sigma": "10", "sensitivity": "1"}, claim=ZCDP("0.005")),
     "randomized_response": Example(tree={"epsilon": "0.25", "k": 5}, claim=QUARTER),
     "exponential": Example(tree={"epsilon": "0.25"}, claim=BoundedRange("0.25")),
+    "permute_and_flip": Example(tree={"epsilon": "0.25"}, claim=QUARTER),
+    "offset_zcdp": Example(tree={"rho": "0.005", "xi": "0.001"}, claim=ZCDP("0.006"), scope="zcdp"),
     "pmf": Example(tree={"left": ["0.6", "0.4"], "right": ["0.4", "0.6"]}, claim=PureDP("0.5")),
     "sparse_vector": Example(tree={}, claim=PureDP("0.5")),
     "ex_post": Example(tree={"epsilon": "0.5", "sense": "pure", "delta": "0"}, claim=PureDP("0.5")),
@@ -211,6 +218,7 @@ def build(book: Ledger) -> Ledger:
         _play(book.scope("read", unit="patient", relation="add_remove", budget=EITHER, odometer=ODOMETER))
         _declare(book.scope("read"))
         _note(book)
+        _fix(book)
         book.end("every kind was shown")
     return book
 
@@ -237,6 +245,15 @@ def _price(book: Ledger) -> None:
     """A plan that is priced from its profile."""
     plan = Once(claimed=ZCDP("0.02"), made_of=tree_of("repeated", EXAMPLES["repeated"]), kind="told", run=_nothing)
     book.scope("either").reserve(plan, key="priced", tail_delta="0.0000001")
+
+
+def _fix(book: Ledger) -> None:
+    """A first charge that takes all of a budget, and fixes the filter that admits it, here and above."""
+    budget = ApproxDP(2, "0.00001")
+    book.scope("all", unit="patient", relation="add_remove", budget=budget)
+    scope = book.scope("first", unit="patient", relation="add_remove", budget=budget, parents=["all"])
+    causes = (PrivacyFailure("0.00001", "approximation"),)
+    scope.release(Once(claimed=budget, made_of=budget, kind="told", causes=causes, run=_nothing), None, key="whole")
 
 
 def _play(scope: Scope) -> None:

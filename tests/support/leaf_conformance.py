@@ -18,8 +18,18 @@ from typing import Any, TypeAlias
 
 from dpledger.accounting.arithmetic.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
 from dpledger.accounting.arithmetic.prices import Cost
-from dpledger.accounting.composition import Composition, GaussianLaw, Group, Leaf, PoissonSampled, Repeated, Shuffled
-from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
+from dpledger.accounting.composition import (
+    Composition,
+    GaussianLaw,
+    Group,
+    Leaf,
+    MixtureOfGaussiansLaw,
+    PoissonSampled,
+    Repeated,
+    Shuffled,
+)
+from dpledger.accounting.kinds import AnyLeaf, JointGaussian, JointMixture, rules_of
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.draws import Poisson
 from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.lowering import read_losses
@@ -30,12 +40,22 @@ from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["Example", "LeafConformance", "Pmf", "gaussian_cells", "integer_cells", "laplace_cells", "responses"]
+__all__ = [
+    "Example",
+    "LeafConformance",
+    "Pmf",
+    "gaussian_cells",
+    "integer_cells",
+    "laplace_cells",
+    "mixture_cells",
+    "responses",
+]
 
 Pmf: TypeAlias = tuple[Sequence[float], Sequence[float]]
 """Probabilities of the same outcomes: with the unit, without it."""
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+FOUND = (JointGaussian, JointMixture)  # in trees, where they are not written
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 EPSILONS = ("0", "0.1", "0.3", "0.7", "1.2", "2.5")
 ORDERS = (Decimal("1.5"), Decimal(3), Decimal(8))
@@ -103,21 +123,38 @@ def responses(epsilon: float, delta: float = 0.0) -> Pmf:
     return [delta, likely, rare, 0.0], [0.0, rare, likely, delta]
 
 
-def cells_of(above: Callable[[float], float], shift: float, reach: float, count: int = 3000) -> Pmf:
+def cells_of(above: Callable[[float], float], shift: float, reach: float) -> Pmf:
     """Noise whose tail P(x > t) is `above`, added to `shift` and to 0, seen through the cells of a grid."""
-    edges = [shift / 2 + reach * (2 * i / count - 1) for i in range(count + 1)]
+    edges = grid(shift / 2, reach)
+    return masses(above, edges, shift), masses(above, edges, 0.0)
 
-    def masses(mean: float) -> list[float]:
-        tails = [1.0, *(above(edge - mean) for edge in edges), 0.0]
-        heads = [0.0, *(above(mean - edge) for edge in edges), 1.0]
-        both = zip(tails, tails[1:], heads, heads[1:], strict=False)
-        return [max(t - u if t < 0.5 else h - g, 0.0) for t, u, g, h in both]
 
-    return masses(shift), masses(0.0)
+def grid(middle: float, reach: float, count: int = 3000) -> list[float]:
+    return [middle + reach * (2 * i / count - 1) for i in range(count + 1)]
+
+
+def masses(above: Callable[[float], float], edges: list[float], mean: float) -> list[float]:
+    """Of the cells between edges, and beyond."""
+    tails = [1.0, *(above(edge - mean) for edge in edges), 0.0]
+    heads = [0.0, *(above(mean - edge) for edge in edges), 1.0]
+    both = zip(tails, tails[1:], heads, heads[1:], strict=False)
+    return [max(t - u if t < 0.5 else h - g, 0.0) for t, u, g, h in both]
+
+
+def normal_tail(t: float) -> float:
+    return math.erfc(t / math.sqrt(2)) / 2
 
 
 def gaussian_cells(mu: float) -> Pmf:
-    return cells_of(lambda t: math.erfc(t / math.sqrt(2)) / 2, mu, 9 + mu)
+    return cells_of(normal_tail, mu, 9 + mu)
+
+
+def mixture_cells(shifts: Sequence[float], weights: Sequence[float]) -> Pmf:
+    """Normal noise around these, and around 0 with what is left of the probability, against that around 0."""
+    edges = grid(max(shifts) / 2, 9 + max(shifts))
+    places = [(0.0, 1 - math.fsum(weights)), *zip(shifts, weights, strict=True)]
+    each = [[weight * mass for mass in masses(normal_tail, edges, shift)] for shift, weight in places]
+    return [math.fsum(cell) for cell in zip(*each, strict=True)], masses(normal_tail, edges, 0.0)
 
 
 def laplace_cells(epsilon: float) -> Pmf:
@@ -175,11 +212,7 @@ class LeafConformance:
         said = rules.pair.mirrors(example.leaf)
         if example.slack is not None:
             assert (said == "not") == (max(gaps) > 1e-6)
-        if (
-            said == "itself"
-            and rules.pair.renyi is None
-            and (pairs := rules.pair.bracket(example.leaf, ADD)) is not None
-        ):
+        if said == "itself" and rules.pair.renyi is None and (pairs := _finite_pairs(example)) is not None:
             for one in (pairs.above, pairs.below):
                 there, back = _listed(one), _listed(one.turned())
                 assert all(
@@ -188,7 +221,7 @@ class LeafConformance:
                 )
 
     def test_where_units_are_exchanged_only_what_mirrors_itself_has_a_pair(self, example: Example) -> None:
-        if isinstance(example.leaf, JointGaussian):
+        if isinstance(example.leaf, FOUND):
             return  # found under the relation of a group
         if rules_of(example.leaf).pair.mirrors(example.leaf) == "not":
             assert _refused(lambda: compose(_written(example), relation=REPLACE))
@@ -210,7 +243,7 @@ class LeafConformance:
     def test_the_loss_of_the_whole_and_the_finite_pairs_agree(self, example: Example) -> None:
         """A kind that has a loss of its own says the same by its finite pairs, above and below."""
         rules = rules_of(example.leaf)
-        if rules.pair.renyi is not None or (pairs := rules.pair.bracket(example.leaf, ADD)) is None:
+        if rules.pair.renyi is not None or (pairs := _finite_pairs(example)) is None:
             return
         for direction in DIRECTIONS:
             profile = compose(_written(example), relation=ADD, direction=direction)
@@ -244,7 +277,7 @@ class LeafConformance:
 
     def test_noise_makes_it_cheaper_and_loss_dearer(self, example: Example) -> None:
         rules, leaf = rules_of(example.leaf), example.leaf
-        if isinstance(leaf, JointGaussian) or rules.outcome is not None:
+        if isinstance(leaf, FOUND) or rules.outcome is not None:
             return  # never written; or its numbers belong together
         assert not rules.price.noise_fields & rules.price.loss_fields
         for name in rules.price.noise_fields | rules.price.loss_fields:
@@ -256,7 +289,7 @@ class LeafConformance:
     def test_every_number_that_may_be_free_is_said_to_be_noise_or_loss(self, example: Example) -> None:
         """A number of which a document may say "free" is one of those; the others are no dials."""
         rules, leaf = rules_of(example.leaf), example.leaf
-        if isinstance(leaf, JointGaussian):
+        if isinstance(leaf, FOUND):
             return
         values = {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
         numbers = {name for name, value in values.items() if isinstance(value, Decimal) and value}
@@ -287,7 +320,7 @@ class LeafConformance:
 
     def test_the_relation_counts_where_it_says_so(self, example: Example) -> None:
         rules = rules_of(example.leaf)
-        if isinstance(example.leaf, JointGaussian) or rules.pair.mirrors(example.leaf) == "not":
+        if isinstance(example.leaf, FOUND) or rules.pair.mirrors(example.leaf) == "not":
             return
         both = [compose(_written(example), relation=relation).epsilon(DELTA).upper for relation in (ADD, REPLACE)]
         assert (both[0] != both[1]) == rules.group.relative
@@ -332,7 +365,7 @@ class LeafConformance:
                 assert divergence(shown, float(order)) <= float(found) + ROUNDING
 
     def test_a_unit_that_is_zeroed_out_is_sampled_where_it_says_so(self, example: Example) -> None:
-        if isinstance(example.leaf, JointGaussian):
+        if isinstance(example.leaf, FOUND):
             return
         tree = PoissonSampled(_written(example), rate=RATE)
         said = rules_of(example.leaf).batch.null_is_absence
@@ -396,7 +429,7 @@ class LeafConformance:
     def test_a_plan_has_no_outcome_and_a_run_costs_at_most_its_plan(self, example: Example) -> None:
         rules = rules_of(example.leaf)
         assert (rules.outcome is None) == (example.ran is None)
-        if isinstance(example.leaf, JointGaussian):
+        if isinstance(example.leaf, FOUND):
             return
         assert planned(example.leaf) == example.leaf
         if example.ran is None:
@@ -431,11 +464,17 @@ class LeafConformance:
 
 
 def _written(example: Example) -> Composition:
-    """The leaf as a tree; of several Gaussians, which no tree holds as one, a tree in which they are found."""
+    """The leaf as a tree; of what is found in trees, and no tree holds as one, a tree that says the same."""
+    if isinstance(example.leaf, JointMixture):
+        return MixtureOfGaussiansLaw(1, *_written_as(example.leaf))
     if isinstance(example.leaf, JointGaussian):
         noise = 1 / math.sqrt(example.leaf.mu_squared)
         return Group(GaussianLaw(noise), k=1, relation=ADD)
     return example.leaf
+
+
+def _written_as(leaf: JointMixture) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(float(shift) * math.sqrt(leaf.mu_squared) for shift in leaf.shifts), tuple(map(float, leaf.weights))
 
 
 def _price(leaf: AnyLeaf) -> Cost:
@@ -453,6 +492,14 @@ def _epsilons(price: Cost, delta: Decimal) -> list[Decimal]:
         found.append(epsilon_of_gdp(Decimal(math.sqrt(price.mu_squared) * (1 + 1e-12)), left))
     found.extend(epsilon_of_rdp(order, most, left) for order, most in price.rdp.items() if most is not None)
     return found
+
+
+def _finite_pairs(example: Example) -> PairBracket | None:
+    """Above and below, where the kind knows them."""
+    try:
+        return rules_of(example.leaf).pair.bracket(example.leaf, ADD)
+    except CannotCertify:
+        return None
 
 
 def _listed(pair: Any) -> Pmf:

@@ -216,6 +216,11 @@ DOORS: dict[str, Door] = {
         dpl.PrivateSelection,
         {"of": dpl.Count(epsilon=1, of="rows"), "repeats": GEOMETRIC, "best": "smallest", "entry": 0},
     ),
+    "planning.OffsetZCDP": Door(dpl.planning.OffsetZCDP, {"rho": "0.01", "xi": "0.001"}),
+    "planning.PermuteAndFlipLaw": Door(dpl.planning.PermuteAndFlipLaw, {"epsilon": 1}),
+    "planning.MixtureOfGaussiansLaw": Door(
+        dpl.planning.MixtureOfGaussiansLaw, {"sigma": 2, "sensitivities": (1, 2), "weights": ("0.25", "0.5")}
+    ),
     "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
     "planning.NegativeBinomialTrials": Door(
         dpl.planning.NegativeBinomialTrials, {"eta": 1, "gamma": "0.1", "most": 100}
@@ -235,6 +240,7 @@ DOORS: dict[str, Door] = {
     "BoundedRange": Door(dpl.BoundedRange, {"eta": 1}),
     "PrivacyCurve": Door(dpl.PrivacyCurve, {"epsilons": (0, 1), "deltas": ("0.5", "0.1"), "reached": ()}),
     "PureDP": Door(dpl.PureDP, {"epsilon": 1}),
+    "filters.gaussians": Door(dpl.filters.gaussians, {"epsilon": 1, "delta": "1e-7"}),
     "filters.advanced": Door(dpl.filters.advanced, {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"}),
     "ex_post.LinearBoundary": Door(dpl.ex_post.LinearBoundary, {"tuning": 1, "delta": "1e-6"}),
     "ex_post.MixtureBoundary": Door(dpl.ex_post.MixtureBoundary, {"tuning": 1, "delta": "1e-6"}),
@@ -405,7 +411,14 @@ DOORS: dict[str, Door] = {
         },
         names={"max_queries": "max_queries|max_answers"},
     ),
-    "stability.LabelPrivateLearner": Door(dpl.stability.LabelPrivateLearner, VOTES),
+    "stability.HybridVotes": Door(
+        dpl.stability.HybridVotes,
+        {"of": dpl.stability.PrivateClassifier(20, "1e-6", 1001, cutoff=2, max_queries=50), "sigma": 40},
+    ),
+    "stability.LabelPrivateLearner": Door(
+        dpl.stability.LabelPrivateLearner,
+        {"of": dpl.stability.NoisyVotes(sigma=40, chunks=250, max_queries=300), "student": "a rule"},
+    ),
     "stability.SoftLabels": Door(
         dpl.stability.SoftLabels,
         {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "failed_tests": 2, "max_queries": 50},
@@ -904,6 +917,23 @@ DOORS: dict[str, Door] = {
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES, longest=520),
+    "Scope.guard": Door(
+        lambda **given: scope().guard(**given),
+        {
+            "code": repr,
+            "by": "me",
+            "reason": "words",
+            "d_in": None,
+            "claim": LEAF,
+            "relation": "add_remove",
+            "of": None,
+            "evidence": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        {"claim": f"claim|{WHAT}", "code": "code|function"},
+        longest=520,
+    ),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None, "resume": False}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
@@ -1367,6 +1397,25 @@ DOORS |= {
     },
     "Variance.plain_of": Door(_VARIANCE.plain_of, {"value": _VARIANCE.value_of((1, 1, 1))}, left={"value": TRIED}),
     "Variance.value_of": Door(_VARIANCE.value_of, {"plain": (1, 1, 1)}, left={"plain": TRIED}),
+    **{
+        f"{name}.for_error": Door(
+            partial(getattr(dpl, name).for_error, lower=0, upper=10),
+            {"error": 5, "confidence": "0.9", "rows": 1000},
+            left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
+        )
+        for name in ("ClippedMean", "Variance")
+    },
+    **{
+        f"{name}.within": Door(
+            getattr(dpl, name)(epsilon=1, lower=0, upper=10).within, {"confidence": "0.95", "rows": 1000}
+        )
+        for name in ("ClippedMean", "Variance")
+    },
+    "ColumnBounds.for_error": Door(
+        dpl.ColumnBounds.for_error,
+        {"error": 500, "confidence": "0.9"},
+        left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
+    ),
     "Laplace.for_error": Door(
         partial(dpl.Laplace.for_error, sensitivity=1),
         {"error": 1, "confidence": "0.9"},

@@ -182,7 +182,11 @@ def numbers() -> Iterator[Case]:
 
 
 def groups() -> Iterator[Case]:
-    statistics = (dpl.Count(1, of="rows"), ("value", dpl.ClippedMean(1, lower=0, upper=10)))
+    statistics = (
+        dpl.Count(1, of="rows"),
+        ("value", dpl.ClippedMean(1, lower=0, upper=10)),
+        ("value", dpl.Histogram(1, edges=(0, 3, 10))),
+    )
     table = pd.DataFrame({"key": list("abcabcab"), "value": ROWS[:8], "unit": list("uuvvwwxx")})
     for left, right, relation in ((table, table[:-1], ADD), (table, table.assign(key=list("abcabcac")), REPLACE)):
         yield Case(dpl.GroupBy("key", statistics, keys=list("abz")), left, right, relation)
@@ -255,7 +259,14 @@ def stable() -> Iterator[Case]:
         noisy = dpl.stability.NoisyVotes(sigma=4, chunks=41, max_queries=9, **given)
         yield Case(noisy, TAUGHT, SWAPPED, REPLACE, ask=asked, ready=ensemble("slots"))
         yield Case(noisy, TAUGHT, FEWER, ADD, ask=asked, ready=ensemble("random"))
-    yield Case(dpl.stability.LabelPrivateLearner(**votes), TAUGHT, SWAPPED, REPLACE, ready=lesson)
+    hybrid = dpl.stability.HybridVotes(dpl.stability.PrivateClassifier(**votes), sigma=4)
+    yield Case(hybrid, TAUGHT, SWAPPED, REPLACE, ask=many(0.5, 10.25, 15.5, 8.5), ready=ensemble("slots"))
+    yield Case(hybrid, TAUGHT, FEWER, ADD, ask=many(0.5, 10.25, 15.5, 8.5), ready=ensemble("random"))
+    for labels in (
+        dpl.stability.PrivateClassifier(**votes),
+        dpl.stability.NoisyVotes(sigma=4, chunks=41, max_queries=9),
+    ):
+        yield Case(dpl.stability.LabelPrivateLearner(labels), TAUGHT, SWAPPED, REPLACE, ready=lesson)
     soft = dpl.stability.SoftLabels(epsilon=8, delta="1e-4", chunks=41, failed_tests=2, bins=7, max_queries=9)
     ready = ensemble("slots", mean_label, None)
     yield Case(soft, SCORED, RESCORED, REPLACE, ask=many(0.5, 1.25, 1.5), ready=ready)

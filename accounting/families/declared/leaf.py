@@ -16,10 +16,10 @@ from typing import Literal
 from pydantic import ValidationInfo, field_validator
 
 from dpledger.decimals import total
-from dpledger.number_fields import Exact, Exacts, Probability
+from dpledger.number_fields import Exact, Exacts, Positive, Probability
 from dpledger.schema import given, record, tag
 
-__all__ = ["ExPostDP", "ExPostOutcome", "PmfPair"]
+__all__ = ["ExPostDP", "ExPostOutcome", "OffsetZCDP", "PmfPair"]
 
 MOST_OUTCOMES = 4096
 """Outcomes that a pair of distributions may list."""
@@ -56,6 +56,21 @@ class PmfPair:
         if len(right) != len(info.data.get("left", right)):
             raise ValueError("as many probabilities as left")
         return right
+
+
+@record
+class OffsetZCDP:
+    """(xi, rho)-zero-concentrated DP: the Renyi divergence of order a is at most xi + rho a, for every a > 1.
+    Bun-Steinke 2016, Definition 1.1; with xi = 0 it is `ZCDP`.
+
+    >>> promised = dpl.planning.OffsetZCDP(rho="0.01", xi="0.001")
+    >>> round(dpl.compose(promised).epsilon("1e-6").upper, 4)
+    0.6228
+    """
+
+    rho: Positive
+    xi: Positive
+    kind: Literal["offset_zcdp"] = tag(default="offset_zcdp")
 
 
 @record

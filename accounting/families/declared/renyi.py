@@ -1,4 +1,4 @@
-"""Promises of Renyi divergences: the guarantees `zcdp` and `rdp`. They have no dominating pair."""
+"""Promises of Renyi divergences: the guarantees `zcdp` and `rdp`, and `offset_zcdp`. They have no dominating pair."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.families.declared.leaf import OffsetZCDP
 from dpledger.accounting.families.leaf_rules import (
     BY_ITS_LOSSES,
     NO_ALLOWANCE,
@@ -28,12 +29,13 @@ from dpledger.accounting.families.leaf_rules import (
 )
 from dpledger.accounting.guarantees import RDP, ZCDP
 from dpledger.accounting.laws.renyi_curves import ConcentratedCurve, ListedCurve
-from dpledger.decimals import ZERO, multiply, round_up
+from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["RDP_RULES", "ZCDP_RULES", "zcdp_cost"]
+__all__ = ["OFFSET_ZCDP", "RDP_RULES", "ZCDP_RULES", "zcdp_cost"]
 
+MOST_SUMMED = 1000  # terms of a harmonic sum; above, each counts as 1
 _REASON = "zcdp and rdp bound the loss from above only: the lower bound leaves them out"
 _NO_BATCH = "{} on a secret batch has no certified bound: state what noise it adds"
 _NO_SHUFFLE = "shuffled is certified for pure local randomisers, not for {}"
@@ -85,6 +87,21 @@ def interpolated_rdp(orders: tuple[Decimal, ...], epsilons: tuple[Decimal, ...],
 def _rdp_cost(leaf: RDP, _relation: Relation, orders: Orders) -> Cost:
     rdp = {order: interpolated_rdp(leaf.orders, leaf.epsilons, order) for order in orders}
     return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
+
+
+def _offset_cost(leaf: OffsetZCDP, _relation: Relation, orders: Orders) -> Cost:
+    """xi + rho a, and zCDP of rho + xi, since xi is at most xi a."""
+    rdp = {order: round_up(add(leaf.xi, multiply(leaf.rho, order))) for order in orders}
+    return Cost(pure=None, rho=add(leaf.rho, leaf.xi), mu_squared=None, rdp=rdp)
+
+
+def _offset_grouped(leaf: OffsetZCDP, k: int, _relation: Relation) -> OffsetZCDP:
+    """(k H(k) xi, k^2 rho), H(k) = 1 + 1/2 + ... + 1/k.
+
+    Source: Bun-Steinke 2016, Proposition 27; docs/proofs/events.md, section 2."""
+    least = min(k, MOST_SUMMED)
+    harmonic = sum((Fraction(1, i) for i in range(1, least + 1)), start=Fraction(k - least))
+    return OffsetZCDP(multiply(leaf.rho, k * k), round_up(multiply(leaf.xi, round_up(k * harmonic))))
 
 
 ZCDP_RULES = LeafRules(
@@ -152,6 +169,42 @@ RDP_RULES = LeafRules(
     batch=BatchFacts(
         sampled=no_theorem(_NO_BATCH.format("rdp")),
         shuffled=no_theorem(_NO_SHUFFLE.format("rdp")),
+        quick=False,
+        null_is_absence=False,
+        divergences=BY_ITS_LOSSES,
+    ),
+    outcome=NO_OUTCOME,
+)
+
+OFFSET_ZCDP = LeafRules(
+    kind=OffsetZCDP,
+    attested=True,
+    price=PriceFacts(
+        cap=_offset_cost,
+        exclusive=may_overlap,
+        stated_orders=states_no_orders,
+        noise_fields=NO_FIELDS,
+        loss_fields=frozenset({"rho", "xi"}),
+        in_floats=False,
+    ),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=no_theorem(_NO_BATCH.format("offset_zcdp")),
+        alone=no_theorem("offset_zcdp has no dominating pair"),
+        squares=NO_SQUARES,
+        renyi=lambda leaf: ConcentratedCurve(leaf.rho, ZERO, leaf.xi),
+        envelope=ONE_MECHANISM,
+        reason=_REASON,
+    ),
+    group=GroupFacts(
+        grouped=_offset_grouped,
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=no_theorem(_NO_BATCH.format("offset_zcdp")),
+        shuffled=no_theorem(_NO_SHUFFLE.format("offset_zcdp")),
         quick=False,
         null_is_absence=False,
         divergences=BY_ITS_LOSSES,

@@ -1,13 +1,21 @@
-"""Gaussian noise: the law that a composition tree holds."""
+"""Gaussian noise: the laws that a composition tree holds."""
 
 from __future__ import annotations
 
+import itertools
+from decimal import Decimal
 from typing import Literal
 
-from dpledger.number_fields import Noise
+from pydantic import ValidationInfo, field_validator
+
+from dpledger.decimals import total
+from dpledger.number_fields import Exacts, Noise
 from dpledger.schema import record, tag
 
-__all__ = ["GaussianLaw"]
+__all__ = ["MOST_SHIFTS", "GaussianLaw", "MixtureOfGaussiansLaw"]
+
+MOST_SHIFTS = 256
+"""Sensitivities that a mixture may list."""
 
 
 @record
@@ -23,3 +31,41 @@ class GaussianLaw:
 
     noise_multiplier: Noise
     kind: Literal["gaussian"] = tag(default="gaussian")
+
+
+@record
+class MixtureOfGaussiansLaw:
+    """Gaussian noise of deviation `sigma` on a sum that one unit moves by at most `sensitivities[j]` (l2) with
+    probability `weights[j]`, and not at all with what is missing to 1. add_remove and zero_out. Choquette-Choo et al.
+    2024.
+
+    A `Group` of k units that come or go together, over a `PoissonSampled` Gaussian, reads as the mixture of 1 to k with
+    the weights of Bin(k, rate).
+
+    >>> step = dpl.planning.MixtureOfGaussiansLaw(sigma=8, sensitivities=(1, 2), weights=("0.0198", "0.0001"))
+    >>> round(dpl.compose((step, 200)).epsilon("1e-6").upper, 4)
+    0.1335
+    """
+
+    sigma: Noise
+    sensitivities: Exacts
+    weights: Exacts
+    kind: Literal["mixture_of_gaussians"] = tag(default="mixture_of_gaussians")
+
+    @field_validator("sensitivities")
+    @classmethod
+    def _rise(cls, found: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
+        if not 1 <= len(found) <= MOST_SHIFTS:
+            raise ValueError(f"1 to {MOST_SHIFTS} sensitivities")
+        if not (found[0] > 0 and all(left < right for left, right in itertools.pairwise(found))):
+            raise ValueError("sensitivities above 0 that rise (what moves nothing has no weight of its own)")
+        return found
+
+    @field_validator("weights")
+    @classmethod
+    def _add_up(cls, weights: tuple[Decimal, ...], info: ValidationInfo) -> tuple[Decimal, ...]:
+        if len(weights) != len(info.data.get("sensitivities", weights)):
+            raise ValueError("as many probabilities as sensitivities")
+        if not (min(weights) > 0 and total(weights) <= 1):
+            raise ValueError("probabilities above 0 that add up to at most 1")
+        return weights

@@ -15,7 +15,8 @@ from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.families.gaussian.leaf import GaussianLaw
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
-from dpledger.accounting.families.gaussian.price import gaussian_mu_squared
+from dpledger.accounting.families.gaussian.mixtures import in_samples
+from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_mu_squared
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.families.leaf_rules import (
     EXACT,
@@ -85,23 +86,16 @@ def shift_of(relation: Relation) -> int:
 # ---- what it costs --------------------------------------------------------------------------------------------------
 
 
-def gdp_cost(mu_squared: Decimal, orders: Orders) -> Cost:
-    """mu-GDP: mu^2/2-zCDP. Source: Dong-Roth-Su 2022, Corollary B.6."""
-    half = multiply(mu_squared, HALF)
-    rdp = {order: round_up(multiply(half, order)) for order in orders}
-    return Cost(pure=None, rho=round_up(half), mu_squared=mu_squared, rdp=rdp)
-
-
 def _law_cost(leaf: GaussianLaw, relation: Relation, orders: Orders) -> Cost:
-    return gdp_cost(gaussian_mu_squared(shift_of(relation), leaf.noise_multiplier), orders)
+    return gaussian_cost(gaussian_mu_squared(shift_of(relation), leaf.noise_multiplier), orders)
 
 
 def _gdp_cap(leaf: GDP, _relation: Relation, orders: Orders) -> Cost:
-    return gdp_cost(multiply(leaf.mu, leaf.mu), orders)
+    return gaussian_cost(multiply(leaf.mu, leaf.mu), orders)
 
 
 def _joint_cap(leaf: JointGaussian, _relation: Relation, orders: Orders) -> Cost:
-    return gdp_cost(round_up(leaf.mu_squared), orders)
+    return gaussian_cost(round_up(leaf.mu_squared), orders)
 
 
 # ---- its pair -------------------------------------------------------------------------------------------------------
@@ -247,7 +241,7 @@ GAUSSIAN = LeafRules(
         mirrors=mirrors_itself,
         bracket=_bracket,
         alone=_alone,
-        squares=Squares(ratio=_law_ratio, together=JointGaussian, loss=GaussianLoss),
+        squares=Squares(ratio=_law_ratio, together=JointGaussian, loss=GaussianLoss, in_samples=in_samples),
         renyi=HAS_A_PAIR,
         envelope=ONE_MECHANISM,
         reason=EXACT,
@@ -280,7 +274,7 @@ GDP_RULES: Final[LeafRules[GDP]] = LeafRules(
         mirrors=mirrors_itself,
         bracket=_bracket,
         alone=_alone,
-        squares=Squares(ratio=_gdp_ratio, together=JointGaussian, loss=GaussianLoss),
+        squares=Squares(ratio=_gdp_ratio, together=JointGaussian, loss=GaussianLoss, in_samples=in_samples),
         renyi=HAS_A_PAIR,
         envelope=ONE_MECHANISM,
         reason=EXACT,
@@ -313,7 +307,7 @@ JOINT_GAUSSIAN: Final[LeafRules[JointGaussian]] = LeafRules(
         mirrors=mirrors_itself,
         bracket=_bracket,
         alone=_alone,
-        squares=Squares(ratio=_joint_ratio, together=JointGaussian, loss=GaussianLoss),
+        squares=Squares(ratio=_joint_ratio, together=JointGaussian, loss=GaussianLoss, in_samples=in_samples),
         renyi=HAS_A_PAIR,
         envelope=ONE_MECHANISM,
         reason=EXACT,

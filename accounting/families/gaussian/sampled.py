@@ -21,6 +21,7 @@ from dpledger.accounting.families.gaussian.bundle import in_bundles
 from dpledger.accounting.families.gaussian.loss import GaussianLoss, gaussian_base
 from dpledger.accounting.families.gaussian.rare import RareGaussian
 from dpledger.accounting.families.gaussian.sampled_grid import (
+    Pair,
     Weighted,
     cumulants,
     fine_grid,
@@ -35,11 +36,11 @@ from dpledger.accounting.laws.closed_forms import sampled_closed
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
 from dpledger.accounting.laws.law import ClosedForm, Cumulants, Direction, Loss, Nodes, excess
 from dpledger.accounting.laws.layers import Layers, layers_below
-from dpledger.accounting.laws.sampled_curve import ALIAS, loss_curve
+from dpledger.accounting.laws.sampled_curve import ALIAS, LossCurve, loss_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
 from dpledger.errors import WorkLimit
 
-__all__ = ["SampledGaussianLoss", "rdp_both_ways"]
+__all__ = ["SMALL_SIGMA", "SampledGaussianLoss", "TiltedSampled", "rdp_both_ways"]
 
 CELLS = 160
 SMALL_SIGMA = 0.3  # up to here the variance says nothing of the losses: single ones rule it
@@ -79,6 +80,13 @@ class SampledGaussianLoss(Loss):
     def power(self, c: float) -> float:
         """w, the power of the density ratio that e^{c loss} is under N(0, sigma^2)."""
         return c + 1 if self.direction == "remove" else -c
+
+    def curve(self, x: Array) -> LossCurve:
+        return loss_curve(self.rate, self.sigma, x)
+
+    def slope(self, x: float) -> float:
+        odds = scalars.log(self.rate) - scalars.log1p(-self.rate) + (x - 0.5) / scalars.square(self.sigma)
+        return 1 / (1 + scalars.exp(-odds)) if odds > -700 else 0.0
 
     def cumulants(self, c: float) -> Cumulants:
         return rough_cumulants(grid_up_to(self, c), c)
@@ -154,9 +162,9 @@ class SampledGaussianLoss(Loss):
 
 @dataclass(slots=True, eq=False)
 class TiltedSampled:
-    """A sampled Gaussian's loss tilted at c."""
+    """The loss of a pair of the rule tilted at c."""
 
-    law: SampledGaussianLoss
+    law: Pair
     c: float
     base: Weighted
     cumulants: Cumulants
@@ -191,19 +199,19 @@ def _errors_of_nodes(fine: Weighted, points: Array, mean: float, step: float, co
     return errors
 
 
-def _layers(law: SampledGaussianLoss, base: Weighted, at: Cumulants) -> Layers:
+def _layers(law: Pair, base: Weighted, at: Cumulants) -> Layers:
     """Cells in x between far quantiles. On each the logarithm of the density of the loss is at least the less of its
     ends, less what it may sag below their chord."""
     variance, grid, w = scalars.square(law.sigma), base.grid, base.power
     kept = np.flatnonzero(base.weights > 1e-8)
     first, last = float(grid.x[kept[0]]) - grid.step / 2, float(grid.x[kept[-1]]) + grid.step / 2
     ends = first + (last - first) * _ENDS
-    curve = loss_curve(law.rate, law.sigma, ends)
+    curve = law.curve(ends)
     values, slopes, error = curve.values, curve.slopes, curve.most_error
     farthest, steepest = max(first * first, last * last) / (2 * variance), scalars.log(max(slopes[0], 1e-300))
     constant = at.value + at.error + scalars.log(math.sqrt(2 * math.pi) / law.sigma) + 1e-9
     reach = abs(w) * max(abs(values[0]), abs(values[-1]))
-    constant += 8 * UNIT * (reach + farthest - steepest + abs(constant)) + abs(w) * error
+    constant += 8 * UNIT * (reach + farthest - steepest + abs(constant)) + abs(w) * error + curve.slope_error
     log_density = w * values - ends * ends / (2 * variance) - elementary.log(np.maximum(slopes, 1e-300)) - constant
     bending = slopes * (1 - slopes)
     most = np.maximum(bending[1:], bending[:-1])

@@ -22,8 +22,7 @@ from dpledger.accounting.laws.sampled_curve import (
     ALIAS,
     DIGITS,
     MOST_POINTS,
-    LossCurve,
-    loss_curve,
+    Curve,
     quadrature_step,
     step_of_few,
 )
@@ -59,10 +58,9 @@ UNDERFLOW = 1e-300  # more than what underflows
 
 
 class Pair(Protocol):
-    """A sampled Gaussian, as far as the rule needs it."""
+    """N(0, sigma^2) and a mixture of such noise around places from 0 to 1, the last of them 1, as far as the rule needs
+    it."""
 
-    @property
-    def rate(self) -> float: ...
     @property
     def sigma(self) -> float: ...
     @property
@@ -71,6 +69,14 @@ class Pair(Protocol):
     def cut(self) -> Cut | None: ...
     def power(self, c: float) -> float:
         """w, the power of the density ratio that e^{c loss} is under N(0, sigma^2)."""
+        ...
+
+    def curve(self, x: Array) -> Curve:
+        """L at exact points that rise."""
+        ...
+
+    def slope(self, x: float) -> float:
+        """About s(x) = sigma^2 L'(x), in [0, 1]."""
         ...
 
     def __hash__(self) -> int: ...
@@ -86,7 +92,7 @@ class Grid:
     pair: Pair
     step: float
     x: Array
-    curve: LossCurve
+    curve: Curve
     squares: Array
     from_one: float
 
@@ -199,7 +205,7 @@ def make_grid(
     if not (high - low) / step < most:
         raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {most} points")
     x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
-    curve = loss_curve(pair.rate, sigma, x)
+    curve = pair.curve(x)
     squares = x * x / (2 * scalars.square(sigma))
     largest = max(abs(float(curve.values[0])), abs(float(curve.values[-1])))
     from_one = STEEPEST / largest if not cut and max(squares[0], squares[-1]) <= LARGEST_SQUARE else 0.0
@@ -233,7 +239,7 @@ def _shares_behind(base: Weighted, at: Cumulants, cut: Cut) -> tuple[Array, Arra
     pair, variance = base.grid.pair, scalars.square(base.grid.pair.sigma)
     surely = max(0.0, (base.power - cut.point) * scalars.square(cut.width) / variance)
     x = cut.point + np.linspace(0.0, max(surely + 2 * cut.width, 16 * cut.width), CELLS_BEHIND + 1)
-    curve, kept = loss_curve(pair.rate, pair.sigma, x), cut.log_kept(x)
+    curve, kept = pair.curve(x), cut.log_kept(x)
     log_normal = (
         -scalars.square(np.maximum(x, 0.0)) / (2 * variance) - scalars.log(pair.sigma * math.sqrt(2 * math.pi)) + kept
     )
@@ -254,10 +260,10 @@ def _range(pair: Pair, c: float) -> tuple[float, float]:
             kept = pair.cut.point + widths * pair.cut.width
             high = min(high, kept) if pair.cut.start < high else kept
         return max(-reach, _first(pair)), high
-    low, high = -c * _slope(pair, 0.0), 0.0
+    low, high = -c * pair.slope(0.0), 0.0
     while high - low > 0.1 * pair.sigma:
         middle = (low + high) / 2
-        low, high = (middle, high) if -c * _slope(pair, middle) > middle else (low, middle)
+        low, high = (middle, high) if -c * pair.slope(middle) > middle else (low, middle)
     return low - reach, reach
 
 
@@ -267,12 +273,6 @@ def _first(pair: Pair) -> float:
         return -math.inf
     start, width = pair.cut.start, pair.cut.width
     return start - (REACH + max(0.0, start) * width / scalars.square(pair.sigma)) * width
-
-
-def _slope(pair: Pair, x: float) -> float:
-    """s(x) = sigma^2 L'(x), in (0, 1)."""
-    odds = scalars.log(pair.rate) - scalars.log1p(-pair.rate) + (x - 0.5) / scalars.square(pair.sigma)
-    return 1 / (1 + scalars.exp(-odds)) if odds > -700 else 0.0
 
 
 def weighted(grid: Grid, c: float) -> Weighted:

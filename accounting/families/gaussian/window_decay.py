@@ -12,7 +12,6 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.families.gaussian.sampled_grid import Pair
 from dpledger.accounting.laws.law import Tilted
-from dpledger.accounting.laws.sampled_curve import loss_curve
 
 __all__ = ["TiltedCut", "log_decay_of_window"]
 
@@ -36,7 +35,7 @@ def log_decay_of_window(tilted: TiltedCut, t: Array) -> Array:
     assert cut is not None
     assert cut.start > -math.inf
     x = (cut.start - _BEFORE * cut.width)[::-1]
-    curve = loss_curve(law.rate, law.sigma, x)
+    curve = law.curve(x)
     rises = (cut.start - x) / scalars.square(cut.width) - np.maximum(x, 0.0) / variance
     log_terms = power * curve.values - x * x / (2 * variance) + cut.log_kept(x)
     log_shares = log_terms - scalars.log(law.sigma * math.sqrt(2 * math.pi)) - (at.value - at.error) + 1e-6

@@ -60,8 +60,8 @@ class Student:
     >>> def halves(rows, labels):
     ...     return lambda asked: (np.asarray(asked) > 450).astype(int).ravel()
     >>> private = dpl.stability.Ensemble.fit(halves, (np.arange(900.0), [0, 1] * 450), 300, "slots")
-    >>> teacher = dpl.stability.LabelPrivateLearner(epsilon=1, delta="1e-6", cutoff=2, chunks=300)
-    >>> teacher = teacher.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
+    >>> votes = dpl.stability.PrivateClassifier(epsilon=1, delta="1e-6", cutoff=2, chunks=300)
+    >>> teacher = dpl.stability.LabelPrivateLearner(votes).under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
     >>> lesson = dpl.stability.Lesson(private, np.array([1.0, 800.0]), halves)
     >>> student = teacher.release(lesson, entropy=seeded(3)).value
     >>> student.predict([4.0, 700.0]).tolist()

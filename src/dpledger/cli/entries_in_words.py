@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from dpledger.accounting.guarantees import Guarantee
     from dpledger.ledger.entries.entry import Entry
-    from dpledger.ledger.entries.members import Attestation, MechanismNote
+    from dpledger.ledger.entries.members import Attestation, Fixed, MechanismNote
 
 __all__ = ["elsewhere", "guarantee_in_words", "names_of", "rows_of"]
 
@@ -39,6 +39,11 @@ def guarantee_in_words(guarantee: Guarantee) -> str:
     from dpledger.accounting.guarantees import words_of
 
     return words_of(guarantee)
+
+
+def _fixing(fixed: tuple[Fixed, ...]) -> str:
+    """Which scopes have another filter from here on."""
+    return "".join(f", first of {one.scope}, which has a {one.filter.kind} filter now" for one in fixed)
 
 
 def _on_the_word(said: Attestation | None) -> str:
@@ -97,8 +102,8 @@ def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
     match entry.body:
         case ScopeOpened(budget=budget):
             return guarantee_in_words(budget)
-        case Reserved(mechanism=mechanism, claim=claim, attested=said):
-            return f"{_mechanism(mechanism)}: {guarantee_in_words(claim)}{_on_the_word(said)}"
+        case Reserved(mechanism=mechanism, claim=claim, attested=said, fixed=fixed):
+            return f"{_mechanism(mechanism)}: {guarantee_in_words(claim)}{_on_the_word(said)}{_fixing(fixed)}"
         case Refused(mechanism=mechanism, claim=claim, attested=said):
             return f"{_mechanism(mechanism)}: {guarantee_in_words(claim)}{_on_the_word(said)}"
         case Progress(upto=upto, charge=charge, replaces=replaces):

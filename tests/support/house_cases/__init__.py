@@ -19,7 +19,7 @@ from house_cases.learning.tables import BOOSTED, LOGISTIC
 from house_cases.learning.users import LEARNED_FROM_USERS
 from house_cases.selection import SELECTED
 from house_cases.stability.labelled import LABELLED
-from house_cases.stability.noisy import NOISY
+from house_cases.stability.noisy import HYBRID, NOISY
 from house_cases.stability.stable import CHARGED, STABLE
 from house_cases.stability.voted import VOTED
 
@@ -42,6 +42,7 @@ HOUSE: Mapping[str, Case] = {
     **LEARNED_FROM_USERS,
     **SELECTED,
     **NOISY,
+    **HYBRID,
     **GROUPS,
 }
 """By name."""

@@ -1,0 +1,79 @@
+"""Permute-and-flip: the law `permute_and_flip`. docs/proofs/events.md, section 1; noise.md, section 9."""
+
+from __future__ import annotations
+
+from dpledger.accounting.arithmetic import scalars
+from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.families.laplace.price import laplace_mu_squared, laplace_rdp, laplace_rho
+from dpledger.accounting.families.leaf_rules import (
+    BY_ITS_BRACKET,
+    HAS_A_PAIR,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_OUTCOME,
+    NO_SQUARES,
+    ONE_MECHANISM,
+    GroupFacts,
+    LeafRules,
+    Orders,
+    PairFacts,
+    found_by_its_bracket,
+    mirrors_itself,
+    never_fails,
+    no_theorem,
+    overlapping,
+)
+from dpledger.accounting.families.permute_and_flip.leaf import PermuteAndFlipLaw
+from dpledger.accounting.laws.cells import PairBracket, laplace_bracket
+from dpledger.accounting.laws.finite import randomised_response_pair
+from dpledger.decimals import float_down, multiply
+from dpledger.relations import Relation
+
+__all__ = ["PERMUTE_AND_FLIP"]
+
+ROUNDING = 1e-14  # relative; above what is lost in the epsilon of two candidates
+
+
+def _cost(leaf: PermuteAndFlipLaw, _relation: Relation, orders: Orders) -> Cost:
+    """The prices of Laplace noise of this epsilon, which dominates."""
+    return Cost(
+        pure=leaf.epsilon,
+        rho=laplace_rho(leaf.epsilon),
+        mu_squared=laplace_mu_squared(leaf.epsilon),
+        rdp={order: laplace_rdp(leaf.epsilon, order) for order in orders},
+    )
+
+
+def _bracket(leaf: PermuteAndFlipLaw, _relation: Relation) -> PairBracket | None:
+    """Above, Laplace noise. Below, two candidates, of which the unit makes the worse one the better: a response of
+    epsilon log(2 e^{epsilon/2} - 1)."""
+    if not leaf.epsilon:
+        return None
+    of_two = scalars.log1p(2 * scalars.expm1(float_down(leaf.epsilon) / 2)) * (1 - ROUNDING)
+    return PairBracket(laplace_bracket(float(leaf.epsilon)).above, randomised_response_pair(of_two, 2))
+
+
+PERMUTE_AND_FLIP = LeafRules(
+    kind=PermuteAndFlipLaw,
+    attested=False,
+    price=overlapping(_cost, noise_fields=NO_FIELDS, loss_fields=frozenset({"epsilon"})),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=_bracket,
+        alone=BY_ITS_BRACKET,
+        squares=NO_SQUARES,
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason="permute_and_flip is dominated by Laplace noise: the lower bound is that of two candidates",
+    ),
+    group=GroupFacts(
+        grouped=lambda leaf, k, _: PermuteAndFlipLaw(multiply(leaf.epsilon, k)),
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=found_by_its_bracket(
+        no_theorem("shuffled is certified for pure local randomisers, not for permute_and_flip")
+    ),
+    outcome=NO_OUTCOME,
+)

@@ -1,0 +1,397 @@
+"""The `Trainer` of Hugging Face, private: each of its steps is one of DP-SGD by Opacus, charged before it happens.
+
+    trainer = PrivateTrainer(
+        model, TrainingArguments(..., per_device_train_batch_size=16, gradient_accumulation_steps=4, max_steps=200),
+        train_dataset=rows, scope=scope, rate="0.05", by="A. Smith", reason="the model of the study", key="model",
+    )
+    print(trainer.plan().words())  # which noise fits, before anything is charged
+    trainer.train(resume_from_checkpoint=True)
+
+Needs transformers, accelerate, Opacus and torch: `pip install 'dpledger[huggingface]'`.
+
+Some of its arguments have another meaning here. A step draws each row by its own chance, `rate`, and takes what it drew
+in pieces of `per_device_train_batch_size` rows. The noisy sum is divided by that number times
+`gradient_accumulation_steps`, chosen without looking at the rows. `max_grad_norm` is what the gradient of a row is
+clipped to. An epoch has `1 / rate` steps. Batches and noise come from the operating system, never from `seed`, and no
+state of a generator is saved: with it, whoever reads a checkpoint would know the noise.
+
+What `Trainer` tells of private rows is not told: its training loss, the norms of gradients, tokens, operations.
+`eval_dataset` must be public: nothing here charges what is computed of it. Rows whose gradients are not finite count as
+zero. What cannot be charged is refused by name before anything is spent (`refusals`), and so is a model
+whose gradients are not those of single rows (`rows`).
+
+>>> import tempfile, warnings, transformers
+>>> warnings.filterwarnings("ignore", message="Secure RNG turned off|Full backward hook")
+>>> from dpledger.accounting.guarantees import ApproxDP
+>>> from dpledger.ledger.ledger import Ledger
+>>> scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=ApproxDP(3, "0.000001"))
+>>> model = transformers.BertForSequenceClassification(transformers.BertConfig(
+...     vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
+... ))
+>>> rows = [{"input_ids": [row % 20, 1, 2], "label": row % 2} for row in range(40)]
+>>> with tempfile.TemporaryDirectory() as folder:
+...     args = transformers.TrainingArguments(
+...         folder, max_steps=3, per_device_train_batch_size=8, use_cpu=True, report_to="none",
+...         save_strategy="no", disable_tqdm=True, logging_strategy="no",
+...     )
+...     trainer = PrivateTrainer(
+...         model, args, train_dataset=rows, scope=scope, rate="0.2", by="A. Smith", reason="the model of the study",
+...     )
+...     done = trainer.train()  # doctest: +ELLIPSIS
+{'train_runtime': ...}
+>>> trainer.run
+<OpacusRun: 3 of 3 steps granted>
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dpledger.attach.extras import extra
+from dpledger.attach.huggingface.batches import RUN_FILE, Pieces, checkpoint, drawn, fresh, public_numbers, steps_of
+from dpledger.attach.huggingface.refusals import require_public, require_rows, require_supported, require_unpacked
+from dpledger.attach.huggingface.rows import (
+    RowLosses,
+    made_up_rows,
+    null_odd_rows,
+    one_by_one,
+    rehearse,
+    row_losses_of,
+    unpadded,
+)
+from dpledger.attach.opacus import KIND, OpacusRun, charging
+from dpledger.attach.opacus_objects import require_relation
+from dpledger.decimals import Number, read, whole
+from dpledger.errors import ContractViolation, ParameterError, ScopeError
+from dpledger.ledger.scope import Scope
+from dpledger.ledger.takeovers import Resume
+from dpledger.mechanisms.training.training_plans import TrainingPlan
+
+with extra("huggingface"):
+    import opacus
+    import torch
+    import transformers
+    from transformers import Trainer, TrainerCallback
+    from transformers.trainer_utils import TrainOutput
+
+__all__ = ["PrivateTrainer"]
+
+EVALUATED = "what the model is evaluated on, and what callbacks look at, is public"
+_SHOWN = frozenset({"loss", "grad_norm", "train_loss", "total_flos", "num_input_tokens_seen"})
+"""What `Trainer` logs of private rows."""
+
+
+class PrivateTrainer(Trainer):  # type: ignore[misc]
+    """A `Trainer` whose training is charged to `scope`: one run, whose steps are granted in blocks before they happen.
+
+    `rate`: with which chance a step draws a row, chosen without looking at the rows. Required under add_remove; under
+    zero_out, where neighbours share the number of rows, by default the batch size over that number.
+    `noise_multiplier`, `tail_delta`: of a plan of your own (default: those of `plan`, or, of a run that goes on, those
+    that it was begun with). `key`: under which it is charged once, and goes on. `grouped`: True declares that each row
+    is everything of one unit. `row_losses`: a function of the model and a batch (a dictionary of tensors, of which the
+    model is given all but the labels) to the loss of each row, for models that classify neither sequences nor tokens
+    and predict no next one. `example_rows`: rows that are made up, in the form of `train_dataset`, on which gradients
+    are tried, padding too where their lengths differ (default: random tokens or pixels). `by`, `reason`, `evidence`: as
+    of `Scope.charging`. All else is as of `Trainer`.
+
+    Claim: if the run is as its record's `assumes` says, it costs at most what is charged.
+    Source: docs/proofs/dp_sgd.md, section 7; `attach.opacus.charging`.
+    Raises ParameterError naming the argument, with nothing charged; RelationError but for add_remove and zero_out."""
+
+    def __init__(
+        self,
+        model: Any,
+        args: Any,
+        data_collator: Callable[[list[Any]], Mapping[str, Any]] | None = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        processing_class: Any = None,
+        *,
+        scope: Scope,
+        by: str,
+        reason: str,
+        rate: Number | None = None,
+        noise_multiplier: Number | None = None,
+        tail_delta: Number | None = None,
+        key: str | None = None,
+        grouped: bool = False,
+        evidence: str | os.PathLike[str] | None = None,
+        row_losses: RowLosses | None = None,
+        example_rows: Sequence[Any] | None = None,
+        compute_metrics: Any = None,
+        callbacks: Sequence[Any] = (),
+        optimizers: tuple[Any, Any] = (None, None),
+        optimizer_cls_and_kwargs: Any = None,
+        preprocess_logits_for_metrics: Any = None,
+    ) -> None:
+        if not isinstance(scope, Scope):
+            raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
+        require_relation(scope.relation)
+        require_supported(args)
+        require_unpacked(data_collator)
+        require_public(eval_dataset, train_dataset)
+        self._physical = args.per_device_train_batch_size
+        self._public = public_numbers(scope.relation, args, train_dataset, rate)
+        self._steps = steps_of(args, self._public)
+        self._scope, self._key, self._given = scope, key, (noise_multiplier, tail_delta)
+        self._said: dict[str, Any] = {"by": by, "reason": reason, "evidence": evidence, "grouped": grouped}
+        self._row_losses = row_losses_of(model) if row_losses is None else row_losses
+        self._example_rows = example_rows
+        self._clip_norm = args.max_grad_norm
+        self._run: OpacusRun | None = None
+        own = copy.copy(args)
+        own.gradient_accumulation_steps, own.max_grad_norm, own.max_steps = 1, 0.0, self._steps
+        own.ignore_data_skip = True  # batches are fresh: none is drawn again to skip it
+        super().__init__(
+            model,
+            own,
+            data_collator,
+            train_dataset,
+            eval_dataset,
+            processing_class,
+            compute_metrics=compute_metrics,
+            callbacks=[*callbacks, _Charged(self)],
+            optimizers=optimizers,
+            optimizer_cls_and_kwargs=optimizer_cls_and_kwargs,
+            preprocess_logits_for_metrics=preprocess_logits_for_metrics,
+        )
+
+    # ---- what is charged -------------------------------------------------------------------------------------------
+
+    def plan(self) -> TrainingPlan:
+        """The least noise with which the scope admits this training now; nothing is charged. Raises as
+        `Scope.plan_training` does."""
+        trained = sum(one.numel() for one in self.model.parameters() if one.requires_grad)
+        return self._scope.plan_training(
+            rate=self._public.rate,
+            steps=self._steps,
+            expected_batch_size=self._divisor,
+            dimension=max(1, trained),
+        )
+
+    @property
+    def run(self) -> OpacusRun:
+        """The run that is charged: its receipt, its token, what it comes to. ScopeError before it began."""
+        if self._run is None:
+            raise ScopeError("nothing is charged yet: `train` begins the run")
+        return self._run
+
+    @property
+    def _divisor(self) -> int:
+        return whole(self._public.divisor, field="expected_batch_size")
+
+    def train(
+        self,
+        resume_from_checkpoint: str | os.PathLike[str] | bool | None = None,
+        trial: None = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        """Train once, under one charge. The training loss of what comes back is NaN: it is private.
+
+        `resume_from_checkpoint`: True begins the run under the key or goes on with it, from the last whole checkpoint
+        of `output_dir` where there is one; a path goes on from that checkpoint. Steps that were granted and are not in
+        the checkpoint are lost (`StepsLost`), and none runs twice.
+        Raises, with nothing charged, ParameterError for a checkpoint without a token, and for a model whose gradients
+        are not those of rows; the errors of `attach.opacus.charging`; AlreadySpent for a key whose run is over.
+        In a step ContractViolation, with the run ended at its full charge, for losses or gradients that are not one for
+        each row."""
+        if self._run is not None:
+            raise ParameterError("train", repr(self._run), "a trainer of its own for each run")
+        if trial is not None:
+            self.hyperparameter_search()
+        self._checkpoint = checkpoint(resume_from_checkpoint, Path(self.args.output_dir))
+        self._resume: Resume = bool(resume_from_checkpoint)
+        if self._checkpoint is not None:
+            self._resume = json.loads((self._checkpoint / RUN_FILE).read_text())
+        if self._resume and self._key is None:
+            raise ParameterError("key", None, "the key under which the run was begun, or is to go on")
+        try:
+            with ExitStack() as self._open:
+                done = super().train(
+                    None if self._checkpoint is None else str(self._checkpoint),
+                    ignore_keys_for_eval=ignore_keys_for_eval,
+                )
+        finally:
+            if hasattr(self, "_hooks"):
+                self._hooks.cleanup()
+        metrics = {name: value for name, value in done.metrics.items() if name not in _SHOWN}
+        return TrainOutput(done.global_step, math.nan, metrics)
+
+    def get_train_dataloader(self) -> Any:
+        """Batches of rows, each drawn by its own chance, in pieces of `per_device_train_batch_size`: with it the
+        optimizer is made private."""
+        rows = require_rows(self.train_dataset)
+        noise, self._tail_delta = self._noise()
+        self.model.train()
+        self.engine = opacus.PrivacyEngine(accountant="rdp")
+        trained = super().create_optimizer()
+        self._hooks, self.optimizer, _ = self.engine.make_private(
+            module=self.model,
+            optimizer=trained,
+            data_loader=torch.utils.data.DataLoader(range(rows)),
+            poisson_sampling=False,  # which is below, at the rate that is declared
+            noise_multiplier=float(noise),
+            max_grad_norm=self._clip_norm,
+            noise_generator=fresh(self.args.device),
+            wrap_model=False,
+        )
+        self._hooks.forbid_grad_accumulation()
+        self._private, public = self.optimizer, self._public
+        self._private.expected_batch_size = public.divisor
+        self._private.attach_step_hook(self.engine.accountant.get_optimizer_hook_fn(sample_rate=public.sample_rate))
+        self._losses = self._rehearsed()
+        self._loader = drawn(self.train_dataset, Pieces(self._collator(), self._physical), public, self.args)
+        return self._loader
+
+    def _collator(self) -> Callable[[list[Any]], Mapping[str, Any]]:
+        """What makes a batch of rows, without columns that the model does not take."""
+        made: Callable[[list[Any]], Mapping[str, Any]]
+        made = self._get_collator_with_removed_columns(self.data_collator, description="training")
+        return made
+
+    def _rehearsed(self) -> RowLosses:
+        if self._example_rows is None:
+            batch: Mapping[str, Any] = self._prepare_inputs(made_up_rows(self.model))
+            alone = one_by_one(batch)
+        else:
+            rows, collate = list(self._example_rows), self._collator()
+            batch = self._prepare_inputs(collate(rows))
+            alone = unpadded(batch, [self._prepare_inputs(collate([row])) for row in rows])
+        return rehearse(self.model, self._private.params, self._row_losses, batch, alone)
+
+    def _noise(self) -> tuple[Decimal, Number | None]:
+        """The noise of the run and how its price is asked for: as given, as of the run that goes on, else by plan."""
+        noise, tail_delta = self._given
+        if noise is not None:
+            return read(noise, field="noise_multiplier"), tail_delta
+        for one in () if self._key is None else self._scope.releases():
+            if (one.scope, one.key, one.mechanism.kind) == (self._scope.name, self._key, KIND):
+                return read(str(one.mechanism.parameters["noise_multiplier"]), field="noise_multiplier"), one.tail_delta
+        plan = self.plan()
+        return plan.noise_multiplier.exact, plan.tail_delta
+
+    def _enter(self, state: Any) -> None:
+        """Hold the charge, once model, optimizer and schedule are as the checkpoint has them; the steps that were
+        granted before count as done."""
+        run = charging(
+            self._scope,
+            self.engine,
+            self._private,
+            self._loader,
+            steps=self._steps,
+            rate=self._public.sample_rate,
+            expected_batch_size=self._divisor,
+            key=self._key,
+            tail_delta=self._tail_delta,
+            resume=self._resume,
+            within=f"transformers {transformers.__version__}",
+            assumes=EVALUATED,
+            **self._said,
+        )
+        self._open.enter_context(run)
+        self._run, state.global_step = run, run.done
+
+    # ---- a step ----------------------------------------------------------------------------------------------------
+
+    def _run_epoch(self, **said: Any) -> None:
+        """A pass, while steps of the plan are left."""
+        if self.run.done < self._steps:
+            super()._run_epoch(**said)
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:  # noqa: ARG002
+        """The gradients of the rows of one step, in pieces that are clipped and added up; the step of the optimizer
+        adds noise. What is returned is no loss, but zero: losses are private."""
+        model.train()
+        trained = self._private.params
+        self._private.zero_grad()
+        for piece in range(max(1, len(inputs))):
+            if piece:
+                self._private.signal_skip_step(do_skip=True)
+                self._private.step()
+                self._private.zero_grad()
+            if inputs:
+                self._backward(model, *inputs[piece])
+            else:  # nobody was drawn
+                for one in trained:
+                    one.grad_sample = torch.zeros(0, *one.shape, dtype=one.dtype, device=one.device)
+        self._private.signal_skip_step(do_skip=False)
+        return torch.zeros((), device=self.args.device)
+
+    def _backward(self, model: Any, rows: int, piece: Mapping[str, Any]) -> None:
+        losses = self._losses(model, self._prepare_inputs(piece))
+        if losses.shape != (rows,):
+            self._break("the losses of a batch are not one for each row")
+        losses.mean().backward()
+        if any(len(one.grad_sample) != rows for one in self._private.params):
+            self._break("the gradients of a batch are not one for each row")
+        null_odd_rows(self._private.params)
+
+    def _break(self, why: str) -> NoReturn:
+        self.run.broke_off(why)
+        raise ContractViolation(f"{why}: the run is closed, and the full charge stands")
+
+    # ---- what is not told ------------------------------------------------------------------------------------------
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As `Trainer` does, without what it would tell of private rows."""
+        told = {name: value for name, value in logs.items() if name not in _SHOWN}
+        super().log(told, start_time)
+
+    def floating_point_ops(self, inputs: Any) -> int:  # noqa: ARG002
+        """Zero: how many there were would tell how many rows were drawn."""
+        return 0
+
+    def num_examples(self, dataloader: Any) -> int:
+        """Of the private rows an expected number: by what sums are divided, over the rate."""
+        if dataloader is not getattr(self, "_loader", None):
+            return int(super().num_examples(dataloader))
+        return round(self._divisor / self._public.sample_rate)
+
+    def _get_grad_norm(self, *_: Any, **__: Any) -> None:
+        """None: it would be of gradients without noise."""
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        """None: the states of generators would give away the noise."""
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        """None: batches and noise are fresh."""
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        """And the token of the run, before the file that makes a checkpoint whole."""
+        super()._save_optimizer_and_scheduler(output_dir)
+        Path(output_dir, RUN_FILE).write_text(json.dumps(self.run.token()))
+
+    # ---- what is public --------------------------------------------------------------------------------------------
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """As `Trainer` does; ParameterError for the private rows."""
+        named = self.eval_dataset[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset
+        require_public(named, self.train_dataset)
+        return super().get_eval_dataloader(eval_dataset)
+
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        """As `Trainer` does; ParameterError for the private rows."""
+        require_public(test_dataset, self.train_dataset)
+        return super().get_test_dataloader(test_dataset)
+
+    def hyperparameter_search(self, *_: Any, **__: Any) -> NoReturn:
+        """ParameterError: each trial would be a run of its own."""
+        raise ParameterError("hyperparameter_search", "many runs", "`private_search`, which charges a search as one")
+
+
+class _Charged(TrainerCallback):  # type: ignore[misc]
+    """The charge of a trainer, held before its first step."""
+
+    def __init__(self, trainer: PrivateTrainer) -> None:
+        self._trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        self._trainer._enter(state)

@@ -1,0 +1,270 @@
+"""Code that somebody holds, behind the gate: each call is charged, durably, before it runs.
+
+    count = scope.guard(measurement, d_in=1, by=..., reason=...)                                     of OpenDP
+    ask = scope.guard(function, claim=PureDP("0.1"), relation=..., by=..., reason=...)               anything else
+    count(rows), ask(rows)
+
+Each call is a run elsewhere (`declared_runs`): admitted or refused, recorded as attested, settled at its cap. Nothing
+that the code raises leaves it, since it may depend on one record.
+
+>>> from dpledger.accounting.guarantees import PureDP
+>>> from dpledger.ledger.ledger import Ledger
+>>> scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=PureDP(1))
+>>> smith = {"by": "A. Smith", "reason": "counts of the study", "relation": "add_remove"}
+>>> ask = scope.guard(lambda rows: len(rows) + 1, claim=PureDP("0.4"), **smith)  # with noise of its own
+>>> ask([1, 2, 3])
+4
+>>> ask.charged, [(one.mechanism.kind, one.attested.by) for one in scope.releases()]
+('pure_dp(epsilon=0.4)', [('dpledger.ledger.guards.lambda', 'A. Smith')])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
+
+from dpledger.accounting import filters
+from dpledger.accounting.composable import Composable
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import GUARANTEES, words_of
+from dpledger.accounting.reach import Of
+from dpledger.decimals import ZERO, Number
+from dpledger.errors import ContractViolation, ParameterError, RelationError
+from dpledger.ledger.declared_runs import DeclaredRun, TakesDeclaredRuns
+from dpledger.ledger.entries.evidence import Evidence
+from dpledger.ledger.requests import DECLARED, ELSEWHERE, kind_of
+from dpledger.ledger.rules.scope_state import ScopeState
+from dpledger.mechanisms.callers import begins_later, came_to, signature_of
+from dpledger.mechanisms.measurements import MapPromise, Measurement, is_interactive, measured, rows_apart
+from dpledger.relations import Relation
+
+__all__ = ["Guarded", "GuardsCode"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MEASUREMENT = "opendp_measurement"
+RAISED = "the guarded code raised an error, which is withheld"
+LATE = "the guarded code returned what answers later, which is withheld"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
+
+
+class GuardsCode(TakesDeclaredRuns):
+    """What a scope does for code that somebody holds."""
+
+    @overload
+    def guard(
+        self,
+        code: Measurement,
+        *,
+        by: str,
+        reason: str,
+        d_in: Number,
+        claim: None = ...,
+        relation: Relation | str | None = ...,
+        of: Of | None = ...,
+        evidence: Evidence | None = ...,
+        key: str | None = ...,
+        tail_delta: Number | None = ...,
+    ) -> Guarded[[Any], Any]: ...
+    @overload
+    def guard(
+        self,
+        code: Callable[P, T],
+        *,
+        by: str,
+        reason: str,
+        d_in: None = ...,
+        claim: Composable,
+        relation: Relation | str | None = ...,
+        of: Of | None = ...,
+        evidence: Evidence | None = ...,
+        key: str | None = ...,
+        tail_delta: Number | None = ...,
+    ) -> Guarded[P, T]: ...
+    def guard(
+        self,
+        code: Callable[..., Any],
+        *,
+        by: str,
+        reason: str,
+        d_in: Number | None = None,
+        claim: Composable | None = None,
+        relation: Relation | str | None = None,
+        of: Of | None = None,
+        evidence: Evidence | None = None,
+        key: str | None = None,
+        tail_delta: Number | None = None,
+    ) -> Guarded[..., Any]:
+        """`code`, behind this scope: each call is charged, durably, before it runs, and is not called where the scope
+        refuses. What it returns is handed out once the charge is committed; what it raises is withheld, and the full
+        charge stands.
+
+        A measurement of OpenDP is charged what its own map says at `d_in`: how far apart, in its input metric, the data
+        of two neighbours are (`mechanisms.measurements`). Where the metric counts rows or identifiers, `d_in` must be
+        enough for one unit of the scope under its relation, and `relation` and `of` are not asked; else, of a number
+        that was computed from rows, they are, as of `charge`. Anything else that is called is charged `claim`, what one
+        call costs, as `compose` takes it: `relation` and `of` say under what and of whom, as of `charge`.
+        `by`, `reason`, `evidence`, `key`, `tail_delta`: as of `charge`; under a key it is one call for ever.
+
+        Claim: the scope keeps its budget with it, if each call keeps the claim, or the map is right, for the data that
+        it is given. Source: docs/proofs/filters.md, "Runs elsewhere"; `measurements.rows_apart`.
+        Raises ParameterError for what is no measurement and has no claim, what only begins to run when it is called, or
+        a `d_in` that is not enough; RelationError where a metric or a domain says nothing of the scope's neighbours;
+        the errors of `charge`. A call raises those of `charge`, AlreadySpent for a used key, TypeError, with nothing
+        charged, for other arguments than the code takes; ContractViolation, once it is charged, where the code raised,
+        or returned a coroutine, a generator or a queryable."""
+        _require_guardable(code)
+        name, library, parameters = _named(code), ELSEWHERE, None
+        if isinstance(code, Measurement):
+            found, relation, of = self._of_a_map(code, d_in, claim, relation, of)
+            claim, name, library, parameters = found.promises, MEASUREMENT, found.library, dict(found.parameters)
+        elif d_in is not None:
+            raise ParameterError(
+                "d_in", d_in, f"none: a {type(code).__name__} has no map; say what a call costs (claim=)"
+            )
+        elif claim is None:
+            expected = "what one call costs, like PureDP('0.1'): only a measurement of OpenDP says it by itself"
+            raise ParameterError("claim", "nothing", expected)
+        signature = signature_of(code)
+        said: tuple[Any, ...] = (by, reason, relation, of, evidence)
+        request = self._declared(claim, said, None, key, tail_delta, name, library, parameters)
+
+        def charging() -> DeclaredRun:
+            return self.charging(
+                claim,
+                by=by,
+                reason=reason,
+                relation=relation,
+                of=of,
+                evidence=evidence,
+                key=key,
+                tail_delta=tail_delta,
+                mechanism=name,
+                library=library,
+                parameters=parameters,
+            )
+
+        return Guarded(code, signature.bind, charging, request.parts, self.name, by)
+
+    def _of_a_map(
+        self, one: Measurement, d_in: object, claim: object, relation: Relation | str | None, of: Of | None
+    ) -> tuple[MapPromise, Relation | str | None, Of | None]:
+        """What its map says, and under which relation and of what: of one unit of the scope where the metric counts
+        rows, else as it is said."""
+        scope = self._ledger.state.scopes[self.name]
+        if claim is not None:
+            raise ParameterError("claim", "one", "none: a measurement is charged what its own map says (d_in=)")
+        apart = rows_apart(one, scope.unit, scope.relation)
+        found = measured(one, d_in, _delta_of(scope))
+        if apart is None:
+            return found, relation, of
+        if relation is not None and Relation.read(relation) is not scope.relation:
+            raise RelationError(
+                f"relation: the map says what it holds of, by d_in in {one.input_metric}; leave it out, or give that "
+                f"of the scope, {scope.relation.value}"
+            )
+        if of == "row" or int(found.parameters["d_in"]) < apart:
+            expected = (
+                f"at least {apart}: so far apart, in {one.input_metric}, are two datasets that differ in one "
+                f"{scope.unit.name} of the scope (max_contributions={scope.unit.max_contributions}) under "
+                f"{scope.relation.value}"
+            )
+            raise ParameterError("of" if of == "row" else "d_in", of if of == "row" else d_in, expected)
+        return found, scope.relation, "unit"
+
+
+class Guarded(Generic[P, T]):
+    """Code behind a scope: call it as the code itself. Made by `Scope.guard`.
+
+    It may be shared by threads; it does not pickle, and charges nothing in a forked child, where it refuses. Each call
+    that is admitted is one charge, marked as attested: the ledger says on whose word, and recomputes its price, not
+    what the code does."""
+
+    def __init__(
+        self,
+        code: Callable[P, T],
+        bind: Callable[..., object],
+        charging: Callable[[], DeclaredRun],
+        parts: Composition,
+        scope: str,
+        by: str,
+    ) -> None:
+        self._code = code
+        self._bind = bind
+        self._charging = charging
+        self.parts = parts
+        self._scope = scope
+        self._by = by
+        self.__doc__ = f"{_named(code)}, guarded: {self._says()}"
+
+    def __repr__(self) -> str:
+        return f"<Guarded {_named(self._code)}: {self._says()}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("guarded code does not pickle: open the ledger in the other process, and guard it there")
+
+    @property
+    def charged(self) -> str:
+        """What each call is charged, in words: what it promises one unit of the scope."""
+        return _words(self.parts)
+
+    def _says(self) -> str:
+        word = f"on the word of {self._by}: attested, not recomputed"
+        return f"each call is charged {self.charged} in scope {self._scope}, {word}"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Charge, run, and hand out. Raises as `Scope.guard` says."""
+        self._bind(*args, **kwargs)
+        with self._charging() as run:
+            run.start()
+            made = came_to(lambda: self._code(*args, **kwargs))
+            if made is None:
+                run.broke_off(RAISED)
+                raise ContractViolation(
+                    f"{_named(self._code)} raised an error while it read the data; the full charge stands. What the "
+                    "error said is withheld, since it may depend on one record: call the code itself on public or "
+                    "made-up data to see it"
+                )
+            if begins_later(made[0]) or is_interactive(made[0]):
+                run.broke_off(LATE)
+                raise ContractViolation(
+                    f"{_named(self._code)} returned what answers later, which is withheld; the full charge stands. Run "
+                    "an interaction inside `with scope.charging(...)`, which is held until its block ends"
+                )
+        return made[0]
+
+
+def _require_guardable(code: object) -> None:
+    """ParameterError for what of another library is no measurement, and for what is not called."""
+    expected = "a measurement of OpenDP, or a function with a claim="
+    if isinstance(code, type) or not callable(code):
+        raise ParameterError("code", kind_of(code), expected)
+    if isinstance(code, Measurement) or not hasattr(code, "input_metric"):
+        return
+    if hasattr(code, "output_metric"):
+        raise ParameterError(
+            "code", "a transformation, whose outputs are exact", f"{expected}: chain it with its noise"
+        )
+    raise ParameterError("code", f"an {type(code).__name__}, which answers later", f"{expected}, which answers once")
+
+
+def _delta_of(scope: ScopeState) -> Any:
+    """The delta of the scope's own budget; 0 where it has none."""
+    budget = filters.budget_guarantee(scope.filter)
+    return budget.fails if budget.is_point else ZERO
+
+
+def _named(code: object) -> str:
+    """What to call it: as an audit does, by which reports tie one to the other; else as what nobody named."""
+    if isinstance(code, Measurement):
+        return MEASUREMENT
+    own = str(getattr(code, "__qualname__", type(code).__qualname__))
+    own = own.replace("<locals>.", "").replace("<lambda>", "lambda")
+    module = getattr(code, "__module__", None) or type(code).__module__
+    return next((name for name in (f"{module}.{own}", own) if _NAME.fullmatch(name)), DECLARED)
+
+
+def _words(parts: Composition) -> str:
+    return words_of(parts) if isinstance(parts, GUARANTEES) else f"a {parts.kind}"
