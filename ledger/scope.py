@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Self, TypeVar
 
 from dpledger.accounting.composable import Composable, Counted, Ran
@@ -27,6 +28,7 @@ from dpledger.ledger.admission import enter
 from dpledger.ledger.charges import Attempt, Receipt
 from dpledger.ledger.entries.bodies import Audited, Body, Closed, Declared, Intended, Lost
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.evidence import Evidence
 from dpledger.ledger.guards import GuardsCode
 from dpledger.ledger.log import Handle
 from dpledger.ledger.requests import AnyMechanism
@@ -360,6 +362,29 @@ class Scope(GuardsCode):
         except BaseException as error:
             attempt.left_by(error)
             raise
+
+    def as_diffprivlib(
+        self,
+        *,
+        relation: Relation | str,
+        by: str,
+        reason: str,
+        of: Of | None = None,
+        evidence: Evidence | None = None,
+    ) -> Any:
+        """This scope as an `accountant=` of diffprivlib: what its functions and models spend is charged here, by their
+        own epsilon and delta, before they read the data. Needs diffprivlib (`pip install 'dpledger[diffprivlib]'`).
+
+        `relation`: what neighbours are in the function that it is given to: diffprivlib's differ, and say so nowhere
+        (docs/others_code.md has them). `of`, `by`, `reason`, `evidence`: as of `charge`. A refusal is diffprivlib's
+        BudgetError, with the BudgetRefused as its cause. It is no copy in a worker of joblib: that opens the ledger's
+        file and charges it, or is refused before it runs.
+
+        Claim: the scope keeps its budget with what is spent through it, if each run is (epsilon, delta)-DP as it says.
+        Source: docs/proofs/filters.md, "Runs elsewhere".
+        Raises ParameterError, RelationError as `charge`; ModuleNotFoundError without diffprivlib."""
+        adapter = import_module("dpledger.attach.diffprivlib")  # of a room above, which only a name may reach
+        return adapter.accountant(self, relation=relation, by=by, reason=reason, of=of, evidence=evidence)
 
     # ---- notes ------------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ except ModuleNotFoundError as error:
         ("dp_accounting", "dp_accounting", "dp_accounting"),
         ("dp_accounting_write", "dp_accounting", "dp_accounting"),
         ("huggingface", "transformers", "huggingface"),
+        ("diffprivlib", "diffprivlib", "diffprivlib"),
+        ("lightning", "pytorch_lightning", "lightning"),
     ],
 )
 def test_an_adapter_without_its_library_names_the_extra(module: str, missing: str, named: str) -> None:
@@ -67,6 +69,7 @@ def test_other_errors_pass_as_they_are() -> None:
         ("runs_elsewhere.md", "opacus"),
         ("dp_accounting.md", "dp_accounting"),
         ("trainers.md", "huggingface"),
+        ("trainers.md", "lightning"),
     ],
 )
 def test_a_page_says_what_to_install_before_the_block_that_needs_it(page: str, named: str) -> None:

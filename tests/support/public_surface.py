@@ -934,6 +934,10 @@ DOORS: dict[str, Door] = {
         {"claim": f"claim|{WHAT}", "code": "code|function"},
         longest=520,
     ),
+    "Scope.as_diffprivlib": Door(
+        lambda **given: scope().as_diffprivlib(**given).spend(0.5, 0),
+        {"relation": "add_remove", "by": "me", "reason": "words", "of": None, "evidence": None},
+    ),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None, "resume": False}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
