@@ -12,7 +12,8 @@ charge made. A run that raises between the two keeps its charge. A `spend` witho
 It is no copy anywhere. Where it is copied (`sklearn.clone`), it stays itself; where it is pickled for a worker (loky of
 joblib, multiprocessing), the worker opens the ledger file and charges there. A ledger that no worker can open (in
 memory, in a store of your own, signed by a key that is neither in a file beside it nor in DPLEDGER_KEY) does not
-pickle, so that joblib refuses before anything runs.
+pickle, so that joblib refuses before anything runs. A default (`set_default`, `with`) is a variable of one process, and
+a worker would take an unlimited accountant instead: so what joblib sends to a worker takes it along.
 
 >>> from dpledger.accounting.guarantees import ApproxDP
 >>> from dpledger.ledger.ledger import Ledger
@@ -26,6 +27,7 @@ pickle, so that joblib refuses before anything runs.
 
 from __future__ import annotations
 
+import copyreg
 import sys
 import threading
 from collections.abc import Callable
@@ -50,6 +52,7 @@ with extra("diffprivlib"):
     from diffprivlib.accountant import BudgetAccountant
     from diffprivlib.utils import Budget, BudgetError
     from diffprivlib.validation import check_epsilon_delta
+    from joblib.parallel import BatchedCalls
 
 __all__ = ["ScopeAccountant", "accountant"]
 
@@ -80,6 +83,19 @@ def accountant(
 def _reached(place: ScopePlace, said: dict[str, Any]) -> ScopeAccountant:
     """Reached when it is first asked: what is raised while a pool unpickles may stop the pool without a word."""
     return ScopeAccountant(place.reached, place.scope, said)
+
+
+def _sent(batch: BatchedCalls) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A batch of joblib's calls, and the default that it is to find in a worker."""
+    default = BudgetAccountant._default
+    return _received, (default if isinstance(default, ScopeAccountant) else None, *batch.__reduce__())
+
+
+def _received(default: ScopeAccountant | None, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """The batch, in a worker; a default that was sent to it before is gone with the block in which it was one."""
+    if default is not None or isinstance(BudgetAccountant._default, ScopeAccountant):
+        BudgetAccountant._default = default
+    return make(*arguments)
 
 
 class ScopeAccountant(BudgetAccountant):  # type: ignore[misc]
@@ -137,6 +153,12 @@ class ScopeAccountant(BudgetAccountant):  # type: ignore[misc]
             self._reached().charge(promised, **self._said, mechanism=MECHANISM, library=library, parameters=spent)
         except BudgetRefused as refused:
             raise BudgetError(str(refused)) from refused
+
+    def set_default(self) -> Self:
+        """The accountant of what is given none, here and in what joblib sends to workers while it is the default."""
+        copyreg.pickle(BatchedCalls, _sent)
+        super().set_default()
+        return self
 
     # ---- what people ask it -----------------------------------------------------------------------------------------
 

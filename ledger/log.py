@@ -19,7 +19,7 @@ from dpledger.ledger.entries.bodies import Body, Note, Snapshot
 from dpledger.ledger.entries.entry import Entry, entry_of, signed_entry
 from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.scope_state import State, state_digest
-from dpledger.ledger.signed import keys, values
+from dpledger.ledger.signed import envelope, keys, values
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.stores.protocol import Reader, Store, Transaction
 from dpledger.ledger.tip import START, Head, caught_up
@@ -201,6 +201,11 @@ class Handle:
     def seal(self, value: bytes, origin: values.ValueOrigin) -> bytes:
         """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""
         return values.sealed(value, origin, self._key())
+
+    def stated(self, payload: bytes) -> bytes:
+        """A statement beside the ledger, under its key: the envelope of an in-toto statement, which is in no tree.
+        ParameterError for one that is too long, and for a handle without the signing key."""
+        return envelope.seal(payload, self._key(), envelope.STATEMENT_TYPE)
 
     def _is_snapshot_due(self, after: Head) -> bool:
         every = self._snapshot_every

@@ -161,11 +161,11 @@ def _in_words_of(measure: str, far: Any, delta: Decimal) -> Guarantee:
         case "MaxDivergence":
             return PureDP(_finite(far))
         case "Approximate<MaxDivergence>":
-            return ApproxDP(_finite(far[0]), far[1])
+            return ApproxDP(_finite(far[0]), _finite(far[1]))
         case "ZeroConcentratedDivergence":
             return ZCDP(_finite(far))
         case "Approximate<ZeroConcentratedDivergence>":
-            return ZCDP(_finite(far[0]), far[1])
+            return ZCDP(_finite(far[0]), _finite(far[1]))
         case "SmoothedMaxDivergence":
             return _curve(far, delta)
         case "RenyiDivergence":

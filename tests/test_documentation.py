@@ -38,6 +38,7 @@ PAGES = (
     "docs/dp_accounting.md",
     "docs/others_code.md",
     "docs/trainers.md",
+    "docs/attest.md",
     "docs/auditing.md",
     "docs/group_by.md",
 )

@@ -9,6 +9,8 @@ hexadecimal, at most 65,535 bytes in all (what one entry of a C2SP tile can hold
 
 with lengths in bytes, in decimal. The envelope's bytes, without a line feed, are the *leaf* of the Merkle tree.
 
+Statements about files (`attach.intoto`) have the same form under the type of in-toto, and are in no tree.
+
 Bytes are verified first and parsed after: `verify` returns a payload only once its signature holds, and reads nothing
 in it.
 
@@ -34,6 +36,7 @@ from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer, VerifyingKey
 __all__ = [
     "MAX_BYTES",
     "PAYLOAD_TYPE",
+    "STATEMENT_TYPE",
     "Envelope",
     "encode",
     "parse_unverified",
@@ -43,6 +46,7 @@ __all__ = [
 ]
 
 PAYLOAD_TYPE = "application/vnd.dpledger.entry.v1+json"
+STATEMENT_TYPE = "application/vnd.in-toto+json"
 MAX_BYTES = 65_535  # the length of a C2SP tile entry has two bytes
 
 _KEY_ID = re.compile(r"[0-9a-f]{8}")
@@ -65,35 +69,36 @@ def pre_authentication(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> byte
     return b"DSSEv1 %d %b %d %b" % (len(payload_type), payload_type.encode("ascii"), len(payload), payload)
 
 
-def seal(payload: bytes, signer: Signer) -> bytes:
+def seal(payload: bytes, signer: Signer, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """The leaf that holds `payload` under the signature of `signer`. ParameterError if it would pass 65,535 bytes:
     what is larger enters by its digest."""
-    return encode(Envelope(payload, signer.public.key_id_hex, signer.sign(pre_authentication(payload))))
+    signature = signer.sign(pre_authentication(payload, payload_type))
+    return encode(Envelope(payload, signer.public.key_id_hex, signature), payload_type)
 
 
-def verify(leaf: bytes, key_of: Callable[[str], VerifyingKey]) -> bytes:
+def verify(leaf: bytes, key_of: Callable[[str], VerifyingKey], payload_type: str = PAYLOAD_TYPE) -> bytes:
     """The payload of `leaf`, its signature verified by the key that `key_of` returns for the key id (8 hexadecimal
     digits).
 
     Raises VerificationError if the leaf is not in its one form or the signature does not hold; `key_of` raises it for a
     key that is not in force.
     """
-    envelope = parse_unverified(leaf)
+    envelope = parse_unverified(leaf, payload_type)
     key = key_of(envelope.key_id)
     if key.key_id_hex != envelope.key_id:
         raise VerificationError(f"envelope: signed under the key id {envelope.key_id}, expected {key.key_id_hex}")
-    key.verify(envelope.signature, pre_authentication(envelope.payload))
+    key.verify(envelope.signature, pre_authentication(envelope.payload, payload_type))
     return envelope.payload
 
 
-def encode(envelope: Envelope) -> bytes:
+def encode(envelope: Envelope, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """The one text of `envelope`. The inverse of `parse_unverified`. ParameterError for a malformed key id, a signature
     that has not 64 bytes, and more than 65,535 bytes."""
     if not _KEY_ID.fullmatch(envelope.key_id):
         raise ParameterError("key_id", ascii(envelope.key_id), "8 hexadecimal digits in lower case")
     if len(envelope.signature) != SIGNATURE_BYTES:
         raise ParameterError("signature", f"{len(envelope.signature)} bytes", f"{SIGNATURE_BYTES} bytes")
-    fields = (wire.to_base64(envelope.payload), PAYLOAD_TYPE, envelope.key_id, wire.to_base64(envelope.signature))
+    fields = (wire.to_base64(envelope.payload), payload_type, envelope.key_id, wire.to_base64(envelope.signature))
     leaf = "".join(before + field for before, field in zip(_BETWEEN, fields, strict=True)) + _END
     if len(leaf) > MAX_BYTES:
         raise ParameterError(
@@ -102,13 +107,13 @@ def encode(envelope: Envelope) -> bytes:
     return leaf.encode("ascii")
 
 
-def parse_unverified(leaf: bytes) -> Envelope:
+def parse_unverified(leaf: bytes, payload_type: str = PAYLOAD_TYPE) -> Envelope:
     """The envelope whose one text is `leaf`; its signature is NOT verified. VerificationError with the byte offset for
     any other text."""
     if len(leaf) > MAX_BYTES:
         raise VerificationError(f"envelope: {len(leaf)} bytes, expected at most {MAX_BYTES}")
-    payload, payload_type, key_id, signature = _fields(leaf)
-    if payload_type != PAYLOAD_TYPE:
+    payload, own_type, key_id, signature = _fields(leaf)
+    if own_type != payload_type:
         raise VerificationError("envelope: of another payloadType, perhaps newer than this verifier")
     if not _KEY_ID.fullmatch(key_id):
         raise VerificationError("envelope: expected a keyid of 8 hexadecimal digits in lower case")

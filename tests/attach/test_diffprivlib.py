@@ -237,6 +237,25 @@ def test_a_worker_of_joblib_charges_the_ledger_itself(tmp_path: Path) -> None:
         book.verify(key=book.public_key)
 
 
+@pytest.mark.slow
+def test_a_worker_of_joblib_finds_the_default(tmp_path: Path) -> None:
+    """Where diffprivlib would take an unlimited accountant of its own."""
+    work = [delayed(tools.mean)(AGES, epsilon=0.5, bounds=BOUNDS) for _ in range(2)]
+    with Ledger.create(tmp_path / "a.ledger") as book:
+        scope = opened(PureDP("1.25"), book)
+        with of(scope):
+            Parallel(n_jobs=2, backend="loky")(work)
+            assert len(charges(scope)) == 2
+            with pytest.raises(BudgetError):
+                Parallel(n_jobs=2, backend="loky")(work)
+        Parallel(n_jobs=2, backend="loky")(work * 2)  # no default of ours any more, in the same workers
+        with of(opened()), pytest.raises(pickle.PicklingError):  # in memory
+            Parallel(n_jobs=2, backend="loky")(work)
+        with of(scope), pytest.raises(ForkedProcess):
+            Parallel(n_jobs=2, backend="multiprocessing")(work)
+        assert len(charges(scope)) == 2
+
+
 def test_what_no_worker_could_charge_is_refused_before_anything_runs(tmp_path: Path) -> None:
     in_memory = of(opened())
     with pytest.raises(pickle.PicklingError) as raised:

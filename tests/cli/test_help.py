@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 import dpledger as dpl
+from dpledger.attach import intoto
 from dpledger.cli import app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -54,9 +55,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("declarations.yaml").write_text(declared.replace("patients-2026", "patients"))
     with dpl.Ledger.create("clinic.ledger") as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-        scope.release(dpl.Laplace(sensitivity=1, epsilon="0.25"), 10)
+        scope.release(dpl.Laplace(sensitivity=1, epsilon="0.25"), 10, key="model-2026")
         Path("remembered.checkpoint").write_bytes(book.head)
         book.export("bundle")
+        for name in ("model.safetensors", "model.bin"):
+            Path(name).write_bytes(b"weights")
+        statement = intoto.attest(book, "patients", "model.safetensors", by="me")
+        Path("model.safetensors.intoto.json").write_bytes(statement)
     return tmp_path
 
 
@@ -68,6 +73,8 @@ def test_the_examples_work(name: str, line: str) -> None:
         Path("clinic.ledger").unlink()
         for kept in Path.cwd().glob("clinic.ledger.*"):
             kept.unlink()
+    if name == "attest":
+        Path("model.safetensors.intoto.json").unlink()
     if name == "export":
         shutil.rmtree("bundle")
     command = line.rpartition(" | ")[2]

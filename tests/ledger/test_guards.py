@@ -83,7 +83,7 @@ def renyi() -> Any:
 
 MEASURES: dict[str, tuple[Callable[[], Any], Guarantee]] = {
     "MaxDivergence": (count, PureDP("0.5")),
-    "Approximate<MaxDivergence>": (lambda: op.c.make_fix_delta(profile(), 1e-7), ApproxDP("1.26", "1e-7")),
+    "Approximate<MaxDivergence>": (lambda: op.c.make_fix_delta(profile(), 1e-9), ApproxDP("1.46", "1e-9")),
     "ZeroConcentratedDivergence": (gaussian, ZCDP("0.03125")),
     "Approximate<ZeroConcentratedDivergence>": (lambda: op.c.make_approximate(gaussian()), ZCDP("0.03125")),
 }

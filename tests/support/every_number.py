@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ from dpledger.accounting.composition import (
     ExPostDP,
     Filtered,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     Group,
     LaplaceLaw,
     MixtureOfGaussiansLaw,
@@ -59,6 +61,8 @@ from dpledger.accounting.composition import (
     Selected,
     Sequence,
     Shuffled,
+    SparseVectorLaw,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, height
@@ -122,12 +126,16 @@ from dpledger.mechanisms.learning.users.least_error import MinErrorTest, Minimum
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.mechanisms.learning.users.user_learners import UserLevelProperLearner
+from dpledger.mechanisms.measurements import measured
 from dpledger.mechanisms.numeric import Laplace
 from dpledger.mechanisms.stability.plans import sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
 from dpledger.mechanisms.stability.plans.soft import soft_plan
 from dpledger.mechanisms.stability.plans.subsample import subsample_plan
+from dpledger.mechanisms.training.dp_ftrl import DPFTRL
+from dpledger.mechanisms.training.factor import banded_factor, column_norm
+from dpledger.mechanisms.training.ftrl_plans import ftrl_plan
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
 from dpledger.reports.document import Report
@@ -187,7 +195,11 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "discrete laplace": (DiscreteLaplaceLaw("3.7", 3), ADD),
     "discrete gaussian": (DiscreteGaussianLaw("3.7", 3), ADD),
     "mixture": (MixtureOfGaussiansLaw("3.7", (1, "2.3"), (THIRD, "0.0123456789")), ADD),
+    "draws with replacement": (GaussianWithReplacementLaw("13.7", 7919, 9), REPLACE),
+    "a truncated sample": (TruncatedSampledGaussianLaw("3.7", "0.0123456789", 7919, 97), ADD),
     "a group in samples": (Group(PoissonSampled(GaussianLaw("3.7"), rate="0.0123456789"), k=3, relation=ADD), ADD),
+    "sparse vector": (SparseVectorLaw("basic", 3, THIRD, 0, threshold_scale="13.3", query_scale="79.9"), ADD),
+    "ex post": (ExPostDP(THIRD, "integrated", "1e-9"), ADD),
     "response": (RandomizedResponseLaw(THIRD, k=5), ADD),
     "permute and flip": (PermuteAndFlipLaw(THIRD), ADD),
     "offset zcdp": (OffsetZCDP(rho=THIRD, xi="0.0123456789"), ADD),
@@ -540,6 +552,10 @@ def _searches() -> dict[str, Answer]:
 
     return {
         "calibrated noise": lambda: calibrate(GaussianLaw, ApproxDP(1, "1e-5"), digits=8),
+        "banded factor": lambda: banded_factor(37, 5, momentum="0.3"),
+        "norm of a factor": lambda: column_norm(banded_factor(37, 5)),
+        "plan of DP-FTRL": lambda: ftrl_plan(70, 3, 9, ZCDP(THIRD), dimension=7),
+        "noise of DP-FTRL": lambda: DPFTRL(37, 5, "0.7", THIRD, 7, 9).under(Relation.ADD_REMOVE, Unit()).parameters(),
         "calibrated rate": lambda: calibrate(PureDP, ZCDP("0.1"), seek="most"),
         "calibrated count": lambda: calibrate_count(lambda n: Repeated(LaplaceLaw("0.1"), times=n), ApproxDP(2, SMALL)),
         "command calibrate": lambda: command(FREE, "calibrate", "-", "--epsilon", "1", "--delta", "1e-6", "--json"),
@@ -594,6 +610,23 @@ def _ledgers() -> dict[str, Answer]:
     return {"scopes": scopes, "the golden ledger": golden}
 
 
+def _measurements() -> dict[str, Answer]:
+    """What maps of another library say, which are floats."""
+
+    def said(measure: str, far: object) -> object:
+        metric, kind = SimpleNamespace(type="SymmetricDistance"), SimpleNamespace(type=measure)
+        one: Any = SimpleNamespace(input_metric=metric, output_measure=kind, map=lambda d_in: far)
+        return measured(one, 1, Decimal("1e-6")).promises
+
+    profile = SimpleNamespace(epsilon=lambda delta: math.log(1 / delta) / 7)
+    return {
+        "a map in max divergence": lambda: said("MaxDivergence", 1 / 3),
+        "a map in approximate zCDP": lambda: said("Approximate<ZeroConcentratedDivergence>", (1 / 7, 1e-9)),
+        "a map that is a profile": lambda: said("SmoothedMaxDivergence", profile),
+        "a map that is a Renyi curve": lambda: said("RenyiDivergence", lambda order: order / 7),
+    }
+
+
 def quick() -> dict[str, str]:
     """Prices, conversions, filters and sparse vectors."""
     return _told(
@@ -607,6 +640,7 @@ def quick() -> dict[str, str]:
             **_learned_parities(),
             **_learned_classes(),
             **_ex_post(),
+            **_measurements(),
         }
     )
 

@@ -10,7 +10,17 @@ from typing import Annotated
 
 import typer
 
-from dpledger.cli import auditing, calibrating, composing, demonstration, ledgers, looking, profiling, reporting
+from dpledger.cli import (
+    auditing,
+    calibrating,
+    composing,
+    demonstration,
+    ledgers,
+    looking,
+    profiling,
+    reporting,
+    statements,
+)
 from dpledger.cli.speaking import Commands
 
 app = typer.Typer(
@@ -80,10 +90,19 @@ _COMMANDS = (
     ),
     (
         ledgers.verify,
-        "Verify a ledger or a bundle offline.",
+        "Verify a ledger, a bundle or a statement offline.",
         (
             "dpledger verify clinic.ledger --key clinic.ledger.pub",
             "dpledger verify bundle --key clinic.ledger.pub --since remembered.checkpoint",
+            "dpledger verify model.safetensors.intoto.json --key clinic.ledger.pub --file model.safetensors",
+        ),
+    ),
+    (
+        statements.attest,
+        "Bind a file, like a model, to what a ledger says of it.",
+        (
+            "dpledger attest model.safetensors --ledger clinic.ledger --scope patients --by 'A. Smith'",
+            "dpledger attest model.bin --ledger clinic.ledger --scope patients --by me --run model-2026",
         ),
     ),
     (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpledger.cli import records
+from dpledger.cli import records, statements
 from dpledger.cli.entries_in_words import elsewhere, names_of
 from dpledger.cli.speaking import AsJson, speaking
 
@@ -46,20 +46,33 @@ def init(
 
 
 def verify(
-    source: records.Record,
+    source: Annotated[
+        Path, typer.Argument(help="A ledger file, the folder of a bundle, or a statement of `dpledger attest`.")
+    ],
     key: Annotated[
         str | None, typer.Option(help="The public key you trust: its text, or a file that holds it. Required.")
     ] = None,
     since: Annotated[Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept from before.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
+    file: Annotated[Path | None, typer.Option(help="Of a statement: the file that it is about.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Of a statement: the ledger, or a bundle of it.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a ledger or a bundle offline, against your own copy of the public key."""
+    """Verify a ledger, a bundle or a statement about a file (`dpledger attest`) offline, against your own copy of the
+    public key."""
     with speaking(as_json) as voice:
         from dpledger.errors import ParameterError
 
         if key is None:
             raise ParameterError("key", "none", records.WHICH_KEY)
+        if records.is_statement(source):
+            if since is not None or quick:
+                raise ParameterError("since" if since else "quick", "one", "none, for a statement: give --ledger")
+            statements.say(voice, *records.stated(source, key, file, ledger), has_file=file is not None)
+            return
+        if file is not None or ledger is not None:
+            expected = f"none: {source} is no statement about a file (dpledger attest makes one)"
+            raise ParameterError("file" if file else "ledger", str(file or ledger), expected)
         found = records.verified(source, key, since, quick=quick)
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")

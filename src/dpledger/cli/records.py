@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from dpledger.attach.intoto import FileStatement
     from dpledger.ledger.entries.entry import Entry
     from dpledger.ledger.rules.scope_state import State
     from dpledger.ledger.signed.checkpoint import Checkpoint
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from dpledger.ledger.verifying.sources import Source
     from dpledger.ledger.verifying.verification import Verified
 
-__all__ = ["WHICH_KEY", "Key", "Looked", "Record", "looked", "verified"]
+__all__ = ["WHICH_KEY", "Key", "Looked", "Record", "is_statement", "looked", "stated", "verified"]
 
 WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
 REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
+BEGINNING = 16  # bytes of a file, by which an envelope is told from a ledger
 
 Record = Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")]
 Key = Annotated[
@@ -81,6 +83,36 @@ def verified(source: Path, key: str | None, since: Path | None, *, quick: bool =
             else:
                 found = verification.verify(signed.leaves, signed.head, trusted, since=kept, advance=advance)
     return _remembered(found, since, source)
+
+
+def is_statement(source: Path) -> bool:
+    """Whether `source` is a file that begins as an envelope does, and no ledger."""
+    from dpledger import bounded
+    from dpledger.attach import intoto
+
+    try:
+        with bounded.opened(source) as stream:
+            return intoto.looks_like_one(stream.read(BEGINNING))
+    except OSError:
+        return False
+
+
+def stated(source: Path, key: str, file: Path | None, ledger: Path | None) -> tuple[FileStatement, Verified | None]:
+    """The statement in `source`, verified with a key, and against the file and the ledger that are given."""
+    from dpledger import files
+    from dpledger.attach import intoto
+    from dpledger.ledger.signed import envelope
+    from dpledger.ledger.signed.keyfiles import read_public_key
+    from dpledger.progress import bar
+
+    data = files.read_whole(source, limit=envelope.MAX_BYTES + 1, field="source")
+    statement = intoto.read(data, read_public_key(key))
+    if file is not None:
+        intoto.require_file(statement, file)
+    if ledger is None:
+        return statement, None
+    with _opened(ledger) as signed, bar("verifying", statement.head.size) as advance:
+        return statement, intoto.require_record(statement, signed.leaves, signed.head, advance=advance)
 
 
 @contextmanager
