@@ -95,6 +95,7 @@ def certified_rho(tree: Composition, relation: Relation, tail_delta: Decimal) ->
     Claim: the sub-measure of `certified_cost` has Renyi divergences from Q of at most the order times the result, at
     every order. Source: docs/proofs/certified_prices.md, section 5. Raises as `certified_cost`.
 
+    >>> from dpledger.accounting.composition import GaussianLaw, PoissonSampled
     >>> steps = Repeated(PoissonSampled(GaussianLaw(noise_multiplier=1), rate="0.01"), times=1000)
     >>> certified_rho(steps, Relation.ADD_REMOVE, Decimal("1e-6")) < Decimal("0.107")
     True

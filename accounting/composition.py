@@ -36,6 +36,7 @@ from dpledger.accounting.leaves import (
     ExPostDP,
     ExPostOutcome,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     LaplaceLaw,
     Leaf,
     MixtureOfGaussiansLaw,
@@ -45,6 +46,7 @@ from dpledger.accounting.leaves import (
     RandomizedResponseLaw,
     SparseVectorLaw,
     SparseVectorOutcome,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.trials import Trials
 from dpledger.number_fields import Count, Rate, Tally, Whole
@@ -63,6 +65,7 @@ __all__ = [
     "ExponentialLaw",
     "Filtered",
     "GaussianLaw",
+    "GaussianWithReplacementLaw",
     "Group",
     "HasParts",
     "LaplaceLaw",
@@ -84,6 +87,7 @@ __all__ = [
     "Shuffled",
     "SparseVectorLaw",
     "SparseVectorOutcome",
+    "TruncatedSampledGaussianLaw",
     "children",
     "is_pair",
     "leaves",

@@ -25,6 +25,8 @@ from dpledger.accounting.families.discrete.gaussian import DISCRETE_GAUSSIAN
 from dpledger.accounting.families.discrete.laplace import DISCRETE_LAPLACE
 from dpledger.accounting.families.gaussian.mixtures import JOINT_MIXTURE, MIXTURE_OF_GAUSSIANS, JointMixture
 from dpledger.accounting.families.gaussian.rules import GAUSSIAN, GDP_RULES, JOINT_GAUSSIAN, JointGaussian
+from dpledger.accounting.families.gaussian.truncated import TRUNCATED_SAMPLED_GAUSSIAN
+from dpledger.accounting.families.gaussian.with_replacement import GAUSSIAN_WITH_REPLACEMENT
 from dpledger.accounting.families.laplace.rules import LAPLACE
 from dpledger.accounting.families.leaf_rules import ExPost, LeafRules
 from dpledger.accounting.families.permute_and_flip.rules import PERMUTE_AND_FLIP
@@ -64,6 +66,8 @@ EVERY_KIND: Final = table(
     LAPLACE,
     GAUSSIAN,
     MIXTURE_OF_GAUSSIANS,
+    TRUNCATED_SAMPLED_GAUSSIAN,
+    GAUSSIAN_WITH_REPLACEMENT,
     DISCRETE_LAPLACE,
     DISCRETE_GAUSSIAN,
     RANDOMIZED_RESPONSE,

@@ -13,7 +13,12 @@ from typing import TypeAlias
 from dpledger.accounting.families.bounded_range.leaf import ExponentialLaw
 from dpledger.accounting.families.declared.leaf import ExPostDP, ExPostOutcome, OffsetZCDP, PmfPair
 from dpledger.accounting.families.discrete.leaf import DiscreteGaussianLaw, DiscreteLaplaceLaw
-from dpledger.accounting.families.gaussian.leaf import GaussianLaw, MixtureOfGaussiansLaw
+from dpledger.accounting.families.gaussian.leaf import (
+    GaussianLaw,
+    GaussianWithReplacementLaw,
+    MixtureOfGaussiansLaw,
+    TruncatedSampledGaussianLaw,
+)
 from dpledger.accounting.families.laplace.leaf import LaplaceLaw
 from dpledger.accounting.families.permute_and_flip.leaf import PermuteAndFlipLaw
 from dpledger.accounting.families.randomized_response.leaf import RandomizedResponseLaw
@@ -27,6 +32,7 @@ __all__ = [
     "ExPostOutcome",
     "ExponentialLaw",
     "GaussianLaw",
+    "GaussianWithReplacementLaw",
     "LaplaceLaw",
     "Leaf",
     "MixtureOfGaussiansLaw",
@@ -36,6 +42,7 @@ __all__ = [
     "RandomizedResponseLaw",
     "SparseVectorLaw",
     "SparseVectorOutcome",
+    "TruncatedSampledGaussianLaw",
 ]
 
 Leaf: TypeAlias = (
@@ -49,6 +56,8 @@ Leaf: TypeAlias = (
     | LaplaceLaw
     | GaussianLaw
     | MixtureOfGaussiansLaw
+    | TruncatedSampledGaussianLaw
+    | GaussianWithReplacementLaw
     | DiscreteLaplaceLaw
     | DiscreteGaussianLaw
     | RandomizedResponseLaw

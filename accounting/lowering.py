@@ -51,6 +51,7 @@ from dpledger.accounting.pricing.costs import (
     converted_guarantee,
     grouped_in_samples,
     priced,
+    require_any_size,
     require_disjoint,
     require_exchangeable,
     require_group,
@@ -263,6 +264,8 @@ def _deals_units(tree: Composition) -> bool:
 
 def _on_batches(of: Composition, how: Draw, relation: Relation) -> list[Leaves]:
     _require_relation(how, relation)
+    if how != EVERYONE:
+        require_any_size(of)
     if isinstance(how, Subset | Shuffle):
         require_exchangeable(of)
     return _distinct([_one_batch(leaves, how, relation) for leaves in _lists(of, relation)])

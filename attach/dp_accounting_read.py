@@ -31,6 +31,7 @@ from dpledger.accounting.composition import (
     DiscreteLaplaceLaw,
     ExponentialLaw,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     LaplaceLaw,
     MixtureOfGaussiansLaw,
     OffsetZCDP,
@@ -42,6 +43,7 @@ from dpledger.accounting.composition import (
     SampledWithoutReplacement,
     Selected,
     Sequence,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import compose
@@ -293,6 +295,20 @@ def _mixture(event: Event, relation: Relation) -> Composition:
     return MixtureOfGaussiansLaw(_noise(event, "standard_deviation"), tuple(moved), tuple(masses[at] for at in moved))
 
 
+def _with_replacement(event: Event, relation: Relation) -> Composition:
+    population, draws = _whole(event, "source_dataset_size", least=1), _whole(event, "sample_size")
+    part = _of_batch(event, relation, draws > 0, lambda part: part)
+    if not draws:
+        return NOTHING
+    if not isinstance(part, GaussianLaw) or population < 2:
+        raise UnsupportedEvent(event, "draws with replacement are bounded for one Gaussian, from two records or more")
+    if relation is Relation.ADD_REMOVE:
+        raise UnsupportedEvent(
+            event, "a fixed number of draws from a public number of records: read it under replace_one"
+        )
+    return GaussianWithReplacementLaw(part.noise_multiplier, population=population, draws=draws)
+
+
 def _poisson(event: Event, relation: Relation) -> Composition:
     rate = _number(event, "sampling_probability")
     return _of_batch(event, relation, bool(rate), lambda part: PoissonSampled(part, rate=rate))
@@ -303,6 +319,15 @@ def _without_replacement(event: Event, relation: Relation) -> Composition:
     return _of_batch(
         event, relation, batch > 0, lambda part: SampledWithoutReplacement(part, population=population, batch=batch)
     )
+
+
+def _truncated(event: Event, _relation: Relation) -> Composition:
+    """Of neighbours of different sizes the larger one is meant, as the library does."""
+    rate = _number(event, "sampling_probability")
+    population, batch = _whole(event, "dataset_size"), _whole(event, "truncated_batch_size")
+    if not (rate and population and batch):
+        return NOTHING
+    return TruncatedSampledGaussianLaw(_noise(event, "noise_multiplier"), rate, population, batch)
 
 
 def _of_batch(
@@ -348,13 +373,6 @@ def _repeat_and_select(event: Event, relation: Relation) -> Composition:
     return Selected(run, repeats=repeats)
 
 
-def _no_reader(reason: str) -> Reader:
-    def refuse(event: Event, _relation: Relation) -> Composition:
-        raise UnsupportedEvent(event, reason)
-
-    return refuse
-
-
 class EventKind(NamedTuple):
     """A kind of event: what it holds, and its reader."""
 
@@ -382,15 +400,13 @@ KINDS: Final[Mapping[str, EventKind]] = MappingProxyType(
         "SampledWithoutReplacementDpEvent": EventKind(
             ("source_dataset_size", "sample_size", "event"), _without_replacement
         ),
-        "SampledWithReplacementDpEvent": EventKind(
-            ("source_dataset_size", "sample_size", "event"), _no_reader("no theorem here bounds draws with replacement")
-        ),
+        "SampledWithReplacementDpEvent": EventKind(("source_dataset_size", "sample_size", "event"), _with_replacement),
         "SingleEpochTreeAggregationDpEvent": EventKind(("noise_multiplier", "step_counts"), _tree_aggregation),
         "RepeatAndSelectDpEvent": EventKind(("event", "mean", "shape"), _repeat_and_select),
         "MixtureOfGaussiansDpEvent": EventKind(("standard_deviation", "sensitivities", "sampling_probs"), _mixture),
         "TruncatedSubsampledGaussianDpEvent": EventKind(
             ("dataset_size", "sampling_probability", "truncated_batch_size", "noise_multiplier"),
-            _no_reader("no theorem here bounds samples that are truncated"),
+            _truncated,
         ),
     }
 )

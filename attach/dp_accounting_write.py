@@ -26,6 +26,7 @@ from dpledger.accounting.composition import (
     ExPostDP,
     Filtered,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     Group,
     LaplaceLaw,
     Leaf,
@@ -44,6 +45,7 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
     SparseVectorLaw,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.documents import as_tree
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
@@ -175,6 +177,12 @@ def _leaf(leaf: Leaf, relation: Relation) -> Event:
             if still:
                 at, masses = [0.0, *at], [_down(still), *masses]
             return _event("MixtureOfGaussiansDpEvent", _down(sigma), at, masses)
+        case TruncatedSampledGaussianLaw(noise_multiplier=noise, rate=rate, population=population, batch=batch):
+            if number(float(rate)) != rate:  # another rate may cost more or less
+                raise _no_event(f"truncated_sampled_gaussian at a rate of {rate}, which no float says")
+            return _event("TruncatedSubsampledGaussianDpEvent", population, float(rate), batch, _down(noise))
+        case GaussianWithReplacementLaw(noise_multiplier=noise, population=population, draws=draws):
+            return _event("SampledWithReplacementDpEvent", population, draws, _event("GaussianDpEvent", _down(noise)))
         case RDP() | BoundedRange() | PrivacyCurve() | PmfPair() | SparseVectorLaw() | ExPostDP():
             raise _no_event(leaf.kind)
         case _:

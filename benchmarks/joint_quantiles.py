@@ -1,4 +1,4 @@
-"""Several quantiles by halving (`Quantiles`) beside the joint choice of Gillenwater-Joseph-Kulesza 2021: mean error in rows.
+"""Several quantiles by halving (`Quantiles`) beside the joint choice of Gillenwater et al. 2021: mean error in rows.
 
 The joint choice is drawn in floats, which is no release: forward sums over all paths by recursive filters, then a path
 backwards. Rows are distinct, shares equally spaced, epsilon 1.

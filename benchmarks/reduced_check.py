@@ -40,7 +40,7 @@ def here(levels):
 
 
 def reduced(levels, ratio, part, share, runs, rng):
-    """The mean epsilon at which hypotheses of each excess pass, and the cap. Scales in units of the last threshold's."""
+    """The mean epsilon at which hypotheses of each excess pass, and the cap. Scales in units of the last one."""
     wide, scales = 2 * share / (1 - share), np.geomspace(ratio, 1, levels)
     tail = brentq(lambda x: (wide**2 * np.exp(-x / wide) - np.exp(-x)) / (2 * (wide**2 - 1)) - part / levels, 0, 400)
     threshold = np.empty((runs, levels))

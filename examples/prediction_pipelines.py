@@ -95,8 +95,8 @@ def student(one, ensemble, votes, epsilon):
     with their coins, and (`accuracy`) one of the answered rows alone."""
     taught, tried = slice(0, one.queries), slice(one.queries, None)
     size = affordable("gaussian", epsilon, one.chunks, one.queries)
-    votes = dpl.stability.PrivateClassifier(Decimal(epsilon), DELTA, one.chunks, mode="gaussian", max_queries=size)
-    learner = dpl.stability.LabelPrivateLearner(votes, student="logistic regression")
+    tests = dpl.stability.PrivateClassifier(Decimal(epsilon), DELTA, one.chunks, mode="gaussian", max_queries=size)
+    learner = dpl.stability.LabelPrivateLearner(tests, student="logistic regression")
     public = one.asked[taught][:size]
     lesson = dpl.stability.Lesson(ensemble, public, LogisticRegression())
     found = scope_for(one, epsilon).release(learner, lesson, tail_delta=DELTA).value

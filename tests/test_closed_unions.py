@@ -35,24 +35,25 @@ def members(union: Any) -> Iterator[type]:
             yield from members(member)
 
 
-CLOSED = {
-    member.__name__
-    for union in (
-        composition.Leaf,
-        composition.Node,
-        chains.Level,
-        kinds.AnyLeaf,
-        guarantees.Guarantee,
-        guarantees.Failure,
-        filter_kinds.Filter,
-        draws.Draw,
-        bodies.Body,
-        gate.Decision,
-        noise.AnyLaw,
-        events.Event,
-    )
-    for member in members(union)
-} | {f"Relation.{one.name}" for one in Relation}
+UNIONS = (
+    composition.Leaf,
+    composition.Node,
+    chains.Level,
+    kinds.AnyLeaf,
+    guarantees.Guarantee,
+    guarantees.Failure,
+    filter_kinds.Filter,
+    draws.Draw,
+    bodies.Body,
+    gate.Decision,
+    noise.AnyLaw,
+    events.Event,
+)
+CLOSED = {member.__name__ for union in UNIONS for member in members(union)} | {
+    f"Relation.{one.name}" for one in Relation
+}
+FEW = 4
+"""Members of a union that a tuple may name: so many may be meant for what they have in common."""
 
 DEFAULTS = {
     "accounting/engine/balls.py": "losses: where no closed form is known the integral answers",
@@ -126,6 +127,23 @@ def test_the_defaults_in_the_rooms_that_decide_say_why() -> None:
         or any(is_wildcard(case) for case in match.cases[:-1])
     }
     assert open_ended == set(DEFAULTS)
+
+
+def lists() -> Iterator[tuple[str, set[str]]]:
+    """Every tuple, list and set that is written out in these rooms: where, and the names in it."""
+    for room in ROOMS:
+        for file in sorted((ROOT / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Tuple | ast.List | ast.Set):
+                    names = {ast.unparse(one).rpartition(".")[2] for one in node.elts}
+                    yield f"{file.relative_to(ROOT)}, line {node.lineno}", names
+
+
+def test_no_list_of_all_kinds_is_written_beside_the_union() -> None:
+    """A new kind would be missing there, and no type checker tells: take `get_args` of the union."""
+    unions = [{member.__name__ for member in members(union)} for union in UNIONS]
+    found = {place for place, names in lists() for union in unions if len(names & union) > max(FEW, len(union) - 2)}
+    assert found == set(), "write get_args(the union) in place of these"
 
 
 # ---- who may name a law ---------------------------------------------------------------------------------------------

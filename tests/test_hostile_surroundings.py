@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Context
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import flint
 import mpmath
@@ -28,6 +28,7 @@ import numpy as np
 import pytest
 
 import every_number
+from dpledger.accounting.leaves import Leaf
 
 pytestmark = pytest.mark.sliced
 
@@ -85,6 +86,11 @@ def assert_nothing_changes(
         found = numbers()
     assert differences(found, ordinary) == []
     assert differences(numbers(), ordinary) == [], "a cache kept what was computed there"
+
+
+def test_every_kind_of_leaf_is_computed_in_them() -> None:
+    """CONTRIBUTING.md, "Adding a guarantee or a law"."""
+    assert set(get_args(Leaf)) - {type(tree) for tree, _ in every_number.TREES.values()} == set()
 
 
 # ---- decimal contexts -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The page that lists the mechanisms lists all of them, and each as it is."""
+"""The page that lists the mechanisms lists all of them, and each as it is; and each has its conformance class."""
 
 from __future__ import annotations
 
@@ -60,6 +60,14 @@ def fixed(mechanism: Any, unit: dpl.Unit) -> Any:
 
 def test_no_mechanism_is_missing_and_all_names_are_public() -> None:
     assert set(ROWS) == {name for name, value in public().items() if is_mechanism(value)}
+
+
+def test_every_mechanism_is_made_by_some_conformance_class() -> None:
+    """A file of tests with a `make` names it (CONTRIBUTING.md, "Adding a mechanism")."""
+    texts = [file.read_text() for file in Path(__file__).parent.rglob("test_*.py")]
+    held = [text for text in texts if "def make(self, **changes: Any)" in text]
+    words = set(re.findall(r"\w+", " ".join(held)))
+    assert [name for name in ROWS if name.rpartition(".")[2] not in words] == []
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -10,6 +10,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +48,7 @@ def examples() -> Iterator[dict[str, ModuleType]]:
         patch.syspath_prepend(str(EXAMPLES))
         names = (
             "prediction_pipelines",
+            "prediction_pate",
             "prediction_data",
             "prediction_peers",
             "private_prediction",
@@ -230,6 +233,23 @@ def test_every_score_is_the_middle_of_a_bin_or_of_its_shift_and_every_failed_tes
         assert row["queries_answered"] == row["passed_plain"] + row["passed_shifted"]
         assert row["passed_shifted"] <= row["failed_tests"] <= row["failed_tests_planned"]
         assert row["queries_asked"] == row["queries"] or row["failed_tests"] == row["failed_tests_planned"]
+
+
+@pytest.mark.filterwarnings("ignore:.*even they are not sure:dpledger.errors.ImplausiblePromise")
+def test_a_noisy_maximum_teaches_more_than_tests_of_distances(examples: dict[str, ModuleType]) -> None:
+    """250 teachers with ten made-up digits each: most of 100 labels are right, where distances answer hardly any."""
+    pate = examples["prediction_pate"]
+    task = replace(pate.drawn(False), chunks=pate.TEACHERS)
+    teachers = task.ensemble()
+    told = {}
+    for way, votes in pate.ways(Decimal(2), 100):
+        told[way] = pate.lesson(task, teachers, votes, Decimal(2), 100, 0)
+    asked, answered, right, student = told["noisy"]
+    assert asked == answered == 100
+    assert right > 50
+    assert student > 0.5
+    assert told["confident"][1] < 100
+    assert told["distances"][1] <= told["distances"][0] <= 30
 
 
 def test_a_student_is_taught_what_was_answered(piped: list[dict[str, Any]]) -> None:

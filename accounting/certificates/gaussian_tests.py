@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.composition import DiscreteGaussianLaw, Repeated, Sequence
@@ -19,11 +20,12 @@ from dpledger.decimals import ZERO, in_own_context, multiply, round_down
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 
-__all__ = ["GaussianTestsLaw", "gaussian_distance", "gaussian_tests", "gaussian_tests_parts"]
+__all__ = ["GaussianTestsLaw", "gaussian_distance", "gaussian_tests", "gaussian_tests_parts", "release_chance"]
 
 HALF = Decimal("0.5")
 DIGITS = 6  # of sigma
 MOST_STEPS = 2**53 - 1  # a threshold is below it
+_UNITS = 2**300  # in 1: a chance is rounded down to one of so many
 LEAST_TAIL = Decimal("1e-60")  # of a probability that can be written
 
 
@@ -92,6 +94,33 @@ def gaussian_distance(law: GaussianTestsLaw, beta: Decimal) -> int:
     with localcontext(outward.context(law.sigma)):
         each = beta / law.max_queries
         return law.threshold + 1 + (_reach(law.sigma, each) if each < HALF else 0)
+
+
+def release_chance(law: GaussianTestsLaw, distance: int) -> Fraction:
+    """The probability with which a test releases a value at this distance.
+
+    Claim: within 10^-80 of it; 1 from where that is so near. Source: docs/proofs/groups.md, section 1."""
+    tails = _tails(law.sigma)
+    beyond = law.threshold - distance
+    if beyond >= 0:
+        return tails[beyond] if beyond < len(tails) else Fraction(0)
+    return 1 - (tails[-beyond - 1] if -beyond <= len(tails) else Fraction(0))
+
+
+@lru_cache(maxsize=16)
+@in_own_context
+def _tails(sigma: Decimal) -> tuple[Fraction, ...]:
+    """The chance that noise on the integers is above 0, 1, 2, ..., up to where it is below 10^-90."""
+    with localcontext(outward.context(sigma, digits=120)):
+        square = sigma * sigma
+        ratio, shrinks = (-1 / (2 * square)).exp(), (-1 / square).exp()
+        masses = [Decimal(1)]
+        for _ in range(int(21 * sigma) + 2):  # e^(-21^2 / 2) < 10^-95
+            masses.append(masses[-1] * ratio)
+            ratio *= shrinks
+        sums = list(accumulate(reversed(masses)))[::-1]
+        whole = 2 * sums[0] - 1
+        return tuple(Fraction(int(one / whole * _UNITS), _UNITS) for one in sums[1:])
 
 
 def _threshold(sigma: Decimal, tests: int, stability: Decimal) -> int:

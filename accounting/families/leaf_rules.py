@@ -42,6 +42,7 @@ __all__ = [
     "NO_FIELDS",
     "NO_OUTCOME",
     "NO_SQUARES",
+    "OF_A_FIXED_SIZE",
     "ONE_MECHANISM",
     "BatchFacts",
     "CountedLosses",
@@ -49,6 +50,7 @@ __all__ = [
     "ExPost",
     "GroupFacts",
     "LeafRules",
+    "LossBracket",
     "Mirror",
     "Orders",
     "PairFacts",
@@ -142,6 +144,14 @@ class RangeEnvelope(Generic[L]):
     below: Callable[[Sequence[Ranged], tuple[float, ...], float, Direction, Runs | None], CountedLosses]
 
 
+@dataclass(frozen=True, slots=True)
+class LossBracket:
+    """A loss that dominates, and one of what some mechanism of the description shows, or less."""
+
+    above: Loss
+    below: Loss
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFacts(Generic[L]):
     """What it is as a pair (P, Q) of distributions, with the unit and without it.
@@ -151,7 +161,7 @@ class PairFacts(Generic[L]):
         that is so of what dominates it; else "not". Where a unit is exchanged, neither side is the one with the unit:
         there a leaf that says "not" is refused.
     `bracket`: finite pairs above and below it, P first: one object where it is finite. None: it shows nothing.
-    `alone`: its own loss on everyone, in a direction; or BY_ITS_BRACKET.
+    `alone`: its own loss on everyone, in a direction, or one above and one below; or BY_ITS_BRACKET.
     `squares`: of Gaussian noise; or NO_SQUARES.
     `renyi`: what it promises in place of a pair, None of a leaf that shows nothing; or HAS_A_PAIR.
     `envelope`: of bounded ranges; or ONE_MECHANISM.
@@ -160,7 +170,7 @@ class PairFacts(Generic[L]):
     failure: Callable[[L, Direction], Fraction]
     mirrors: Callable[[L], Mirror]
     bracket: Callable[[L, Relation], PairBracket | None]
-    alone: Callable[[L, Relation, Direction], Loss | None] | None
+    alone: Callable[[L, Relation, Direction], Loss | LossBracket | None] | None
     squares: Squares[L] | None
     renyi: Callable[[L], RenyiCurve | None] | None
     envelope: RangeEnvelope[L] | None
@@ -186,7 +196,7 @@ class GroupFacts(Generic[L]):
 class BatchFacts(Generic[L]):
     """What it is on a secret batch.
 
-    `sampled`: its own loss on a Poisson sample of this rate below 1; or BY_ITS_BRACKET.
+    `sampled`: its own loss on a Poisson sample of this rate below 1; or BY_ITS_BRACKET, or OF_A_FIXED_SIZE.
     `shuffled`: finite pairs above and below the shuffled outputs of so many users, who each run it.
     `quick`: whether the losses on a Poisson sample are formed faster than they are looked up.
     `null_is_absence`: whether a unit that is zeroed out shows as one that is not there, so that what is known of
@@ -240,6 +250,10 @@ def no_theorem(reason: str) -> Callable[..., NoReturn]:
         raise CannotCertify(reason)
 
     return refuse
+
+
+OF_A_FIXED_SIZE: Final = no_theorem("what is said of a fixed number of units says nothing of a batch of another draw")
+"""`sampled` of a kind that states how many units there are: no batch is drawn for it."""
 
 
 # ---- facts that many kinds state ------------------------------------------------------------------------------------

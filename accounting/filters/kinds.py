@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -199,15 +199,7 @@ class EitherFilter:
 
 
 Filter: TypeAlias = PureFilter | BasicFilter | ZCDPFilter | RDPFilter | GDPFilter | EitherFilter | AllowanceFilter
-KINDS = (
-    PureFilter,
-    BasicFilter,
-    ZCDPFilter,
-    RDPFilter,
-    GDPFilter,
-    EitherFilter,
-    AllowanceFilter,
-)
+KINDS: tuple[type[Filter], ...] = get_args(Filter)
 """The classes of the union, for a value of which nothing is known yet."""
 
 

@@ -15,7 +15,7 @@ from decimal import Decimal
 from dpledger.accounting import rules
 from dpledger.accounting.arithmetic.prices import with_margin
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import GUARANTEES, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.accounting.pricing.batches import in_floats
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import kept_profile
@@ -24,8 +24,6 @@ from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError
 from dpledger.relations import Relation
 
 __all__ = ["promise", "require_guarantee"]
-
-GUARANTEES = (PureDP, ApproxDP, ZCDP, GDP, RDP, BoundedRange, PrivacyCurve)
 
 ORDERS: tuple[Decimal, ...] = tuple(Decimal(order) for order in range(2, 65))
 """The Renyi orders of a promise: those that DP-SGD claims."""

@@ -41,8 +41,10 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
     children,
+    leaves,
 )
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary, height
+from dpledger.accounting.families.leaf_rules import OF_A_FIXED_SIZE
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import AnyLeaf, rules_of
@@ -66,6 +68,7 @@ __all__ = [
     "grouped_in_samples",
     "least_settled",
     "priced",
+    "require_any_size",
     "require_disjoint",
     "require_exchangeable",
     "require_group",
@@ -196,6 +199,13 @@ def require_exchangeable(tree: Composition) -> None:
         require_exchangeable(part)
 
 
+def require_any_size(tree: Composition) -> None:
+    """CannotCertify for what is said of a fixed number of units, in a batch of another draw."""
+    for leaf in leaves(tree):
+        if rules_of(leaf).batch.sampled is OF_A_FIXED_SIZE:
+            raise CannotCertify(f"{leaf.kind} is of a fixed number of units, and no part of another batch")
+
+
 def _of_parallel(tree: Parallel, relation: Relation, orders: Orders) -> Cost:
     """A neighbour changes one part, so the greatest price counts.
 
@@ -254,6 +264,7 @@ def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cos
 
 def _on_batch(part: Composition, how: Draw, price: Cost, relation: Relation, orders: Orders) -> Cost:
     """`price`, or what the pair of the batch itself costs, where that is less. Source: `batches`."""
+    require_any_size(part)
     leaf = None if price.delta else one_leaf(part, relation)
     if leaf is None:
         return price

@@ -18,6 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
 
+from dpledger.accounting.families.leaf_rules import LossBracket
 from dpledger.accounting.kinds import AnyLeaf, rules_of
 from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Ranged, Shuffle, Subset, below_one
@@ -137,7 +138,12 @@ def _everyone(leaf: AnyLeaf, relation: Relation, direction: Direction) -> Losses
     rules = rules_of(leaf)
     if rules.pair.alone is not None:
         loss = rules.pair.alone(leaf, relation, direction)
-        return None if loss is None else Losses(loss, loss, rules.pair.failure(leaf, direction))
+        if loss is None:
+            return None
+        failure = rules.pair.failure(leaf, direction)
+        if isinstance(loss, LossBracket):
+            return Losses(loss.above, loss.below, max(failure, _mass_of(loss.above)))
+        return Losses(loss, loss, failure)
     pairs = rules.pair.bracket(leaf, relation)
     if pairs is None:
         return None

@@ -204,6 +204,7 @@ class GroupBy(OneShot):
             "keys": self.keys,
             "key_epsilon": self.key_epsilon,
             "key_delta": self.key_delta,
+            **self._key_noise,
             "missing": self.missing,
             "units": self.units,
             "keys_per_unit": self._bounds.groups,
@@ -329,6 +330,12 @@ class GroupBy(OneShot):
         if self.key_epsilon is None or self.key_delta is None:
             return None
         return KeyChoice(epsilon=self.key_epsilon, delta=self.key_delta, keys=self._bounds.groups * self._times)
+
+    @property
+    def _key_noise(self) -> dict[str, object]:
+        """Where the keys of a unit share Gaussian noise: how much, and above what a key is published."""
+        law = None if self._choice is None else self._choice.law
+        return {} if law is None else {"key_sigma": law.sigma, "key_threshold": law.threshold}
 
     # ---- what is checked ------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from dpledger.accounting.composition import (
     ExPostDP,
     ExPostOutcome,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     LaplaceLaw,
     Leaf,
     MixtureOfGaussiansLaw,
@@ -31,11 +32,13 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     SparseVectorLaw,
     SparseVectorOutcome,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.families.leaf_rules import never_fails
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.kinds import EVERY_KIND, JointGaussian, JointMixture, LeafRules
 from dpledger.accounting.pricing import pld
+from dpledger.relations import Relation
 from leaf_conformance import (
     Example,
     LeafConformance,
@@ -101,6 +104,7 @@ def cheap_or_dear(k: int) -> Pmf:
 
 LISTED = PmfPair(left=("0.6", "0.3", "0.1", "0"), right=("0.5", "0.2", "0", "0.3"))
 SWAPPED = PmfPair(left=("0.6", "0.1", "0.3"), right=("0.1", "0.6", "0.3"))
+REPLACE = Relation.REPLACE_ONE
 SMOOTH = 1e-4  # what cells hide
 
 
@@ -216,6 +220,24 @@ EXAMPLES = [
         grouped=False,
         sampled=True,
         shuffled=False,
+    ),
+    Example(
+        leaf=TruncatedSampledGaussianLaw(2, "0.3", 4, 2),
+        pair=lambda _: mixture_cells((0.5,), (0.27705,)),  # in the batch, of others who contribute nothing
+        slack=None,
+        grouped=False,
+        sampled=False,
+        shuffled=False,
+        no_dials=frozenset({"rate"}),
+    ),
+    Example(
+        leaf=GaussianWithReplacementLaw(4, 10, 2),
+        pair=lambda _: mixture_cells((0.5, 1.0), (0.18, 0.01)),  # others contribute the opposite
+        slack=None,
+        grouped=False,
+        sampled=False,
+        shuffled=False,
+        relation=REPLACE,
     ),
     Example(
         leaf=DiscreteLaplaceLaw(2, 1),

@@ -246,7 +246,7 @@ def test_groups_that_no_theorem_covers_are_refused(tree: Composition, relation: 
 @pytest.mark.parametrize(
     "inside",
     [
-        PoissonSampled(GaussianLaw(1), rate="0.1"),
+        PoissonSampled(LaplaceLaw(1), rate="0.1"),
         Parallel((PureDP(1), PureDP(2))),
         PmfPair((1, 0), ("0.5", "0.5")),
         RDP((2,), (1,)),

@@ -22,6 +22,7 @@ from dpledger.accounting.composition import (
     Composition,
     DiscreteLaplaceLaw,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     Group,
     LaplaceLaw,
     MixtureOfGaussiansLaw,
@@ -32,6 +33,7 @@ from dpledger.accounting.composition import (
     PoissonSampled,
     Repeated,
     Selected,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import compose
@@ -91,6 +93,7 @@ def test_another_event_of_a_known_name_is_refused() -> None:
 
 GAUSSIAN = Gaussian(3.0)
 mixed = dp_event.MixtureOfGaussiansDpEvent
+truncated = dp_event.TruncatedSubsampledGaussianDpEvent
 LESS, MORE = "0.499999999999", "0.500000000001"
 READ: list[tuple[Any, Relation, Composition]] = [
     (dp_accounting.NoOpDpEvent(), ADD, PureDP(0)),
@@ -111,6 +114,10 @@ READ: list[tuple[Any, Relation, Composition]] = [
     (mixed(1.5, [0.0, 1.0], [0.5, 0.5 - 1e-12]), ADD, MixtureOfGaussiansLaw("1.5", (1,), ("0.5",))),
     (mixed(1.5, [1.0, 2.0], [0.5, 0.5 + 1e-12]), ADD, MixtureOfGaussiansLaw("1.5", (1, 2), (LESS, MORE))),
     (mixed(0.0, [0.0], [1.0]), ADD, PureDP(0)),
+    (truncated(1000, 0.01, 30, 1.5), ADD, TruncatedSampledGaussianLaw("1.5", "0.01", 1000, 30)),
+    (truncated(1000, 0.01, 0, 0.0), ADD, PureDP(0)),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), REPLACE, GaussianWithReplacementLaw(3, 10, 2)),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 0, Gaussian(0.0)), REPLACE, PureDP(0)),
     (Sampled(0.0, Gaussian(0.0)), ADD, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.0, 1), REPLACE, PureDP(0)),
     (dp_accounting.RandomizedResponseDpEvent(0.5, 4), NULL, PmfPair(("0.625", "0.375"), ("0.25", "0.75"))),
@@ -139,7 +146,8 @@ REFUSED = [
     (Sampled(0.1, GAUSSIAN), REPLACE, "not under replace_one"),
     (Sampled(0.1, dp_event.ZCDpEvent(0.3)), ADD, "zcdp on a secret batch"),
     (dp_accounting.SampledWithoutReplacementDpEvent(10, 2, GAUSSIAN), ADD, "replace_one"),
-    (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), REPLACE, "with replacement"),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), ADD, "read it under replace_one"),
+    (dp_accounting.SampledWithReplacementDpEvent(10, 2, Laplace(1.0)), REPLACE, "for one Gaussian"),
     (mixed(1.0, [1.0], [1.0]), REPLACE, "add_remove or zero_out"),
 ]
 
@@ -161,6 +169,7 @@ BARE = [
     Laplace(0.0),
     dp_event.DiscreteLaplaceDpEvent(0.0, 1),
     mixed(0.0, [1.0, 2.0], [0.5, 0.5]),
+    truncated(1000, 0.01, 30, 0.0),
     event("EpsilonDeltaDpEvent", math.inf, 0.0),
     event("EpsilonDeltaDpEvent", 1.0, 1.0),
     Sampled(0.1, Gaussian(0.0)),
@@ -201,7 +210,8 @@ def test_numbers_that_no_event_has_are_refused(wrong: Any) -> None:
 
 
 def test_a_mixture_is_written_back() -> None:
-    for what in (mixed(1.5, [0.0, 1.0, 2.5], [0.5, 0.25, 0.25]), mixed(0.3, [1.0, 2.0], [0.7, 0.3])):
+    whole, still = mixed(0.3, [1.0, 2.0], [0.7, 0.3]), mixed(1.5, [0.0, 1.0, 2.5], [0.5, 0.25, 0.25])
+    for what in (whole, still, truncated(1000, 0.013, 30, 1.7)):
         assert write(read(what, relation=ADD), relation=ADD) == what
 
 
@@ -378,6 +388,16 @@ def test_no_more_than_its_renyi_divergences(what: Any, relation: Relation) -> No
     ours = PrivacyAccountant(None, WORDS[relation]).compose(what)
     for delta in (1e-3, 1e-5, 1e-8):
         assert ours.get_epsilon(delta) <= theirs.get_epsilon(delta) * (1 + 3e-4)  # its orders lie elsewhere
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", [ADD, NULL])
+@pytest.mark.parametrize("numbers", [(4, 0.5, 2, 1.0), (1000, 0.01, 30, 1.0)])
+def test_truncated_samples_cost_what_its_loss_distributions_say(relation: Relation, numbers: Any) -> None:
+    theirs = pld_privacy_accountant.PLDAccountant(WORDS[relation]).compose(truncated(*numbers), 3)
+    found = PrivacyAccountant(None, WORDS[relation]).compose(truncated(*numbers), 3).bounds(1e-5)
+    assert found.lower <= theirs.get_epsilon(1e-5)
+    assert found.upper <= theirs.get_epsilon(1e-5) * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("relation", [REPLACE, NULL])

@@ -4,11 +4,14 @@ fault within its runs, and no other."""
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
+import house_cases
 from dpledger.audit import audit_mechanism
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.zoo import ZOO, Case, case
@@ -116,6 +119,15 @@ def test_families_of_which_the_claim_is_attained() -> None:
     tight = {name for name, shown in EVERY.items() if shown.tight}
     assert {"laplace", "permute_and_flip", "parity", "learned_bit", "surrogate_tight", "clipped_pairs"} <= tight
     assert not tight & EX_POST.keys()
+
+
+def test_every_table_of_the_house_has_its_tests() -> None:
+    """A file of tests takes it from there (CONTRIBUTING.md, "Adding a case of the zoo")."""
+    tables = re.findall(r"\*\*([A-Z_]+),", Path(house_cases.__file__).read_text())
+    texts = [file.read_text() for file in Path(__file__).parents[1].rglob("test_*.py")]
+    words = set(re.findall(r"\w+", " ".join(text for text in texts if "from house_cases." in text)))
+    assert len(tables) > 10
+    assert [table for table in tables if table not in words] == []
 
 
 def test_one_delta_is_for_all_strata() -> None:

@@ -18,7 +18,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.groups.group_by import GroupBy
 from dpledger.mechanisms.numeric import Count
 from dpledger.relations import Relation, Unit
-from group_oracle import best_probability, hockey_stick
+from group_oracle import best_probability, hockey_stick, noisy_probability
 from house_cases import HOUSE
 from house_cases.groups import GROUPS, CappedCounts, PublishedKeys
 from judged_cases import judged
@@ -36,11 +36,18 @@ def test_every_case_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> N
 
 
 def law_of(mechanism: PublishedKeys, units: Sequence[int]) -> dict[frozenset[str], float]:
-    """Of every set of keys, by the recursion of the oracle."""
-    chances = [
-        float(best_probability(str(mechanism.epsilon), str(mechanism.delta), n)) if mechanism.rule == "best" else n > 0
-        for n in units
-    ]
+    """Of every set of keys, by the recursion of the oracle, or its noise."""
+
+    def chance(n: int) -> float:
+        match mechanism.rule:
+            case "best":
+                return float(best_probability(str(mechanism.epsilon), str(mechanism.delta), n))
+            case "noisy":
+                return noisy_probability(str(mechanism.sigma), 10, n)
+            case "any":
+                return float(n > 0)
+
+    chances = list(map(chance, units))
     law: dict[frozenset[str], float] = {}
     for fell in itertools.product((False, True), repeat=len(units)):
         published = frozenset(str(place) for place, one in enumerate(fell) if one)

@@ -56,7 +56,7 @@ def test_the_golden_ledger_of_kinds_is_the_golden_one_and_verifies() -> None:
 
 
 def test_the_lists_of_the_specification_are_those_of_the_code() -> None:
-    assert spec_kinds.refreshed(SPEC) == SPEC
+    assert spec_kinds.refreshed(SPEC) == SPEC, "`python tests/support/ledger_golden.py` writes them"
     assert sorted(spec_kinds.marks(SPEC)) == sorted(spec_kinds.lists())
 
 
@@ -72,7 +72,7 @@ UNIONS = {
 @pytest.mark.parametrize("name", UNIONS)
 def test_every_kind_of_every_union_is_listed_and_stands_in_a_golden_ledger(name: str) -> None:
     kinds = {spec_kinds.kind_of(record) for record in UNIONS[name]}
-    assert kinds <= recorded()
+    assert kinds <= recorded(), "an example in tests/support/golden_kinds.py, then its ledger_golden.py"
     assert [kind for kind in kinds if f"| `{kind}` |" not in SPEC] == []
 
 

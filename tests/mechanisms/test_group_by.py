@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 import dpledger as dpl
+from dpledger.accounting.certificates.gaussian_tests import gaussian_tests
 from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.accounting.rules import check
 from dpledger.errors import ParameterError, RelationError
@@ -28,7 +29,7 @@ from dpledger.mechanisms.noise import Bernoulli, Draw, Uniform, answering, recor
 from dpledger.mechanisms.noise.randomness_log import Returned
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
-from group_oracle import Row, best_probability, hockey_stick, kept_rows, law_of_keys, odds_below
+from group_oracle import Row, best_probability, hockey_stick, kept_rows, law_of_keys, noisy_probability, odds_below
 from mechanism_conformance import MechanismConformance
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -164,23 +165,70 @@ def test_a_key_without_a_unit_is_never_published_and_one_of_one_unit_with_delta_
 
 
 def test_k_keys_of_a_unit_share_and_under_replace_one_twice_as_many() -> None:
-    given: dict[str, Any] = {"key_epsilon": 6, "key_delta": "6e-6", "units": "unit", "keys_per_unit": 3}
-    for relation, keys in ((ADD, 3), (REPLACE, 6)):
-        mine = dpl.GroupBy("key", (), **given).under(relation, Unit("user", 9))
+    given: dict[str, Any] = {"key_epsilon": 6, "key_delta": "6e-6", "units": "unit"}
+    for relation, groups, keys in ((ADD, 3, 3), (REPLACE, 1, 2), (ADD, 6, 6), (REPLACE, 3, 6)):
+        mine = dpl.GroupBy("key", (), **given, keys_per_unit=groups).under(relation, Unit("user", 9))
         each = dpl.ApproxDP(Decimal(6) / keys, Decimal("6e-6") / keys)
-        assert mine.parts() == dpl.Repeated(each, times=keys)
+        assert mine.parts() == (dpl.Repeated(each, times=keys) if keys < 4 else dpl.ApproxDP(6, "6e-6"))
         assert mine.claim() == dpl.ApproxDP(6, "6e-6")
     with pytest.raises(ParameterError, match="key_delta"):
         dpl.GroupBy("key", (), key_epsilon=1, key_delta="0.5")
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [("2", "0.2"), ("1", "0.01")])
+def test_four_keys_that_share_their_noise_are_private_together(epsilon: str, delta: str) -> None:
+    """All sets of published keys of four that one unit moves, up or down, whatever units they have; and with the noise
+    of a single key they are not."""
+    shared, alone = choice(epsilon, delta, 4), gaussian_tests(Decimal(epsilon), Decimal(delta), 1)
+    assert shared.law is not None
+    worst: dict[Any, float] = {}
+    for law in (shared.law, alone):
+        many = law.threshold + 12
+        pi = np.array([noisy_probability(str(law.sigma), law.threshold, n) for n in range(many + 2)])
+        steps = range(0, many, max(1, many // 8))
+        held = np.array(list(itertools.product(steps, repeat=4)))
+        for moves in ((1, 1, 1, 1), (1, 1, 1, -1), (1, 1, -1, -1)):
+            sides = [np.where(np.array(moves) == side, held + 1, held) for side in (1, -1)]
+            masses = [
+                np.stack([np.where(fell, pi[side], 1 - pi[side]).prod(axis=1) for fell in COINS], axis=1)
+                for side in sides
+            ]
+            for ours, theirs in (masses, masses[::-1]):
+                lost = np.maximum(0, ours - math.exp(float(epsilon)) * theirs).sum(axis=1).max()
+                worst[law] = max(worst.get(law, 0.0), float(lost))
+    assert worst[shared.law] <= float(delta) < worst[alone]
+    assert worst[shared.law] > float(delta) / 20, "the pairs are no tame ones"
+
+
+def test_what_is_tossed_for_shared_noise_is_its_law_to_many_digits() -> None:
+    mine = choice("1", "1e-5", 30)
+    assert mine.law is not None
+    for n in (0, 1, 2, 50, 110, 111, 112, 400):
+        wanted = noisy_probability(str(mine.law.sigma), mine.law.threshold, n)
+        assert float(mine.probability(n)) == pytest.approx(wanted, rel=1e-12, abs=1e-300)
+    assert mine.published_from("0.5") == mine.law.threshold + 2
+    sure = mine.published_from(1)
+    assert mine.probability(sure) == 1 > mine.probability(sure - 1)
+    assert mine.published_from("0.5") < choice("1", "1e-5", 3).published_from("0.5") * 4, "not ten times"
+    assert choice("101", "1e-5", 30).law is choice("1", "1e-19", 30).law is None
+
+
 # ---- every coin -----------------------------------------------------------------------------------------------------
 
+COINS = list(itertools.product((True, False), repeat=4))
 ROWS: tuple[Row, ...] = (
     ("ann", "a"), ("ann", "b"), ("ann", "a"), ("bob", "a"), ("bob", "b"), ("bob", "c"), ("cid", "b"),
 )  # fmt: skip
 CAPS: dict[str, Any] = {"rows": 3, "groups": 2, "rows_a_group": 1}
 SMALL = Unit("user", max_contributions=3)
+
+
+def wanted_chance(mine: Any) -> Any:
+    """What publishes a key of so many units, by an oracle."""
+    found = mine._choice
+    if found.law is not None:
+        return partial(noisy_probability, str(found.law.sigma), found.law.threshold)
+    return partial(best_probability, str(found.each.epsilon), str(found.each.delta))
 
 
 def keys_alone(relation: Relation) -> Any:
@@ -230,8 +278,8 @@ def enumerated(mechanism: Any, rows: Sequence[Row]) -> dict[frozenset[str], floa
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_the_law_of_the_published_keys_is_that_of_an_enumeration(relation: Relation) -> None:
     mine = keys_alone(relation)
-    each = mine._choice.each
-    wanted, _ = law_of_keys(ROWS, str(each.epsilon), str(each.delta), **CAPS)
+    assert (mine._choice.law is None) is (relation is ADD), "2 keys of a unit, or 4"
+    wanted, _ = law_of_keys(ROWS, wanted_chance(mine), **CAPS)
     found = enumerated(mine, ROWS)
     assert sum(found.values()) == pytest.approx(1, abs=1e-12)
     assert found == pytest.approx(wanted, abs=1e-12)
@@ -250,8 +298,8 @@ def test_the_law_of_the_published_keys_is_that_of_an_enumeration(relation: Relat
 )
 def test_neighbours_keep_the_claim_in_both_directions(relation: Relation, other: tuple[Row, ...]) -> None:
     mine = keys_alone(relation)
-    each, claim = mine._choice.each, mine.claim()
-    laws = [law_of_keys(rows, str(each.epsilon), str(each.delta), **CAPS)[0] for rows in (ROWS, other)]
+    claim = mine.claim()
+    laws = [law_of_keys(rows, wanted_chance(mine), **CAPS)[0] for rows in (ROWS, other)]
     for ours, theirs in (laws, laws[::-1]):
         assert hockey_stick(ours, theirs, float(claim.epsilon)) <= float(claim.delta)
 
@@ -259,7 +307,7 @@ def test_neighbours_keep_the_claim_in_both_directions(relation: Relation, other:
 def test_a_new_key_of_one_unit_is_what_delta_is_for() -> None:
     mine = dpl.GroupBy("key", (), key_epsilon=1, key_delta="0.01").under(ADD, Unit())
     assert mine.failures() == (PrivacyFailure(Decimal("0.01"), "stability"),)
-    laws = [law_of_keys(rows, "1", "0.01", rows=1, groups=1, rows_a_group=1)[0] for rows in ([("u", "z")], [])]
+    laws = [law_of_keys(rows, wanted_chance(mine), rows=1, groups=1, rows_a_group=1)[0] for rows in ([("u", "z")], [])]
     assert hockey_stick(laws[0], laws[1], 50) == pytest.approx(0.01)
 
 
@@ -270,7 +318,7 @@ def test_which_rows_count_has_the_law_of_an_enumeration() -> None:
     """Of one unit with five rows in three groups; the other unit's row always counts. A twin for which each way is as
     likely as any other is rejected."""
     rows = [("u", "a"), ("u", "a"), ("u", "b"), ("v", "a"), ("u", "c"), ("u", "a")]
-    _, law = law_of_keys(rows, "1", "0.1", rows=4, groups=2, rows_a_group=2)
+    _, law = law_of_keys(rows, partial(best_probability, "1", "0.1"), rows=4, groups=2, rows_a_group=2)
     codes, owners = np.array([0, 0, 1, 0, 2, 0]), np.array([0, 0, 0, 1, 0, 0])
     bounds = Contributions(rows=4, groups=2, rows_a_group=2)
     ways = {held: number for number, held in enumerate(law)}
@@ -416,12 +464,14 @@ def test_sums_beyond_what_int64_holds_are_exact() -> None:
 
 def test_the_parts_keep_the_claim_whatever_the_numbers_are() -> None:
     draw = random.Random(5)
-    for _ in range(100):
+    for number in range(100):
         epsilon, rows = str(round(draw.uniform(0.01, 5), draw.randint(1, 12))), draw.randint(1, 50)
         ranged: dict[str, Any] = {"epsilon": epsilon, "lower": -3, "upper": 10}
         of_values = [("value", dpl.ClippedMean(**ranged)), ("value", dpl.ClippedSum(**ranged))]
         statistics = [dpl.Count(epsilon, of="rows"), *of_values]
-        mine = dpl.GroupBy("key", statistics, key_epsilon=epsilon, key_delta="1e-6", units="unit")
+        groups = draw.randint(1, 3) if number % 10 else None  # noise that many keys share takes a search
+        chosen: dict[str, Any] = {"key_epsilon": epsilon, "key_delta": "1e-6", "units": "unit"}
+        mine = dpl.GroupBy("key", statistics, **chosen, keys_per_unit=groups)
         relation = draw.choice((ADD, REPLACE, Relation.ZERO_OUT))
         placed = mine.under(relation, Unit("user", rows))
         check(placed.claim(), placed.parts(), relation)

@@ -46,6 +46,7 @@ from dpledger.accounting.composition import (
     ExPostDP,
     Filtered,
     GaussianLaw,
+    GaussianWithReplacementLaw,
     Group,
     LaplaceLaw,
     MixtureOfGaussiansLaw,
@@ -60,6 +61,8 @@ from dpledger.accounting.composition import (
     Selected,
     Sequence,
     Shuffled,
+    SparseVectorLaw,
+    TruncatedSampledGaussianLaw,
 )
 from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, height
@@ -130,6 +133,9 @@ from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
 from dpledger.mechanisms.stability.plans.soft import soft_plan
 from dpledger.mechanisms.stability.plans.subsample import subsample_plan
+from dpledger.mechanisms.training.dp_ftrl import DPFTRL
+from dpledger.mechanisms.training.factor import banded_factor, column_norm
+from dpledger.mechanisms.training.ftrl_plans import ftrl_plan
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
 from dpledger.reports.document import Report
@@ -189,7 +195,11 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "discrete laplace": (DiscreteLaplaceLaw("3.7", 3), ADD),
     "discrete gaussian": (DiscreteGaussianLaw("3.7", 3), ADD),
     "mixture": (MixtureOfGaussiansLaw("3.7", (1, "2.3"), (THIRD, "0.0123456789")), ADD),
+    "draws with replacement": (GaussianWithReplacementLaw("13.7", 7919, 9), REPLACE),
+    "a truncated sample": (TruncatedSampledGaussianLaw("3.7", "0.0123456789", 7919, 97), ADD),
     "a group in samples": (Group(PoissonSampled(GaussianLaw("3.7"), rate="0.0123456789"), k=3, relation=ADD), ADD),
+    "sparse vector": (SparseVectorLaw("basic", 3, THIRD, 0, threshold_scale="13.3", query_scale="79.9"), ADD),
+    "ex post": (ExPostDP(THIRD, "integrated", "1e-9"), ADD),
     "response": (RandomizedResponseLaw(THIRD, k=5), ADD),
     "permute and flip": (PermuteAndFlipLaw(THIRD), ADD),
     "offset zcdp": (OffsetZCDP(rho=THIRD, xi="0.0123456789"), ADD),
@@ -542,6 +552,10 @@ def _searches() -> dict[str, Answer]:
 
     return {
         "calibrated noise": lambda: calibrate(GaussianLaw, ApproxDP(1, "1e-5"), digits=8),
+        "banded factor": lambda: banded_factor(37, 5, momentum="0.3"),
+        "norm of a factor": lambda: column_norm(banded_factor(37, 5)),
+        "plan of DP-FTRL": lambda: ftrl_plan(70, 3, 9, ZCDP(THIRD), dimension=7),
+        "noise of DP-FTRL": lambda: DPFTRL(37, 5, "0.7", THIRD, 7, 9).under(Relation.ADD_REMOVE, Unit()).parameters(),
         "calibrated rate": lambda: calibrate(PureDP, ZCDP("0.1"), seek="most"),
         "calibrated count": lambda: calibrate_count(lambda n: Repeated(LaplaceLaw("0.1"), times=n), ApproxDP(2, SMALL)),
         "command calibrate": lambda: command(FREE, "calibrate", "-", "--epsilon", "1", "--delta", "1e-6", "--json"),

@@ -119,6 +119,14 @@ EXAMPLES: Mapping[str, Example] = {
         claim=ZCDP("0.02"),
         scope="zcdp",
     ),
+    "truncated_sampled_gaussian": Example(
+        tree={"noise_multiplier": "10", "rate": "0.5", "population": 1000, "batch": 600},
+        claim=ZCDP("0.02"),
+        scope="zcdp",
+    ),
+    "gaussian_with_replacement": Example(
+        tree={"noise_multiplier": "40", "population": 1000, "draws": 10}, claim=ZCDP("0.125"), scope="replacing"
+    ),
     "discrete_laplace": Example(tree={"scale": "4", "sensitivity": "1"}, claim=QUARTER),
     "discrete_gaussian": Example(tree={"sigma": "10", "sensitivity": "1"}, claim=ZCDP("0.005")),
     "randomized_response": Example(tree={"epsilon": "0.25", "k": 5}, claim=QUARTER),

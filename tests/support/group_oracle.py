@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import TypeAlias
 
 import mpmath
 
-__all__ = ["Row", "best_probability", "hockey_stick", "kept_rows", "law_of_keys", "odds_below"]
+__all__ = ["Row", "best_probability", "hockey_stick", "kept_rows", "law_of_keys", "noisy_probability", "odds_below"]
 
 Row: TypeAlias = tuple[str, str]
 """The unit, and the key."""
@@ -31,6 +31,18 @@ def best_probability(epsilon: str, delta: str, units: int) -> Fraction:
         return Fraction(int(mpmath.floor(found * 10**55)), 10**55)
 
 
+@cache
+def noisy_probability(sigma: str, threshold: int, units: int) -> float:
+    """The chance that one less than so many units, and Gaussian noise on the integers, are above a threshold."""
+    if not units:
+        return 0.0
+    with mpmath.workdps(60):
+        square, reach = 2 * mpmath.mpf(sigma) ** 2, int(14 * mpmath.mpf(sigma)) + 2
+        masses = {noise: mpmath.exp(-(noise**2) / square) for noise in range(-reach, reach + 1)}
+        above = mpmath.fsum(mass for noise, mass in masses.items() if units - 1 + noise > threshold)
+        return float(above / mpmath.fsum(masses.values()))
+
+
 def kept_rows(order: Sequence[Row], rows: int, groups: int, rows_a_group: int) -> list[Row]:
     """Of one unit's rows, in the order drawn, those that count: one by one."""
     kept: list[Row] = []
@@ -44,9 +56,10 @@ def kept_rows(order: Sequence[Row], rows: int, groups: int, rows_a_group: int) -
 
 
 def law_of_keys(
-    data: Sequence[Row], epsilon: str, delta: str, *, rows: int, groups: int, rows_a_group: int
+    data: Sequence[Row], chance_of: Callable[[int], float | Fraction], *, rows: int, groups: int, rows_a_group: int
 ) -> tuple[Law, dict[tuple[Row, ...], Fraction]]:
-    """The law of the set of published keys, each at (epsilon, delta); and that of the rows that count."""
+    """The law of the set of published keys, each with the chance that its number of units has; and that of the rows
+    that count."""
     units = sorted({unit for unit, _ in data})
     each = [list(_ways([row for row in data if row[0] == unit], rows, groups, rows_a_group)) for unit in units]
     counted: dict[tuple[Row, ...], Fraction] = {}
@@ -62,7 +75,7 @@ def law_of_keys(
         for published in _subsets(sorted(having)):
             chance = float(share)
             for key, n in having.items():
-                pi = float(best_probability(epsilon, delta, n))
+                pi = float(chance_of(n))
                 chance *= pi if key in published else 1 - pi
             law[published] = law.get(published, 0.0) + chance
     return law, counted

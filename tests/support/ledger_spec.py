@@ -19,7 +19,8 @@ from dpledger.ledger.verifying import bundle
 SPEC = Path(__file__).parents[2] / "ledger" / "SPEC.md"
 KINDS_LEAVES = Path(__file__).parents[1] / "data" / "ledger" / "golden_kinds" / "entries.jsonl"
 _EXAMPLE = re.compile(
-    r"(?P<says>Entry (?P<entry>\d+) of the golden ledger:|Entry (?P<kinds>\d+) of the second golden ledger:|"
+    r"(?P<says>Entry (?P<entry>\d+) of the golden ledger:|"
+    r"The first `(?P<kind>[a-z_]+)` entry of the second golden ledger:|"
     r"Line (?P<line>\d+) of `reserved_kinds.jsonl`:|"
     r"What entry \d+ of the golden ledger is the digest of:)\n\n```json\n.*?```\n",
     re.DOTALL,
@@ -40,8 +41,8 @@ def refreshed(text: str, files: dict[str, bytes]) -> str:
     def example(found: re.Match[str]) -> str:
         if found["entry"] is not None:
             payload = envelope.parse_unverified(leaves[int(found["entry"])]).payload
-        elif found["kinds"] is not None:
-            payload = envelope.parse_unverified(second_leaves()[int(found["kinds"])]).payload
+        elif found["kind"] is not None:
+            payload = first_of_kinds(found["kind"])
         else:
             payload = files["snapshot_state.json"] if found["line"] is None else later[int(found["line"])]
         return f"{found['says']}\n\n{shown(json.loads(payload))}"
@@ -52,6 +53,12 @@ def refreshed(text: str, files: dict[str, bytes]) -> str:
 def second_leaves() -> list[bytes]:
     """The leaves of the second golden ledger, the one of kinds."""
     return list(bundle.lines(BytesIO(KINDS_LEAVES.read_bytes())))
+
+
+def first_of_kinds(kind: str) -> bytes:
+    """The payload of the first entry of this kind in the second golden ledger."""
+    payloads = (envelope.parse_unverified(leaf).payload for leaf in second_leaves())
+    return next(payload for payload in payloads if json.loads(payload)["kind"] == kind)
 
 
 def kinds_shown(text: str) -> set[str]:

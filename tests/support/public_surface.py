@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import dpledger as dpl
+from dpledger.accounting.composition import Composition
 from dpledger.accounting.documents import DocumentLine
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
@@ -25,10 +26,15 @@ from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
 from dpledger.mechanisms.stability.ensembles.forms import Form
 from learners import Constant, majority
 from public_names import public
+from spec_kinds import kind_of, members
 
 __all__ = ["ANSWERS", "DOORS", "WORDS", "Door", "doors_wanted", "parameters"]
 
 # ---- doors ----------------------------------------------------------------------------------------------------------
+
+
+ALL_KINDS = sum(len(f"'{kind_of(record)}', ") for record in members(Composition))
+"""Characters of the list of all kinds of a tree, in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +42,15 @@ class Door:
     """A public callable. `good`: arguments that work, by parameter; `names`: by what else a message may
     name a parameter, where it checks several together; `left`: parameters that are not given bad values, and why.
     `numbers`: a parameter that is a list of numbers, which a message may show. `longest`:
-    characters of a message; a list of all kinds is long, one of all declarations longer, and so is a refusal of a run
-    elsewhere."""
+    characters of a message; a list of all kinds of a tree is long, one of all declarations longer, and so is a refusal
+    of a run elsewhere."""
 
     call: Callable[..., object]
     good: Mapping[str, object] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
     numbers: str = ""
-    longest: int = 480
+    longest: int = ALL_KINDS + 100
 
 
 LEAF = dpl.LaplaceLaw("0.1")
@@ -218,8 +224,14 @@ DOORS: dict[str, Door] = {
     ),
     "planning.OffsetZCDP": Door(dpl.planning.OffsetZCDP, {"rho": "0.01", "xi": "0.001"}),
     "planning.PermuteAndFlipLaw": Door(dpl.planning.PermuteAndFlipLaw, {"epsilon": 1}),
+    "planning.GaussianWithReplacementLaw": Door(
+        dpl.planning.GaussianWithReplacementLaw, {"noise_multiplier": 2, "population": 9, "draws": 2}
+    ),
     "planning.MixtureOfGaussiansLaw": Door(
         dpl.planning.MixtureOfGaussiansLaw, {"sigma": 2, "sensitivities": (1, 2), "weights": ("0.25", "0.5")}
+    ),
+    "planning.TruncatedSampledGaussianLaw": Door(
+        dpl.planning.TruncatedSampledGaussianLaw, {"noise_multiplier": 2, "rate": "0.1", "population": 9, "batch": 2}
     ),
     "planning.Selected": Door(dpl.planning.Selected, {"of": LEAF, "repeats": GEOMETRIC}),
     "planning.NegativeBinomialTrials": Door(
@@ -822,6 +834,21 @@ DOORS: dict[str, Door] = {
     "learning.PACContract": Door(dpl.learning.PACContract, {"alpha": "0.1", "beta": "0.1"}),
     "learning.PPACContract": Door(dpl.learning.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),
     "learning.row_sums": Door(dpl.learning.row_sums, {"terms": np.ones((2, 3))}),
+    "planning.ftrl_plan": Door(
+        dpl.planning.ftrl_plan,
+        {
+            "n_public": 1000,
+            "epochs": 1,
+            "batch": 500,
+            "target": dpl.ZCDP(1),
+            "dimension": 10,
+            "momentum": "0.5",
+            "groups": 2,
+            "scope": None,
+            "scope_filter": None,
+        },
+        names={"n_public": "n_public|batch|groups|epochs", "batch": "batch|groups|epochs"},
+    ),
     "planning.dpsgd_plan": Door(
         dpl.planning.dpsgd_plan,
         {
@@ -901,7 +928,7 @@ DOORS: dict[str, Door] = {
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
-    "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES, longest=520),
+    "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES),
     "Scope.guard": Door(
         lambda **given: scope().guard(**given),
         {
@@ -917,7 +944,6 @@ DOORS: dict[str, Door] = {
             "tail_delta": None,
         },
         {"claim": f"claim|{WHAT}", "code": "code|function"},
-        longest=520,
     ),
     "Scope.as_diffprivlib": Door(
         lambda **given: scope().as_diffprivlib(**given).spend(0.5, 0),
@@ -928,7 +954,6 @@ DOORS: dict[str, Door] = {
         lambda **given: scope().charges(**given)(print)("a call"),
         ELSEWHERE,
         ELSEWHERE_NAMES,
-        longest=520,
     ),
     "results.DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "results.DeclaredRun.token": Door(lambda step: stepped().token(step), {"step": None}),

@@ -9,10 +9,16 @@ from typing import Literal
 from pydantic import ValidationInfo, field_validator
 
 from dpledger.decimals import total
-from dpledger.number_fields import Exacts, Noise
+from dpledger.number_fields import Count, Exacts, Noise, Rate
 from dpledger.schema import record, tag
 
-__all__ = ["MOST_SHIFTS", "GaussianLaw", "MixtureOfGaussiansLaw"]
+__all__ = [
+    "MOST_SHIFTS",
+    "GaussianLaw",
+    "GaussianWithReplacementLaw",
+    "MixtureOfGaussiansLaw",
+    "TruncatedSampledGaussianLaw",
+]
 
 MOST_SHIFTS = 256
 """Sensitivities that a mixture may list."""
@@ -69,3 +75,46 @@ class MixtureOfGaussiansLaw:
         if not (min(weights) > 0 and total(weights) <= 1):
             raise ValueError("probabilities above 0 that add up to at most 1")
         return weights
+
+
+@record
+class TruncatedSampledGaussianLaw:
+    """Gaussian noise on a Poisson sample at `rate` of `population` units, of which a random subset of `batch` is kept
+    where it has more. `noise_multiplier`: as of `GaussianLaw`. An upper bound. Ganesh 2025, arXiv 2508.15089.
+
+    Under add_remove `population` counts the units of the larger of two neighbours; else it is public.
+
+    >>> step = dpl.planning.TruncatedSampledGaussianLaw(noise_multiplier=1, rate="0.01", population=1000, batch=30)
+    >>> round(dpl.compose((step, 100)).epsilon("1e-6").upper, 3)
+    1.244
+    """
+
+    noise_multiplier: Noise
+    rate: Rate
+    population: Count
+    batch: Count
+    kind: Literal["truncated_sampled_gaussian"] = tag(default="truncated_sampled_gaussian")
+
+
+@record
+class GaussianWithReplacementLaw:
+    """Gaussian noise on `draws` records drawn one by one from a public number of units, `population`, each of them the
+    same whatever was drawn before: a unit may be in a batch several times. `noise_multiplier`: as of `GaussianLaw`. An
+    upper bound, under replace_one and zero_out. Balle-Barthe-Gaboardi 2018, Theorem 10.
+
+    >>> step = dpl.planning.GaussianWithReplacementLaw(noise_multiplier=4, population=1000, draws=10)
+    >>> round(dpl.compose((step, 100), relation="replace_one").epsilon("1e-6").upper, 2)
+    0.37
+    """
+
+    noise_multiplier: Noise
+    population: Count
+    draws: Count
+    kind: Literal["gaussian_with_replacement"] = tag(default="gaussian_with_replacement")
+
+    @field_validator("population")
+    @classmethod
+    def _may_miss_a_unit(cls, population: int) -> int:
+        if population < 2:
+            raise ValueError("at least 2 units")
+        return population

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Literal
@@ -18,20 +18,28 @@ from dpledger.audit.zoo.implementations import Implementation, Numbers, Rng
 
 __all__ = ["GROUPS", "CappedCounts", "PublishedKeys"]
 
+_ONE, _HUNDREDTH = Decimal(1), Decimal("0.01")
+
 
 @dataclass(frozen=True)
 class PublishedKeys(Implementation):
     """Which keys are published, as the bits of a number, of keys with so many units each. `rule`: by the best
-    probabilities for this epsilon and delta a key, or each that a unit has."""
+    probabilities for this epsilon and delta a key, each that a unit has, or those whose number of others that have it
+    is above 10 under Gaussian noise of `sigma`."""
 
     epsilon: Decimal
     delta: Decimal
-    rule: Literal["best", "any"] = "best"
+    rule: Literal["best", "any", "noisy"] = "best"
+    sigma: float = 0.0
 
     def chance(self, units: int) -> float:
         """With what probability a key of so many units is published."""
         if self.rule == "any":
             return float(units > 0)
+        if self.rule == "noisy":
+            masses = {noise: math.exp(-((noise / self.sigma) ** 2) / 2) for noise in range(-200, 201)}
+            above = math.fsum(mass for noise, mass in masses.items() if units - 1 + noise > 10)
+            return above / math.fsum(masses.values()) if units else 0.0
         grown, found = math.exp(float(self.epsilon)), 0.0
         for _ in range(units):
             found = min(grown * found + float(self.delta), 1 - (1 - found - float(self.delta)) / grown, 1.0)
@@ -66,6 +74,11 @@ def _keys(about: str, mechanism: PublishedKeys, pair: tuple[tuple[int, ...], ...
     )
 
 
+def _shared(about: str, sigma: float, true_epsilon: float) -> Case:
+    mechanism = PublishedKeys(_ONE, _HUNDREDTH, "noisy", sigma)
+    return replace(_keys(about, mechanism, ((12,) * 9, (13,) * 9), true_epsilon), runs=20_000)
+
+
 def _counts(about: str, cap: int, true_epsilon: float) -> Case:
     return Case(
         about=about,
@@ -76,8 +89,6 @@ def _counts(about: str, cap: int, true_epsilon: float) -> Case:
         true_epsilon=true_epsilon,
     )
 
-
-_ONE, _HUNDREDTH = Decimal(1), Decimal("0.01")
 
 GROUPS: Mapping[str, Case] = MappingProxyType(
     {
@@ -104,6 +115,12 @@ GROUPS: Mapping[str, Case] = MappingProxyType(
             PublishedKeys(_ONE, _HUNDREDTH),
             ((3, 3, 3), (4, 4, 4)),
             2.6980440975,
+        ),
+        "published_keys_shared": _shared(
+            "a unit is in nine keys, which share Gaussian noise: sigma 8", 8.0, 0.4694511535
+        ),
+        "published_keys_shared_by_one": _shared(
+            "the same with the noise of a single key: sigma 1.5", 1.5, 4.4875643613
         ),
         "capped_counts": _counts("two rows of a unit count, as claimed", 2, 1.0),
         "capped_counts_never": _counts(

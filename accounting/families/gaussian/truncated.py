@@ -1,0 +1,199 @@
+"""Gaussian noise on Poisson samples of which at most so many units are kept: the law `truncated_sampled_gaussian`.
+
+Whether the other units alone fill the batch is as likely with the unit as without it, and is told. Where they do not,
+the step is a Poisson sample; where they do, the unit takes the place of one of them, or is not kept. Pairs above are
+finite; below, all others contribute nothing. docs/proofs/mixtures.md, section 5.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, assert_never
+
+from dpledger.accounting.arithmetic import scalars
+from dpledger.accounting.arithmetic.floating import UNIT
+from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.families.gaussian.leaf import TruncatedSampledGaussianLaw
+from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_mu_squared
+from dpledger.accounting.families.gaussian.rules import sampled_divergences
+from dpledger.accounting.families.gaussian.told_cases import told
+from dpledger.accounting.families.leaf_rules import (
+    HAS_A_PAIR,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_OUTCOME,
+    NO_SQUARES,
+    OF_A_FIXED_SIZE,
+    ONE_MECHANISM,
+    BatchFacts,
+    GroupFacts,
+    LeafRules,
+    LossBracket,
+    Mirror,
+    Orders,
+    PairFacts,
+    PriceFacts,
+    may_overlap,
+    never_fails,
+    no_group,
+    states_no_orders,
+    written,
+)
+from dpledger.accounting.laws.binomial import at_least
+from dpledger.accounting.laws.cells import gaussian_bracket
+from dpledger.accounting.laws.finite import FinitePair
+from dpledger.accounting.laws.law import Direction
+from dpledger.accounting.laws.symmetric import mirrored
+from dpledger.decimals import float_up, subtract
+from dpledger.relations import Relation
+
+__all__ = ["TRUNCATED_SAMPLED_GAUSSIAN"]
+
+LARGEST_EXPONENT = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """With at most this probability (public), a Poisson sample at `rate` of noise of mu = shift/noise multiplier;
+    `symmetric`: of which only the profile at epsilon >= 0 is known, in both directions."""
+
+    probability: float
+    rate: float
+    shift: int
+    symmetric: bool
+
+
+def _shares(leaf: TruncatedSampledGaussianLaw) -> tuple[tuple[float, float], float, float]:
+    """Bounds of the probability that the others fill the batch; at most the one that the unit is kept then; at least
+    the one that it is kept at all."""
+    rate, others = Fraction(leaf.rate), leaf.population - 1
+    if leaf.rate == 1:
+        full = (1.0, 1.0) if others >= leaf.batch else (0.0, 0.0)
+        always = min(1.0, leaf.batch / leaf.population)
+        return full, always, always * (1 - 4 * UNIT)
+    full = at_least(others, rate, leaf.batch)
+    in_all = at_least(leaf.population, rate, leaf.batch + 1)
+    share = leaf.batch / leaf.population
+    most = float(rate * leaf.batch / (leaf.batch + 1))  # of any number of others from the batch on
+    kept = min(most, share * in_all[1] / full[0] * (1 + 8 * UNIT)) if full[0] > 0 else most
+    lower = (float(rate) * (1 - full[1]) + share * in_all[0]) * (1 - 8 * UNIT)
+    return full, kept, lower
+
+
+def _cases(leaf: TruncatedSampledGaussianLaw, relation: Relation) -> tuple[_Case, ...]:
+    """What dominates each case under this relation. Source: docs/proofs/mixtures.md, section 5."""
+    full, kept, _ = _shares(leaf)
+    match relation:
+        case Relation.ADD_REMOVE:
+            shift, exchanged, displaced = 1, False, False
+        case Relation.ZERO_OUT:
+            shift, exchanged, displaced = 1, False, True
+        case Relation.REPLACE_ONE | Relation.LABEL_FLIP:
+            shift, exchanged, displaced = 2, True, True
+        case _:
+            assert_never(relation)
+    free = _Case((1 - full[0]) * (1 + 2 * UNIT), float(leaf.rate), shift, exchanged)
+    filled = _Case(full[1], kept, 2, displaced)
+    return tuple(case for case in (free, filled) if case.probability > 0 and case.rate > 0)
+
+
+# ---- its pair -------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=64)
+def _above(leaf: TruncatedSampledGaussianLaw, relation: Relation) -> FinitePair:
+    return told([(case.probability, _pair(leaf, case)) for case in _cases(leaf, relation)])
+
+
+def _mu_squared(leaf: TruncatedSampledGaussianLaw, shift: int) -> float:
+    return float((shift / Fraction(leaf.noise_multiplier)) ** 2)
+
+
+def _pair(leaf: TruncatedSampledGaussianLaw, case: _Case) -> FinitePair:
+    whole = gaussian_bracket(_mu_squared(leaf, case.shift)).above
+    pair = whole if case.rate >= 1 else whole.sampled(case.rate)
+    return mirrored(pair) if case.symmetric else pair
+
+
+@functools.lru_cache(maxsize=64)
+def _below(leaf: TruncatedSampledGaussianLaw) -> FinitePair:
+    """All others contribute nothing: the unit is in the batch or not."""
+    *_, kept = _shares(leaf)
+    whole = gaussian_bracket(_mu_squared(leaf, 1)).below
+    return whole if kept >= 1 else whole.sampled(kept)
+
+
+def _alone(leaf: TruncatedSampledGaussianLaw, relation: Relation, direction: Direction) -> LossBracket:
+    return LossBracket(_above(leaf, relation).loss_in(direction), _below(leaf).loss_in(direction))
+
+
+def _mirrors(_leaf: TruncatedSampledGaussianLaw) -> Mirror:
+    """Under replace_one what dominates it is the same in both directions; elsewhere each direction has its own."""
+    return "above"
+
+
+# ---- what it costs --------------------------------------------------------------------------------------------------
+
+
+def _divergence(leaf: TruncatedSampledGaussianLaw, cases: tuple[_Case, ...], order: Decimal) -> float:
+    """Of the pair above, in the direction that costs more: log(1 + sum p (I - 1))/(a - 1), I the moment of each case,
+    or I + I' - 1 where it is symmetric. Source: docs/proofs/amplification.md, section 9."""
+    more, gains = float_up(subtract(order, Decimal(1))), [0.0, 0.0]
+    for case in cases:
+        ((adding, removing),) = sampled_divergences(Fraction(case.rate), _mu_squared(leaf, case.shift), (order,))
+        if not max(adding, removing) * more < LARGEST_EXPONENT:
+            return math.inf
+        both = [scalars.expm1(more * one) for one in (adding, removing)]
+        each = [sum(both)] * 2 if case.symmetric else both
+        gains = [gain + case.probability * one for gain, one in zip(gains, each, strict=True)]
+    return scalars.log1p(max(gains) * (1 + 1e-12)) / more * (1 + 1e-12)
+
+
+def _cost(leaf: TruncatedSampledGaussianLaw, relation: Relation, orders: Orders) -> Cost:
+    """Its own Renyi divergences; all else at the price of noise on the largest shift, which costs no less."""
+    cases = _cases(leaf, relation)
+    largest = max((case.shift for case in cases), default=0)
+    whole = gaussian_cost(gaussian_mu_squared(largest, leaf.noise_multiplier), orders)
+    found = {order: written(_divergence(leaf, cases, order)) for order in orders}
+    return whole.or_better(Cost(pure=None, rho=None, mu_squared=None, rdp=found))
+
+
+TRUNCATED_SAMPLED_GAUSSIAN: Final[LeafRules[TruncatedSampledGaussianLaw]] = LeafRules(
+    kind=TruncatedSampledGaussianLaw,
+    attested=False,
+    price=PriceFacts(
+        cap=_cost,
+        exclusive=may_overlap,
+        stated_orders=states_no_orders,
+        noise_fields=frozenset({"noise_multiplier"}),
+        loss_fields=NO_FIELDS,
+        in_floats=True,
+    ),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=_mirrors,
+        bracket=OF_A_FIXED_SIZE,
+        alone=_alone,
+        squares=NO_SQUARES,
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason="what dominates a truncated sample tells whether it was full, which no mechanism shows",
+    ),
+    group=GroupFacts(
+        grouped=no_group("truncated_sampled_gaussian"),
+        relative=True,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=OF_A_FIXED_SIZE,
+        shuffled=OF_A_FIXED_SIZE,
+        quick=False,
+        null_is_absence=False,
+        divergences=OF_A_FIXED_SIZE,
+    ),
+    outcome=NO_OUTCOME,
+)

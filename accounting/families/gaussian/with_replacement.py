@@ -1,0 +1,179 @@
+"""Gaussian noise on records that are drawn with replacement: the law `gaussian_with_replacement`.
+
+How often a unit is drawn is Bin(draws, 1/population); where it is drawn k times, what it moves is moved k times. The
+pair above tells k, where the unit is drawn at all, and is a sample of that. docs/proofs/mixtures.md, section 6.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final
+
+from dpledger.accounting.arithmetic import scalars
+from dpledger.accounting.arithmetic.floating import UNIT
+from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.families.gaussian.leaf import GaussianWithReplacementLaw
+from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_mu_squared
+from dpledger.accounting.families.gaussian.rules import sampled_divergences
+from dpledger.accounting.families.gaussian.told_cases import told
+from dpledger.accounting.families.leaf_rules import (
+    HAS_A_PAIR,
+    NO_ALLOWANCE,
+    NO_FIELDS,
+    NO_OUTCOME,
+    NO_SQUARES,
+    OF_A_FIXED_SIZE,
+    ONE_MECHANISM,
+    BatchFacts,
+    GroupFacts,
+    LeafRules,
+    LossBracket,
+    Mirror,
+    Orders,
+    PairFacts,
+    PriceFacts,
+    may_overlap,
+    never_fails,
+    no_group,
+    states_no_orders,
+    written,
+)
+from dpledger.accounting.laws.cells import LARGEST_LOSS, gaussian_bracket
+from dpledger.accounting.laws.finite import FinitePair
+from dpledger.accounting.laws.law import Direction
+from dpledger.accounting.laws.symmetric import mirrored
+from dpledger.decimals import float_up, subtract
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+
+__all__ = ["GAUSSIAN_WITH_REPLACEMENT"]
+
+MOST_COPIES = 64  # of one unit in a batch, that are told apart
+RARE = 1e-30  # a probability of more copies that is left to infinity
+REACH = 16.5  # standard deviations that the cells of a Gaussian reach, with room
+LARGEST_EXPONENT = 600.0
+
+
+def _require_fixed(relation: Relation) -> None:
+    if relation is Relation.ADD_REMOVE:
+        raise CannotCertify(
+            "gaussian_with_replacement is of a public number of units: certified under replace_one and zero_out, not "
+            "under add_remove"
+        )
+
+
+def _copies(leaf: GaussianWithReplacementLaw) -> tuple[list[float], float, float]:
+    """At most the probabilities of 1, 2, ... copies, as many as are told apart, and of more; at least that of any."""
+    draws, others = leaf.draws, leaf.population - 1
+    none = draws * scalars.log1p(-1 / leaf.population)
+    error = UNIT * (64 - 16 * none)
+    chance, found = scalars.exp(none), list[float]()
+    sigma = float(leaf.noise_multiplier)
+    for k in range(1, min(draws, MOST_COPIES) + 1):
+        chance *= (draws - k + 1) / (k * others)
+        mu = 2 * k / sigma
+        if chance < RARE or not mu * mu / 2 + REACH * mu < LARGEST_LOSS:
+            fall = (draws - k) / ((k + 1) * others)
+            return found, min(1.0, (chance / (1 - fall) if fall < 1 else 1.0) * (1 + error)), -scalars.expm1(none)
+        found.append(chance * (1 + error + 4 * k * UNIT))
+    fall = (draws - len(found)) / ((len(found) + 1) * others)
+    more = 0.0 if draws == len(found) else min(1.0, chance * fall / (1 - fall) if fall < 1 else 1.0) * (1 + error)
+    return found, more, -scalars.expm1(none)
+
+
+# ---- its pair -------------------------------------------------------------------------------------------------------
+
+
+def _mu_squared(leaf: GaussianWithReplacementLaw, shift: int) -> float:
+    return float((shift / Fraction(leaf.noise_multiplier)) ** 2)
+
+
+@functools.lru_cache(maxsize=32)
+def _above(leaf: GaussianWithReplacementLaw) -> FinitePair:
+    copies, more, any_ = _copies(leaf)
+    cases = [(chance / any_, gaussian_bracket(_mu_squared(leaf, 2 * k)).above) for k, chance in enumerate(copies, 1)]
+    lost = FinitePair((), (), (), 1.0, 1.0, (), 0.0)
+    drawn = told([*cases, (more / any_, lost)] if more else cases)
+    return mirrored(drawn.sampled(min(any_ * (1 + 32 * UNIT), 1 - UNIT)))
+
+
+@functools.lru_cache(maxsize=32)
+def _below(leaf: GaussianWithReplacementLaw, shift: int) -> FinitePair:
+    """A unit that is drawn counts once; all others contribute the opposite, or nothing."""
+    return gaussian_bracket(_mu_squared(leaf, shift)).below.sampled(_copies(leaf)[2] * (1 - 64 * UNIT))
+
+
+def _alone(leaf: GaussianWithReplacementLaw, relation: Relation, direction: Direction) -> LossBracket:
+    _require_fixed(relation)
+    below = _below(leaf, 1 if relation is Relation.ZERO_OUT else 2)
+    return LossBracket(_above(leaf).loss_in(direction), below.loss_in(direction))
+
+
+def _mirrors(_leaf: GaussianWithReplacementLaw) -> Mirror:
+    return "above"
+
+
+# ---- what it costs --------------------------------------------------------------------------------------------------
+
+
+def _divergence(leaf: GaussianWithReplacementLaw, order: Decimal) -> float:
+    """log(1 + sum p (I + I' - 2))/(a - 1) over all numbers of copies, p given that there are any; infinite for too many
+    draws. Source: docs/proofs/amplification.md, section 9."""
+    copies, more, any_ = _copies(leaf)
+    if more:
+        return math.inf
+    excess, gain = float_up(subtract(order, Decimal(1))), 0.0
+    for k, chance in enumerate(copies, 1):
+        (both,) = sampled_divergences(Fraction(any_), _mu_squared(leaf, 2 * k), (order,))
+        if not max(both) * excess < LARGEST_EXPONENT:
+            return math.inf
+        gain += chance / any_ * math.fsum(scalars.expm1(excess * one) for one in both)
+    return scalars.log1p(gain * (1 + 1e-12)) / excess * (1 + 1e-12)
+
+
+def _cost(leaf: GaussianWithReplacementLaw, relation: Relation, orders: Orders) -> Cost:
+    """Its own Renyi divergences; all else at the price of a batch that is the unit alone."""
+    _require_fixed(relation)
+    whole = gaussian_cost(gaussian_mu_squared(2 * leaf.draws, leaf.noise_multiplier), orders)
+    found = {order: written(_divergence(leaf, order)) for order in orders}
+    return whole.or_better(Cost(pure=None, rho=None, mu_squared=None, rdp=found))
+
+
+GAUSSIAN_WITH_REPLACEMENT: Final[LeafRules[GaussianWithReplacementLaw]] = LeafRules(
+    kind=GaussianWithReplacementLaw,
+    attested=False,
+    price=PriceFacts(
+        cap=_cost,
+        exclusive=may_overlap,
+        stated_orders=states_no_orders,
+        noise_fields=frozenset({"noise_multiplier"}),
+        loss_fields=NO_FIELDS,
+        in_floats=True,
+    ),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=_mirrors,
+        bracket=OF_A_FIXED_SIZE,
+        alone=_alone,
+        squares=NO_SQUARES,
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason="what dominates draws with replacement tells how often a unit was drawn, which no mechanism shows",
+    ),
+    group=GroupFacts(
+        grouped=no_group("gaussian_with_replacement"),
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=OF_A_FIXED_SIZE,
+        shuffled=OF_A_FIXED_SIZE,
+        quick=False,
+        null_is_absence=False,
+        divergences=OF_A_FIXED_SIZE,
+    ),
+    outcome=NO_OUTCOME,
+)
