@@ -9,12 +9,13 @@ Needs pytorch_lightning, Opacus and torch: `pip install 'dpledger[lightning]'`. 
 from `configure_optimizers`, and optimizes automatically.
 
 The charge is held when training starts, once a checkpoint is loaded, and committed when it ends, however it ends; it
-stops when all steps are done. The steps are guarded as those of `attach.opacus` are. Batches and noise come from fresh
-states of the generators, not from `seed_everything`: the noise of a seed that everybody knows hides nothing.
+stops when all steps are done. The steps are guarded as those of `attach.opacus` are. Batches, noise and dropout come
+from fresh states of the generators, not from `seed_everything`: the noise of a seed that everybody knows hides nothing.
 
 Refused before anything is charged: optimization by hand, several devices, half precision, gradients of several batches
-in one step, a second clipping, another loader or optimizer than those that are charged, validation on the private rows.
-A `training_step` that logs is refused in its first step, with nothing out: what it logs is of private rows.
+in one step, batches in pieces, a second clipping, another loader or optimizer than those that are charged, validation
+on the private rows. A `training_step` that logs is refused in its first step, with nothing out: what it logs is of
+private rows.
 
 With `key=` and `resume=True` each checkpoint has the token of the run, and `trainer.fit(..., ckpt_path=)` goes on
 from there; without one, `resume=True` goes on from the model that is given.
@@ -57,7 +58,7 @@ from typing import Any
 
 from dpledger.attach.extras import extra
 from dpledger.attach.opacus import OpacusRun, charging
-from dpledger.attach.opacus_objects import reseed, sampler_of
+from dpledger.attach.opacus_objects import forget_seeds, reseed, sampler_of
 from dpledger.attach.opacus_public import of_relation
 from dpledger.decimals import Number
 from dpledger.errors import Halted, ParameterError, ScopeError
@@ -70,7 +71,7 @@ with extra("lightning"):
 
 __all__ = ["ChargedTraining"]
 
-VALIDATED = "what the model is validated on, and what callbacks look at, is public"
+VALIDATED = "what the model is validated on, and what callbacks and loggers are given, is public"
 _PRECISE = ("32-true", "64-true")
 
 
@@ -138,6 +139,11 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
         scope, _, optimizer, loader = self._made
         _require_plain(trainer, pl_module)
         sampler = sampler_of(loader)
+        if loader.batch_sampler is not sampler:
+            expected = (
+                "whole batches: in how many pieces they are cut depends on who was drawn, and an epoch ends by them"
+            )
+            raise ParameterError("loader", "one of pieces of batches", expected)
         of_relation(scope.relation, sampler, optimizer, **self._public).impose(sampler, optimizer)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -171,6 +177,7 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
             within=f"lightning {pytorch_lightning.__version__}",
             assumes=VALIDATED,
         )
+        forget_seeds()
         reseed(optimizer, sampler_of(loader))
         run.__enter__()
         self._run, self._is_open = run, True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import random
 from collections.abc import Generator
 from decimal import Decimal
 from fractions import Fraction
@@ -38,6 +39,7 @@ __all__ = [
     "clipped_to",
     "clipping_of",
     "counted",
+    "forget_seeds",
     "noise_of",
     "rate_at",
     "rate_of",
@@ -200,6 +202,16 @@ def reseed(optimizer: Any, sampler: Any) -> None:
     for generator in (optimizer.generator, sampler.generator):
         if generator is not None and not optimizer.secure_mode:
             generator.seed()
+
+
+def forget_seeds() -> None:
+    """Put the generators that everybody shares, of torch, numpy and Python, in fresh states, from the operating system.
+
+    A mask of dropout, and what a collator draws, goes by a row's place in its batch. Of a seed that is known, a row
+    more would give those behind it other masks, and so other gradients; of one that is not, masks are as random."""
+    random.seed()
+    np.random.seed()
+    torch.seed()
 
 
 def _of_default_generator(device: Any) -> Any:

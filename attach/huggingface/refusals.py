@@ -45,6 +45,7 @@ _REFUSED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("activation_checkpointing", bool, "False: the hooks of Opacus see layers once"),
     ("gradient_checkpointing", bool, "False: the hooks of Opacus see layers once"),
     ("include_num_input_tokens_seen", lambda found: found != "no", "'no': how many tokens were drawn is private"),
+    ("skip_memory_metrics", lambda found: not found, "True: memory follows how many rows were drawn"),
     ("debug", bool, "none: it shows what layers made of private rows"),
     ("enable_jit_checkpoint", bool, "False: a checkpoint between two steps has no place in the plan"),
 )

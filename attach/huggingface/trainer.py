@@ -12,8 +12,8 @@ Needs transformers, accelerate, Opacus and torch: `pip install 'dpledger[hugging
 Some of its arguments have another meaning here. A step draws each row by its own chance, `rate`, and takes what it drew
 in pieces of `per_device_train_batch_size` rows. The noisy sum is divided by that number times
 `gradient_accumulation_steps`, chosen without looking at the rows. `max_grad_norm` is what the gradient of a row is
-clipped to. An epoch has `1 / rate` steps. Batches and noise come from the operating system, never from `seed`, and no
-state of a generator is saved: with it, whoever reads a checkpoint would know the noise.
+clipped to. An epoch has `1 / rate` steps. Batches, noise and dropout come from the operating system, never from `seed`,
+and no state of a generator is saved: with it, whoever reads a checkpoint would know the noise.
 
 What `Trainer` tells of private rows is not told: its training loss, the norms of gradients, tokens, operations.
 `eval_dataset` must be public: nothing here charges what is computed of it. Rows whose gradients are not finite count as
@@ -68,7 +68,7 @@ from dpledger.attach.huggingface.rows import (
     unpadded,
 )
 from dpledger.attach.opacus import KIND, OpacusRun, charging
-from dpledger.attach.opacus_objects import require_relation
+from dpledger.attach.opacus_objects import forget_seeds, require_relation
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ContractViolation, ParameterError, ScopeError
 from dpledger.ledger.scope import Scope
@@ -84,7 +84,7 @@ with extra("huggingface"):
 
 __all__ = ["PrivateTrainer"]
 
-EVALUATED = "what the model is evaluated on, and what callbacks look at, is public"
+EVALUATED = "what the model is evaluated on, and what callbacks and loggers are given, is public"
 _SHOWN = frozenset({"loss", "grad_norm", "train_loss", "total_flos", "num_input_tokens_seen"})
 """What `Trainer` logs of private rows."""
 
@@ -296,6 +296,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
             assumes=EVALUATED,
             **self._said,
         )
+        forget_seeds()
         self._open.enter_context(run)
         self._run, state.global_step = run, run.done
 

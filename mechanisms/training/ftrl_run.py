@@ -69,6 +69,7 @@ class FTRLRun(TrainingRun):
     def ask(self, gradients: Gradients, /) -> npt.NDArray[np.float64]:
         """One step: the noisy sum of clipped gradients over a fresh secret batch of the next group, divided by
         `expected_batch_size`. Returns and raises as `TrainingRun.ask`."""
+        self._home.require()  # before the lock, which a thread that a child does not have may hold
         with self._in_order:
             return super().ask(gradients)
 
@@ -83,7 +84,7 @@ class FTRLRun(TrainingRun):
 
     def _noisy_mean(self, rows: npt.NDArray[Any], step: int) -> npt.NDArray[np.float64]:
         row, whole = self._step, self._numbers.whole
-        earlier = [step - lag for lag in range(len(whole))]  # a step that was interrupted left nothing, and counts as 0
+        earlier = [step - lag for lag in range(len(whole))]  # what an interrupted step did not leave counts as 0
         self._sums[step] = row.clipped(rows)
         there = [(coefficient, at) for coefficient, at in zip(whole, earlier, strict=True) if at in self._sums]
         total = mixed([coefficient for coefficient, _ in there], [self._sums[at] for _, at in there])

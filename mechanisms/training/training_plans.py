@@ -21,7 +21,7 @@ from dpledger.decimals import ZERO, Number, RoundsUp, read, round_up, text, whol
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 
-__all__ = ["PlansTraining", "TrainingPlan", "dpsgd_plan", "training_plan"]
+__all__ = ["PlansTraining", "Sizes", "TrainingPlan", "dpsgd_plan", "planned", "sizes_of", "training_plan"]
 
 MOST_STEPS = 10**12
 MOST_UNITS = 10**17  # a decimal of the profile, as the rate is
@@ -184,31 +184,65 @@ def dpsgd_plan(
     >>> plan.steps, float(plan.noise_multiplier)
     (300, 12.2475)
     """
-    n_public = whole(n_public, field="n_public", least=1, most=MOST_UNITS)
-    dimension = whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)
+    sizes = sizes_of(n_public, epochs, batch, dimension)
+    return planned(sizes.rate, sizes.steps, sizes, target=target, scope=scope, scope_filter=scope_filter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What a plan is made for, checked: `batch` of `units` expected a step, so many `steps`, each unit in a batch with
+    probability `rate` where all may be in each."""
+
+    units: int
+    batch: Decimal
+    steps: int
+    dimension: int
+
+    @property
+    def rate(self) -> Decimal:
+        """batch / units, rounded up."""
+        return round_up(Fraction(self.batch) / self.units)
+
+
+def sizes_of(n_public: int, epochs: Number, batch: Number, dimension: int) -> Sizes:
+    """The sizes of a training. ParameterError naming the field."""
+    units = whole(n_public, field="n_public", least=1, most=MOST_UNITS)
+    entries = whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)
     size, rounds = read(batch, field="batch"), read(epochs, field="epochs")
-    if not 0 < size <= n_public:
-        raise ParameterError("batch", size, f"a number above 0, at most n_public = {n_public}")
+    if not 0 < size <= units:
+        raise ParameterError("batch", size, f"a number above 0, at most n_public = {units}")
     if not rounds > 0:
         raise ParameterError("epochs", rounds, "a number above 0")
-    rate = round_up(Fraction(size) / n_public)
-    steps = math.ceil(Fraction(rounds) * n_public / Fraction(size))
+    steps = math.ceil(Fraction(rounds) * units / Fraction(size))
     if steps > MOST_STEPS:
         raise ParameterError("epochs", rounds, f"at most {MOST_STEPS} steps in all")
+    return Sizes(units=units, batch=size, steps=steps, dimension=entries)
+
+
+def planned(
+    rate: Decimal,
+    times: int,
+    sizes: Sizes,
+    *,
+    target: Guarantee | None,
+    scope: PlansTraining | None,
+    scope_filter: Filter | None,
+) -> TrainingPlan:
+    """The least noise for so many samples at `rate`, for a scope or a target as of `dpsgd_plan`."""
     if scope is not None:
         if target is not None or scope_filter is not None:
             raise ParameterError("scope", "given beside a target or a filter", "one of them")
         if not isinstance(scope, PlansTraining):
             raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
-        return scope.plan_training(rate=rate, steps=steps, expected_batch_size=size, dimension=dimension)
+        return scope.plan_training(rate=rate, steps=times, expected_batch_size=sizes.batch, dimension=sizes.dimension)
     if target is None:
         raise ParameterError("target", "nothing", "a guarantee, like ApproxDP(3, '1e-6'), or a scope to plan for")
-    noise = calibrate(lambda z: _plan(rate, steps, z), target)
+    noise = calibrate(lambda z: _plan(rate, times, z), target)
     rule = filters.opened_by(target) if scope_filter is None else scope_filter
     if type(rule) not in filters.KINDS:
         raise ParameterError("scope_filter", scope_filter, "a filter, like the one of the scope, or nothing")
     instead = filters.instead(target) if scope_filter is None else None
     empty = (Level(rule, Relation.ADD_REMOVE, filters.opening(rule), instead),)
-    plan = _plan(rate, steps, noise)
+    plan = _plan(rate, times, noise)
     admitted = (way for way in asking.ways(empty, plan) if asking.admits(empty, plan, way))
-    return _told(empty, rate, steps, noise, next(admitted, ZERO), size, dimension)
+    return _told(empty, rate, times, noise, next(admitted, ZERO), sizes.batch, sizes.dimension)

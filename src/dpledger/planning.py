@@ -2,6 +2,7 @@
 
     calibrate_count                               how often a mechanism may run within a budget
     dpsgd_plan -> TrainingPlan                    noise and steps of a training
+    ftrl_plan -> FTRLPlan                         the same, with noise that later steps take off again
     recommend, reachable_error, query_size, ...   learners and their sample sizes
     Selected, NegativeBinomialTrials, ...         the best of several runs, as a part of what is composed
     MixtureOfGaussiansLaw, ...                    noise on a sum that a unit moves by chance

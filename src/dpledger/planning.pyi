@@ -29,6 +29,7 @@ from .mechanisms.stability.plans.label_private import (
 from .mechanisms.stability.plans.soft import SoftPlan as SoftPlan, soft_plan as soft_plan
 from .mechanisms.stability.plans.subsample import SubsamplePlan as SubsamplePlan, subsample_plan as subsample_plan
 from .mechanisms.stability.release_plans import StablePlan as StablePlan, stable_plan as stable_plan
+from .mechanisms.training.ftrl_plans import FTRLPlan as FTRLPlan, ftrl_plan as ftrl_plan
 from .mechanisms.training.training_plans import TrainingPlan as TrainingPlan, dpsgd_plan as dpsgd_plan
 
 __all__: list[str]

@@ -42,6 +42,7 @@ except ModuleNotFoundError as error:
         ("huggingface", "transformers", "huggingface"),
         ("diffprivlib", "diffprivlib", "diffprivlib"),
         ("lightning", "pytorch_lightning", "lightning"),
+        ("mlflow", "mlflow", "mlflow"),
     ],
 )
 def test_an_adapter_without_its_library_names_the_extra(module: str, missing: str, named: str) -> None:
@@ -70,6 +71,7 @@ def test_other_errors_pass_as_they_are() -> None:
         ("dp_accounting.md", "dp_accounting"),
         ("trainers.md", "huggingface"),
         ("trainers.md", "lightning"),
+        ("trainers.md", "mlflow"),
     ],
 )
 def test_a_page_says_what_to_install_before_the_block_that_needs_it(page: str, named: str) -> None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import gc
 import json
 import math
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -277,6 +279,25 @@ def test_batches_and_noise_do_not_follow_the_seed(book: Ledger, scope: Scope, tm
     assert not torch.equal(*trained)
 
 
+class Seeds(TrainerCallback):  # type: ignore[misc]
+    """What the generators that everybody shares would draw next, when a step begins."""
+
+    def __init__(self) -> None:
+        self.drawn: list[tuple[float, float, float]] = []
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.drawn.append((random.random(), float(np.random.rand()), float(torch.rand(()))))
+
+
+def test_masks_of_dropout_do_not_follow_the_seed(scope: Scope, tmp_path: Path) -> None:
+    """With a seed that is known, a row more would change the masks of those behind it in a batch."""
+    both = [Seeds(), Seeds()]
+    for seeds in both:
+        trainer_of(scope, tmp_path, callbacks=[seeds], seed=7, noise_multiplier=20, max_steps=1).train()
+    [[one], [another]] = [seeds.drawn for seeds in both]
+    assert all(left != right for left, right in zip(one, another, strict=True))
+
+
 def test_losses_that_are_not_one_a_row_end_the_run_at_its_full_charge(scope: Scope, tmp_path: Path) -> None:
     usual = row_losses_of(bert())
 
@@ -351,6 +372,7 @@ def test_it_is_evaluated_on_public_rows_alone(scope: Scope, tmp_path: Path) -> N
         ({"activation_checkpointing": True}, "activation_checkpointing"),
         ({"neftune_noise_alpha": 1.0}, "neftune_noise_alpha"),
         ({"include_num_input_tokens_seen": "all"}, "include_num_input_tokens_seen"),
+        ({"skip_memory_metrics": False}, "skip_memory_metrics"),
         ({"optim": "lomo"}, "optim"),
         ({"max_grad_norm": 0.0}, "max_grad_norm"),
         ({"rate": None}, "rate"),

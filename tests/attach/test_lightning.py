@@ -11,6 +11,7 @@ import opacus
 import pytest
 import pytorch_lightning as pl
 import torch
+from opacus.utils.batch_memory_manager import wrap_data_loader
 from torch.utils.data import DataLoader, TensorDataset
 
 from dpledger.accounting.guarantees import ApproxDP
@@ -199,6 +200,13 @@ def test_what_else_cannot_be_charged_is_refused_by_name(book: Ledger, scope: Sco
         fit(one.charged(scope), another.module, one.loader)
     with pytest.raises(ParameterError, match=r"^loader: "):
         fit(one.charged(scope), one.module, another.loader)
+    pieces = wrap_data_loader(data_loader=another.loader, max_batch_size=3, optimizer=another.optimizer)
+    with pytest.raises(ParameterError, match=r"^loader: expected whole batches"):
+        fit(
+            ChargedTraining(scope, another.engine, another.optimizer, pieces, steps=8, **PUBLIC, **WHO),
+            another.module,
+            pieces,
+        )
     with pytest.raises(ParameterError, match=r"^val_dataloaders: "):
         fit(one.charged(scope), one.module, one.loader, private, num_sanity_val_steps=0)
     with pytest.raises(ParameterError, match=r"^rate: "):

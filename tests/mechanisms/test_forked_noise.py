@@ -12,7 +12,7 @@ from dpledger.mechanisms.entropy import Entropy, seeded, system
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.threshold import Outcome, SparseVector
-from dpledger.mechanisms.training import DPSGD
+from dpledger.mechanisms.training import DPFTRL, DPSGD
 from forking import DONE, Fork, ignores_fork_warnings, in_child, quiet_fork
 
 pytestmark = ignores_fork_warnings
@@ -60,8 +60,12 @@ def test_an_open_run_of_statistical_queries_answers_nothing_in_a_forked_child() 
     assert run.close().value.asked == 1
 
 
-def test_an_open_training_run_takes_no_step_in_a_forked_child() -> None:
-    run = DPSGD(**PLAN).open(np.ones((8, 2)), entropy=seeded(1))
+TRAININGS: list[Any] = [DPSGD(**PLAN), DPFTRL(**PLAN, groups=2)]
+
+
+@pytest.mark.parametrize("training", TRAININGS, ids=lambda one: one.kind)
+def test_an_open_training_run_takes_no_step_in_a_forked_child(training: Any) -> None:
+    run = training.open(np.ones((8, 2)), entropy=seeded(1))
     loop = run.steps()
     next(loop)
     run.ask(lambda rows: rows)
@@ -85,9 +89,10 @@ def test_what_the_callers_code_forks_gets_no_answer(raises: bool) -> None:
         return 20 if rows is None else rows
 
     vector = SparseVector(epsilon=1000, cutoff=2, threshold=10, sensitivity=1).open(None, entropy=seeded(1))
-    training = DPSGD(**PLAN).open(np.ones((8, 2)), entropy=seeded(1))
-    training.ask(lambda rows: rows)
-    for ask in (vector.ask, training.ask):
+    trainings = [training.open(np.ones((8, 2)), entropy=seeded(1)) for training in TRAININGS]
+    for training in trainings:
+        training.ask(lambda rows: rows)
+    for ask in (vector.ask, *(training.ask for training in trainings)):
         try:
             ask(forks)
             assert os.getpid() == parent
@@ -98,4 +103,4 @@ def test_what_the_callers_code_forks_gets_no_answer(raises: bool) -> None:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        assert pipe.read() == "ForkedProcess ForkedProcess "
+        assert pipe.read() == "ForkedProcess " * 3

@@ -133,6 +133,9 @@ from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
 from dpledger.mechanisms.stability.plans.soft import soft_plan
 from dpledger.mechanisms.stability.plans.subsample import subsample_plan
+from dpledger.mechanisms.training.dp_ftrl import DPFTRL
+from dpledger.mechanisms.training.factor import banded_factor, column_norm
+from dpledger.mechanisms.training.ftrl_plans import ftrl_plan
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
 from dpledger.reports.document import Report
@@ -549,6 +552,10 @@ def _searches() -> dict[str, Answer]:
 
     return {
         "calibrated noise": lambda: calibrate(GaussianLaw, ApproxDP(1, "1e-5"), digits=8),
+        "banded factor": lambda: banded_factor(37, 5, momentum="0.3"),
+        "norm of a factor": lambda: column_norm(banded_factor(37, 5)),
+        "plan of DP-FTRL": lambda: ftrl_plan(70, 3, 9, ZCDP(THIRD), dimension=7),
+        "noise of DP-FTRL": lambda: DPFTRL(37, 5, "0.7", THIRD, 7, 9).under(Relation.ADD_REMOVE, Unit()).parameters(),
         "calibrated rate": lambda: calibrate(PureDP, ZCDP("0.1"), seek="most"),
         "calibrated count": lambda: calibrate_count(lambda n: Repeated(LaplaceLaw("0.1"), times=n), ApproxDP(2, SMALL)),
         "command calibrate": lambda: command(FREE, "calibrate", "-", "--epsilon", "1", "--delta", "1e-6", "--json"),

@@ -834,6 +834,21 @@ DOORS: dict[str, Door] = {
     "learning.PACContract": Door(dpl.learning.PACContract, {"alpha": "0.1", "beta": "0.1"}),
     "learning.PPACContract": Door(dpl.learning.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),
     "learning.row_sums": Door(dpl.learning.row_sums, {"terms": np.ones((2, 3))}),
+    "planning.ftrl_plan": Door(
+        dpl.planning.ftrl_plan,
+        {
+            "n_public": 1000,
+            "epochs": 1,
+            "batch": 500,
+            "target": dpl.ZCDP(1),
+            "dimension": 10,
+            "momentum": "0.5",
+            "groups": 2,
+            "scope": None,
+            "scope_filter": None,
+        },
+        names={"n_public": "n_public|batch|groups|epochs", "batch": "batch|groups|epochs"},
+    ),
     "planning.dpsgd_plan": Door(
         dpl.planning.dpsgd_plan,
         {

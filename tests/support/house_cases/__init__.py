@@ -22,6 +22,7 @@ from house_cases.stability.labelled import LABELLED
 from house_cases.stability.noisy import HYBRID, NOISY
 from house_cases.stability.stable import CHARGED, STABLE
 from house_cases.stability.voted import VOTED
+from house_cases.training import TRAINED
 
 __all__ = ["HOUSE"]
 
@@ -44,5 +45,6 @@ HOUSE: Mapping[str, Case] = {
     **NOISY,
     **HYBRID,
     **GROUPS,
+    **TRAINED,
 }
 """By name."""
