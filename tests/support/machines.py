@@ -25,7 +25,7 @@ from typing import Any
 
 import dpledger as dpl
 import ledger_golden
-from dpledger.accounting.certified import certified_cost
+from dpledger.accounting.certified import certified_cost, certified_rho
 from dpledger.accounting.composition import Composition, Selected
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.pricing.costs import cost
@@ -160,6 +160,7 @@ def _numbers(seed: int) -> str:
         lambda: profile.delta(epsilon=1),
         lambda: cost(tree, RELATIONS[relation], orders=ORDERS),
         lambda: certified_cost(tree, RELATIONS[relation], Decimal("1e-7"), ORDERS),
+        lambda: certified_rho(tree, RELATIONS[relation], Decimal("1e-7")),
     )
     return f"{seed} {tree}: " + ", ".join(map(_said, asked))
 
