@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from dpledger.accounting import filters
+from dpledger.accounting.certified import has_profile_price
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee
@@ -18,7 +19,7 @@ from dpledger.accounting.planning import ways as asking
 from dpledger.accounting.planning.calibration import DIGITS, MOST_DIGITS, calibrate
 from dpledger.accounting.planning.ways import Level, Levels
 from dpledger.decimals import ZERO, Number, RoundsUp, read, round_up, text, whole
-from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 
 __all__ = ["PlansTraining", "Sizes", "TrainingPlan", "dpsgd_plan", "planned", "sizes_of", "training_plan"]
@@ -127,13 +128,23 @@ def training_plan(
         digits=whole(digits, field="digits", least=1, most=MOST_DIGITS),
     )
     if found is None:
-        asking.after(levels, _plan(chance, planned, MOST_NOISE), asking.PARTS)  # CannotCertify, if that is why
+        _require_theorem(levels, _plan(chance, planned, MOST_NOISE))
         raise InfeasiblePlan(
             f"no noise multiplier up to {MOST_NOISE} lets the scope admit {planned} steps at rate {text(chance)}: take "
             "fewer steps, a smaller rate, or a scope with more left (see `scope.account()`)"
         )
     plan = _told(levels, chance, planned, found.value, found.tail_delta, size, entries)
     return replace(plan, levels=levels)
+
+
+def _require_theorem(levels: Levels, plan: Repeated) -> None:
+    """CannotCertify for a level in which no theorem prices the plan, also with a delta that is gone by now."""
+    for level in levels:
+        try:
+            asking.charge(level, plan)
+        except CannotCertify:
+            if filters.tail_budget(level.filter) is None or not has_profile_price(plan, level.relation):
+                raise
 
 
 def _told(

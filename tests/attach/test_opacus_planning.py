@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee
+from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.attach.opacus import charging, plan_training
 from dpledger.attach.opacus_objects import rate_of
 from dpledger.errors import BudgetRefused, InfeasiblePlan, ParameterError, RelationError
@@ -90,6 +90,7 @@ def plan_of_what_is_left(scope: Scope, loader: DataLoader[Any]) -> TrainingPlan 
 
 def test_without_the_tail_delta_the_same_run_is_refused_and_told_of_it() -> None:
     scope, loader = scope_of(), loader_of()
+    scope.charge(PureDP("0.001"), relation="add_remove", **WHO)  # the first charge of a scope may take all of delta
     plan = plan_of(scope, loader)
     private = made_private(loader, float(plan.noise_multiplier))
     with pytest.raises(BudgetRefused) as refused, charging(scope, *private, steps=STEPS, **PUBLIC | WHO):
