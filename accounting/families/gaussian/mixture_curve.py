@@ -20,6 +20,7 @@ __all__ = ["Mixture", "MixtureCurve"]
 SLACK = 2e-14
 """How far from l the loss may be at the point that `Mixture.places` finds, over 1 + |l| + 1/s^2 - min log w_j."""
 _LARGEST_EXPONENT = 600.0  # e^600 is a float, and so are its products with points
+_LARGEST_MOVED = 1e30  # times that exponential it is a float too
 _LOST = 1e-60  # more than e^600 times what a weight may be off by below the normal floats
 _FROM_ONE = -0.5  # e^L - 1 above this is summed from 1; below, what is left of 1 would cancel
 _TABLE = 2048  # points between which a place is looked up
@@ -68,9 +69,12 @@ class Mixture:
         terms = weights * growth
         gains = terms.sum(axis=0)
         grown = weights * elementary.exp(np.minimum(u, _LARGEST_EXPONENT))
-        rounding = (grown * moved).sum(axis=0) * 1.01 + (len(self.shifts) + 12) * UNIT * np.abs(terms).sum(axis=0)
+        rounding = (grown * np.minimum(moved, _LARGEST_MOVED)).sum(axis=0) * 1.01 + (
+            len(self.shifts) + 12
+        ) * UNIT * np.abs(terms).sum(axis=0)
         rounding += len(self.shifts) * _LOST
-        others = np.flatnonzero(~(gains > _FROM_ONE) | (u.max(axis=0) > _LARGEST_EXPONENT))
+        beyond = (u.max(axis=0) > _LARGEST_EXPONENT) | (moved.max(axis=0) > _LARGEST_MOVED)
+        others = np.flatnonzero(~(gains > _FROM_ONE) | beyond)
         gains[others] = 0.0
         values = elementary.log1p(gains)
         errors = 4 * UNIT * np.abs(values) + 1.01 * rounding / (1 + gains)
