@@ -1162,6 +1162,17 @@ ANSWERS: dict[str, str] = {
         PROTOCOL,
     ),
     "ClippedSum.in_units": "of steps that were drawn",
+    "Histogram.places": "rows are data",
+    **dict.fromkeys(
+        (
+            "stability.PrivateClassifier.start",
+            "stability.SampleAndAggregate.start",
+            "stability.NoisyVotes.winner",
+            "stability.HybridVotes.beside",
+        ),
+        "between the mechanisms of a vote",
+    ),
+    "planning.FTRLPlan": "dpledger makes it",
     "ByUnit.at_most": "what statistics do with it: tests/mechanisms/test_caps_of_columns.py",
     **dict.fromkeys(
         (
