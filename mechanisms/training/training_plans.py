@@ -137,7 +137,7 @@ def training_plan(
     return replace(plan, levels=levels)
 
 
-def _require_theorem(levels: Levels, plan: Repeated) -> None:
+def _require_theorem(levels: Levels, plan: Composition) -> None:
     """CannotCertify for a level in which no theorem prices the plan, also with a delta that is gone by now."""
     for level in levels:
         try:
