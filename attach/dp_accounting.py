@@ -1,10 +1,10 @@
 """Events of dp_accounting in a ledger, and its accountants' protocol on certified bounds.
 
-    scope.charge(read(event, relation="add_remove"), relation="add_remove", by=..., reason=...)
+    scope.charge(read(event, relation="add_remove"), by=..., reason=...)
     dp_accounting.calibrate_dp_mechanism(PrivacyAccountant, make_event, target_epsilon=1, target_delta=1e-6)
 
-`read` makes a tree of an event, `write` an event of a tree. `PrivacyAccountant` is one of the library's accountants:
-what takes these takes it. Needs the library: `pip install 'dpledger[dp_accounting]'`.
+`read` makes a document of an event, `write` an event of a document or a tree. `PrivacyAccountant` is one of the
+library's accountants: what takes these takes it. Needs the library: `pip install 'dpledger[dp_accounting]'`.
 
 >>> import dp_accounting
 >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
@@ -29,10 +29,11 @@ import math
 from typing import Any, Final, Self
 
 from dpledger.accounting.bounds import Bounds
-from dpledger.accounting.composition import Composition, Repeated, Sequence
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.documents import Document
 from dpledger.accounting.profile import Profile, compose
 from dpledger.accounting.reach import Of, steps_of
-from dpledger.attach.dp_accounting_read import NOTHING, NonPrivateEvent, UnsupportedEvent, read
+from dpledger.attach.dp_accounting_read import NOTHING, NonPrivateEvent, UnsupportedEvent, read, tree_of_event
 from dpledger.attach.dp_accounting_write import write
 from dpledger.attach.extras import extra
 from dpledger.decimals import Number
@@ -58,7 +59,7 @@ RELATIONS: Final = {
 class PrivacyAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # of a library without types
     """An accountant of dp_accounting that answers with certified upper bounds.
 
-    `scope`: whose relation and unit it counts for. It charges nothing there: `Scope.charge(accountant.tree, ...)` does.
+    `scope`: whose relation and unit it counts for. It charges nothing: `Scope.charge(accountant.document, ...)` does.
     `neighboring_relation`: without a scope, default add or remove one. `of`: as of `read`, for a scope whose unit may
     have many rows. Copies, and pickles, count for themselves. RelationError for a scope under label_flip, which the
     library has no word for, and for two relations.
@@ -89,7 +90,7 @@ class PrivacyAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc] 
         """None, and with `do_compose` the event is counted; else which event has no certified bound, and why."""
         relation = RELATIONS[self.neighboring_relation]
         try:
-            tree = read(event, relation=relation, of=self._of, unit=self._unit)
+            tree = tree_of_event(event, relation, self._of, self._unit)
         except NonPrivateEvent:
             self._is_private = self._is_private and not do_compose
         except UnsupportedEvent as error:
@@ -100,24 +101,23 @@ class PrivacyAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc] 
         return None
 
     @property
-    def tree(self) -> Composition:
+    def document(self) -> Document:
         """Everything that was composed, under `neighboring_relation`: for `compose` and `Scope.charge`.
 
         ParameterError where something without noise was."""
         if not self._is_private:
-            raise ParameterError("tree", "an event without noise", "events that promise something")
-        if not self._runs:
-            return NOTHING
-        return Sequence(tuple(Repeated(tree, times=count) for tree, count in self._runs))
+            raise ParameterError("document", "an event without noise", "events that promise something")
+        lines = [{"mechanism": tree, "count": count} for tree, count in self._runs or ((NOTHING, 1),)]
+        return Document(relation=RELATIONS[self.neighboring_relation], entries=lines)  # type: ignore[arg-type]
 
     @property
     def _profile(self) -> Profile:
-        return compose(self.tree, relation=RELATIONS[self.neighboring_relation])
+        return compose(self.document)
 
     def bounds(self, target_delta: Number) -> Bounds:
         """Epsilon at this delta, from both sides.
 
-        Claim: lower <= epsilon <= upper. Source: `Profile.epsilon`, of the tree of what was composed."""
+        Claim: lower <= epsilon <= upper. Source: `Profile.epsilon`, of what was composed."""
         return self._profile.epsilon(target_delta) if self._is_private else Bounds(math.inf, math.inf)
 
     def get_epsilon(self, target_delta: float) -> float:

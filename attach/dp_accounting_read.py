@@ -1,4 +1,4 @@
-"""What an event of dp_accounting costs, as a tree: `read`, for every kind of its version 0.6 and of its main branch.
+"""What an event of dp_accounting costs, as a document: `read`, for every kind of its version 0.6 and main branch.
 
 An event carries no relation: whoever reads it says under which one it ran, and a replaced record moves a sum by twice
 the norm that the event's noise is relative to (docs/adr/0003-what-a-noise-multiplier-means.md). Kinds are told by
@@ -7,9 +7,10 @@ has no theorem under the relation is refused, by name and with the reason.
 
 >>> import dp_accounting
 >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.1))
->>> tree = read(dp_accounting.SelfComposedDpEvent(step, 1000), relation="add_remove")
->>> tree.times, tree.of.rate, tree.of.of.noise_multiplier
-(1000, Decimal('0.01'), Decimal('1.1'))
+>>> found = read(dp_accounting.SelfComposedDpEvent(step, 1000), relation="add_remove")
+>>> tree = found.entries[0].mechanism
+>>> found.relation.value, tree.times, tree.of.rate, tree.of.of.noise_multiplier
+('add_remove', 1000, Decimal('0.01'), Decimal('1.1'))
 >>> read(dp_accounting.NonPrivateDpEvent(), relation="add_remove")
 Traceback (most recent call last):
 ...
@@ -45,6 +46,7 @@ from dpledger.accounting.composition import (
     Sequence,
     TruncatedSampledGaussianLaw,
 )
+from dpledger.accounting.documents import Document
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.accounting.reach import Of, reaching, steps_of
@@ -71,7 +73,7 @@ from dpledger.relations import Relation, Unit, one_way
 with extra("dp_accounting"):
     import dp_accounting
 
-__all__ = ["NonPrivateEvent", "UnsupportedEvent", "read"]
+__all__ = ["NonPrivateEvent", "UnsupportedEvent", "read", "tree_of_event"]
 
 NOTHING: Final = PureDP(0)
 """What an event without a loss costs."""
@@ -96,10 +98,11 @@ class NonPrivateEvent(UnsupportedEvent):
     """An event that promises nothing: no epsilon is finite."""
 
 
-def read(event: Event, *, relation: Relation | str, of: Of | None = None, unit: Unit | str = "record") -> Composition:
-    """The tree of `event`, under `relation`: what ran, for `compose`, `Scope.quote` and `Scope.charge`.
+def read(event: Event, *, relation: Relation | str, of: Of | None = None, unit: Unit | str = "record") -> Document:
+    """`event` under `relation`: what ran, for `compose`, `Scope.quote` and `Scope.charge`, which refuse another
+    relation than its own.
 
-    Claim: the tree, composed under `relation`, bounds what one `unit` loses in a run that the event describes.
+    Claim: composed, it bounds what one `unit` loses in a run that the event describes.
     `relation`: which datasets are neighbours. `of`: whether a record of the event is a "row" of the unit, which has up
     to `max_contributions` of them, or the whole "unit"; may be left out where a unit has one row. Not needed where
     `Scope.charge` is told of what it holds.
@@ -107,12 +110,18 @@ def read(event: Event, *, relation: Relation | str, of: Of | None = None, unit: 
     Source: the definition of each kind of event, and that of the law or node which it is read as.
     Raises UnsupportedEvent, with the event and the reason; its NonPrivateEvent where there is no noise;
     ParameterError for numbers that no such event has; RelationError as `Scope.charge` does."""
+    under = Relation.read(relation)
+    tree = tree_of_event(event, under, of, Unit.read(unit))
+    return Document(relation=under, entries=[{"mechanism": tree}])  # type: ignore[arg-type]
+
+
+def tree_of_event(event: Event, relation: Relation, of: Of | None, unit: Unit) -> Composition:
+    """The tree of `read`, without the relation that it holds under."""
     if not isinstance(event, dp_accounting.DpEvent):
         raise ParameterError("event", type(event).__name__, "an event of dp_accounting")
-    under = Relation.read(relation)
-    steps = steps_of(under, of, Unit.read(unit), under)
-    tree = _tree(event, under)
-    return _composing(event, reaching(tree, steps, each_step=False), under) if steps else tree
+    steps = steps_of(relation, of, unit, relation)
+    tree = _tree(event, relation)
+    return _composing(event, reaching(tree, steps, each_step=False), relation) if steps else tree
 
 
 def _tree(event: Event, relation: Relation) -> Composition:

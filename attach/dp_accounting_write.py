@@ -47,7 +47,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     TruncatedSampledGaussianLaw,
 )
-from dpledger.accounting.documents import as_tree
+from dpledger.accounting.documents import Document, as_tree
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials
 from dpledger.attach.dp_accounting_numbers import (
@@ -62,7 +62,7 @@ from dpledger.attach.dp_accounting_numbers import (
 )
 from dpledger.attach.extras import extra
 from dpledger.decimals import is_whole, multiply, read as number, subtract, total
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, one_way
 
 with extra("dp_accounting"):
@@ -73,15 +73,24 @@ __all__ = ["write"]
 Event: TypeAlias = Any
 
 
-def write(tree: Composition, *, relation: Relation | str) -> Event:
-    """The event that `tree`, which holds under `relation`, is.
+def write(what: Composition | Document, *, relation: Relation | str | None = None) -> Event:
+    """The event that `what` is: a document, or a tree that holds under `relation`.
 
     Claim: `read(write(tree, relation=r), relation=r)` costs at least what `tree` costs. Source: each number is the
     nearest float that is read as no smaller a loss.
     Raises ParameterError for what no kind of event says, or none of the version that is installed: parallel parts,
-    groups, shuffles, allocations, filters, and laws that the library has no name for."""
-    under = Relation.read(relation)
-    return _node(as_tree(tree), under)
+    groups, shuffles, allocations, filters, and laws that the library has no name for; RelationError for a document of
+    another relation."""
+    given = None if relation is None else Relation.read(relation)
+    if isinstance(what, Document):
+        if given not in (None, what.relation):
+            raise RelationError(f"the document is {what.relation.value}, not {given.value if given else None}")
+        lines = what.entries
+        is_one = len(lines) == 1 and lines[0].count == 1
+        return _node(lines[0].mechanism if is_one else what.tree(), what.relation)
+    if given is None:
+        raise ParameterError("relation", "nothing", "the relation under which the tree holds")
+    return _node(as_tree(what), given)
 
 
 def _node(tree: Composition, relation: Relation) -> Event:

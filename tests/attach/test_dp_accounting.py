@@ -54,6 +54,13 @@ Gaussian, Laplace, Sampled = (
 ADD, REPLACE, NULL = Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.ZERO_OUT
 
 
+def read_tree(what: Any, **said: Any) -> Composition:
+    """The tree of an event, which is all of its document."""
+    (line,) = read(what, **said).entries
+    assert line.count == 1
+    return line.mechanism
+
+
 @pytest.fixture
 def newer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library as its main branch is."""
@@ -86,9 +93,9 @@ def test_another_event_of_a_known_name_is_refused() -> None:
         clip: float
 
     with pytest.raises(UnsupportedEvent, match=r"^GaussianDpEvent: .* differs in clip$"):
-        read(GaussianDpEvent(1.0, 2.0), relation=ADD)
+        read_tree(GaussianDpEvent(1.0, 2.0), relation=ADD)
     with pytest.raises(ParameterError, match="an event of dp_accounting"):
-        read("GaussianDpEvent", relation=ADD)
+        read_tree("GaussianDpEvent", relation=ADD)
 
 
 GAUSSIAN = Gaussian(3.0)
@@ -136,7 +143,7 @@ READ: list[tuple[Any, Relation, Composition]] = [
     ("what", "relation", "tree"), READ, ids=[f"{type(one).__name__} {r.value}" for one, r, _ in READ]
 )
 def test_what_an_event_is_read_as(what: Any, relation: Relation, tree: Composition) -> None:
-    assert read(what, relation=relation) == tree
+    assert read_tree(what, relation=relation) == tree
 
 
 REFUSED = [
@@ -156,7 +163,7 @@ REFUSED = [
 def test_what_has_no_bound_is_refused_by_name(what: Any, relation: Relation, reason: str) -> None:
     nested = dp_accounting.ComposedDpEvent([dp_accounting.NonPrivateDpEvent(), dp_event.SelfComposedDpEvent(what, 3)])
     with pytest.raises(UnsupportedEvent, match=reason) as raised:
-        read(nested, relation=relation)
+        read_tree(nested, relation=relation)
     assert raised.value.event is what
     assert str(raised.value) == f"{type(what).__name__}: {raised.value.reason}"
     again = pickle.loads(pickle.dumps(raised.value))
@@ -180,11 +187,11 @@ BARE = [
 @pytest.mark.parametrize("bare", BARE)
 def test_what_adds_no_noise_promises_nothing(bare: Any) -> None:
     with pytest.raises(NonPrivateEvent):
-        read(bare, relation=ADD)
+        read_tree(bare, relation=ADD)
     accountant = PrivacyAccountant().compose(bare)
     assert (accountant.get_epsilon(0.5), accountant.get_delta(5.0)) == (math.inf, 1.0)
     with pytest.raises(ParameterError, match="without noise"):
-        _ = accountant.tree
+        _ = accountant.document
 
 
 @pytest.mark.parametrize(
@@ -206,31 +213,33 @@ def test_what_adds_no_noise_promises_nothing(bare: Any) -> None:
 )
 def test_numbers_that_no_event_has_are_refused(wrong: Any) -> None:
     with pytest.raises(ParameterError):
-        read(wrong, relation=REPLACE if "Sampled" in type(wrong).__name__ and wrong.event is GAUSSIAN else NULL)
+        read_tree(wrong, relation=REPLACE if "Sampled" in type(wrong).__name__ and wrong.event is GAUSSIAN else NULL)
 
 
 def test_a_mixture_is_written_back() -> None:
     whole, still = mixed(0.3, [1.0, 2.0], [0.7, 0.3]), mixed(1.5, [0.0, 1.0, 2.5], [0.5, 0.25, 0.25])
     for what in (whole, still, truncated(1000, 0.013, 30, 1.7)):
-        assert write(read(what, relation=ADD), relation=ADD) == what
+        assert write(read_tree(what, relation=ADD), relation=ADD) == what
 
 
 def test_a_group_of_rows_on_samples_is_priced() -> None:
     """Against PLDs of dp_accounting for Bin(k, q) rows: 0.13348 for two of 8, 0.01, 200 steps at 1e-6."""
     pair = Unit("pair", max_contributions=2)
     steps = dp_event.SelfComposedDpEvent(Sampled(0.01, Gaussian(8.0)), 200)
-    found = compose(read(steps, relation=ADD, of="row", unit=pair)).epsilon("1e-6")
+    found = compose(read_tree(steps, relation=ADD, of="row", unit=pair)).epsilon("1e-6")
     assert found.upper == pytest.approx(0.13348, abs=1e-4)
 
 
 def test_of_what_a_record_is() -> None:
     household = Unit("household", max_contributions=4)
-    assert read(Laplace(2.0), relation=ADD, of="row", unit=household) == Group(LaplaceLaw("0.5"), k=4, relation=ADD)
-    assert read(Laplace(2.0), relation=ADD, of="unit", unit=household) == LaplaceLaw("0.5")
+    assert read_tree(Laplace(2.0), relation=ADD, of="row", unit=household) == Group(
+        LaplaceLaw("0.5"), k=4, relation=ADD
+    )
+    assert read_tree(Laplace(2.0), relation=ADD, of="unit", unit=household) == LaplaceLaw("0.5")
     with pytest.raises(ParameterError, match="of: expected 'row'"):
-        read(Laplace(2.0), relation=ADD, unit=household)
+        read_tree(Laplace(2.0), relation=ADD, unit=household)
     with pytest.raises(RelationError):
-        read(Laplace(2.0), relation=REPLACE, of="row", unit=household)
+        read_tree(Laplace(2.0), relation=REPLACE, of="row", unit=household)
 
 
 # ---- both ways ------------------------------------------------------------------------------------------------------
@@ -276,14 +285,14 @@ def test_what_was_read_is_written_back(relation: Relation, data: st.DataObject) 
         st.builds(dp_accounting.ComposedDpEvent, st.lists(part, min_size=1, max_size=3)),
     )
     given_event = data.draw(whole)
-    assert write(read(given_event, relation=relation), relation=relation) == given_event
+    assert write(read_tree(given_event, relation=relation), relation=relation) == given_event
 
 
 @settings(max_examples=25, deadline=None)
 @given(mean=st.floats(1.001, 1e6), shape=SHAPES)
 def test_what_is_selected_is_written_back(mean: float, shape: float) -> None:
     selected = dp_event.RepeatAndSelectDpEvent(GAUSSIAN, mean, shape)
-    assert write(read(selected, relation=ADD), relation=ADD) == selected
+    assert write(read_tree(selected, relation=ADD), relation=ADD) == selected
 
 
 WRITTEN: list[tuple[Composition, Relation]] = [
@@ -306,7 +315,7 @@ WRITTEN: list[tuple[Composition, Relation]] = [
 
 @pytest.mark.parametrize(("tree", "relation"), WRITTEN)
 def test_what_is_written_costs_no_less(tree: Composition, relation: Relation) -> None:
-    again = read(write(tree, relation=relation), relation=relation)
+    again = read_tree(write(tree, relation=relation), relation=relation)
     orders = (Decimal(2), Decimal(10))
     before, after = cost(tree, relation, orders=orders), cost(again, relation, orders=orders)
     for name in ("pure", "rho", "mu_squared"):
@@ -418,7 +427,7 @@ def nodes_of(step: int, steps: int) -> int:
 
 @pytest.mark.parametrize("steps", range(1, 40))
 def test_a_tree_has_so_many_levels(steps: int) -> None:
-    found = read(dp_accounting.SingleEpochTreeAggregationDpEvent(1.0, steps), relation=NULL)
+    found = read_tree(dp_accounting.SingleEpochTreeAggregationDpEvent(1.0, steps), relation=NULL)
     assert isinstance(found, Repeated)
     assert found.times == max(nodes_of(step, steps) for step in range(steps))
 
@@ -427,7 +436,9 @@ def test_a_tree_has_so_many_levels(steps: int) -> None:
 def test_a_response_beside_a_null_record_is_that_of_its_law(parameter: float, buckets: int) -> None:
     p, k = Fraction(Decimal(repr(parameter))), Fraction(buckets)
     true, other = 1 - p + p / k, p / k
-    profile = compose(read(dp_accounting.RandomizedResponseDpEvent(parameter, buckets), relation=NULL), relation=NULL)
+    profile = compose(
+        read_tree(dp_accounting.RandomizedResponseDpEvent(parameter, buckets), relation=NULL), relation=NULL
+    )
     for epsilon in (0.0, 0.1, 0.5):
         grown = Fraction(math.exp(epsilon))
         here = sum(max(Fraction(0), one - grown / k) for one in (true, *[other] * (buckets - 1)))
@@ -479,9 +490,29 @@ def test_what_an_accountant_counted_is_charged() -> None:
     scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=ApproxDP(3, "1e-5"))
     accountant = PrivacyAccountant(scope).compose(STEP, 100).compose(Laplace(10.0))
     who: dict[str, Any] = {"by": "A. Smith", "reason": "a training with TF-Privacy", "relation": "add_remove"}
-    receipt = scope.charge(accountant.tree, **who, tail_delta="1e-6")
-    assert getattr(receipt.entry.body, "parts", None) == accountant.tree
+    receipt = scope.charge(accountant.document, **who, tail_delta="1e-6")
+    assert getattr(receipt.entry.body, "parts", None) == accountant.document.tree()
     assert accountant.bounds("1e-6").lower <= scope.spent(delta="1e-6").upper
+
+
+def test_what_is_read_is_refused_under_another_relation() -> None:
+    """A Laplace event costs twice as much where a record is replaced: charged as one that comes, it would be half. By
+    its own relation it counts as one row that goes and one that comes."""
+    scope = Ledger.in_memory().scope("rows", unit="record", relation="replace_one", budget=PureDP(5))
+    who: dict[str, Any] = {"by": "A. Smith", "reason": "counts of theirs"}
+    added = read(Laplace(1.0), relation=ADD)
+    for ran in (added, PrivacyAccountant().compose(Laplace(1.0)).document):
+        with pytest.raises(RelationError, match="the document is add_remove, not replace_one"):
+            scope.charge(ran, relation="replace_one", **who)
+    for ran in (added, read(Laplace(1.0), relation="replace_one")):
+        before = scope.spent().upper
+        scope.charge(ran, **who)
+        assert scope.spent().upper == before + 2
+    with pytest.raises(RelationError, match="the document is add_remove"):
+        write(added, relation="replace_one")
+    assert write(added) == Laplace(1.0)
+    with pytest.raises(ParameterError, match="relation"):
+        write(LaplaceLaw(1))
 
 
 @pytest.mark.parametrize("discrete", [False, True])
@@ -494,4 +525,4 @@ def test_the_library_calibrates_on_certified_bounds(discrete: bool) -> None:
     asked: dict[str, Any] = {"target_epsilon": 1.0, "target_delta": 1e-5, "discrete": discrete}
     bracket = dp_accounting.ExplicitBracketInterval(1, 3000) if discrete else None
     found = dp_accounting.calibrate_dp_mechanism(PrivacyAccountant, made, bracket_interval=bracket, tol=1e-3, **asked)
-    assert 0.95 < compose(read(made(found), relation=ADD)).epsilon("1e-5").upper <= 1
+    assert 0.95 < compose(read_tree(made(found), relation=ADD)).epsilon("1e-5").upper <= 1
