@@ -252,9 +252,12 @@ class GroupBy(OneShot):
 
     def published_from(self, probability: Number) -> int:
         """From how many units on an unknown key is published with this probability. ParameterError where keys are
-        public."""
+        public, or where one unit may have several and nobody said yet how many rows it has (`under`)."""
         if self._choice is None:
             raise ParameterError("keys", "public ones", "unknown ones: public keys are published whatever the data are")
+        if self.unit is None and (self.units is not None or self.keys_per_unit is not None):
+            expected = "the unit of the scope: ask .under(scope.relation, scope.unit).published_from(...)"
+            raise ParameterError("unit", "none yet", expected)
         return self._choice.published_from(probability)
 
     def _table(self, keys: tuple[Key, ...], numbers: tuple[tuple[tuple[int, ...], ...], ...]) -> GroupTable:

@@ -502,6 +502,10 @@ def test_labels_are_refused_by_name() -> None:
 
 
 def test_from_how_many_units_on_a_key_is_published() -> None:
+    several = dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5", units="who", keys_per_unit=30)
+    with pytest.raises(dpl.ParameterError, match=r"^unit: expected the unit of the scope"):
+        several.published_from("0.5")
+    assert several.under(dpl.Relation.ADD_REMOVE, dpl.Unit("person", 30)).published_from("0.5") == 111
     assert dpl.GroupBy("key", (), key_epsilon=1, key_delta="1e-5").published_from("0.5") == 12
     with pytest.raises(ParameterError, match="keys"):
         dpl.GroupBy("key", [COUNT], keys=["a"]).published_from("0.5")
