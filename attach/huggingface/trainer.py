@@ -168,7 +168,13 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
 
     def plan(self) -> TrainingPlan:
         """The least noise with which the scope admits this training now; nothing is charged. Raises as
-        `Scope.plan_training` does."""
+        `Scope.plan_training` does; ScopeError where the run under the key is charged, whose noise stands."""
+        charged = self._charged()
+        if charged is not None:
+            raise ScopeError(
+                f"the run under the key {self._key!r} is charged, and its noise multiplier, {charged[0]}, stands: "
+                "train(resume_from_checkpoint=True) goes on with it"
+            )
         trained = sum(one.numel() for one in self.model.parameters() if one.requires_grad)
         return self._scope.plan_training(
             rate=self._public.rate,
@@ -272,11 +278,18 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         noise, tail_delta = self._given
         if noise is not None:
             return read(noise, field="noise_multiplier"), tail_delta
+        charged = self._charged()
+        if charged is not None:
+            return charged
+        plan = self.plan()
+        return plan.noise_multiplier.exact, plan.tail_delta
+
+    def _charged(self) -> tuple[Decimal, Number | None] | None:
+        """The noise of the run under the key and how its price was asked for; None where none is charged."""
         for one in () if self._key is None else self._scope.releases():
             if (one.scope, one.key, one.mechanism.kind) == (self._scope.name, self._key, KIND):
                 return read(str(one.mechanism.parameters["noise_multiplier"]), field="noise_multiplier"), one.tail_delta
-        plan = self.plan()
-        return plan.noise_multiplier.exact, plan.tail_delta
+        return None
 
     def _enter(self, state: Any) -> None:
         """Hold the charge, once model, optimizer and schedule are as the checkpoint has them; the steps that were
