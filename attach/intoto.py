@@ -107,7 +107,7 @@ def attest(book: Ledger, scope: str, file: str | os.PathLike[str], *, by: str, r
     Source: docs/proofs/filters.md.
     Raises ParameterError for a file that cannot be read and a key under which nothing is charged, ScopeError for a
     scope that is not there, PolicyError for a run that was given back or left its guarantee."""
-    name, digest = wire.check_text(path_of(file, "file").name, "file"), digest_of(file, field="file")
+    digest, name = digest_of(file, field="file"), wire.check_text(path_of(file, "file").name, "file")
     said, head = words(by, "by"), book.head
     signed = checkpoint.verify(head, book.public_key)
     predicate = _predicate(tuple(book.entries(stop=signed.size)), head.decode(), signed.origin, scope, run)
@@ -225,7 +225,8 @@ def _predicate(entries: Sequence[Entry], head: str, ledger: str, name: str, run:
     """All but `by`, from the entries up to the head."""
     state = _folded(entries)
     if name not in state.scopes:
-        raise ScopeError(f"no scope {name!r} in the first {len(entries)} entries; there is: {', '.join(state.scopes)}")
+        there = f"there is: {', '.join(state.scopes)}" if state.scopes else "none is open yet"
+        raise ScopeError(f"no scope {name!r} in the first {len(entries)} entries: {there}")
     scope = state.scopes[name]
     charges = recomposition.admissions(entries, state, name)
     own = None if run is None else _of_run(charges, name, run)

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from dpledger.accounting import filters
-from dpledger.accounting.composable import Composable
+from dpledger.accounting.composable import Composable, own_words
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import GUARANTEES, words_of
 from dpledger.accounting.reach import Of
@@ -127,6 +127,8 @@ class GuardsCode(TakesDeclaredRuns):
         elif claim is None:
             expected = "what one call costs, like PureDP('0.1'): only a measurement of OpenDP says it by itself"
             raise ParameterError("claim", "nothing", expected)
+        else:
+            _require_composable(claim)
         signature = signature_of(code)
         said: tuple[Any, ...] = (by, reason, relation, of, evidence)
         request = self._declared(claim, said, None, key, tail_delta, name, library, parameters)
@@ -234,6 +236,14 @@ class Guarded(Generic[P, T]):
                     "an interaction inside `with scope.charging(...)`, which is held until its block ends"
                 )
         return made[0]
+
+
+def _require_composable(claim: Composable) -> None:
+    """ParameterError, by the name of the parameter, for what is nothing that is composed."""
+    try:
+        own_words(claim)
+    except ParameterError as error:
+        raise ParameterError("claim", error.value, error.expected) from None
 
 
 def _require_guardable(code: object) -> None:

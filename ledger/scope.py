@@ -165,7 +165,8 @@ class Scope(GuardsCode):
     ) -> quotes.Quote:
         """What `release` or `open` of a mechanism, or `charge` of other parts that ran elsewhere, would be answered
         now, under a fresh key: the decision, each account before and after, and a cheaper way to ask where there is
-        one. `relation`, `of`: as of `charge`. Records and spends nothing; raises as they do, but returns a refusal
+        one. A first charge that `charging` holds before it runs may be admitted where `charge` is not. `relation`,
+        `of`: as of `charge`. Records and spends nothing; raises as they do, but returns a refusal
         instead of raising BudgetRefused.
 
         >>> book = dpl.Ledger.in_memory()

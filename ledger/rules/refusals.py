@@ -78,11 +78,14 @@ def _where_delta_fits(scope: ScopeState, wanted: Mapping[str, str]) -> str:
     enough = round_up(Fraction(all_of_it) * Fraction(budget.delta) / Fraction(for_claims), digits=FEW_DIGITS)
     if not enough < 1:
         return ""
+    pure = add(asked.get("pure", INFINITY), Decimal(filters.spent(filter_, sums).get("pure", "inf")))
+    fits_whole = pure <= budget.epsilon and all_of_it <= budget.delta
     told = (
         f"; only {text(for_claims)} of the scope's delta {text(budget.delta)} may be asked for, the rest is for "
         f"composing: a new scope with delta {text(enough)} has room"
     )
-    pure = add(asked.get("pure", INFINITY), Decimal(filters.spent(filter_, sums).get("pure", "inf")))
-    if pure <= budget.epsilon and all_of_it <= budget.delta:
+    if fits_whole:
         told += f", or with BasicFilter(epsilon={text(budget.epsilon)}, delta_sum={text(budget.delta)})"
+    if fits_whole and scope.instead is not None:  # the gate fixes no filter for what may be over
+        told += "; held before it runs, with `charging`, it fits here as the first charge"
     return told

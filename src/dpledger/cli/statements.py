@@ -37,9 +37,9 @@ def attest(
         from dpledger.attach import intoto
         from dpledger.ledger.ledger import Ledger
 
-        target = file.with_name(file.name + SUFFIX) if output is None else output
         with Ledger.open(ledger) as book:
             data, key = intoto.attest(book, scope, file, by=by, run=run), book.public_key
+        target = file.with_name(file.name + SUFFIX) if output is None else output
         _write(target, data)
         statement = intoto.read(data, key)
         voice.say(f"wrote {target}")
