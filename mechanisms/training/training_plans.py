@@ -80,6 +80,8 @@ class TrainingPlan:
             *(f"{_asked(way).capitalize()} it would take {_needed(noise)}." for way, noise in self.others.items()),
             f"The mean gradient is at most {self.signal_to_noise:.3g} times the noise on it: {said}.",
         ]
+        if self.levels:
+            sentences.append("The least noise that fits takes all that the scope has left: more noise leaves some.")
         if not self.fits:
             sentences.insert(1, "A scope with this budget refuses it: `scope.plan_training` says what it admits.")
         return " ".join(sentences)
