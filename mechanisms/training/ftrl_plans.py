@@ -112,7 +112,11 @@ def ftrl_plan(
     }
     chosen = min((number for number in tried if number in plans), key=errors.__getitem__, default=None)
     if chosen is None:
-        raise refusals[-1]
+        last = refusals[-1]
+        if isinstance(last, CannotCertify):
+            whole_groups = "where a batch is a whole group, groups * batch = n_public, nothing is sampled"
+            raise CannotCertify(f"{last}; {whole_groups}") from None
+        raise last
     return FTRLPlan(
         steps=sizes.steps,
         groups=chosen,
