@@ -135,8 +135,9 @@ def test_rows_that_are_drawn_one_by_one_are_a_group_in_every_step() -> None:
 
 def test_a_unit_of_one_row_needs_neither() -> None:
     ready = DPSGD(**PLAN).under(Relation.ADD_REMOVE, Unit("user"))
-    ready.inspect(np.ones((2, 2)))
-    ready.inspect(ByUnit(np.ones((2, 2)), units=[1, 2]))
+    for data in (np.ones((2, 2)), ByUnit(np.ones((2, 2)), units=[1, 2])):
+        ready.inspect(data)
+        assert ready.open(data, entropy=seeded(1)).ask(lambda rows: np.ones((len(rows), 2))).shape == (2,)
 
 
 def test_a_user_of_ten_rows_moves_the_sum_by_one_clipped_gradient() -> None:

@@ -17,32 +17,11 @@ from typing import Final, assert_never
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.families.gaussian.fixed_size import rules_of_fixed_size, told
 from dpledger.accounting.families.gaussian.leaf import TruncatedSampledGaussianLaw
 from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_mu_squared
 from dpledger.accounting.families.gaussian.rules import sampled_divergences
-from dpledger.accounting.families.gaussian.told_cases import told
-from dpledger.accounting.families.leaf_rules import (
-    HAS_A_PAIR,
-    NO_ALLOWANCE,
-    NO_FIELDS,
-    NO_OUTCOME,
-    NO_SQUARES,
-    OF_A_FIXED_SIZE,
-    ONE_MECHANISM,
-    BatchFacts,
-    GroupFacts,
-    LeafRules,
-    LossBracket,
-    Mirror,
-    Orders,
-    PairFacts,
-    PriceFacts,
-    may_overlap,
-    never_fails,
-    no_group,
-    states_no_orders,
-    written,
-)
+from dpledger.accounting.families.leaf_rules import LeafRules, LossBracket, Mirror, Orders, written
 from dpledger.accounting.laws.binomial import at_least
 from dpledger.accounting.laws.cells import gaussian_bracket
 from dpledger.accounting.laws.finite import FinitePair
@@ -162,38 +141,12 @@ def _cost(leaf: TruncatedSampledGaussianLaw, relation: Relation, orders: Orders)
     return whole.or_better(Cost(pure=None, rho=None, mu_squared=None, rdp=found))
 
 
-TRUNCATED_SAMPLED_GAUSSIAN: Final[LeafRules[TruncatedSampledGaussianLaw]] = LeafRules(
-    kind=TruncatedSampledGaussianLaw,
-    attested=False,
-    price=PriceFacts(
-        cap=_cost,
-        exclusive=may_overlap,
-        stated_orders=states_no_orders,
-        noise_fields=frozenset({"noise_multiplier"}),
-        loss_fields=NO_FIELDS,
-        in_floats=True,
-    ),
-    pair=PairFacts(
-        failure=never_fails,
-        mirrors=_mirrors,
-        bracket=OF_A_FIXED_SIZE,
-        alone=_alone,
-        squares=NO_SQUARES,
-        renyi=HAS_A_PAIR,
-        envelope=ONE_MECHANISM,
-        reason="what dominates a truncated sample tells whether it was full, which no mechanism shows",
-    ),
-    group=GroupFacts(
-        grouped=no_group("truncated_sampled_gaussian"),
-        relative=True,
-        copies=NO_ALLOWANCE,
-    ),
-    batch=BatchFacts(
-        sampled=OF_A_FIXED_SIZE,
-        shuffled=OF_A_FIXED_SIZE,
-        quick=False,
-        null_is_absence=False,
-        divergences=OF_A_FIXED_SIZE,
-    ),
-    outcome=NO_OUTCOME,
+TRUNCATED_SAMPLED_GAUSSIAN: Final[LeafRules[TruncatedSampledGaussianLaw]] = rules_of_fixed_size(
+    TruncatedSampledGaussianLaw,
+    "truncated_sampled_gaussian",
+    cost=_cost,
+    mirrors=_mirrors,
+    alone=_alone,
+    relative=True,
+    reason="what dominates a truncated sample tells whether it was full, which no mechanism shows",
 )
