@@ -101,10 +101,10 @@ def test_composing_loads_no_statistics_no_tables_and_no_ledger() -> None:
     assert {"scipy", "pandas", "sklearn", "joblib", "dpledger.ledger", "typer"} & set(loaded) == set()
 
 
-def test_what_people_use_every_day_is_seventy_names_and_no_name_is_in_two_places() -> None:
+def test_what_people_use_every_day_is_74_names_and_no_name_is_in_two_places() -> None:
     names = public()
     assert all(value is not None for value in names.values())
-    assert len([name for name in names if "." not in name]) <= 70
+    assert len([name for name in names if "." not in name]) <= 74
     inside = Counter(name.rpartition(".")[2] for name in names)
     assert [name for name, homes in inside.items() if homes > 1] == []
     with pytest.raises(AttributeError, match=r"^dpledger has no nothing$"):
