@@ -20,10 +20,10 @@ from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.accounting.planning.allotting import Allowance
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.files import path_of
-from dpledger.ledger import logging
+from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.overlap import SamePeople, same_people, warn_where_unrelated
 from dpledger.ledger.create import founded
-from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, Intended, LedgerOpened
+from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, Intended, LedgerOpened, RollbackAccepted
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.log import SNAPSHOT_EVERY, Draw, Handle
 from dpledger.ledger.rules import notes
@@ -36,7 +36,7 @@ from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store, Transaction
-from dpledger.ledger.tip import resumed
+from dpledger.ledger.tip import caught_up, resumed
 from dpledger.ledger.verifying import bundle
 from dpledger.ledger.writing import Clock, utc_now
 from dpledger.mechanisms.entropy import Entropy
@@ -125,7 +125,7 @@ class Ledger(Handle):
             begun = cls.begin(made.store, made.signer, made.recovery, clock=clock)
         book = cls(sqlite.SQLiteStore.open(path), made.signer, clock=clock, entropy=entropy)
         book._head = begun._head
-        return book
+        return book._remembering()
 
     @classmethod
     def in_memory(cls, name: str = "memory", *, clock: Clock = utc_now, entropy: Entropy | None = None) -> Self:
@@ -201,17 +201,60 @@ class Ledger(Handle):
     ) -> Self:
         """An existing ledger; never creates one. `key`: the signing key or its file (default: `<path>.key` if it is
         there, else DPLEDGER_KEY, else as `look`). ForeignLedger if the file is not a ledger or its head is not signed
-        by the key, StoreBehind if it lost entries."""
+        by the key, StoreBehind if it lost entries, also if it is an older copy of what was used here before
+        (`ledger.remembered`; `accept_rollback` goes on with it)."""
         signer = KeyFiles.beside(path).find(key)
         if signer is None:
             return cls.look(path)
-        return cls.resume(sqlite.SQLiteStore.open(path), signer, clock=clock, entropy=entropy)
+        return cls.resume(sqlite.SQLiteStore.open(path), signer, clock=clock, entropy=entropy)._remembering()
 
     @classmethod
     def look(cls, path: str | os.PathLike[str]) -> Self:
         """An existing ledger, for reading only: no key is looked for, the right to read the file is enough, and nothing
-        is written. Raises as `open` does."""
-        return cls.resume(sqlite.SQLiteStore.look(path), None)
+        is written beside it. Raises as `open` does, but that of an older copy RollbackSeen warns."""
+        return cls.resume(sqlite.SQLiteStore.look(path), None)._remembering()
+
+    @classmethod
+    def accept_rollback(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        by: str,
+        reason: str,
+        key: keys.Signer | str | os.PathLike[str] | None = None,
+    ) -> Entry:
+        """Go on with the older copy at `path`, as the newest is lost: the entry says which entries are missing, who
+        says so and why. Nobody knows what they charged, so every scope ends; new ones may be opened. ParameterError
+        where nothing newer was seen here, or without the signing key (as `open`)."""
+        signer = KeyFiles.beside(path).find(key)
+        if signer is None:
+            raise ParameterError("key", "none", "the signing key of the ledger: accept-rollback writes an entry")
+        with cls.resume(sqlite.SQLiteStore.open(path), signer) as book:
+            heads = remembered.Heads(book.id)
+            seen = heads.newest()
+            with book._reading() as reader:
+                if seen is None or remembered.rolled_back(seen, book._head, reader) is None:
+                    raise ParameterError("ledger", str(path), "an older copy of a ledger that was used here")
+            accepted = RollbackAccepted(size=seen.size, leaf=seen.leaf, by=by, reason=reason)
+            entry = book.transact(lambda *_: [accepted])[0]
+            heads.keep(remembered.Seen.of(book._head), also_older=True)
+        return entry
+
+    def _remembering(self) -> Self:
+        """This handle, which remembers from here on what it saw; refused, and closed, where others saw more."""
+        heads = remembered.Heads(self.id, warns=self._signer is not None)
+        known = heads.newest()
+        try:
+            with logging.failures(self.state), self._reading() as reader:
+                self._head = caught_up(self._head, reader, self._signer)
+                check = remembered.warn_where_behind if self._signer is None else remembered.require_seen
+                check(known, self._head, reader)
+        except BaseException:
+            self.close()
+            raise
+        self._heads = heads
+        self._remember()
+        return self
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
@@ -151,7 +152,7 @@ def index_entry(transaction: Transaction, index: int, body: Body, after: State) 
             pass
         case Declared() | Intended() | Audited() | Reported() | Heartbeat():
             pass
-        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
             pass
         case _:
             assert_never(body)

@@ -335,6 +335,19 @@ class KeyRevoked:
 
 
 @record
+class RollbackAccepted:
+    """The ledger goes on from an older state, or another copy, than one that was seen: that had `size` entries, the
+    last with the leaf hash `leaf`. What the missing entries charged is not known, so every scope ends here."""
+
+    size: Index
+    leaf: Hash
+    by: Words
+    reason: Words
+    kind: Literal["rollback_accepted"] = tag(default="rollback_accepted")
+    version: Literal[1] = given(default=1)
+
+
+@record
 class Snapshot:
     """The SHA-256 of the state folded from all entries before this one."""
 
@@ -380,6 +393,7 @@ Body: TypeAlias = (
     | Reported
     | KeyRotated
     | KeyRevoked
+    | RollbackAccepted
     | Snapshot
     | Heartbeat
     | Closed

@@ -49,6 +49,7 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
@@ -122,6 +123,9 @@ def _apply(state: State, body: Body) -> State:
             return state
         case Closed(path=path):
             return _close(state, path)
+        case RollbackAccepted(size=size):
+            _require(size > 0, "no entry was seen")
+            return _closed(state, tuple(state.scopes))
         case Intended():
             notes.check_intended(state, body)
             return replace(state, intended=state.intended.with_item(str(state.size), body))
@@ -201,9 +205,14 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
 def _close(state: State, path: tuple[Step, ...]) -> State:
     if not path:
         return replace(state, closed=True)
+    return _closed(state, _names(path))
+
+
+def _closed(state: State, names: Iterable[str]) -> State:
+    """Nothing new may begin in these scopes."""
     scopes = state.scopes
-    for level in path:
-        scopes = scopes.with_item(level.scope, replace(state.scope(level.scope), closed=True))
+    for name in names:
+        scopes = scopes.with_item(name, replace(state.scope(name), closed=True))
     return replace(state, scopes=scopes)
 
 

@@ -46,6 +46,7 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
@@ -260,7 +261,7 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
                 pass  # what they may do is in `step`
             case Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
                 pass
-            case PolicyChanged() | KeyRotated() | KeyRevoked():
+            case PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
                 pass
             case _:
                 assert_never(body)

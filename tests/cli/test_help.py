@@ -77,6 +77,11 @@ def test_the_examples_work(name: str, line: str) -> None:
         Path("model.safetensors.intoto.json").unlink()
     if name == "export":
         shutil.rmtree("bundle")
+    if name == "accept-rollback":
+        with dpl.Ledger.open("clinic.ledger") as book:
+            older = book.backup("older.ledger")
+            book.scope("patients").release(dpl.Laplace(sensitivity=1, epsilon="0.25"), 10)
+        older.replace("clinic.ledger")
     command = line.rpartition(" | ")[2]
     given = Path("run.json").read_text() if command != line else None
     done = CliRunner().invoke(app, shlex.split(command)[1:], input=given)

@@ -22,12 +22,14 @@ from dpledger.errors import BudgetRefused, ContractViolation
 from dpledger.ledger.entries.bodies import (
     Audited,
     Body,
+    Closed,
     Heartbeat,
     KeyRevoked,
     KeyRotated,
     PlanRegistered,
     PolicyChanged,
     Reported,
+    RollbackAccepted,
 )
 from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.entries.members import MechanismNote, Power, Step
@@ -164,7 +166,8 @@ def _note(book: Ledger) -> None:
     book.record(Reported(digest=hashlib.sha256(b"a report").hexdigest(), schema="dpledger.report.v1"))
     book.record(Heartbeat())
     book.scope("ward-7").end("the study is over")
-    book.end("moved to a new ledger")
+    lost = RollbackAccepted(size=40, leaf="33" * 32, by="A. Lindqvist", reason="the newest file is lost")
+    book.transact(lambda *_: [lost, Closed(reason="moved to a new ledger")])
 
 
 def reserved_kinds() -> bytes:

@@ -116,6 +116,11 @@ _COMMANDS = (
         ("dpledger backup clinic.ledger -o clinic-copy.ledger",),
     ),
     (
+        ledgers.accept_rollback,
+        "Go on with an older copy of a ledger that is lost.",
+        ("dpledger accept-rollback clinic.ledger --by 'A. Smith' --reason 'the disk failed'",),
+    ),
+    (
         auditing.audit,
         "Test by many runs whether code keeps its claim.",
         (
@@ -144,7 +149,7 @@ _COMMANDS = (
 
 for _command, _what, _examples in _COMMANDS:
     _lines = "\n".join(("\b", "Examples:", *(f"  {example}" for example in _examples)))
-    app.command(_command.__name__, short_help=_what, epilog=_lines)(_command)
+    app.command(_command.__name__.replace("_", "-"), short_help=_what, epilog=_lines)(_command)
 
 
 def _version(is_asked: bool) -> None:
