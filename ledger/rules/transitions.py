@@ -55,7 +55,7 @@ from dpledger.ledger.entries.bodies import (
     Started,
 )
 from dpledger.ledger.entries.members import LevelCharge, Step
-from dpledger.ledger.rules import executed, notes, settling
+from dpledger.ledger.rules import approvals, executed, notes, settling
 from dpledger.ledger.rules.scope_state import (
     EMPTY,
     OpenCharge,
@@ -78,6 +78,7 @@ def step(state: State, body: Body) -> State:
     _require(not state.closed, "nothing may follow a closed ledger")
     try:
         after = _apply(state, body)
+        approvals.check(after, body)
     except (InputError, EngineError) as error:  # what a rule says of numbers that no gate would have written
         raise VerificationError(str(error)) from None
     path: tuple[Step, ...] = getattr(body, "path", ())
@@ -125,7 +126,7 @@ def _apply(state: State, body: Body) -> State:
             return _close(state, path)
         case RollbackAccepted(size=size):
             _require(size > 0, "no entry was seen")
-            return _closed(state, tuple(state.scopes))
+            return replace(_closed(state, tuple(state.scopes)), rollbacks=state.rollbacks + 1)
         case Intended():
             notes.check_intended(state, body)
             return replace(state, intended=state.intended.with_item(str(state.size), body))

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpledger.ledger.entries.bodies import Refused, RollbackAccepted
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
@@ -52,10 +53,22 @@ def record(verified: Verified) -> Answer:
         id="first_page/record",
         question="Is the record whole?",
         text=f"no: {found}, others are missing" if missing else found,
-        lines=(*missing, checked, *_since(verified.entries), _seen(verified)),
+        lines=(*missing, checked, *_approved(verified), *_since(verified.entries), _seen(verified)),
         status="measured" if full else "unknown",
         tone="warning" if missing else "plain",
         links=(*ANNEX_OF_RECORD, *(() if first_new(verified) is None else (Link("what is new", "since"),))),
+    )
+
+
+def _approved(verified: Verified) -> tuple[str, ...]:
+    """Whose second key opened the scopes."""
+    opened = verified.state.opened
+    if opened is None or opened.owner_key is None:
+        return ()
+    owner = VerifyingKey.parse(opened.owner_key)
+    return (
+        f"Each scope was opened with the approval of the owner's key {owner.key_id_hex} ({visible(owner.name)}), which "
+        "the first entry names: whoever spends could open none alone.",
     )
 
 

@@ -29,6 +29,7 @@ from typing import Any
 
 __all__ = [
     "AlreadySpent",
+    "ApprovalNeeded",
     "AuditTooWeak",
     "BudgetRefused",
     "CannotCertify",
@@ -207,6 +208,20 @@ class KeyReused(PolicyError):
 
 class ChargeInProgress(PolicyError):
     """Another attempt with the same key is under way."""
+
+
+class ApprovalNeeded(PolicyError):
+    """The ledger has an owner, whose signature this needs. `request`: what the owner signs, a JSON text.
+
+    Write it to a file, have the owner run `dpledger approve FILE`, and pass what that prints as `approval`."""
+
+    def __init__(self, request: bytes, *, what: str) -> None:
+        super().__init__(
+            f"{what} needs the approval of the ledger's owner: write `error.request` to a file, have the owner run "
+            "`dpledger approve FILE`, and pass the line that it prints as `approval`"
+        )
+        self.request = request
+        self.what = what
 
 
 class ScopeBusy(PolicyError):

@@ -28,6 +28,9 @@ def init(
     name: Annotated[
         str | None, typer.Option(help="The readable part of the ledger's id (default: the file's name).")
     ] = None,
+    owner: Annotated[
+        str | None, typer.Option(help="The public key, or its file, of who has to approve each scope (owner-key).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger and its keys."""
@@ -35,7 +38,7 @@ def init(
         from dpledger.ledger.ledger import Ledger
         from dpledger.ledger.signed.keyfiles import KeyFiles
 
-        with Ledger.create(ledger, name=name) as book:
+        with Ledger.create(ledger, name=name, owner=owner) as book:
             files = KeyFiles.beside(ledger)
             voice.say(f"created {ledger}: {book.id}")
             voice.say(f"  {files.signing}            signs entries; only you can read it")
