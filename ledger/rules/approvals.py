@@ -13,7 +13,7 @@ b'{"kind":"closed","ledger":"clinic-00000000000000000000000000000000","reason":"
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from dpledger.errors import ApprovalNeeded, ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Body, Closed, ScopeOpened
@@ -112,3 +112,5 @@ def _what(body: Approved) -> str:
             return "ending the ledger"
         case Closed(path=path):
             return f"closing scope {path[0].scope!r}"
+        case _:
+            assert_never(body)

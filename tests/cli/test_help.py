@@ -15,6 +15,9 @@ from typer.testing import CliRunner
 import dpledger as dpl
 from dpledger.attach import intoto
 from dpledger.cli import app
+from dpledger.ledger.entries.bodies import Closed
+from dpledger.ledger.rules import approvals
+from dpledger.ledger.signed.keyfiles import save_owner_key
 
 pytestmark = pytest.mark.sliced
 
@@ -62,8 +65,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         book.export("bundle")
         for name in ("model.safetensors", "model.bin"):
             Path(name).write_bytes(b"weights")
+        request = approvals.request_of(book.id, Closed(reason="the study is over"))
+        Path("request.json").write_bytes(request)
         statement = intoto.attest(book, "patients", "model.safetensors", by="me")
         Path("model.safetensors.intoto.json").write_bytes(statement)
+    save_owner_key("officer.key")
     return tmp_path
 
 
@@ -79,6 +85,9 @@ def test_the_examples_work(name: str, line: str) -> None:
         Path("model.safetensors.intoto.json").unlink()
     if name == "export":
         shutil.rmtree("bundle")
+    if name == "owner-key":
+        Path("officer.key").unlink()
+        Path("officer.key.pub").unlink()
     if name == "accept-rollback":
         with dpl.Ledger.open("clinic.ledger") as book:
             older = book.backup("older.ledger")

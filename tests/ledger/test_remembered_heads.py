@@ -141,7 +141,7 @@ def test_a_rollback_that_is_accepted_is_an_entry_and_ends_the_scopes(tmp_path: P
         again.release(laplace(), 1)
         book.verify()
         told = dpl.report(book).markdown()
-    assert "older copy" in told
+    assert "a copy with 6 entries had been seen, and the ledger went on from another" in " ".join(told.split())
 
 
 def test_there_must_be_one_to_accept(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
@@ -92,3 +92,5 @@ def _in_words(body: Approved) -> list[str]:
             if body.odometer is not None:
                 rules.append(f"odometer: {plain(body.odometer)}")
             return rules
+        case _:
+            assert_never(body)
