@@ -16,6 +16,8 @@ import dpledger as dpl
 from dpledger.attach import intoto
 from dpledger.cli import app
 
+pytestmark = pytest.mark.sliced
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 LINES = [

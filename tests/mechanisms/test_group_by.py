@@ -33,6 +33,8 @@ from exact_tests import SIGNIFICANCE, events_p_value
 from group_oracle import Row, best_probability, hockey_stick, kept_rows, law_of_keys, noisy_probability, odds_below
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 COUNT = dpl.Count(1, of="rows")
 MEAN = dpl.ClippedMean(1, lower=0, upper=10)
