@@ -277,15 +277,17 @@ def _require_relation(how: Draw, relation: Relation) -> None:
         return
     covered: tuple[Relation, ...]
     match how:
-        case Poisson() | Allocation():
-            word, covered = "poisson_sampled and random_allocation", (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+        case Poisson():
+            return
+        case Allocation():
+            word, covered = "random_allocation is", (Relation.ADD_REMOVE, Relation.ZERO_OUT)
         case Subset() | Shuffle():
-            word, covered = "sampled_without_replacement and shuffled", (Relation.REPLACE_ONE,)
+            word, covered = "sampled_without_replacement and shuffled are", (Relation.REPLACE_ONE,)
         case _:
             assert_never(how)
     if relation not in covered:
         names = " and ".join(sorted(one.value for one in covered))
-        raise CannotCertify(f"{word} are certified under {names}, not under {relation.value}")
+        raise CannotCertify(f"{word} certified under {names}, not under {relation.value}")
 
 
 def _one_batch(leaves: Leaves, how: Draw, relation: Relation) -> Leaves:
@@ -301,9 +303,11 @@ def _one_batch(leaves: Leaves, how: Draw, relation: Relation) -> Leaves:
         squares = rules.pair.squares
         if drawn.how != EVERYONE or squares is None:
             raise CannotCertify("one secret batch read several times is certified for Gaussian noise only")
-        if relation is Relation.ZERO_OUT and not rules.batch.null_is_absence:
+        if isinstance(how, Poisson | Allocation) and not (
+            relation is Relation.ADD_REMOVE or rules.batch.null_is_absence
+        ):
             raise CannotCertify(
-                f"a secret batch under zero_out is certified for Gaussian noise only, not for {drawn.leaf.kind}"
+                f"a secret batch under {relation.value} is certified for Gaussian noise only, not for {drawn.leaf.kind}"
             )
         square += count * Fraction(*squares.ratio(drawn.leaf, relation))
     return {Drawn(squares.together(square), how): 1} if squares else {}

@@ -57,7 +57,7 @@ from dpledger.accounting.pricing.pld import Drawn
 from dpledger.accounting.pricing.selecting import ORDERS, selected_cost
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
-from dpledger.relations import Relation
+from dpledger.relations import Relation, one_way
 
 __all__ = [
     "admitted",
@@ -245,18 +245,15 @@ def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cos
 
     No outcome is refunded here: an amplified realised loss is no price in the currencies that need one beforehand.
     Source: `batches`; prices.amplified_epsilon.
-    Assumes: under zero_out a null unit shows as one that is not there, so that a batch with it is a batch without the
-    unit; where a kind does not say so there is no price.
+    Assumes: but under add_remove, a null unit shows as one that is not there, so that a batch with it is a batch
+    without the unit; where a kind does not say so there is no price.
     """
     part = planned(tree.of)
     while isinstance(part, PostProcessed | Chain):  # a chain shows what its finest level shows
         part = part.of
     if tree.rate == 1:
         return priced(part, relation, orders)
-    known = relation is Relation.ADD_REMOVE
-    if not known and not (
-        relation is Relation.ZERO_OUT and isinstance(part, Leaf) and rules_of(part).batch.null_is_absence
-    ):
+    if relation is not Relation.ADD_REMOVE and not (isinstance(part, Leaf) and rules_of(part).batch.null_is_absence):
         raise CannotCertify(f"no theorem prices a Poisson sample of {part.kind} under {relation.value}")
     amplified = _amplified(priced(part, relation, orders), tree.rate, orders)
     return _on_batch(part, Poisson(tree.rate), amplified, relation, orders)
@@ -311,25 +308,27 @@ def require_group(tree: Group, relation: Relation) -> None:
 def grouped_in_samples(drawn: Drawn, tree: Group, relation: Relation) -> AnyLeaf:
     """What the k units of `tree` see together of Gaussian noise on Poisson samples; else CannotCertify.
 
-    Claim: dominates, and is attained. Source: docs/proofs/mixtures.md, section 2."""
+    Claim: dominates, and is attained. Source: docs/proofs/mixtures.md, sections 2 and 7.
+    Assumes: `require_group`."""
     rules, how = rules_of(drawn.leaf), drawn.how
     if not isinstance(how, Poisson) or rules.pair.squares is None:
         raise CannotCertify(
             "a group in a secret batch is certified for Gaussian noise on Poisson samples only, not for this "
             f"{drawn.leaf.kind}: state the guarantee of the batch"
         )
-    if tree.relation is not relation:
+    inner, squares = tree.relation, rules.pair.squares
+    if inner is not Relation.ADD_REMOVE and not rules.batch.null_is_absence:
         raise CannotCertify(
-            f"a group in a Poisson sample is of units that all come or all go: under {relation.value} some come and "
-            "others go, and no theorem here covers that"
+            f"poisson_sampled is certified for Gaussian noise only under {inner.value}, not for {drawn.leaf.kind}"
         )
-    if relation is Relation.ZERO_OUT and not rules.batch.null_is_absence:
-        raise CannotCertify(
-            f"poisson_sampled is certified for Gaussian noise only under zero_out, not for {drawn.leaf.kind}"
-        )
-    found: AnyLeaf = rules.pair.squares.in_samples(
-        Fraction(*rules.pair.squares.ratio(drawn.leaf, relation)), Fraction(how.rate), tree.k
-    )
+    one = Fraction(*squares.ratio(drawn.leaf, inner)) / (1 if one_way(inner) else 4)
+    found: AnyLeaf
+    if inner is not relation:  # one that goes and one that comes, or a label that is exchanged as its record may be
+        found = squares.exchanged(one, Fraction(how.rate), 1)
+    elif one_way(inner):
+        found = squares.in_samples(one, Fraction(how.rate), tree.k)
+    else:
+        found = squares.exchanged(one, Fraction(how.rate), tree.k)
     return found
 
 

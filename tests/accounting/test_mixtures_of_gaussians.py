@@ -375,7 +375,6 @@ def test_a_group_of_runs_costs_what_runs_of_the_group_cost() -> None:
 # ---- refused --------------------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dpl.Composition, Relation, str]] = {
-    "one exchanged": (dpl.Group(sampled(2, "0.1"), k=2, relation=ADD), REPLACE, "some come and others go"),
     "a unit exchanged": (
         dpl.Group(group(2, "0.1", 3), k=2, relation=ADD),
         REPLACE,
