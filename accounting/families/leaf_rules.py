@@ -198,8 +198,7 @@ class GroupFacts(Generic[L]):
 class BatchFacts(Generic[L]):
     """What it is on a secret batch.
 
-    `sampled`: its own loss on a Poisson sample of this rate below 1, or one above and one below; or BY_ITS_BRACKET, or
-        OF_A_FIXED_SIZE.
+    `sampled`: its own loss on a Poisson sample of this rate below 1; or BY_ITS_BRACKET, or OF_A_FIXED_SIZE.
     `shuffled`: finite pairs above and below the shuffled outputs of so many users, who each run it.
     `quick`: whether the losses on a Poisson sample are formed faster than they are looked up.
     `null_is_absence`: whether a unit that is zeroed out shows as one that is not there, so that what is known of
@@ -208,7 +207,7 @@ class BatchFacts(Generic[L]):
     `divergences`: at least the Renyi divergence of each of some orders in both directions, None where nothing is known,
         each a function of its own order alone; or BY_ITS_LOSSES."""
 
-    sampled: Callable[[L, float, Relation, Direction], Loss | LossBracket | None] | None
+    sampled: Callable[[L, float, Relation, Direction], Loss | None] | None
     shuffled: Callable[[L, int], PairBracket | None]
     quick: bool
     null_is_absence: bool

@@ -107,11 +107,9 @@ def _require_known(leaf: AnyLeaf, how: Draw, relation: Relation) -> None:
     match how:
         case Poisson() | Allocation():
             word = "poisson_sampled" if isinstance(how, Poisson) else "random_allocation"
-            if relation is not Relation.ADD_REMOVE and not rules_of(leaf).batch.null_is_absence:
-                raise CannotCertify(
-                    f"{word} is certified for Gaussian noise only under {relation.value}, not for {leaf.kind}"
-                )
-            if isinstance(how, Allocation) and relation not in (Relation.ADD_REMOVE, Relation.ZERO_OUT):
+            if relation is Relation.ZERO_OUT and not rules_of(leaf).batch.null_is_absence:
+                raise CannotCertify(f"{word} is certified for Gaussian noise only under zero_out, not for {leaf.kind}")
+            if relation not in (Relation.ADD_REMOVE, Relation.ZERO_OUT):
                 raise CannotCertify(f"{word} is certified under add_remove and zero_out, not {relation.value}")
         case Subset() | Shuffle():
             word = "sampled_without_replacement" if isinstance(how, Subset) else "shuffled"
@@ -168,8 +166,6 @@ def _poisson(leaf: AnyLeaf, rate: Decimal, relation: Relation, direction: Direct
     rules = rules_of(leaf)
     if rules.batch.sampled is not None:
         loss = rules.batch.sampled(leaf, below_one(rate), relation, direction)
-        if isinstance(loss, LossBracket):
-            return Losses(loss.above, loss.below, _mass_of(loss.above))
         return (
             None if loss is None else Losses(loss, loss, _thinned(rules.pair.failure(leaf, direction), rate, direction))
         )

@@ -272,7 +272,7 @@ def test_dp_accounting_says_the_same(noise: str, rate: str, steps: int) -> None:
     found = theirs.get_epsilon_for_delta(1e-6)
     assert ours.lower <= found
     assert ours.upper <= found * 1.0003
-    assert ours.upper - ours.lower <= 3e-4 * ours.upper
+    assert ours.upper - ours.lower <= 4e-4 * ours.upper
 
 
 def test_truncation_costs_what_dp_accounting_finds_or_less() -> None:
@@ -291,11 +291,14 @@ def test_truncation_costs_what_dp_accounting_finds_or_less() -> None:
 
 
 REFUSED: dict[str, tuple[dpl.Composition, str]] = {
-    "declared": (dpl.PoissonSampled(dpl.GDP(1), rate="0.1"), "Gaussian noise only under replace_one, not for gdp"),
+    "declared": (
+        dpl.PoissonSampled(dpl.GDP(1), rate="0.1"),
+        "under replace_one is certified for Gaussian noise only, not for gdp",
+    ),
     "Laplace": (dpl.PoissonSampled(dpl.LaplaceLaw(1), rate="0.1"), "not for laplace"),
     "mixed": (
         dpl.PoissonSampled(dpl.Sequence((dpl.GaussianLaw(1), dpl.GDP(1))), rate="0.1"),
-        "replace_one is certified for Gaussian noise only, not for gdp",
+        "secret batch under replace_one is certified for Gaussian noise only, not for gdp",
     ),
     "dealt": (dpl.RandomAllocation(dpl.GaussianLaw(1), steps=3), "under add_remove and zero_out"),
     "little noise": (sampled("0.03", "0.1"), "from 0.04 on"),

@@ -151,7 +151,11 @@ REFUSED = [
     (dp_accounting.UnsupportedDpEvent(), ADD, "nobody has described"),
     (dp_accounting.RandomizedResponseDpEvent(0.5, 4), ADD, "replace_one, or under zero_out"),
     (dp_accounting.SingleEpochTreeAggregationDpEvent(3.0, 4), ADD, "zero_out"),
-    (Sampled(0.1, dp_event.LaplaceDpEvent(2.0)), REPLACE, "under replace_one, not for laplace"),
+    (
+        Sampled(0.1, dp_event.LaplaceDpEvent(2.0)),
+        REPLACE,
+        "under replace_one is certified for Gaussian noise only, not for laplace",
+    ),
     (Sampled(0.1, dp_event.ZCDpEvent(0.3)), ADD, "zcdp on a secret batch"),
     (dp_accounting.SampledWithoutReplacementDpEvent(10, 2, GAUSSIAN), ADD, "replace_one"),
     (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), ADD, "read it under replace_one"),

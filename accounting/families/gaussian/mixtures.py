@@ -64,7 +64,6 @@ __all__ = [
     "OpposedMixture",
     "exchanged_in_samples",
     "in_samples",
-    "opposed_losses",
     "opposed_pairs",
     "opposed_prices",
 ]
@@ -171,17 +170,16 @@ def _mirrors(leaf: AnyMixture) -> Mirror:
 # ---- units that are exchanged ----------------------------------------------------------------------------------------
 
 
-def opposed_losses(mixture: OpposedMixture) -> LossBracket:
-    """The same in both directions.
+def opposed_pairs(mixture: OpposedMixture) -> PairBracket:
+    """Finite pairs above and below it, each good for both directions.
 
     Claim: above dominates the pair, below is dominated. Source: docs/proofs/mixtures.md, section 7."""
-    pairs = opposed_bracket(_in_floats(mixture.side))
-    return LossBracket(pairs.above.loss_in("remove"), pairs.below.loss_in("remove"))
-
-
-def opposed_pairs(mixture: OpposedMixture) -> PairBracket:
-    """Finite pairs above and below it."""
     return opposed_bracket(_in_floats(mixture.side))
+
+
+def _opposed(leaf: OpposedMixture, _relation: Relation, _direction: Direction) -> LossBracket:
+    pairs = opposed_pairs(leaf)
+    return LossBracket(pairs.above.loss_in("remove"), pairs.below.loss_in("remove"))
 
 
 def opposed_prices(mixture: OpposedMixture, orders: Orders) -> Divergences:
@@ -285,7 +283,7 @@ OPPOSED_MIXTURE: Final[LeafRules[OpposedMixture]] = LeafRules(
         failure=never_fails,
         mirrors=mirrors_itself,
         bracket=no_theorem(_EXCHANGED),
-        alone=lambda leaf, _relation, _direction: opposed_losses(leaf),
+        alone=_opposed,
         squares=NO_SQUARES,
         renyi=HAS_A_PAIR,
         envelope=ONE_MECHANISM,

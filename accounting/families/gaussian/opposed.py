@@ -23,7 +23,7 @@ from dpledger.errors import CannotCertify
 
 __all__ = ["opposed_bracket"]
 
-CELLS = 4096
+CELLS = 2048
 LEAST_SIGMA = 0.04  # with less noise a cell is too long, and its mass below the floats
 LEAST_MASS = 1e-290  # of a cell, which has all its digits
 NEAR_AN_END = 1 / 16  # a cell sends at least that share of its mass to each end

@@ -18,7 +18,6 @@ from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.mixtures import (
     exchanged_in_samples,
     in_samples,
-    opposed_losses,
     opposed_prices,
 )
 from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_mu_squared
@@ -34,7 +33,6 @@ from dpledger.accounting.families.leaf_rules import (
     Divergences,
     GroupFacts,
     LeafRules,
-    LossBracket,
     Orders,
     PairFacts,
     Squares,
@@ -144,18 +142,14 @@ def _alone(leaf: Gaussian, relation: Relation, _direction: Direction) -> Loss | 
     return GaussianLoss(float(mu_squared)) if mu_squared else None
 
 
-def _sampled_law(leaf: GaussianLaw, rate: float, relation: Relation, direction: Direction) -> Loss | LossBracket | None:
-    if shift_of(relation) == 1:
-        return SampledGaussianLoss(rate, float(leaf.noise_multiplier), direction)
-    return _sampled(leaf, rate, relation, direction)
+def _sampled_law(leaf: GaussianLaw, rate: float, _relation: Relation, direction: Direction) -> Loss:
+    return SampledGaussianLoss(rate, float(leaf.noise_multiplier), direction)
 
 
-def _sampled(leaf: Gaussian, rate: float, relation: Relation, direction: Direction) -> Loss | LossBracket | None:
+def _sampled(leaf: Gaussian, rate: float, relation: Relation, direction: Direction) -> Loss | None:
     mu_squared = _mu_squared(leaf, relation)
     if not mu_squared:
         return None
-    if shift_of(relation) == 2:
-        return opposed_losses(exchanged_in_samples(_of_one(mu_squared), Fraction(rate), 1))
     sigma = math.sqrt(mu_squared.denominator / mu_squared.numerator)
     return SampledGaussianLoss(rate, sigma, direction)
 
