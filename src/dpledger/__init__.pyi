@@ -44,6 +44,7 @@ from .attach.training import private_sgd as private_sgd
 from .audit.experiment import audit_mechanism as audit_mechanism, audit_outputs as audit_outputs
 from .audit.planned import Audit as Audit
 from .audit.replay import audit_replay as audit_replay
+from .audit.search.searching import audit_search as audit_search
 from .audit.testing import assert_not_refuted as assert_not_refuted
 from .errors import (
     AuditTooWeak as AuditTooWeak,

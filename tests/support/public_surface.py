@@ -1074,6 +1074,27 @@ DOORS: dict[str, Door] = {
         {"seconds": None, "jobs": 1, "progress": False},
         left={"jobs": "a number that is right starts processes"},
     ),
+    "audit_search": Door(
+        dpl.audit_search,
+        {
+            "mechanism": spread,
+            "claim": dpl.PureDP(1),
+            "neighbours": {"answers": {"count": 1, "moves": 1}},
+            "trials": 100,
+            "seconds": None,
+            "confidence": "0.9",
+            "delta": None,
+            "relation": "add_remove",
+            "unit": "record",
+            "batched": False,
+            "texts": False,
+            "seed": 1,
+            "jobs": 1,
+            "progress": False,
+        },
+        names={"batched": "batched|mechanism"},
+        left={"jobs": "a number that is right starts processes"},
+    ),
     "audit_replay": Door(
         dpl.audit_replay,
         {

@@ -19,6 +19,7 @@ from dpledger.cli import (
     looking,
     profiling,
     reporting,
+    searching,
     statements,
 )
 from dpledger.cli.speaking import Commands
@@ -126,6 +127,11 @@ _COMMANDS = (
         ),
     ),
     (
+        searching.audit_search,
+        "Search for a pair on which code breaks its claim.",
+        ("dpledger audit-search mine:total --schema schema.json --epsilon 1 --trials 20000",),
+    ),
+    (
         reporting.declare,
         "Declare in a ledger what no ledger can measure.",
         ("dpledger declare clinic.ledger declarations.yaml",),
@@ -144,7 +150,7 @@ _COMMANDS = (
 
 for _command, _what, _examples in _COMMANDS:
     _lines = "\n".join(("\b", "Examples:", *(f"  {example}" for example in _examples)))
-    app.command(_command.__name__, short_help=_what, epilog=_lines)(_command)
+    app.command(_command.__name__.replace("_", "-"), short_help=_what, epilog=_lines)(_command)
 
 
 def _version(is_asked: bool) -> None:
