@@ -8,6 +8,7 @@ from dpledger.audit.experiment import audit_mechanism, audit_outputs
 from dpledger.audit.planned import Audit
 from dpledger.audit.replay import ReplayResult, audit_replay
 from dpledger.audit.search.searching import audit_search
+from dpledger.audit.services import audit_service
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.testing import assert_not_refuted
 from dpledger.audit.verdict import AuditResult
@@ -22,4 +23,5 @@ __all__ = [
     "audit_outputs",
     "audit_replay",
     "audit_search",
+    "audit_service",
 ]

@@ -1074,6 +1074,32 @@ DOORS: dict[str, Door] = {
         {"seconds": None, "jobs": 1, "progress": False},
         left={"jobs": "a number that is right starts processes"},
     ),
+    "audit_service": Door(
+        dpl.audit_service,
+        {
+            "call": lambda _: float(np.random.default_rng().normal()),
+            "left": 0,
+            "right": 1,
+            "claim": dpl.PureDP(1),
+            "quota": 200,
+            "rate": None,
+            "seconds": None,
+            "each_seconds": None,
+            "times": False,
+            "texts": False,
+            "stop_at_violation": True,
+            "confidence": "0.9",
+            "delta": None,
+            "relation": "add_remove",
+            "seed": 1,
+            "progress": False,
+        },
+        left={
+            "left": DATA["data"],
+            "right": DATA["data"],
+            "rate": "a small rate that is right takes as long as it says",
+        },
+    ),
     "audit_search": Door(
         dpl.audit_search,
         {
