@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dpledger.cli import (
+    approving,
     auditing,
     calibrating,
     composing,
@@ -65,7 +66,21 @@ _COMMANDS = (
     (
         ledgers.init,
         "Create a ledger and its keys.",
-        ("dpledger init clinic.ledger", "dpledger init clinic.ledger --name north-clinic"),
+        (
+            "dpledger init clinic.ledger",
+            "dpledger init clinic.ledger --name north-clinic",
+            "dpledger init clinic.ledger --owner officer.key.pub",
+        ),
+    ),
+    (
+        approving.owner_key,
+        "Make the key of who approves budgets.",
+        ("dpledger owner-key officer.key",),
+    ),
+    (
+        approving.approve,
+        "Approve a scope with the owner's key.",
+        ("dpledger approve request.json --key officer.key --yes",),
     ),
     (
         looking.scopes,
@@ -115,6 +130,11 @@ _COMMANDS = (
         ledgers.backup,
         "Copy a ledger file, also while it is in use.",
         ("dpledger backup clinic.ledger -o clinic-copy.ledger",),
+    ),
+    (
+        ledgers.accept_rollback,
+        "Go on with an older copy of a ledger that is lost.",
+        ("dpledger accept-rollback clinic.ledger --by 'A. Smith' --reason 'the disk failed'",),
     ),
     (
         auditing.audit,
