@@ -53,6 +53,8 @@ from leaf_conformance import (
     responses,
 )
 
+pytestmark = pytest.mark.sliced
+
 
 def answers(epsilon: float, k: int) -> Pmf:
     """One of k values, where the true one is the first with the unit and the second without."""

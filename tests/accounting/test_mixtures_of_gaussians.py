@@ -27,6 +27,8 @@ from engine_oracles import flint_number, mp, real
 from law_conformance import LawConformance, Transform
 from leaf_conformance import hockey_stick, masses, normal_tail
 
+pytestmark = pytest.mark.sliced
+
 ADD, ZERO, REPLACE = Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 ORDERS = (Decimal(2), Decimal(16))

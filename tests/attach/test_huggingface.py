@@ -42,6 +42,7 @@ from dpledger.ledger.scope import Scope
 from dpledger.relations import Unit
 
 pytestmark = [
+    pytest.mark.sliced,
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
     pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
     pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha"),

@@ -15,6 +15,11 @@ from typer.testing import CliRunner
 import dpledger as dpl
 from dpledger.attach import intoto
 from dpledger.cli import app
+from dpledger.ledger.entries.bodies import Closed
+from dpledger.ledger.rules import approvals
+from dpledger.ledger.signed.keyfiles import save_owner_key
+
+pytestmark = pytest.mark.sliced
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -60,8 +65,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         book.export("bundle")
         for name in ("model.safetensors", "model.bin"):
             Path(name).write_bytes(b"weights")
+        request = approvals.request_of(book.id, Closed(reason="the study is over"))
+        Path("request.json").write_bytes(request)
         statement = intoto.attest(book, "patients", "model.safetensors", by="me")
         Path("model.safetensors.intoto.json").write_bytes(statement)
+    save_owner_key("officer.key")
     return tmp_path
 
 
@@ -77,6 +85,14 @@ def test_the_examples_work(name: str, line: str) -> None:
         Path("model.safetensors.intoto.json").unlink()
     if name == "export":
         shutil.rmtree("bundle")
+    if name == "owner-key":
+        Path("officer.key").unlink()
+        Path("officer.key.pub").unlink()
+    if name == "accept-rollback":
+        with dpl.Ledger.open("clinic.ledger") as book:
+            older = book.backup("older.ledger")
+            book.scope("patients").release(dpl.Laplace(sensitivity=1, epsilon="0.25"), 10)
+        older.replace("clinic.ledger")
     command = line.rpartition(" | ")[2]
     given = Path("run.json").read_text() if command != line else None
     done = CliRunner().invoke(app, shlex.split(command)[1:], input=given)
