@@ -1,7 +1,8 @@
 """The loss of one leaf on the batch that it is given: everyone, or a secret part of the units.
 
     Poisson(1)               everyone
-    Poisson(rate)            each unit with this probability             add_remove; Gaussian noise under zero_out too
+    Poisson(rate)            each unit with this probability             add_remove; Gaussian noise under zero_out too;
+                             of units that are exchanged `lowering` makes another leaf
     Subset(population, batch)  a random set of this size                 replace_one
     Allocation(steps)        one step of several, chosen for each unit   add_remove; Gaussian noise under zero_out too
     Shuffle(users)           every user's own output, in random order    replace_one

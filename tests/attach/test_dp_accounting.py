@@ -581,7 +581,7 @@ def test_the_plans_that_jax_privacy_tests_cost_what_it_says_or_less() -> None:
     plan = dpsgd(4.0, 10_000, 1024 / 50_000)
     assert 2.09 < PrivacyAccountant().compose(plan).get_epsilon(1e-5) < 2.27535
     renyi = rdp_privacy_accountant.RdpAccountant().compose(plan).get_epsilon(1e-5)
-    assert renyi == pytest.approx(2.27535, rel=1e-4), "the plan is theirs"
+    assert renyi == pytest.approx(2.27535, rel=1e-3), "the plan is theirs"
     kept = dp_event.SelfComposedDpEvent(truncated(50_000, 1024 / 50_000, 1056, 4.0), 10_000)
     assert PrivacyAccountant(None, NeighboringRelation.REPLACE_SPECIAL).compose(kept).get_epsilon(1e-5) < 4.50055
     users = read_tree(plan, relation=ADD, of="row", unit=Unit("user", max_contributions=2))
