@@ -55,7 +55,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("run.json").write_text(json.dumps({"relation": "add_remove", "entries": [{"mechanism": step}]}))
     step = {"kind": "gaussian", "noise_multiplier": "free"}
     Path("plan.json").write_text(json.dumps({"relation": "add_remove", "entries": [{"mechanism": step}]}))
-    Path("mine.py").write_text("def release(data, rng):\n    return data + rng.laplace(scale=1.5)\n")
+    Path("mine.py").write_text(
+        "def release(data, rng):\n    return data + rng.laplace(scale=1.5)\n\n\n"
+        "def total(rows, rng):\n    return sum(rows) + rng.laplace(scale=1.5)\n"
+    )
+    Path("schema.json").write_text('{"rows": {"type": "number", "low": 0, "high": 1}, "most_rows": 2}')
     declared = (EXAMPLES / "declarations.yaml").read_text()
     Path("declarations.yaml").write_text(declared.replace("patients-2026", "patients"))
     with dpl.Ledger.create("clinic.ledger") as book:

@@ -20,6 +20,7 @@ from dpledger.cli import (
     looking,
     profiling,
     reporting,
+    searching,
     statements,
 )
 from dpledger.cli.speaking import Commands
@@ -144,6 +145,11 @@ _COMMANDS = (
             "dpledger audit mine:release --left 0 --right 1 --epsilon 1 --plot a.svg",
             "dpledger audit mine:release --left 0 --right 1 --epsilon 1 --ledger clinic.ledger",
         ),
+    ),
+    (
+        searching.audit_search,
+        "Search for a pair on which code breaks its claim.",
+        ("dpledger audit-search mine:total --schema schema.json --epsilon 1 --trials 20000",),
     ),
     (
         reporting.declare,
