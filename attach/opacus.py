@@ -19,8 +19,8 @@ run at its full charge. Hooks of others detach nothing: Opacus's own slot for on
 optimizer stays guarded, until another run is charged: it draws no noise that nobody pays for.
 
 The rate is the chance with which its sampler takes a row: 24 random bits below a number, a little above that number.
-Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours under
-add_remove do not share (its issues 571 and 819): there both are declared, and set for the run (`opacus_public`).
+Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours share under
+zero_out alone (its issues 571 and 819): elsewhere both are declared, and set for the run (`opacus_public`).
 That the batches are those of the loader, and one for each step, nothing here sees; what else is taken on trust stands
 in the record as `assumes`.
 
