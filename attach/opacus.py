@@ -76,6 +76,7 @@ from dpledger.attach.opacus_objects import (
     state_of,
 )
 from dpledger.attach.opacus_planning import plan_training
+from dpledger.attach.opacus_probes import probe
 from dpledger.attach.opacus_public import Public, of_relation
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ContractViolation, Halted, ParameterError
@@ -97,7 +98,7 @@ with extra("opacus"):
     from opacus.optimizers import DPOptimizer
     from torch.utils.hooks import RemovableHandle
 
-__all__ = ["ASSUMES", "KIND", "Epsilons", "OpacusRun", "charging", "plan_training"]
+__all__ = ["ASSUMES", "KIND", "Epsilons", "OpacusRun", "charging", "plan_training", "probe"]
 
 ASSUMES = (
     "each step is on one batch of the loader; the gradient of a row depends on it alone; sums and noise of floats "

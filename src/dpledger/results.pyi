@@ -1,4 +1,5 @@
 from .accounting.profile import Profile as Profile
+from .audit.probes.result import ProbeReport as ProbeReport
 from .audit.replay import ReplayResult as ReplayResult
 from .audit.verdict import AuditResult as AuditResult
 from .ledger.declared_runs import DeclaredRun as DeclaredRun

@@ -58,6 +58,8 @@ COUNT = dpl.Count(1, of="rows")
 RUN: dict[str, object] = {
     "rate": "0.5", "steps": 2, "noise_multiplier": 4, "clip_norm": 1, "dimension": 2, "expected_batch_size": 5
 }  # fmt: skip
+PROBED = dpl.DPSGD(**(RUN | {"noise_multiplier": 1}))  # type: ignore[arg-type]
+MADE_UP = np.linspace(-1, 1, 32).reshape(16, 2)
 ERM: dict[str, Any] = {"target_excess_risk": 1, "family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
 PLANNED: dict[str, object] = {
     "max_queries": 20, "epsilon": 1, "delta": "1e-6", "beta": "0.05", "mode": "kov",
@@ -548,6 +550,31 @@ DOORS: dict[str, Door] = {
         {"gradients": zeros, "made_up_rows": np.zeros((3, 2)), "microbatch": None},
         names={"made_up_rows": "data|made_up_rows|gradients"},
         left={"gradients": OWN_CODE},
+    ),
+    "learning.probe_sgd": Door(
+        dpl.learning.probe_sgd,
+        {"plan": PROBED, "gradients": np.negative, "made_up_rows": MADE_UP, "exploding": None},
+        names={"made_up_rows": "data|made_up_rows|gradients|exploding", "gradients": "gradients"},
+        left={"gradients": OWN_CODE},
+    ),
+    "learning.probe_loop": Door(
+        dpl.learning.probe_loop,
+        {
+            "gradient": lambda _, batch, rng: batch.sum(axis=0) + rng.normal(size=2),
+            "made_up_rows": MADE_UP,
+            "state": len,
+            "sampler": lambda rows, rng: [np.flatnonzero(rng.random(rows) < 0.5)],
+            "rate": "0.5",
+            "noise_multiplier": 1,
+            "clip_norm": 1,
+            "expected_batch_size": 8,
+            "shares_rows": False,
+            "exploding": None,
+            "counted_after": None,
+            "generators": None,
+        },
+        names={"made_up_rows": "data|made_up_rows|exploding"},
+        left=dict.fromkeys(("gradient", "state", "sampler", "counted_after", "generators", "shares_rows"), OWN_CODE),
     ),
     # learning
     "learning.ExponentialPPACLearner": Door(
@@ -1251,6 +1278,7 @@ ANSWERS: dict[str, str] = {
         (
             "results.Profile",
             "results.AuditResult",
+            "results.ProbeReport",
             "results.ReplayResult",
             "planning.TrainingPlan",
             "results.Receipt",
