@@ -27,6 +27,7 @@ PAGES = (
     "docs/statistics.md",
     "docs/concepts.md",
     "docs/audit_replay.md",
+    "docs/audit_search.md",
     "docs/accuracy_first.md",
     "docs/events.md",
     "docs/budgets.md",
@@ -40,6 +41,7 @@ PAGES = (
     "docs/trainers.md",
     "docs/attest.md",
     "docs/auditing.md",
+    "docs/audit_trainings.md",
     "docs/group_by.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]

@@ -151,6 +151,10 @@ def spread(_: object, rng: np.random.Generator) -> float:
     return float(rng.normal())
 
 
+def noisy_step(state: float, rows: Any, rng: np.random.Generator) -> float:
+    return float(np.sum(rows - state) + rng.normal())
+
+
 def folder() -> Path:
     return Path(tempfile.mkdtemp())
 
@@ -1072,6 +1076,75 @@ DOORS: dict[str, Door] = {
     "Audit.run": Door(
         of(planned, "run"),
         {"seconds": None, "jobs": 1, "progress": False},
+        left={"jobs": "a number that is right starts processes"},
+    ),
+    "audit_steps": Door(
+        dpl.audit_steps,
+        {
+            "gradient": noisy_step,
+            "states": ((0, np.zeros(3)),),
+            "canary": 1.0,
+            "claim": dpl.GDP(1),
+            "gradients": None,
+            "space": "records",
+            "direction": None,
+            "rehearsals": 2,
+            "steps": 1,
+            "stop_at_violation": True,
+            "confidence": "0.9",
+            "delta": None,
+            "seed": 1,
+            "progress": False,
+        },
+        names={"delta": "delta|claim"},
+        left={"canary": "an item like those of a batch, which are the caller's"},
+        longest=ALL_KINDS + 300,
+    ),
+    "audit_service": Door(
+        dpl.audit_service,
+        {
+            "call": lambda _: float(np.random.default_rng().normal()),
+            "left": 0,
+            "right": 1,
+            "claim": dpl.PureDP(1),
+            "quota": 200,
+            "rate": None,
+            "seconds": None,
+            "each_seconds": None,
+            "times": False,
+            "texts": False,
+            "stop_at_violation": True,
+            "confidence": "0.9",
+            "delta": None,
+            "relation": "add_remove",
+            "seed": 1,
+            "progress": False,
+        },
+        left={
+            "left": DATA["data"],
+            "right": DATA["data"],
+            "rate": "a small rate that is right takes as long as it says",
+        },
+    ),
+    "audit_search": Door(
+        dpl.audit_search,
+        {
+            "mechanism": spread,
+            "claim": dpl.PureDP(1),
+            "neighbours": {"answers": {"count": 1, "moves": 1}},
+            "trials": 100,
+            "seconds": None,
+            "confidence": "0.9",
+            "delta": None,
+            "relation": "add_remove",
+            "unit": "record",
+            "batched": False,
+            "texts": False,
+            "seed": 1,
+            "jobs": 1,
+            "progress": False,
+        },
+        names={"batched": "batched|mechanism"},
         left={"jobs": "a number that is right starts processes"},
     ),
     "audit_replay": Door(
