@@ -46,6 +46,7 @@ from .audit.planned import Audit as Audit
 from .audit.replay import audit_replay as audit_replay
 from .audit.testing import assert_not_refuted as assert_not_refuted
 from .audit.training.step_audit import audit_steps as audit_steps
+from .audit.training.whole import audit_training as audit_training
 from .errors import (
     AuditTooWeak as AuditTooWeak,
     BudgetRefused as BudgetRefused,
