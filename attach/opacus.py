@@ -140,7 +140,7 @@ def charging(
 
     `steps`: updates, not physical batches.
     `rate`, `expected_batch_size`: with which chance a row is drawn, and by what a sum is divided, both chosen without
-    looking at the rows. Required under add_remove, where Opacus's own differ between neighbours; set in its sampler and
+    looking at the rows. Required but under zero_out, where neighbours share Opacus's own; set in its sampler and
     optimizer when the block is entered, and a pass then has `1 / rate` batches. Default under zero_out: Opacus's own.
     `noise_multiplier`: the least one of the run (default: the optimizer's), if a schedule lowers it. `steps_before`:
     how many steps the engine's accountant has counted already, which other entries charge. `grouped`: True declares
@@ -158,7 +158,7 @@ def charging(
     Source: docs/proofs/dp_sgd.md, section 7; docs/proofs/filters.md, "Runs elsewhere".
     Raises, with nothing charged: ParameterError for batches that are no Poisson samples, for another optimizer than
     flat or per-layer clipping has in one process, for one that is charged already, for a history that `steps_before`
-    and the token of `resume` do not explain; RelationError but for add_remove and zero_out; the errors of
+    and the token of `resume` do not explain; RelationError under label_flip; the errors of
     `Scope.charging`, here or where the block is entered, where what may have changed since is looked at again. In a
     step, before its noise is drawn: Halted where it does not fit the plan, TakenOver once another process has the run,
     ForkedProcess in a fork; ContractViolation, with the run ended at its full charge, where the accountant was set

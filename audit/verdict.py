@@ -23,6 +23,7 @@ from dpledger.audit.evidence.witness import Witness
 from dpledger.audit.neighbours import ONE_UNIT
 from dpledger.audit.plots import drawn
 from dpledger.audit.replay.result import ReplayResult
+from dpledger.audit.searched import Searched
 from dpledger.audit.strata import Stratum
 from dpledger.decimals import RoundsDown
 from dpledger.ledger.entries.bodies import Audited
@@ -57,8 +58,9 @@ class AuditResult:
     datasets apart. `blind`: why this audit could have found nothing, or why nothing that it found counts; then the
     verdict says nothing of the code that was meant. `apart`: why the two datasets are no neighbours, if they are rows.
     `told`: what the author of the mechanism should know. `replay`: of a mechanism's own claim, what `audit_replay`
-    found before anything was drawn. `seed`: None where the runs were collected by somebody else. `schedule`: in which
-    order runs were drawn; of the steps of a training they are the pairs of its steps.
+    found before anything was drawn. `searched`: how `audit_search` found the pair. `seed`: None where the runs were
+    collected by somebody else. `schedule`: in which order runs were drawn; of the steps of a training they are the
+    pairs of its steps.
 
     Of an ex-post claim `claim` is the largest loss that it claims; `strata` are those of the claimed losses, and they
     are tested together.
@@ -82,6 +84,7 @@ class AuditResult:
     told: tuple[str, ...] = ()
     replay: ReplayResult | None = None
     schedule: str = SCHEDULE
+    searched: Searched | None = None
 
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]:
@@ -250,6 +253,8 @@ class AuditResult:
             yield f"blind: {self.blind}"
         if self.apart:
             yield f"{self.apart}: if these are rows, the claim says nothing of them; take data that {ONE_UNIT}"
+        if self.searched is not None:
+            yield self.searched.public_words if public else str(self.searched)
         yield from self.told
         if self.replay is not None and self._fell_to_replay:
             findings = self.replay.public_words[1:] if public else [one.words for one in self.replay.findings]
@@ -346,6 +351,7 @@ class AuditResult:
                 "pair": self.pair,
                 "apart": self.apart,
                 "told": self.told,
+                "searched": None if self.searched is None else str(self.searched),
                 "replay": None if self.replay is None else self.replay.verdict,
                 "event": None if self.witness is None else self.witness.words,
                 "method": METHOD,

@@ -27,6 +27,7 @@ PAGES = (
     "docs/statistics.md",
     "docs/concepts.md",
     "docs/audit_replay.md",
+    "docs/audit_search.md",
     "docs/accuracy_first.md",
     "docs/events.md",
     "docs/budgets.md",

@@ -121,6 +121,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
     assert project["version"] == dpledger.__version__
 
 
+@pytest.mark.sliced
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name: str) -> None:
     """Those of public names call the package `dpl` and numpy `np`, as its pages do."""

@@ -23,6 +23,8 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.hypotheses import Concept
 from exact_tests import SIGNIFICANCE
 
+pytestmark = pytest.mark.sliced
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 LEARNERS = {"no_privacy", "item_level", "group_privacy", "clipped", "by_users", "halving"}
 KINDS = ("points", "thresholds", "parities")

@@ -26,6 +26,8 @@ from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.errors import BudgetRefused, Halted
 from dpledger.mechanisms.entropy import seeded
 
+pytestmark = pytest.mark.sliced
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PRIVATE = ("single_threshold", "target_charging", "gaussian")
 PEERS = ("noisy_max", "noisy_max_as_promised", "noisy_max_by_votes", "confident")

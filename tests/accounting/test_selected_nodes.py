@@ -35,6 +35,8 @@ from dpledger.relations import Relation
 from dpledger.schema import plain
 from selection_oracle import Law, best_of, enumerated, hockey_stick, negative_binomial, pairs_within, poisson, renyi
 
+pytestmark = pytest.mark.sliced
+
 BOTH = Relation.ADD_REMOVE
 TRAINING = Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), times=1000)
 GEOMETRIC = NegativeBinomialTrials(eta=1, gamma="0.01")

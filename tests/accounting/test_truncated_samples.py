@@ -18,6 +18,8 @@ from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 from leaf_conformance import Pmf, divergence, grid, hockey_stick, masses, normal_tail
 
+pytestmark = pytest.mark.sliced
+
 Law = dpl.planning.TruncatedSampledGaussianLaw
 ADD, ZERO, REPLACE = Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE
 EPSILONS = (0.0, 0.1, 0.4, 0.9, 1.6)

@@ -38,6 +38,7 @@ BUDGET = PureDP(2)
 FIT = models.LogisticRegression.fit  # which a worker can import
 
 pytestmark = [
+    pytest.mark.sliced,
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:scipy.optimize. The `disp`:DeprecationWarning"),  # diffprivlib's own
 ]

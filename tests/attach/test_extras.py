@@ -12,6 +12,8 @@ import pytest
 
 from dpledger.attach.extras import extra
 
+pytestmark = pytest.mark.sliced
+
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 WITHOUT = """

@@ -25,6 +25,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 
 pytestmark = [
+    pytest.mark.sliced,
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
     pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
     pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha"),

@@ -18,6 +18,8 @@ from house_cases.stability.voted import VOTED
 from judged_cases import judged
 from sparse_vector_oracle import Law, Noise, hockey_stick
 
+pytestmark = pytest.mark.sliced
+
 FINITE = (
     "voted_answers",
     "voted_answers_whole_gap",

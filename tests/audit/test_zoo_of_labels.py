@@ -16,6 +16,8 @@ from judged_cases import judged
 from soft_oracle import SoftLaw
 from sparse_vector_oracle import Law, Noise
 
+pytestmark = pytest.mark.sliced
+
 TRIALS = {
     "labelled_rows": 50_000,
     "soft_labels": 50_000,

@@ -22,6 +22,8 @@ from house_cases.learning.classes import LEARNED_CLASSES
 from judged_cases import judged
 from learning_oracle import exponential_law, worst_loss
 
+pytestmark = pytest.mark.sliced
+
 THRESHOLDS = np.arange(3)[None, :] < np.arange(4)[:, None]
 BITS = np.array([[False, True], [True, False]])
 WEIGHED = {

@@ -22,6 +22,8 @@ from house_cases import HOUSE
 from house_cases.learning.parities import PARITIES, LearnedParity, LeastParity, ParityUntilSuccess
 from judged_cases import judged
 
+pytestmark = pytest.mark.sliced
+
 
 def law_of(mechanism: LearnedParity, rows: oracle.Rows) -> oracle.Law:
     run = partial(oracle.one_run, rows, 1, Fraction(mechanism.rate), Fraction(mechanism.fail))

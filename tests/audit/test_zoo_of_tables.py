@@ -20,6 +20,8 @@ from dpledger.relations import Relation, Unit
 from house_cases import HOUSE
 from house_cases.learning.tables import BOOSTED, LOGISTIC
 
+pytestmark = pytest.mark.sliced
+
 
 @pytest.mark.parametrize("name", [*BOOSTED, *LOGISTIC])
 def test_every_round_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:

@@ -15,6 +15,8 @@ from typer.testing import CliRunner, Result
 import dpledger as dpl
 from dpledger.cli import app
 
+pytestmark = pytest.mark.sliced
+
 Run = Callable[..., Result]
 CODE = "def noisy(data, rng):\n    return len(data) + rng.laplace(0, 1)\n"
 PAIR = ("--left", "[1]", "--right", "[1, 2]")

@@ -29,6 +29,8 @@ from dpledger.ledger.signed.values import ValueOrigin
 from dpledger.ledger.stores.memory import MemoryStore
 from ledger_mechanisms import laplace
 
+pytestmark = pytest.mark.sliced
+
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove", "budget": PureDP(5)}
 OUTPUTS = {"k1": "the-output-4711", "k2": "the-output-4712"}
 WITHHELD = "withheld"

@@ -26,6 +26,8 @@ from dpledger.mechanisms.protocol import Release
 from ledger_forger import forged
 from ledger_mechanisms import Once, Training, TrainingRun, laplace, stream, training
 
+pytestmark = pytest.mark.sliced
+
 BUDGET = ApproxDP(1, "0.000001")
 HALF = Decimal("0.0000005")
 SIXTEENTH = HALF / 16

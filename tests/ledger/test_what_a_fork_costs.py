@@ -30,7 +30,7 @@ from forking import DONE, ignores_fork_warnings, in_child
 from ledger_mechanisms import Once, stream, training
 from ledger_workers import answer_of_what_was_inherited, ledger_file, releases_from_the_file
 
-pytestmark = ignores_fork_warnings
+pytestmark = [ignores_fork_warnings, pytest.mark.sliced]
 
 
 @pytest.fixture

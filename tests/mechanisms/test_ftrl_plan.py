@@ -14,6 +14,8 @@ from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.planning.calibration import meets
 from dpledger.errors import CannotCertify, ParameterError
 
+pytestmark = pytest.mark.sliced
+
 TARGET = ApproxDP(4, "1e-6")
 SIZES: dict[str, Any] = {"n_public": 3000, "epochs": 8, "batch": 150, "dimension": 3}
 ftrl_plan = dpl.planning.ftrl_plan

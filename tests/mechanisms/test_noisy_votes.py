@@ -30,6 +30,8 @@ from judged_cases import judged
 from mechanism_conformance import MechanismConformance
 from voting_models import speaking, spread
 
+pytestmark = pytest.mark.sliced
+
 ADD, REPLACE, ZERO, FLIP = Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP
 RECORD = Unit("record")
 SALT = Hashed("salt")

@@ -35,6 +35,8 @@ from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from selection_oracle import Law, negative_binomial
 
+pytestmark = pytest.mark.sliced
+
 Outcome = tuple[int, int, int]
 Positions = npt.NDArray[np.int64]
 EACH = math.log(2)

@@ -29,6 +29,8 @@ from judged_cases import judged
 from mechanism_conformance import MechanismConformance
 from selection_oracle import Law, best_of, negative_binomial, poisson
 
+pytestmark = pytest.mark.sliced
+
 NAN = float("nan")
 GEOMETRIC = NegativeBinomialTrials(eta=1, gamma="0.2")
 CHOICE = ExponentialMechanism(candidates=3, epsilon=2, sensitivity=1)
