@@ -157,6 +157,20 @@ def noisy_step(state: float, rows: Any, rng: np.random.Generator) -> float:
     return float(np.sum(rows - state) + rng.normal())
 
 
+def noisy_sum(rows: Any, rng: np.random.Generator) -> float:
+    return float(np.sum(rows) + rng.normal())
+
+
+def first_of(model: float, _: object) -> float:
+    return model
+
+
+def trained() -> dpl.results.TrainingAudit:
+    return dpl.audit_training(
+        noisy_sum, [0.0], dpl.PureDP(1), score=first_of, canaries=[1.0] * 10, seed=1, progress=False
+    )
+
+
 def folder() -> Path:
     return Path(tempfile.mkdtemp())
 
@@ -1127,6 +1141,26 @@ DOORS: dict[str, Door] = {
         left={"canary": "an item like those of a batch, which are the caller's"},
         longest=ALL_KINDS + 300,
     ),
+    "audit_training": Door(
+        dpl.audit_training,
+        {
+            "train": noisy_sum,
+            "data": [0.0],
+            "claim": dpl.PureDP(1),
+            "score": first_of,
+            "canaries": [1.0] * 10,
+            "trainings": None,
+            "steps": None,
+            "confidence": "0.9",
+            "delta": None,
+            "seed": 1,
+            "jobs": 1,
+            "progress": False,
+        },
+        names={"delta": "delta|claim"},
+        left={"data": DATA["data"], "train": OWN_CODE, "score": OWN_CODE},
+        longest=ALL_KINDS + 300,
+    ),
     "audit_service": Door(
         dpl.audit_service,
         {
@@ -1244,6 +1278,7 @@ DOORS: dict[str, Door] = {
         left={"claim": "one that is false is refuted", "jobs": "a number that is right starts processes"},
     ),
     "ex_post.ExPostClaim": Door(dpl.ex_post.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
+    "results.TrainingAudit.plot": Door(of(trained, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "results.AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }
@@ -1279,6 +1314,7 @@ ANSWERS: dict[str, str] = {
             "results.Profile",
             "results.AuditResult",
             "results.ProbeReport",
+            "results.TrainingAudit",
             "results.ReplayResult",
             "planning.TrainingPlan",
             "results.Receipt",
