@@ -183,11 +183,13 @@ def _takes_one(function: Callable[..., object]) -> bool:
 
 
 def name_of(function: object) -> str:
-    """What a function calls itself, or where it stands."""
+    """What a function, or an object that is called, goes by: its own `kind`, else its module and name."""
     kind = getattr(function, "kind", None)
+    if kind:
+        return str(kind)
+    module = getattr(function, "__module__", None) or type(function).__module__
     name = str(getattr(function, "__qualname__", type(function).__qualname__))
-    spoken = name.replace("<locals>.", "").replace("<lambda>", "lambda")
-    return str(kind) if kind else f"{getattr(function, '__module__', None)}.{spoken}"
+    return f"{module}.{name.replace('<locals>.', '').replace('<lambda>', 'lambda')}"
 
 
 def _own_parameters(function: object) -> Mapping[str, Plain]:

@@ -35,12 +35,13 @@ from dpledger.schema import plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SCHEDULE", "SCHEMA", "AuditResult", "percent"]
+__all__ = ["SCHEDULE", "SCHEMA", "STEPS", "AuditResult", "percent"]
 
 SCHEMA = "dpledger.audit.v2"
 METHOD, REPLAY = "wealth", "replay"
 BELOW = Fraction(999_999, 1_000_000)
 SCHEDULE = "pairs-in-random-order"
+STEPS = "steps-of-one-training"
 FLOATS_LEAK = (
     "the last bits of its floating-point numbers give the data away, which this verdict does not count (floats='bits' "
     "does): draw the noise on a grid, as the mechanisms of dpledger do, or publish rounded numbers"
@@ -57,7 +58,8 @@ class AuditResult:
     verdict says nothing of the code that was meant. `apart`: why the two datasets are no neighbours, if they are rows.
     `told`: what the author of the mechanism should know. `replay`: of a mechanism's own claim, what `audit_replay`
     found before anything was drawn. `searched`: how `audit_search` found the pair. `seed`: None where the runs were
-    collected by somebody else.
+    collected by somebody else. `schedule`: in which order runs were drawn; of the steps of a training they are the
+    pairs of its steps.
 
     Of an ex-post claim `claim` is the largest loss that it claims; `strata` are those of the claimed losses, and they
     are tested together.
@@ -80,6 +82,7 @@ class AuditResult:
     apart: str | None = None
     told: tuple[str, ...] = ()
     replay: ReplayResult | None = None
+    schedule: str = SCHEDULE
     searched: Searched | None = None
 
     @property
@@ -137,6 +140,16 @@ class AuditResult:
     def delta(self) -> Decimal:
         """The delta at which `epsilon_lower` holds."""
         return self.target.point.delta
+
+    @property
+    def mu_lower(self) -> Decimal | None:
+        """Of the steps of a training that claims a Gaussian: the largest mu up to which no curve of such a step is
+        kept, so that one of Gaussian noise has a noise multiplier of at most 1/mu_lower. None where none was refuted,
+        where that was not tested, and of an audit that is blind.
+
+        Claim: at least `confidence` that the steps do not keep the curve of a smaller mu. Source:
+        docs/proofs/audit.md 8."""
+        return None if self.evidence.blind is not None else self.evidence.mu_lower
 
     @property
     def e_value(self) -> float:
@@ -202,6 +215,8 @@ class AuditResult:
         """How to run it again."""
         if self.seed is None:
             return "run it again: audit_outputs on the same outputs"
+        if self.schedule == STEPS:
+            return f"run it again: dpl.audit_steps(..., seed={self.seed}, steps={self.trials}), of the same training"
         return f"run it again: dpl.audit_mechanism(..., seed={self.seed}, trials={self.trials})"
 
     def _repr_html_(self) -> str:
@@ -249,6 +264,9 @@ class AuditResult:
                 f"epsilon at delta {float(self.delta):.3g} is at least {float(self.epsilon_lower):.6g} "
                 f"(confidence {percent(self.confidence)}, {runs})"
             )
+        if self.mu_lower is not None:
+            most = decimals.round_up(1 / Fraction(self.mu_lower), digits=4)
+            yield f"if the noise of a step is Gaussian, its noise multiplier is at most {most}, at that confidence"
         beside = f" (confidence {percent(self.confidence)}, {runs})" if self.evidence.strata else ""
         yield f"e-value {self.e_value:.4g} of the {float(1 / self.evidence.alpha):.4g} that refute{beside}"
         for stratum, (left, right) in zip(self.evidence.strata, self.evidence.in_strata, strict=False):
@@ -295,7 +313,7 @@ class AuditResult:
             together=True if self.fell_as_a_whole else None,
             blind=self.blind,
             apart=self.apart,
-            schedule=None if self.seed is None else SCHEDULE,
+            schedule=None if self.seed is None else self.schedule,
             arms=len(self.evidence.budget),
         )
 

@@ -41,6 +41,7 @@ PAGES = (
     "docs/trainers.md",
     "docs/attest.md",
     "docs/auditing.md",
+    "docs/audit_trainings.md",
     "docs/group_by.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]

@@ -1,7 +1,7 @@
 """The search: a screen of all pairs, of fewer and fewer with more and more runs, and audits of those that stand out.
 
 Only audits count. The j-th audited pair is chosen by earlier runs, is audited on fresh ones, and has 1/(j(j+1)) of
-alpha, which adds up to alpha over any number of them. Statement and proof: docs/proofs/audit.md 8.
+alpha, which adds up to alpha over any number of them. Statement and proof: docs/proofs/audit.md 9.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def audit_search(
     ParameterError where every run raises on every pair.
 
     Claim: if the mechanism keeps its claim on all neighbours that are tried, the verdict is `violation` with
-        probability at most 1 - confidence, whatever the pairs and however many. Source: docs/proofs/audit.md 8.
+        probability at most 1 - confidence, whatever the pairs and however many. Source: docs/proofs/audit.md 9.
     Assumes: runs are independent of each other; a strategy draws neighbours, where they are no rows.
 
     >>> def noisy_sum(rows, rng):  # claims 1, for rows from 0 to 1, and adds no noise where there are none

@@ -47,6 +47,7 @@ from .audit.replay import audit_replay as audit_replay
 from .audit.search.searching import audit_search as audit_search
 from .audit.services import audit_service as audit_service
 from .audit.testing import assert_not_refuted as assert_not_refuted
+from .audit.training.step_audit import audit_steps as audit_steps
 from .errors import (
     AuditTooWeak as AuditTooWeak,
     BudgetRefused as BudgetRefused,

@@ -151,6 +151,10 @@ def spread(_: object, rng: np.random.Generator) -> float:
     return float(rng.normal())
 
 
+def noisy_step(state: float, rows: Any, rng: np.random.Generator) -> float:
+    return float(np.sum(rows - state) + rng.normal())
+
+
 def folder() -> Path:
     return Path(tempfile.mkdtemp())
 
@@ -1073,6 +1077,28 @@ DOORS: dict[str, Door] = {
         of(planned, "run"),
         {"seconds": None, "jobs": 1, "progress": False},
         left={"jobs": "a number that is right starts processes"},
+    ),
+    "audit_steps": Door(
+        dpl.audit_steps,
+        {
+            "gradient": noisy_step,
+            "states": ((0, np.zeros(3)),),
+            "canary": 1.0,
+            "claim": dpl.GDP(1),
+            "gradients": None,
+            "space": "records",
+            "direction": None,
+            "rehearsals": 2,
+            "steps": 1,
+            "stop_at_violation": True,
+            "confidence": "0.9",
+            "delta": None,
+            "seed": 1,
+            "progress": False,
+        },
+        names={"delta": "delta|claim"},
+        left={"canary": "an item like those of a batch, which are the caller's"},
+        longest=ALL_KINDS + 300,
     ),
     "audit_service": Door(
         dpl.audit_service,
