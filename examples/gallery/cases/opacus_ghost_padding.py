@@ -12,7 +12,7 @@ WHY = (
     "the norms of a convolution are computed with zeros around the image, whatever its `padding_mode`: with "
     "'reflect' the gradient of this image has norm 4 after it was clipped to 1"
 )
-NOW = "1.6.0 is current; without ghost clipping the sum is of the gradients that were measured, so that the claim holds"
+NOW = "1.6.0 is current; without ghost clipping, what is summed is what was measured"
 REPORTED = ""
 
 
