@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpledger.decimals import Number
@@ -120,5 +121,5 @@ def _shown(value: float, lower: float, upper: float) -> str:
     if isinstance(value, int):
         return f"{value} [{lower}, {upper}]"
     half = (upper - lower) / 2
-    places = max(0, 1 - math.floor(math.log10(half))) if 0 < half < math.inf else 6
+    places = max(0, 1 - Decimal(half).adjusted()) if 0 < half < math.inf else 6
     return f"{value:.{places}f} [{lower:.{places}f}, {upper:.{places}f}]"

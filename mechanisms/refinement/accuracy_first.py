@@ -105,8 +105,8 @@ class AccuracyFirst:
     `least_mu` to `most_mu`. `keep`: only the first so many of them are used (default: up to those 4 times: if none
     passed by then it is the noise of the check, and a finer hypothesis would not pass either). `error_margin`: a
     classifier passes, but for the noise of the check, where its share of mistakes is so much below `target_error_rate`
-    (default: a quarter of it); one row moves that share by 1/rows, and an excess risk by several times that. Data never
-    raise.
+    (default: a quarter of it); one row moves that share by 1/rows, and an excess risk by several times that. With sums
+    of ridge the noise of the check falls along the walk, where the chain has an epsilon. Data never raise.
     The value is a `LinearHypothesis`: `coefficients` of any sign, whether they passed, their level and its epsilon.
 
     >>> task = {"family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
