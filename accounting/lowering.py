@@ -130,8 +130,8 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
         case SampledWithoutReplacement(of=of, population=population, batch=batch):
             how = EVERYONE if batch == population else Subset(population, batch)
             return _on_batches(of, how, relation)
-        case RandomAllocation(of=of, steps=steps):
-            return _on_batches(of, EVERYONE if steps == 1 else Allocation(steps), relation)
+        case RandomAllocation(of=of, steps=steps, k=k):
+            return _allocated(of, steps, k or 1, relation)
         case Shuffled(of=of, users=users):
             return _on_batches(of, Shuffle(users), relation)
         case Parallel(of=parts):
@@ -286,6 +286,23 @@ def _on_batches(of: Composition, how: Draw, relation: Relation) -> list[Leaves]:
     return _distinct([_one_batch(leaves, how, relation) for leaves in _lists(of, relation)])
 
 
+def _allocated(of: Composition, steps: int, k: int, relation: Relation) -> list[Leaves]:
+    """A unit in k of these steps: in one of floor(steps/k), k times over. Source: docs/proofs/amplification.md, section
+    4; below, what one step shows."""
+    if k == steps:
+        return _powers(_lists(of, relation), k)
+    if k == 1:
+        return _on_batches(of, Allocation(steps), relation)
+    first, *others = _on_batches(of, Allocation(steps // k, Fraction(k, steps)), relation)
+    rest, *_ = _on_batches(of, Allocation(steps // k, Fraction(0)), relation)
+    if others or any(rules_of(drawn.leaf).pair.envelope is not None for drawn in first):
+        raise CannotCertify(
+            "a unit in several steps of parallel parts, or of a bounded range, has no certified bound: state what a "
+            "step guarantees"
+        )
+    return [_merged(first, {drawn: count * (k - 1) for drawn, count in rest.items()})]
+
+
 def _require_relation(how: Draw, relation: Relation) -> None:
     """Refused here as well, whatever is run: a node that no theorem covers is not read as if it were not there."""
     if how == EVERYONE:
@@ -347,6 +364,8 @@ def _products(alone: Leaves, several: list[list[Leaves]]) -> list[Leaves]:
 
 def _powers(lists: list[Leaves], times: int) -> list[Leaves]:
     """The lists of `times` runs, where each run deals the unit to one of several lists anew."""
+    if len(lists) == 1:
+        return [{drawn: count * times for drawn, count in lists[0].items()}]
     if times > MOST_LISTS:
         raise CannotCertify(f"parallel parts that differ, repeated {times} times, are more than {MOST_LISTS} cases")
     runs = itertools.combinations_with_replacement(lists, times)

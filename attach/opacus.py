@@ -19,8 +19,8 @@ run at its full charge. Hooks of others detach nothing: Opacus's own slot for on
 optimizer stays guarded, until another run is charged: it draws no noise that nobody pays for.
 
 The rate is the chance with which its sampler takes a row: 24 random bits below a number, a little above that number.
-Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours under
-add_remove do not share (its issues 571 and 819): there both are declared, and set for the run (`opacus_public`).
+Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours share under
+zero_out alone (its issues 571 and 819): elsewhere both are declared, and set for the run (`opacus_public`).
 That the batches are those of the loader, and one for each step, nothing here sees; what else is taken on trust stands
 in the record as `assumes`.
 
@@ -76,6 +76,7 @@ from dpledger.attach.opacus_objects import (
     state_of,
 )
 from dpledger.attach.opacus_planning import plan_training
+from dpledger.attach.opacus_probes import probe
 from dpledger.attach.opacus_public import Public, of_relation
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ContractViolation, Halted, ParameterError
@@ -97,7 +98,7 @@ with extra("opacus"):
     from opacus.optimizers import DPOptimizer
     from torch.utils.hooks import RemovableHandle
 
-__all__ = ["ASSUMES", "KIND", "Epsilons", "OpacusRun", "charging", "plan_training"]
+__all__ = ["ASSUMES", "KIND", "Epsilons", "OpacusRun", "charging", "plan_training", "probe"]
 
 ASSUMES = (
     "each step is on one batch of the loader; the gradient of a row depends on it alone; sums and noise of floats "

@@ -35,13 +35,14 @@ from dpledger.schema import plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SCHEDULE", "SCHEMA", "STEPS", "AuditResult", "percent"]
+__all__ = ["CANARIES", "SCHEDULE", "SCHEMA", "STEPS", "AuditResult", "percent"]
 
 SCHEMA = "dpledger.audit.v2"
 METHOD, REPLAY = "wealth", "replay"
 BELOW = Fraction(999_999, 1_000_000)
 SCHEDULE = "pairs-in-random-order"
 STEPS = "steps-of-one-training"
+CANARIES = "canaries-of-one-training"
 FLOATS_LEAK = (
     "the last bits of its floating-point numbers give the data away, which this verdict does not count (floats='bits' "
     "does): draw the noise on a grid, as the mechanisms of dpledger do, or publish rounded numbers"
@@ -215,6 +216,8 @@ class AuditResult:
         """How to run it again."""
         if self.seed is None:
             return "run it again: audit_outputs on the same outputs"
+        if self.schedule == CANARIES:
+            return f"run it again: dpl.audit_training(..., seed={self.seed}), of the same training and canaries"
         if self.schedule == STEPS:
             return f"run it again: dpl.audit_steps(..., seed={self.seed}, steps={self.trials}), of the same training"
         return f"run it again: dpl.audit_mechanism(..., seed={self.seed}, trials={self.trials})"

@@ -254,7 +254,7 @@ class Ledger(Handle):
                     raise ParameterError("ledger", str(path), "an older copy of a ledger that was used here")
             accepted = RollbackAccepted(size=seen.size, leaf=seen.leaf, by=by, reason=reason)
             entry = book.transact(lambda *_: [accepted])[0]
-            heads.keep(remembered.Seen.of(book._head), also_older=True)
+            heads.keep(remembered.SeenHead.of(book._head), also_older=True)
         return entry
 
     def _remembering(self) -> Self:

@@ -203,14 +203,14 @@ class Handle:
         logging.appended(writing.appended)
         return entries
 
-    def _known(self) -> remembered.Seen | None:
+    def _known(self) -> remembered.SeenHead | None:
         """The newest head that was seen here: to be read before the store is."""
         return None if self._heads is None else self._heads.newest()
 
     def _remember(self) -> None:
         """What this handle has seen, outside of the ledger; once it is durable."""
         if self._heads is not None:
-            self._heads.keep(remembered.Seen.of(self._head))
+            self._heads.keep(remembered.SeenHead.of(self._head))
 
     def seal(self, value: bytes, origin: values.ValueOrigin) -> bytes:
         """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""

@@ -29,7 +29,7 @@ from dpledger.ledger.stores.protocol import Reader
 from dpledger.ledger.tip import Head
 from dpledger.posix import fcntl
 
-__all__ = ["Heads", "Seen", "require_seen", "rolled_back", "warn_where_behind"]
+__all__ = ["Heads", "SeenHead", "require_seen", "rolled_back", "warn_where_behind"]
 
 SIZE = 256  # bytes of a file, all written at once: less than a sector
 CHECK = 16  # hex digits by which a torn write is told
@@ -39,14 +39,14 @@ NEVER = b"\0"  # of what a file system that lost power leaves of a file that was
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenHead:
     """How many entries a ledger had, and the leaf hash of the last of them, in hex."""
 
     size: int
     leaf: str
 
     @classmethod
-    def of(cls, head: Head) -> Seen:
+    def of(cls, head: Head) -> SeenHead:
         """Of what a handle knows."""
         return cls(head.tree.size, head.previous)
 
@@ -57,7 +57,7 @@ class Heads:
 
     def __init__(self, origin: str, *, warns: bool = True) -> None:
         self._origin = origin
-        self._kept: Seen | None = None  # by this handle, last
+        self._kept: SeenHead | None = None  # by this handle, last
         self._warns = warns
 
     @cached_property
@@ -67,7 +67,7 @@ class Heads:
         state = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
         return state / "dpledger" / "heads" / self._origin.replace("/", "+")  # an id has no +
 
-    def newest(self) -> Seen | None:
+    def newest(self) -> SeenHead | None:
         """The newest head that was seen; None where none was, or nothing can be remembered.
         StoreFailure for a file that is something else."""
         try:
@@ -88,7 +88,7 @@ class Heads:
             "kept (`dpledger verify --since`), then remove that file"
         )
 
-    def keep(self, seen: Seen, *, also_older: bool = False) -> None:
+    def keep(self, seen: SeenHead, *, also_older: bool = False) -> None:
         """Remember `seen`, unless a newer one is remembered, or nothing can be."""
         if seen == self._kept:
             return
@@ -121,15 +121,15 @@ class Heads:
     def _opened(self, how: int) -> int:
         return os.open(self.file, how | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
-    def _text(self, seen: Seen) -> bytes:
+    def _text(self, seen: SeenHead) -> bytes:
         told = f"{self._origin}\n{seen.size}\n{seen.leaf}\n"
         return f"{told}{_check(told)}\n".encode().ljust(SIZE, b"\n")
 
-    def _parsed(self, text: bytes) -> Seen | None:
+    def _parsed(self, text: bytes) -> SeenHead | None:
         """None for what `_text` did not write of this ledger."""
         with suppress(ValueError):
             _, size, leaf, *_ = text.decode("ascii").split("\n")
-            seen = Seen(int(size), leaf)
+            seen = SeenHead(int(size), leaf)
             if self._text(seen) == text:
                 return seen
         return None
@@ -146,10 +146,10 @@ class Heads:
             )
 
 
-def rolled_back(known: Seen | None, head: Head, reader: Reader) -> str | None:
+def rolled_back(known: SeenHead | None, head: Head, reader: Reader) -> str | None:
     """How the store that `reader` reads, and `head` is of, lacks what was remembered before it was read: it holds fewer
     entries, or another one there; None where it holds what was seen."""
-    if known is None or known == Seen.of(head):
+    if known is None or known == SeenHead.of(head):
         return None
     if known.size > head.tree.size:
         return f"this ledger had {known.size} entries when it was last used here, and now holds {head.tree.size}"
@@ -158,7 +158,7 @@ def rolled_back(known: Seen | None, head: Head, reader: Reader) -> str | None:
     return None
 
 
-def require_seen(known: Seen | None, head: Head, reader: Reader) -> None:
+def require_seen(known: SeenHead | None, head: Head, reader: Reader) -> None:
     """StoreBehind where the store was `rolled_back`."""
     if (problem := rolled_back(known, head, reader)) is not None:
         raise StoreBehind(
@@ -167,7 +167,7 @@ def require_seen(known: Seen | None, head: Head, reader: Reader) -> None:
         )
 
 
-def warn_where_behind(known: Seen | None, head: Head, reader: Reader) -> None:
+def warn_where_behind(known: SeenHead | None, head: Head, reader: Reader) -> None:
     """RollbackSeen, a warning, where the store was `rolled_back`: who only reads may look at a copy."""
     if (problem := rolled_back(known, head, reader)) is not None:
         warnings.warn(f"{problem}; what it says of budgets is of then", RollbackSeen, stacklevel=2)

@@ -121,9 +121,11 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             require_exchangeable(part)
             whole = priced(planned(part), relation, orders)  # run by many, and one outcome is not everyone's
             return _on_batch(planned(part), Shuffle(users), whole, relation, orders) if users > 1 else whole
-        case RandomAllocation(of=part, steps=steps):
-            whole = priced(planned(part), relation, orders)
-            return _on_batch(planned(part), Allocation(steps), whole, relation, orders) if steps > 1 else whole
+        case RandomAllocation(of=part, steps=steps, k=k):  # k times in one of so many: amplification.md, section 4
+            whole, times = priced(planned(part), relation, orders), k or 1
+            many = steps // times > 1
+            once = _on_batch(planned(part), Allocation(steps // times), whole, relation, orders) if many else whole
+            return once if times == 1 else once.times(times)
         case Group():
             return _of_group(tree, relation, orders)
         case Parallel():

@@ -48,6 +48,7 @@ from .audit.search.searching import audit_search as audit_search
 from .audit.services import audit_service as audit_service
 from .audit.testing import assert_not_refuted as assert_not_refuted
 from .audit.training.step_audit import audit_steps as audit_steps
+from .audit.training.whole import audit_training as audit_training
 from .errors import (
     AuditTooWeak as AuditTooWeak,
     BudgetRefused as BudgetRefused,

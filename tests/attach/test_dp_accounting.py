@@ -544,3 +544,45 @@ def test_the_library_calibrates_on_certified_bounds(discrete: bool, relation: Re
     fresh = functools.partial(PrivacyAccountant, None, WORDS[relation])
     found = dp_accounting.calibrate_dp_mechanism(fresh, made, bracket_interval=bracket, tol=1e-3, **asked)
     assert 0.95 < compose(read_tree(made(found), relation=relation), relation=relation).epsilon("1e-5").upper <= 1
+
+
+# ---- what JAX-Privacy publishes --------------------------------------------------------------------------------------
+
+
+def dpsgd(noise: float, steps: float, rate: float) -> Any:
+    """The event that JAX-Privacy says of DP-SGD."""
+    return dp_event.SelfComposedDpEvent(Sampled(rate, Gaussian(noise)), int(steps))
+
+
+def test_the_examples_of_jax_privacy_come_out_as_it_prints_them() -> None:
+    """The documentation of its `accounting`: 3.77 for noise 3 over 512 steps at 0.1, delta 1e-6; noise 9.66 for epsilon
+    1; 155 steps for epsilon 2."""
+    found = PrivacyAccountant().compose(dpsgd(3.0, 512, 0.1)).bounds(1e-6)
+    assert round(float(found.lower), 2) == round(float(found.upper), 2) == 3.77
+    asked: dict[str, Any] = {"target_delta": 1e-6}
+    noise = dp_accounting.calibrate_dp_mechanism(
+        PrivacyAccountant, lambda noise: dpsgd(noise, 512, 0.1), target_epsilon=1.0, **asked
+    )
+    assert round(noise, 2) == 9.66
+    steps = dp_accounting.calibrate_dp_mechanism(
+        PrivacyAccountant,
+        lambda steps: dpsgd(3.0, steps, 0.1),
+        target_epsilon=2.0,
+        discrete=True,
+        bracket_interval=dp_accounting.LowerEndpointAndGuess(1, 128),
+        **asked,
+    )
+    assert steps == 155
+
+
+def test_the_plans_that_jax_privacy_tests_cost_what_it_says_or_less() -> None:
+    """Of its `calibrate_test`: batches of 1,024 of 50,000, noise 4, 10,000 steps, delta 1e-5: 2.27535 by Renyi
+    divergences, 4.50055 where 1,056 are kept, 5.00008 for users of two examples on a coarse grid."""
+    plan = dpsgd(4.0, 10_000, 1024 / 50_000)
+    assert 2.09 < PrivacyAccountant().compose(plan).get_epsilon(1e-5) < 2.27535
+    renyi = rdp_privacy_accountant.RdpAccountant().compose(plan).get_epsilon(1e-5)
+    assert renyi == pytest.approx(2.27535, rel=1e-3), "the plan is theirs"
+    kept = dp_event.SelfComposedDpEvent(truncated(50_000, 1024 / 50_000, 1056, 4.0), 10_000)
+    assert PrivacyAccountant(None, NeighboringRelation.REPLACE_SPECIAL).compose(kept).get_epsilon(1e-5) < 4.50055
+    users = read_tree(plan, relation=ADD, of="row", unit=Unit("user", max_contributions=2))
+    assert 4.6 < compose(users).epsilon("1e-5").upper < 5.00008

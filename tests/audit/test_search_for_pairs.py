@@ -18,7 +18,17 @@ from dpledger.audit.search.drawn import are_apart
 from dpledger.audit.search.families import pairs_of, smaller
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
-from faults_to_find import CORRECT, FAULTS, TABLE, UNIT, Case, clip_passes_nan, clipped_sum, no_noise_on_nothing
+from faults_to_find import (
+    CORRECT,
+    FAULTS,
+    TABLE,
+    UNIT,
+    UNTUNED,
+    Case,
+    clip_passes_nan,
+    clipped_sum,
+    no_noise_on_nothing,
+)
 
 pytestmark = pytest.mark.sliced
 
@@ -34,7 +44,7 @@ def searched(case: Case, **settings: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*FAULTS, *UNTUNED], ids=lambda case: case.name)
 def test_every_fault_is_found_from_its_schema_alone(case: Case) -> None:
     result = searched(case)
     assert result.verdict == "violation"

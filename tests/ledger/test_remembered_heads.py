@@ -16,7 +16,7 @@ import dpledger as dpl
 from dpledger.errors import ForeignLedger, RollbackSeen, ScopeError, StoreBehind, StoreFailure, UnrememberedHead
 from dpledger.ledger.entries.bodies import RollbackAccepted
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.remembered import SIZE, Heads, Seen
+from dpledger.ledger.remembered import SIZE, Heads, SeenHead
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores import files
 from ledger_mechanisms import laplace
@@ -162,7 +162,7 @@ def heads() -> Heads:
 
 def test_it_is_what_was_kept_and_the_newest_stays(tmp_path: Path) -> None:
     assert heads().newest() is None
-    older, newer = Seen(7, "11" * 32), Seen(9, "22" * 32)
+    older, newer = SeenHead(7, "11" * 32), SeenHead(9, "22" * 32)
     heads().keep(newer)
     heads().keep(older)
     assert heads().newest() == newer
@@ -171,7 +171,7 @@ def test_it_is_what_was_kept_and_the_newest_stays(tmp_path: Path) -> None:
 
 
 def test_its_file_and_folders_are_for_their_owner_alone() -> None:
-    heads().keep(Seen(1, "11" * 32))
+    heads().keep(SeenHead(1, "11" * 32))
     file = heads().file
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in list(file.parents)[:2]} == {0o700}
@@ -180,14 +180,14 @@ def test_its_file_and_folders_are_for_their_owner_alone() -> None:
 
 @given(st.binary(max_size=300))
 def test_what_is_something_else_is_refused_and_named(text: bytes) -> None:
-    heads().keep(Seen(1, "11" * 32))
+    heads().keep(SeenHead(1, "11" * 32))
     heads().file.write_bytes(b"x" + text)
     with pytest.raises(StoreFailure, match="is not what was remembered"):
         heads().newest()
 
 
 def test_a_torn_file_is_refused_and_an_empty_one_was_never_written() -> None:
-    heads().keep(Seen(10, "11" * 32))
+    heads().keep(SeenHead(10, "11" * 32))
     whole = heads().file.read_bytes()
     heads().file.write_bytes(whole.replace(b"10\n", b"12\n"))
     with pytest.raises(StoreFailure):
@@ -200,14 +200,14 @@ def test_a_torn_file_is_refused_and_an_empty_one_was_never_written() -> None:
 def test_writers_at_once_leave_the_newest() -> None:
     def write(first: int) -> None:
         for size in range(first, 200, 4):
-            heads().keep(Seen(size, f"{size:064x}"))
+            heads().keep(SeenHead(size, f"{size:064x}"))
 
     threads = [threading.Thread(target=write, args=(first,)) for first in (1, 2, 3, 4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert heads().newest() == Seen(199, f"{199:064x}")
+    assert heads().newest() == SeenHead(199, f"{199:064x}")
 
 
 def test_processes_on_one_ledger_remember_what_all_saw(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_processes_on_one_ledger_remember_what_all_saw(tmp_path: Path) -> None:
     assert [process.wait(60) for process in running] == [0, 0, 0]
     with Ledger.open(path) as book:
         seen = Heads(book.id).newest()
-        assert seen == Seen.of(book._head)
+        assert seen == SeenHead.of(book._head)
         assert seen is not None
         assert seen.size == 62
 
@@ -247,13 +247,13 @@ def test_a_home_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    heads().keep(Seen(1, "11" * 32))
+    heads().keep(SeenHead(1, "11" * 32))
     other = tmp_path / "other"
     other.write_bytes(b"precious")
     heads().file.unlink()
     heads().file.symlink_to(other)
     with pytest.warns(UnrememberedHead):
-        heads().keep(Seen(2, "11" * 32))
+        heads().keep(SeenHead(2, "11" * 32))
     assert other.read_bytes() == b"precious"
 
 

@@ -3,6 +3,8 @@ must leave alone. `python tests/support/faults_to_find.py` prints what is found 
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
 import sys
@@ -17,7 +19,7 @@ import numpy.typing as npt
 
 import dpledger as dpl
 
-__all__ = ["CORRECT", "FAULTS", "Case"]
+__all__ = ["CORRECT", "FAULTS", "UNTUNED", "Case"]
 
 Generator = np.random.Generator
 Bools = npt.NDArray[np.bool_]
@@ -30,6 +32,7 @@ FLAGS = {"rows": {"type": "boolean"}}
 ANSWERS = {"answers": {"count": 6, "moves": 1}}
 VISITS = {"rows": {"type": "time", "zone": True}}
 TABLE = {"table": {"age": {"type": "integer", "low": 0, "high": 100}, "city": {"type": "text"}}}
+LABELLED = {"rows": [{"type": "number", "low": 0, "high": 1}, {"type": "category", "values": ["yes", "no"]}]}
 CITIES = ("a", "b")
 ONE = dpl.PureDP(1)
 
@@ -200,6 +203,96 @@ FAULTS = (
 )
 
 
+# ---- more of them, written when the search stood ---------------------------------------------------------------------
+
+
+def share_of_a_label(rows: list[tuple[float, str]], rng: Generator) -> float:
+    return sum(label == "yes" for _, label in rows) / max(len(rows), 1) + rng.laplace(scale=0.1)
+
+
+def longest_text(rows: list[str], rng: Generator) -> float:
+    return max(map(len, rows), default=0) + rng.laplace()
+
+
+def oldest(table: Any, rng: Generator) -> float:
+    return float(table["age"].max() if len(table) else 0) / 100 + rng.laplace(scale=0.1)
+
+
+def gaussian_of_a_point(rows: list[float], rng: Generator) -> float:
+    return sum(rows) + rng.normal(scale=1.5)
+
+
+def exact_threshold(answers: list[float], rng: Generator) -> list[bool]:
+    return [bool(answer + rng.laplace(scale=2) >= 1) for answer in answers]
+
+
+def answers_too_often(rows: list[bool], rng: Generator) -> list[bool]:
+    return [bool(row) if rng.random() < 0.9 else not row for row in rows]
+
+
+def comma_separated(rows: list[str], rng: Generator) -> float | None:
+    parsed = list(csv.reader(io.StringIO("\n".join(rows))))
+    return sum(len(row) == 1 for row in parsed) + rng.laplace() if all(len(row) <= 1 for row in parsed) else None
+
+
+def truncated_to_the_rows(rows: list[float], rng: Generator) -> float:
+    return float(min(max(sum(rows) + rng.laplace(), 0), len(rows)))
+
+
+def standardised(rows: list[float], rng: Generator) -> float:
+    if len(rows) < 2:
+        return float(rng.laplace())
+    with np.errstate(all="ignore"):
+        scores = np.clip((np.array(rows) - np.mean(rows)) / np.std(rows), -1, 1)
+    return float(np.nan_to_num(scores).max()) + rng.laplace(scale=0.5)
+
+
+def bounds_from_the_data(rows: list[float], rng: Generator) -> float:
+    width = max(rows) - min(rows) if rows else 1
+    return float(np.mean(rows) if rows else 0.5) + rng.laplace(scale=width / max(len(rows), 1) + 1e-12)
+
+
+def weekdays_that_are_there(rows: list[Any], rng: Generator) -> dict[int, float]:
+    days = Counter(visit.weekday() for visit in rows)
+    return {day: visits + rng.laplace() for day, visits in days.items()}
+
+
+def whole_noise(rows: list[int], rng: Generator) -> int:
+    """Rows from 0 to 2, with the noise of rows from 0 to 1."""
+    return int(sum(rows)) + int(rng.laplace())
+
+
+def most_frequent_text(rows: list[str], rng: Generator) -> str:
+    return max(sorted(set(rows)), key=rows.count) if rows else "none"
+
+
+def scaled_by_the_count(rows: list[float], rng: Generator) -> float:
+    return float(len(rows) ** 1.1) + rng.laplace()
+
+
+def clipped_after_the_noise(rows: list[float], rng: Generator) -> float:
+    return float(np.clip(sum(row + rng.laplace(scale=0.5) for row in rows), 0, 10))
+
+
+UNTUNED = (
+    Case(share_of_a_label, LABELLED),
+    Case(longest_text, TEXTS),
+    Case(oldest, TABLE),
+    Case(gaussian_of_a_point, UNIT, dpl.ApproxDP(1, "1e-5")),
+    Case(exact_threshold, ANSWERS),
+    Case(answers_too_often, FLAGS, relation="replace_one"),
+    Case(comma_separated, TEXTS),
+    Case(truncated_to_the_rows, UNIT),
+    Case(standardised, UNIT),
+    Case(bounds_from_the_data, UNIT),
+    Case(weekdays_that_are_there, VISITS),
+    Case(whole_noise, {"rows": {"type": "integer", "low": 0, "high": 2}}),
+    Case(most_frequent_text, TEXTS),
+    Case(scaled_by_the_count, UNIT),
+    Case(clipped_after_the_noise, UNIT),
+)
+
+
 # ---- as they should be ----------------------------------------------------------------------------------------------
 
 
@@ -287,7 +380,7 @@ CORRECT = (
 
 
 def _table(seconds: float, say: Callable[[str], object]) -> None:
-    for faulty, cases in ((True, FAULTS), (False, CORRECT)):
+    for faulty, cases in ((True, FAULTS), (True, UNTUNED), (False, CORRECT)):
         found = 0
         for case in cases:
             started = time.perf_counter()
