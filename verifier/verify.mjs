@@ -38,8 +38,8 @@ export function keyOf(text) {
   }
 }
 
-/** Goes through the leaves in order, steps 5 and 6; calls `next(entry, leafHash)` with each. */
-async function readThrough(leaves, key, next) {
+/** Goes through the leaves in order, steps 5 and 6; calls `next(entry)` with each, and `advance(done)` after some. */
+async function readThrough(leaves, key, next, advance = () => {}) {
   let previous = ZEROS;
   for (let from = 0; from < leaves.length; from += TOGETHER) {
     const some = leaves.slice(from, from + TOGETHER).map((leaf) => attempt(() => envelope(leaf)));
@@ -58,13 +58,13 @@ async function readThrough(leaves, key, next) {
         if (entry.index !== index) throw new Invalid(`says that it is entry ${entry.index}`);
         if (entry.ledger !== key.name) throw new Invalid(`is an entry of another ledger: ${entry.ledger}`);
         if (entry.previous !== previous) throw new Invalid("does not follow the entry before it");
-        const hash = leafHash(leaves[index]);
-        previous = hex(hash);
-        next(entry, hash);
+        previous = hex(leafHash(leaves[index]));
+        next(entry);
       } catch (error) {
         throw error instanceof Invalid ? error.at(index) : error;
       }
     }
+    await advance(from + some.length);
   }
 }
 
@@ -79,7 +79,7 @@ function attempt(make) {
 
 /**
  * Verifies a bundle: `entries` and `head` are the bytes of its two files, `key` a Key of the verifier's own. `advance`
- * is called with (done, all) now and then. Raises Invalid at the first breach, Newer at what a later version wrote.
+ * is called with (done, all) now and then, and waited for. Raises Invalid at the first breach, Newer at what a later version wrote.
  *
  * What is returned says what was verified, what is left of each scope's budget, and what was not recomputed.
  */
@@ -92,12 +92,11 @@ export async function verify(entries, head, key, { advance = () => {} } = {}) {
   const state = new State(key);
   const kinds = {};
   const skipped = [];
-  await readThrough(leaves, key, (entry) => {
+  const fold = (entry) => {
     state.step(entry).forEach((what) => skipped.push({ index: entry.index, what }));
     kinds[entry.kind] = (kinds[entry.kind] ?? 0) + 1;
-    if (entry.index % TOGETHER === 0) advance(entry.index, signed.size);
-  });
-  advance(signed.size, signed.size);
+  };
+  await readThrough(leaves, key, fold, (done) => advance(done, signed.size));
   return {
     ledger: signed.origin,
     size: signed.size,

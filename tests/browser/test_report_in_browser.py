@@ -7,29 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from dpledger.reports import report
 from report_records import crowded, long, report_on_hostile, report_on_sample
 
 pytestmark = pytest.mark.sliced
 
-CHROMIUM = Path("/usr/bin/chromium")
-QUIET = [
-    "--no-sandbox",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--disable-quic",
-    "--disable-gpu",
-]
 DESKTOP, PHONE = (1280, 900), (390, 844)
 
 
@@ -49,16 +38,6 @@ class Visit:
 
     def measure(self, script: str) -> Any:
         return self.page.evaluate(script)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        pytest.fail("no chromium at /usr/bin/chromium: install Debian's with `apt-get install chromium`")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=QUIET)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,133 @@
+"""The page that verifies a bundle, in a real browser: it is what its sources make, asks for nothing, says what was
+verified and what is at fault, and passes axe-core. `DPLEDGER_SCREENSHOTS=DIR` keeps pictures."""
+
+from __future__ import annotations
+
+import io
+import os
+import runpy
+import tarfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, FilePayload, Page
+
+import ledger_golden
+from dpledger.ledger.entries.bodies import Heartbeat
+from dpledger.ledger.entries.entry import entry_of
+from dpledger.ledger.verifying import bundle
+from javascript_verifier import ROOT
+from ledger_forger import forged
+
+PAGE = ROOT / "docs" / "verify.html"
+LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
+HEAD = bundle.read(ledger_golden.DATA)[1]
+KEY = ledger_golden.KEY.public.text
+
+
+def payload(name: str, content: bytes) -> FilePayload:
+    return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+
+
+def files(leaves: Sequence[bytes], head: bytes = HEAD) -> list[FilePayload]:
+    content = b"".join(leaf + b"\n" for leaf in leaves)
+    return [payload("entries.jsonl", content), payload("checkpoint", head)]
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """The page, opened from disk; fails where it asked for anything, or complained."""
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    requests: list[str] = []
+    complaints: list[str] = []
+    opened.on("request", lambda request: requests.append(request.url))
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.goto(PAGE.as_uri())
+    yield opened
+    opened.close()
+    assert (set(requests), complaints) == ({PAGE.as_uri()}, [])
+
+
+def answer(page: Page, given: Sequence[FilePayload], key: str = KEY, timeout: float = 60_000) -> str:
+    page.set_input_files("#files", given)
+    page.wait_for_function("document.getElementById('chosen').textContent.includes('.')")
+    page.fill("#key", key)
+    page.click("#check")
+    page.wait_for_selector("#answer:not([hidden])", timeout=timeout)
+    return page.inner_text("#answer")
+
+
+def picture(page: Page, name: str) -> None:
+    folder = os.environ.get("DPLEDGER_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def test_the_page_is_what_its_sources_make() -> None:
+    assert PAGE.read_text("utf-8") == runpy.run_path(str(ROOT / "verifier" / "make_page.py"))["page"]()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_good_bundle_is_verified_and_what_is_left_and_not_recomputed_is_told(page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    said = answer(page, files(LEAVES))
+    assert said.startswith("Verified, but for what is listed")
+    assert f"{len(LEAVES)} entries of {ledger_golden.LEDGER_ID}" in said
+    assert "price not recomputed" in said
+    row = page.locator("tr", has_text="ward-7 (closed)").first.inner_text()
+    assert row.split("\t")[3:] == ["pure", "0.5", "1", "0.5"]
+    picture(page, f"verify_{scheme}")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_archives_are_read_as_their_folder(page: Page) -> None:
+    zipped, tarred = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files(LEAVES):
+            archive.writestr(f"bundle/{file['name']}", file["buffer"])
+    with tarfile.open(fileobj=tarred, mode="w:gz") as tar:
+        for file in files(LEAVES):
+            member = tarfile.TarInfo(f"bundle/{file['name']}")
+            member.size = len(file["buffer"])
+            tar.addfile(member, io.BytesIO(file["buffer"]))
+    for name, content in (("b.zip", zipped.getvalue()), ("b.tar.gz", tarred.getvalue())):
+        assert answer(page, [payload(name, content)]).startswith("Verified")
+        page.reload()
+    cut = answer(page, [payload("b.zip", zipped.getvalue()[:-40])])
+    assert cut.startswith("Nothing was verified")
+
+
+def test_what_was_changed_is_named(page: Page) -> None:
+    flipped = bytearray(LEAVES[4])
+    flipped[200] ^= 1
+    bad = {
+        4: [*LEAVES[:4], bytes(flipped), *LEAVES[5:]],
+        6: [*LEAVES[:6], *LEAVES[7:]],
+        len(LEAVES) - 1: LEAVES[:-1],
+    }
+    for index, leaves in bad.items():
+        said = answer(page, files(leaves))
+        assert said.startswith("Does not verify")
+        assert f"Entry {index} is the first at fault." in said
+    picture(page, "verify_bad")
+    assert answer(page, files(LEAVES), key="no key").startswith("Nothing was verified")
+    assert answer(page, files(LEAVES)[:1]).startswith("Nothing was verified")
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_entries_with_a_progress_bar(page: Page) -> None:
+    opened = entry_of(LEAVES[0]).body
+    leaves, head = forged([opened, *repeat(Heartbeat(), 99_999)], ledger_golden.KEY)
+    page.evaluate(
+        "window.seen = []; new MutationObserver(() => window.seen.push(document.getElementById('progress').value))"
+        ".observe(document.getElementById('progress'), {attributes: true})"
+    )
+    said = answer(page, files(leaves, head), timeout=300_000)
+    assert "100,000 entries" in said
+    assert page.evaluate("window.seen.some(value => value > 1000 && value < 90000)")
