@@ -1,6 +1,6 @@
 """What a search for a pair says beside the audit of the pair that it found.
 
->>> str(Searched([0], [0, 1], "a row is added", seed=1, pairs=9, known=200, runs=700, audits=1))
+>>> str(PairSearch([0], [0, 1], "a row is added", seed=1, pairs=9, known=200, runs=700, audits=1))
 'searched 9 of 200 pairs of neighbours, 700 runs a side, audits: 1; the pair is [0] and [0, 1] (a row is added)'
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Searched"]
+__all__ = ["PairSearch"]
 
 SHOWN = 200  # characters of a dataset
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Searched:
+class PairSearch:
     """How the pair of an audit was found. `left`, `right`: the pair, of data that were made up, or given; `why`: how
     the two differ; `pairs`: how many of `known` were screened before the search ended; `runs`: on each side, of all
     pairs together, audits among them; `audits`: how many pairs were audited, whose parts of the error budget add up to

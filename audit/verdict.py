@@ -23,7 +23,7 @@ from dpledger.audit.evidence.witness import Witness
 from dpledger.audit.neighbours import ONE_UNIT
 from dpledger.audit.plots import drawn
 from dpledger.audit.replay.result import ReplayResult
-from dpledger.audit.searched import Searched
+from dpledger.audit.searched import PairSearch
 from dpledger.audit.strata import Stratum
 from dpledger.decimals import RoundsDown
 from dpledger.ledger.entries.bodies import Audited
@@ -84,7 +84,7 @@ class AuditResult:
     told: tuple[str, ...] = ()
     replay: ReplayResult | None = None
     schedule: str = SCHEDULE
-    searched: Searched | None = None
+    searched: PairSearch | None = None
 
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]:

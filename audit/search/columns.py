@@ -29,7 +29,7 @@ from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 from dpledger.schema import flag
 
-__all__ = ["Answers", "Column", "Row", "RowSchema", "Schema", "is_frame", "read_schema"]
+__all__ = ["Answers", "Row", "RowSchema", "Schema", "SchemaColumn", "is_frame", "read_schema"]
 
 Row: TypeAlias = "tuple[object, ...]"
 """The values of one row, one a column."""
@@ -60,7 +60,7 @@ ODD_TIMES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class SchemaColumn:
     """What stands in one column. `low`, `high`: of numbers, both ends included; None: no end."""
 
     type: Type
@@ -127,7 +127,7 @@ class RowSchema:
     """Rows. `names`: of the columns of a frame, else none; `is_single`: a row is its one value, and no tuple;
     `label`: the place of the column that `label_flip` changes; `bag`: the order of rows is no part of the data."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[SchemaColumn, ...]
     names: tuple[str, ...] = ()
     form: Form = "list"
     is_single: bool = False
@@ -203,7 +203,7 @@ def read_schema(given: Mapping[str, Any]) -> Schema:
     return RowSchema(columns=columns, form=form, is_single=is_single, label=label, **sizes)
 
 
-def _column(given: object, field: str) -> Column:
+def _column(given: object, field: str) -> SchemaColumn:
     if not isinstance(given, Mapping):
         raise ParameterError(field, given, 'a column, like {"type": "number", "low": 0}')
     _only(given, {"type", "low", "high", "finite", "missing", "values", "zone"}, field)
@@ -223,7 +223,7 @@ def _column(given: object, field: str) -> Column:
         raise ParameterError(f"{field}.values", values, "a list of at least two values")
     if values and kind not in ("category", "text"):
         raise ParameterError(f"{field}.values", kind, "none: they are of a category or a text")
-    return Column(type=kind, low=low, high=high, values=tuple(values), finite=finite, **flags)
+    return SchemaColumn(type=kind, low=low, high=high, values=tuple(values), finite=finite, **flags)
 
 
 def _end(given: object, field: str) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpledger.audit.neighbours import apart
 from dpledger.audit.search.columns import is_frame
-from dpledger.audit.search.families import Pair
+from dpledger.audit.search.families import NeighbourPair
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 
@@ -23,7 +23,7 @@ def is_strategy(given: object) -> bool:
     )
 
 
-def listed(given: Iterable[object], relation: Relation, unit: Unit) -> Iterator[Pair]:
+def listed(given: Iterable[object], relation: Relation, unit: Unit) -> Iterator[NeighbourPair]:
     """Pairs that were given. ParameterError for what is no pair, and for rows that are no neighbours."""
     for place, pair in enumerate(given):
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
@@ -31,22 +31,22 @@ def listed(given: Iterable[object], relation: Relation, unit: Unit) -> Iterator[
         distant = are_apart(pair[0], pair[1], relation, unit)
         if distant is not None:
             raise ParameterError("neighbours", distant, "pairs of neighbours")
-        yield Pair(pair[0], pair[1], f"pair {place} of those given")
+        yield NeighbourPair(pair[0], pair[1], f"pair {place} of those given")
 
 
-def drawn_from(strategy: Any, relation: Relation, unit: Unit, *, seed: int) -> list[Pair]:
+def drawn_from(strategy: Any, relation: Relation, unit: Unit, *, seed: int) -> list[NeighbourPair]:
     """Examples of a strategy, no two alike, the smallest first; of rows only neighbours.
 
     Assumes: what is no list, array or frame of rows is as far apart as its author says."""
     import hypothesis  # here: only searches that are given a strategy need it
 
-    found: dict[str, Pair] = {}
+    found: dict[str, NeighbourPair] = {}
 
     def keep(pair: object) -> None:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise ParameterError("neighbours", pair, "a strategy of pairs (left, right)")
         if are_apart(pair[0], pair[1], relation, unit) is None:
-            found.setdefault(repr(tuple(pair)), Pair(pair[0], pair[1], "drawn from the strategy"))
+            found.setdefault(repr(tuple(pair)), NeighbourPair(pair[0], pair[1], "drawn from the strategy"))
 
     settings: Any = hypothesis.settings(
         max_examples=MOST_DRAWN,

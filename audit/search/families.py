@@ -22,7 +22,7 @@ from dpledger.audit.search.columns import Answers, Row, RowSchema, Schema
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Pair", "RowPair", "pairs_of", "smaller"]
+__all__ = ["NeighbourPair", "RowPair", "pairs_of", "smaller"]
 
 Rows = tuple[Row, ...]
 FEW = 2  # usual rows of which there are few or many
@@ -57,7 +57,7 @@ class RowPair:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pair:
+class NeighbourPair:
     """Two neighbouring datasets. `why`: how they differ, in words; `rows`: what they are made of, None where somebody
     else made them."""
 
@@ -67,7 +67,7 @@ class Pair:
     rows: RowPair | None = None
 
 
-def pairs_of(schema: Schema, relation: Relation, unit: Unit) -> Iterator[Pair]:
+def pairs_of(schema: Schema, relation: Relation, unit: Unit) -> Iterator[NeighbourPair]:
     """The pairs of a schema, no two alike. ParameterError for a relation under which a schema says too little."""
     if isinstance(schema, Answers):
         yield from _of_answers(schema)
@@ -80,7 +80,7 @@ def pairs_of(schema: Schema, relation: Relation, unit: Unit) -> Iterator[Pair]:
             yield _pair(rows)
 
 
-def smaller(pair: Pair) -> Iterator[Pair]:
+def smaller(pair: NeighbourPair) -> Iterator[NeighbourPair]:
     """Pairs of fewer common rows, or of plainer ones, the smallest first; each as far apart as `pair` is."""
     rows = pair.rows
     if rows is None:
@@ -101,9 +101,9 @@ def smaller(pair: Pair) -> Iterator[Pair]:
         yield from (_pair(replace(rows, right=(row,) * len(rows.right))) for row in plain)
 
 
-def _pair(rows: RowPair) -> Pair:
+def _pair(rows: RowPair) -> NeighbourPair:
     left, right = rows.datasets()
-    return Pair(left, right, _words(rows), rows)
+    return NeighbourPair(left, right, _words(rows), rows)
 
 
 def _words(rows: RowPair) -> str:
@@ -212,7 +212,7 @@ def _flipped(schema: RowSchema, own: list[Row], unit: Unit) -> list[tuple[Rows, 
 # ---- answers --------------------------------------------------------------------------------------------------------
 
 
-def _of_answers(schema: Answers) -> Iterator[Pair]:
+def _of_answers(schema: Answers) -> Iterator[NeighbourPair]:
     """The patterns of StatDP: where each answer of the right side moves, up (1), down (-1) or not."""
     count, half = schema.count, schema.count // 2
     patterns = {
@@ -232,4 +232,4 @@ def _of_answers(schema: Answers) -> Iterator[Pair]:
             if not (schema.monotone and len({step for step in pattern if step}) > 1):
                 left = [value * schema.moves for value in values]
                 moved = [value + step * schema.moves for value, step in zip(left, pattern, strict=True)]
-                yield Pair(left, moved, f"{words}, of answers that are {base}")
+                yield NeighbourPair(left, moved, f"{words}, of answers that are {base}")

@@ -24,9 +24,9 @@ from dpledger.audit.outcomes import RAISES, ROOT, Outcomes, encode, joined
 from dpledger.audit.sampling import Runs
 from dpledger.audit.search.columns import read_schema
 from dpledger.audit.search.drawn import drawn_from, is_strategy, listed
-from dpledger.audit.search.families import Pair, pairs_of, smaller
+from dpledger.audit.search.families import NeighbourPair, pairs_of, smaller
 from dpledger.audit.search.screening import against
-from dpledger.audit.searched import Searched
+from dpledger.audit.searched import PairSearch
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.subjects import FEWEST_TRIALS, Settings, Subject, seconds_of, subject_of
 from dpledger.audit.verdict import AuditResult
@@ -102,7 +102,9 @@ def audit_search(
     assert isinstance(aim, AuditTarget), "a guarantee"
     pairs = _pairs(neighbours, relation, unit, settings.seed)
 
-    def audited(pair: Pair, *, trials: int, seconds: float | None, confidence: Number, seed: int) -> AuditResult:
+    def audited(
+        pair: NeighbourPair, *, trials: int, seconds: float | None, confidence: Number, seed: int
+    ) -> AuditResult:
         return audit_mechanism(
             mechanism, pair.left, pair.right, claim, trials=trials, seconds=seconds, confidence=confidence, seed=seed,
             delta=delta, relation=relation, unit=unit, batched=batched, texts=texts, jobs=settings.jobs, progress=False,
@@ -113,9 +115,9 @@ def audit_search(
         return search.run(pairs)
 
 
-def _pairs(neighbours: Any, relation: Relation, unit: Unit, seed: int) -> list[Pair]:
+def _pairs(neighbours: Any, relation: Relation, unit: Unit, seed: int) -> list[NeighbourPair]:
     if isinstance(neighbours, Mapping):
-        found: Iterable[Pair] = pairs_of(read_schema(neighbours), relation, unit)
+        found: Iterable[NeighbourPair] = pairs_of(read_schema(neighbours), relation, unit)
     elif is_strategy(neighbours):
         found = drawn_from(neighbours, relation, unit, seed=seed)
     elif isinstance(neighbours, (list, tuple)):
@@ -172,7 +174,7 @@ class _Window:
 class _Candidate:
     """A pair, the runs that were screened on it, and what they say against the claim (-1: nothing but exceptions)."""
 
-    pair: Pair
+    pair: NeighbourPair
     runs: Runs
     windows: tuple[_Window, _Window] | None = None
     drawn: int = 0
@@ -196,7 +198,7 @@ class _Search:
     refusals: list[ParameterError] = field(default_factory=list)
     latest: AuditResult | None = None
 
-    def run(self, pairs: list[Pair]) -> AuditResult:
+    def run(self, pairs: list[NeighbourPair]) -> AuditResult:
         """The audit of a pair that broke the claim, else of the one that looked worst."""
         self.known = len(pairs)
         candidates, runs = [self._candidate(pair, place) for place, pair in enumerate(pairs)], FIRST
@@ -233,7 +235,7 @@ class _Search:
         seen.sort(key=lambda one: -one.against)
         return seen[: max(LAST, len(seen) // GROWTH)], None
 
-    def _candidate(self, pair: Pair, place: int) -> _Candidate:
+    def _candidate(self, pair: NeighbourPair, place: int) -> _Candidate:
         seed = _seed(self.settings.seed, 0, place)
         return _Candidate(
             pair, Runs(self.subject.runner, pair.left, pair.right, seed=seed, encode=encode, texts=self.texts)
@@ -285,7 +287,7 @@ class _Search:
         self.latest = replace(
             result,
             apart=None,
-            searched=Searched(
+            searched=PairSearch(
                 candidate.pair.left,
                 candidate.pair.right,
                 candidate.pair.why,
