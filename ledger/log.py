@@ -13,7 +13,7 @@ from typing import NoReturn, Self
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError, PolicyError, StoreBehind
-from dpledger.ledger import logging
+from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.tables import LedgerTable, entries_table
 from dpledger.ledger.entries.bodies import Body, Note, Snapshot
 from dpledger.ledger.entries.entry import Entry, entry_of, signed_entry
@@ -64,6 +64,7 @@ class Handle:
         self._home = Home("a ledger handle")
         self._is_closed = False
         self._head = START
+        self._heads: remembered.Heads | None = None  # of a store that nobody remembers
 
     def __repr__(self) -> str:
         """As this handle last saw it; nothing is read."""
@@ -107,7 +108,8 @@ class Handle:
         self._require_ours()
         with logging.failures(self.state), self._lock, self._reading() as reader:
             self._head = caught_up(self._head, reader, self._signer)
-            return self.state
+        self._remember()
+        return self.state
 
     def leaves(self, *, stop: int | None = None) -> Iterator[bytes]:
         """The envelopes, byte for byte as they were signed: all there are now, or the first `stop`."""
@@ -184,8 +186,10 @@ class Handle:
         head is signed in it, and seen by nobody before it is durable."""
         signer = self._key()
         with logging.failures(self.state), self._lock:
+            known = self._known()
             with self._store.transaction() as transaction:
                 self._head = caught_up(self._head, transaction, self._signer)
+                remembered.require_seen(known, self._head, transaction)
                 if self.state.closed:
                     raise PolicyError("the ledger was ended: nothing may follow; open a new one")
                 writing = Writing(signer, self._clock(), self._head, transaction)
@@ -195,8 +199,18 @@ class Handle:
                         writing.append(Snapshot(state_digest(writing.head.state)))
                     writing.sign_head()
             self._head = writing.head
+        self._remember()
         logging.appended(writing.appended)
         return entries
+
+    def _known(self) -> remembered.SeenHead | None:
+        """The newest head that was seen here: to be read before the store is."""
+        return None if self._heads is None else self._heads.newest()
+
+    def _remember(self) -> None:
+        """What this handle has seen, outside of the ledger; once it is durable."""
+        if self._heads is not None:
+            self._heads.keep(remembered.SeenHead.of(self._head))
 
     def seal(self, value: bytes, origin: values.ValueOrigin) -> bytes:
         """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""

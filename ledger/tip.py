@@ -30,11 +30,12 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries.entry import entry_of
+from dpledger.ledger.entries.entry import FIRST_PREVIOUS, entry_of
 from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.signed import checkpoint, merkle
@@ -42,9 +43,7 @@ from dpledger.ledger.signed.keys import Signer, VerifyingKey
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Transaction
 
-__all__ = ["FIRST_PREVIOUS", "START", "Head", "caught_up", "index_entry", "resumed"]
-
-FIRST_PREVIOUS = "0" * 64
+__all__ = ["START", "Head", "caught_up", "index_entry", "resumed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,7 @@ def index_entry(transaction: Transaction, index: int, body: Body, after: State) 
             pass
         case Declared() | Intended() | Audited() | Reported() | Heartbeat():
             pass
-        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
             pass
         case _:
             assert_never(body)
