@@ -12,7 +12,7 @@ SLICES ?= commit
 SINCE ?= HEAD
 SOURCES := pyproject.toml setup.py constraints.txt
 
-.PHONY: help demo docs verify-page gallery test test-near test-slow coverage lint types bench clean
+.PHONY: help demo docs gallery verify-page test test-near test-slow coverage lint types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -41,11 +41,11 @@ docs: .venv/.docs  ## the site of these pages, with search and the reference of 
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 	echo "open site/index.html"
 
-verify-page:  ## docs/verify.html, the verifier in one page, from verifier/*.mjs
-	$(PYTHON) verifier/make_page.py
-
 gallery: .venv/.dev  ## audit released libraries in their own environments, and write docs/gallery.md (minutes; needs their Pythons, or uv)
 	$(PY) examples/gallery/run.py --write
+
+verify-page:  ## docs/verify.html, the verifier in one page, from verifier/*.mjs
+	$(PYTHON) verifier/make_page.py
 
 lint: .venv/.dev
 	$(PY) -m ruff check .

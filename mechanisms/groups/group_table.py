@@ -121,5 +121,5 @@ def _shown(value: float, lower: float, upper: float) -> str:
     if isinstance(value, int):
         return f"{value} [{lower}, {upper}]"
     half = (upper - lower) / 2
-    places = max(0, 1 - Decimal(half).adjusted()) if 0 < half < math.inf else 6
+    places = max(0, 1 - Decimal.from_float(half).adjusted()) if 0 < half < math.inf else 6
     return f"{value:.{places}f} [{lower:.{places}f}, {upper:.{places}f}]"

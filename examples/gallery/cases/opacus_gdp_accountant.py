@@ -6,7 +6,7 @@ PYTHON, WITH = "3.11", ("torch==2.7.1",)
 CLAIMED = "the epsilon of ten steps at noise 0.5, rate 0.01, from `GaussianAccountant`"
 PAIR = "the dominating pair of the sampled Gaussian"
 WHY = "a central limit theorem in place of the composition; it warns that it can underestimate"
-NOW = "1.6.0 is current; its default accountant, `prv`, is right"
+NOW = "1.6.0 is current; its default accountant, `prv`, is below: not refuted"
 REPORTED = "https://arxiv.org/abs/2106.02848"
 
 
