@@ -1,10 +1,11 @@
 // The state and its transitions (SPEC.md sections 7 and 8): `step` takes one entry, and says what it did not recompute.
 
-import { hex, Invalid, Newer, sha256 } from "./bytes.mjs";
+import { base64, hex, Invalid, Newer, sha256 } from "./bytes.mjs";
 import { admits, changed, children, coordinates, floors, leaves, nothing, planned, priced, requirePrice, requireRefusal } from "./prices.mjs";
 import { dump, number, numberText, ONE, same } from "./profile.mjs";
-import { Key } from "./signed.mjs";
+import { Key, signedMessage } from "./signed.mjs";
 
+const APPROVAL = "application/vnd.dpledger.approval.v1+json";
 const ENDING = new Set(["progress", "committed", "aborted", "lost"]);
 const requireThat = (holds, reason) => {
   if (!holds) throw new Invalid(reason);
@@ -24,6 +25,8 @@ export class State {
     this.keys = new Set();
     this.refusals = new Set();
     this.skipped = []; // what this entry left without recomputation
+    this.owner = undefined; // the owner's key, where the ledger names one
+    this.rollbacks = 0;
   }
 
   /** Folds one entry. Raises Invalid or Newer where it is no legal next one; returns what was not recomputed. */
@@ -43,6 +46,19 @@ export class State {
     }
     this.size += 1;
     return this.skipped;
+  }
+
+  /** Raises unless an entry has the owner's approval where it must, and nowhere else. Before `step`: it counts rollbacks. */
+  async requireApproval(entry) {
+    const { approval, index: _, previous: __, time: ___, ...request } = entry;
+    const isAsked = this.owner !== undefined && ["scope_opened", "closed"].includes(entry.kind);
+    requireThat(isAsked === (approval !== undefined), "approval: there exactly where the ledger's owner is asked");
+    if (!isAsked) return;
+    if (request.path) request.path = request.path.map(({ scope }) => ({ index: 0, scope }));
+    if (this.rollbacks) request.rollbacks = this.rollbacks;
+    const message = signedMessage(APPROVAL, dump(request));
+    const holds = await this.owner.holds(base64(approval, "approval"), message);
+    requireThat(holds, "approval: not the owner's signature of this");
   }
 
   skip(what) {
@@ -101,6 +117,10 @@ function openLedger(state, entry) {
   const [own, recovery] = [Key.parse(entry.public_key), Key.parse(entry.recovery_key)];
   requireThat(own.text === state.key.text, "names another signing key than the one it is signed by");
   requireThat(recovery.name === own.name && recovery.id !== own.id, "names no recovery key of its own");
+  if (!("owner_key" in entry)) return;
+  state.owner = Key.parse(entry.owner_key);
+  const isOwn = [own, recovery].some((key) => hex(key.point) === hex(state.owner.point));
+  requireThat(!isOwn, "names one of its own keys as the owner's");
 }
 
 /** What everything that a filter admits keeps, together: epsilon and delta, where it is stated in these. */
@@ -170,6 +190,12 @@ function close(state, { path }) {
     requireThat(!scope.closed, `scope ${name} is closed`);
     Object.assign(scope, { closed: true, closedAt: state.size });
   }
+}
+
+function acceptRollback(state, entry) {
+  requireThat(entry.size > 0, "no entry was seen");
+  state.rollbacks += 1;
+  for (const scope of state.scopes.values()) scope.closed = true;
 }
 
 // ---- charges --------------------------------------------------------------------------------------------------------
@@ -387,7 +413,8 @@ function requirePossible(tree) {
   }
   if (kind === "sparse_vector" && outcome) {
     requireThat(outcome.kind === "sparse_vector_outcome", "another kind of outcome");
-    const { closed_epochs: closed, open_epoch: open, halted } = outcome;
+    const { closed_epochs: closed, open_epoch: open, halted, ratio } = outcome;
+    requireThat(ratio === undefined || tree.falling, "a ratio of noise that does not fall");
     const halts = closed.length === tree.cutoff;
     const possible = closed.length <= tree.cutoff && closed.every((count) => count >= 1) && halted === halts && !(halts && open);
     requireThat(possible, "an outcome that no run of a sparse vector has");
@@ -587,5 +614,6 @@ const STEPS = {
   snapshot: (state, entry) => requireThat(entry.state === state.digest(), "the snapshot is not the digest of the state"),
   closed: close,
   intended: intend,
+  rollback_accepted: acceptRollback,
   audited: audit,
 };

@@ -134,7 +134,7 @@ const failure = told(() => ({
 }));
 
 const outcome = told(() => ({
-  sparse_vector_outcome: [{ closed_epochs: list(count()), open_epoch: count(), halted: flag }],
+  sparse_vector_outcome: [{ closed_epochs: list(count()), open_epoch: count(), halted: flag, "ratio?": decimal((size) => size >= ONE, "a number from 1") }],
   ex_post_outcome: [{ epsilon: exact }],
 }));
 
@@ -184,8 +184,10 @@ const TREE = told(() => ({
       "calls?": many,
       "stable_at?": count(1),
       "monotone?": onlyTrue,
+      "falling?": onlyTrue,
       "outcome?": outcome,
     },
+    ({ falling, mode, cutoff, ...rest }) => !falling || (mode === "single_threshold" && cutoff === 1 && !("stable_at" in rest)),
   ],
   ex_post: [{ epsilon: exact, sense: word("pure", "integrated", "probabilistic"), delta: probability, "outcome?": outcome }],
   sequence: [{ of: list(tree, 1), "done?": count() }, ({ of, done }) => done === undefined || done <= of.length],
@@ -193,7 +195,7 @@ const TREE = told(() => ({
   poisson_sampled: [{ of: tree, rate }],
   sampled_without_replacement: [{ of: tree, population: many, batch: many }, fits],
   shuffled: [{ of: tree, users: count(1, 1e9) }],
-  random_allocation: [{ of: tree, steps: count(1, 1e6) }],
+  random_allocation: [{ of: tree, steps: count(1, 1e6), "k?": count(1, 1e6) }],
   group: [{ of: tree, k: count(1, 1e6), relation }],
   parallel: [{ of: list(tree, 1), "by?": word("unit") }],
   chain: [{ of: tree, "reached?": tree, "boundary?": boundary }],
@@ -272,6 +274,7 @@ const KINDS = {
     format,
     public_key: text,
     recovery_key: text,
+    "owner_key?": text,
     witness: word("off", "after", "before"),
     "witness_policy?": text,
     "continues?": object({ ledger: form(isLedgerId, "a ledger id"), root: digest, size: count() }),
@@ -290,6 +293,7 @@ const KINDS = {
       (value) => number(value.delta_boundary) + number(value.delta_sum) < ONE,
     ),
     "instead?": filter,
+    "approval?": text,
   },
   reserved: {
     path,
@@ -378,7 +382,8 @@ const KINDS = {
   reported: { digest, schema: id },
   snapshot: { state: digest },
   heartbeat: {},
-  closed: { "path?": path, reason: words },
+  closed: { "path?": path, reason: words, "approval?": text },
+  rollback_accepted: { size: count(), leaf: digest, by: words, reason: words },
 };
 const STAMP = { ledger: form(isLedgerId, "a ledger id"), index: count(), previous: digest, version: count(1, 1) };
 const TIMELESS = ["started", "progress", "committed"];

@@ -94,11 +94,16 @@ export function envelope(leaf) {
   const payload = base64(encoded, "envelope: payload");
   const signature = base64(sig, "envelope: signature");
   if (signature.length !== 64) throw new Invalid("envelope: a signature has 64 bytes");
-  const head = utf8(`DSSEv1 ${TYPE.length} ${TYPE} ${payload.length} `);
+  return { payload, keyId, signature, message: signedMessage(TYPE, payload) };
+}
+
+/** What is signed of a payload of a type. */
+export function signedMessage(type, payload) {
+  const head = utf8(`DSSEv1 ${type.length} ${type} ${payload.length} `);
   const message = new Uint8Array(head.length + payload.length);
   message.set(head);
   message.set(payload, head.length);
-  return { payload, keyId, signature, message };
+  return message;
 }
 
 // ---- heads ----------------------------------------------------------------------------------------------------------

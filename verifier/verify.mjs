@@ -59,7 +59,7 @@ async function readThrough(leaves, key, next, advance = () => {}) {
         if (entry.ledger !== key.name) throw new Invalid(`is an entry of another ledger: ${entry.ledger}`);
         if (entry.previous !== previous) throw new Invalid("does not follow the entry before it");
         previous = hex(leafHash(leaves[index]));
-        next(entry);
+        await next(entry);
       } catch (error) {
         throw error instanceof Invalid ? error.at(index) : error;
       }
@@ -92,7 +92,8 @@ export async function verify(entries, head, key, { advance = () => {} } = {}) {
   const state = new State(key);
   const kinds = {};
   const skipped = [];
-  const fold = (entry) => {
+  const fold = async (entry) => {
+    await state.requireApproval(entry);
     state.step(entry).forEach((what) => skipped.push({ index: entry.index, what }));
     kinds[entry.kind] = (kinds[entry.kind] ?? 0) + 1;
   };

@@ -233,6 +233,22 @@ def test_more_of_it_in_both_golden_ledgers(seed: int) -> None:
     assert agree_on_forgeries(leaves, ledger_golden.KINDS_KEY, random.Random(seed), share=0.05) > 300
 
 
+def test_it_verifies_the_ledger_with_an_owner_and_refuses_what_the_owner_did_not_approve() -> None:
+    folder = ledger_golden.DATA.parent / "golden_owned"
+    leaves, head = bundle.read(folder)
+    payloads = [wire.parse(envelope.parse_unverified(leaf).payload) for leaf in leaves]
+    key = SigningKey.from_seed(str(payloads[0]["ledger"]), bytes(range(32)))
+    without = [{name: value for name, value in one.items() if name != "approval"} for one in payloads]
+    other = [{**one, "keep": "none"} if one["kind"] == "scope_opened" else one for one in payloads]
+    records = [(joined(tuple(leaves)), head)]
+    for changed in (without, other):
+        forged, signed = forged_payloads(changed, key)
+        records.append((joined(forged), signed))
+    verdicts = judged(case_of(content, signed, key.public.text) for content, signed in records)
+    assert [(said.accepted, said.index) for said in verdicts] == [(True, None), (False, 1), (False, 1)]
+    assert [python_says(content, signed, key) for content, signed in records] == [(True, None), (False, 1), (False, 1)]
+
+
 def test_newer_words_stop_it_as_newer() -> None:
     first = wire.parse(envelope.parse_unverified(LEAVES[0]).payload)
     later: dict[str, Any] = {
