@@ -35,10 +35,10 @@ from dpledger.ledger.signed import keys
 from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Store, Transaction
+from dpledger.ledger.stores.protocol import Store
 from dpledger.ledger.tip import resumed
 from dpledger.ledger.verifying import bundle
-from dpledger.ledger.writing import Clock, utc_now
+from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
@@ -151,9 +151,9 @@ class Ledger(Handle):
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         opened = LedgerOpened(format=FORMAT, public_key=signer.public.text, recovery_key=recovery.text, witness="off")
 
-        def first(_: State, transaction: Transaction) -> Sequence[Body]:
-            if transaction.size:
-                raise ParameterError("store", f"{transaction.size} entries", "an empty store (Ledger.resume opens one)")
+        def first(state: State, _: Writing) -> Sequence[Body]:
+            if state.size:
+                raise ParameterError("store", f"{state.size} entries", "an empty store (Ledger.resume opens one)")
             return [opened]
 
         try:
@@ -182,8 +182,8 @@ class Ledger(Handle):
         a store that a parent process made."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         try:
-            with logging.failures(book.state), store.reading() as reader:
-                book._head = resumed(reader, signer)
+            with logging.failures(book.state):
+                book._head = resumed(store, signer)
         except BaseException:
             store.close()
             raise
@@ -282,7 +282,7 @@ class Ledger(Handle):
         body = rules.opening(self.state.scopes)
         warn_where_unrelated(self.state, body)
 
-        def open_scope(state: State, _: Transaction) -> Sequence[Body]:
+        def open_scope(state: State, _: Writing) -> Sequence[Body]:
             if name in state.scopes:  # another process was first
                 rules.require_same(state.scopes[name])
                 return []
@@ -323,7 +323,7 @@ class Ledger(Handle):
         said = declared_files.read(path)
         last = {_about(entry.body): entry.body for entry in self.entries() if isinstance(entry.body, Declared)}
 
-        def new(state: State, transaction: Transaction) -> Sequence[Body]:
+        def new(state: State, _: Writing) -> Sequence[Body]:
             bodies: list[Body] = []
             if not state.scopes and (scope := next((one.scope for one in said if one.scope), "")):
                 raise ScopeError(
@@ -334,7 +334,7 @@ class Ledger(Handle):
                 body = one.body()
                 before = last.get((one.scope, one.item))
                 if before is None or (before.text, before.by) != (body.text, body.by):
-                    placed = notes.placed(body, (one.scope,) if one.scope else (), state, transaction)
+                    placed = notes.placed(body, (one.scope,) if one.scope else (), state)
                     state = step(state, placed)
                     bodies.append(placed)
             return bodies
