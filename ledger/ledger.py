@@ -18,11 +18,11 @@ from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.accounting.planning.allotting import Allowance
-from dpledger.errors import ParameterError, ScopeError, VerificationError
+from dpledger.errors import ForeignLedger, ParameterError, ScopeError, VerificationError
 from dpledger.files import path_of
 from dpledger.ledger import logging
 from dpledger.ledger.accounts.overlap import SamePeople, same_people, warn_where_unrelated
-from dpledger.ledger.create import founded
+from dpledger.ledger.create import database_keys, founded
 from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, Intended, LedgerOpened
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.log import SNAPSHOT_EVERY, Draw, Handle
@@ -32,8 +32,9 @@ from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import keys
-from dpledger.ledger.signed.keyfiles import KeyFiles
+from dpledger.ledger.signed.keyfiles import KeyFiles, signer_of
 from dpledger.ledger.stores import sqlite
+from dpledger.ledger.stores.files import is_address
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store
 from dpledger.ledger.tip import resumed
@@ -84,6 +85,7 @@ class Ledger(Handle):
         path: str | os.PathLike[str],
         *,
         name: str | None = None,
+        keys: str | os.PathLike[str] | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
@@ -91,12 +93,19 @@ class Ledger(Handle):
         twice, or two of them at once: they get the same ledger. `name`: of a new one; ParameterError if the one that is
         there has another.
 
+        `path` may be a postgresql:// address (extra `postgres`, docs/team.md). `keys`: of a ledger there, the path
+        beside which its keys lie, `<keys>.key` and so on, or come to lie; without it the key is in DPLEDGER_KEY.
+
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     ids = [Ledger.open_or_create(f"{folder}/clinic.ledger", name="clinic").id for _ in range(2)]
         >>> ids[0] == ids[1]
         True
         """
+        if is_address(path):
+            return cls._named(cls._in_database(path, name, keys, clock, entropy), name, "this address")
+        if keys is not None:
+            raise ParameterError("keys", str(keys), "none: the keys of a ledger file lie beside it")
         file = path_of(path, "ledger")
         if not file.exists():
             try:
@@ -104,12 +113,44 @@ class Ledger(Handle):
             except ParameterError:
                 if not file.exists():
                     raise
-        book = cls.open(file, clock=clock, entropy=entropy)
+        return cls._named(cls.open(file, clock=clock, entropy=entropy), name, str(file))
+
+    @classmethod
+    def _named(cls, book: Self, name: str | None, place: str) -> Self:
+        """`book`, if it has that name."""
         found = book.id.rpartition("/")[0]
         if name is not None and name != found:
             book.close()
-            raise ParameterError("name", name, f"that of the ledger at {file}, {found!r}, or none")
+            raise ParameterError("name", name, f"that of the ledger at {place}, {found!r}, or none")
         return book
+
+    @classmethod
+    def _in_database(
+        cls,
+        address: str,
+        name: str | None,
+        keys_at: str | os.PathLike[str] | None,
+        clock: Clock,
+        entropy: Entropy | None,
+    ) -> Self:
+        """Of processes that come at once, or after one that died at it, one begins the ledger; the others open it."""
+        from dpledger.ledger.stores.postgres import PostgresStore
+
+        store = PostgresStore.open_or_create(address)
+        try:
+            is_empty = store.tail(None).size == 0
+        finally:
+            store.close()
+        if is_empty:
+            if keys_at is None:
+                raise ParameterError("keys", "none", "a path beside which the keys of a new ledger are to lie")
+            signer, recovery = database_keys(keys_at, name)
+            try:
+                return cls.begin(PostgresStore.open(address), signer, recovery, clock=clock, entropy=entropy)
+            except (ParameterError, ForeignLedger):
+                pass  # another process was first: with these keys, or with its own
+        key = None if keys_at is None else KeyFiles.beside(keys_at).find(None)
+        return cls.open(address, key=key, clock=clock, entropy=entropy)
 
     @classmethod
     def _create(
@@ -201,7 +242,11 @@ class Ledger(Handle):
     ) -> Self:
         """An existing ledger; never creates one. `key`: the signing key or its file (default: `<path>.key` if it is
         there, else DPLEDGER_KEY, else as `look`). ForeignLedger if the file is not a ledger or its head is not signed
-        by the key, StoreBehind if it lost entries."""
+        by the key, StoreBehind if it lost entries. `path` may be a postgresql:// address, beside which no key lies."""
+        if is_address(path):
+            from dpledger.ledger.stores.postgres import PostgresStore
+
+            return cls.resume(PostgresStore.open(path), signer_of(key), clock=clock, entropy=entropy)
         signer = KeyFiles.beside(path).find(key)
         if signer is None:
             return cls.look(path)
@@ -211,6 +256,10 @@ class Ledger(Handle):
     def look(cls, path: str | os.PathLike[str]) -> Self:
         """An existing ledger, for reading only: no key is looked for, the right to read the file is enough, and nothing
         is written. Raises as `open` does."""
+        if is_address(path):
+            from dpledger.ledger.stores.postgres import PostgresStore
+
+            return cls.resume(PostgresStore.open(path), None)
         return cls.resume(sqlite.SQLiteStore.look(path), None)
 
     # ---- reading ----------------------------------------------------------------------------------------------------
