@@ -12,7 +12,7 @@ SLICES ?= commit
 SINCE ?= HEAD
 SOURCES := pyproject.toml setup.py constraints.txt
 
-.PHONY: help demo docs test test-near test-slow coverage lint types bench clean
+.PHONY: help demo docs gallery test test-near test-slow coverage lint types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -40,6 +40,9 @@ test-slow: .venv/.dev  ## the slower statistical and scale tests
 docs: .venv/.docs  ## the site of these pages, with search and the reference of the API: writes site/
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 	echo "open site/index.html"
+
+gallery: .venv/.dev  ## audit released libraries in their own environments, and write docs/gallery.md (minutes; needs their Pythons, or uv)
+	$(PY) examples/gallery/run.py --write
 
 lint: .venv/.dev
 	$(PY) -m ruff check .

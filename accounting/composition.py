@@ -241,7 +241,8 @@ class Shuffled:
 
 @record
 class RandomAllocation:
-    """Each unit is dealt, secretly and uniformly, to one of `steps` batches; `of` runs on each batch in turn.
+    """Each unit is dealt, secretly and uniformly, to one of `steps` batches, or to `k` of them; `of` runs on each batch
+    in turn.
 
     >>> dealt = dpl.RandomAllocation(of=dpl.RandomizedResponseLaw(epsilon=1, k=2), steps=30)
     >>> round(dpl.compose(dealt).epsilon("1e-5").upper, 4)
@@ -250,7 +251,16 @@ class RandomAllocation:
 
     of: Part
     steps: Annotated[Whole, Field(strict=True, ge=1, le=10**6)]
+    k: Annotated[Whole, Field(strict=True, ge=1, le=10**6)] | None = given(default=None)
     kind: Literal["random_allocation"] = tag(default="random_allocation")
+
+    @field_validator("k")
+    @classmethod
+    def _are_there(cls, k: int | None, info: ValidationInfo) -> int | None:
+        steps = info.data.get("steps")
+        if k is not None and steps is not None and k > steps:
+            raise ValueError(f"at most {steps}, the number of steps")
+        return k
 
 
 @record

@@ -23,7 +23,13 @@ from dpledger.accounting.families.declared.renyi import OFFSET_ZCDP, RDP_RULES, 
 from dpledger.accounting.families.declared.worst_case import APPROX_DP, PURE_DP
 from dpledger.accounting.families.discrete.gaussian import DISCRETE_GAUSSIAN
 from dpledger.accounting.families.discrete.laplace import DISCRETE_LAPLACE
-from dpledger.accounting.families.gaussian.mixtures import JOINT_MIXTURE, MIXTURE_OF_GAUSSIANS, JointMixture
+from dpledger.accounting.families.gaussian.mixtures import (
+    JOINT_MIXTURE,
+    MIXTURE_OF_GAUSSIANS,
+    OPPOSED_MIXTURE,
+    JointMixture,
+    OpposedMixture,
+)
 from dpledger.accounting.families.gaussian.rules import GAUSSIAN, GDP_RULES, JOINT_GAUSSIAN, JointGaussian
 from dpledger.accounting.families.gaussian.truncated import TRUNCATED_SAMPLED_GAUSSIAN
 from dpledger.accounting.families.gaussian.with_replacement import GAUSSIAN_WITH_REPLACEMENT
@@ -34,9 +40,19 @@ from dpledger.accounting.families.randomized_response.rules import RANDOMIZED_RE
 from dpledger.accounting.families.sparse_vector.rules import SPARSE_VECTOR
 from dpledger.accounting.leaves import Leaf
 
-__all__ = ["EVERY_KIND", "AnyLeaf", "ExPost", "JointGaussian", "JointMixture", "LeafRules", "rules_of", "table"]
+__all__ = [
+    "EVERY_KIND",
+    "AnyLeaf",
+    "ExPost",
+    "JointGaussian",
+    "JointMixture",
+    "LeafRules",
+    "OpposedMixture",
+    "rules_of",
+    "table",
+]
 
-AnyLeaf: TypeAlias = Leaf | JointGaussian | JointMixture
+AnyLeaf: TypeAlias = Leaf | JointGaussian | JointMixture | OpposedMixture
 """A leaf of a tree, or what several of them are together, or one of them to a group."""
 
 
@@ -79,7 +95,8 @@ EVERY_KIND: Final = table(
     EX_POST_DP,
     JOINT_GAUSSIAN,
     JOINT_MIXTURE,
-    leaves=frozenset({*get_args(Leaf), JointGaussian, JointMixture}),
+    OPPOSED_MIXTURE,
+    leaves=frozenset({*get_args(Leaf), JointGaussian, JointMixture, OpposedMixture}),
 )
 
 

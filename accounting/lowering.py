@@ -49,6 +49,7 @@ from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.pricing.costs import (
     admitted,
     converted_guarantee,
+    exchanged_in_samples,
     grouped_in_samples,
     priced,
     require_any_size,
@@ -61,7 +62,7 @@ from dpledger.accounting.pricing.pld_list import Ingredients, Leaves, Ranges, in
 from dpledger.accounting.pricing.selecting import ORDERS, selected_guarantee
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
-from dpledger.relations import Relation
+from dpledger.relations import Relation, one_way
 
 __all__ = ["Ingredients", "read_both_ways", "read_losses", "running_order"]
 
@@ -75,7 +76,7 @@ def read_losses(tree: Composition, relation: Relation, direction: Direction) -> 
 
     Raises CannotCertify where the tree holds something that has no dominating pair and no Renyi curve under `relation`.
     """
-    return _all_ingredients(_lists(tree, relation), relation, direction, "any", None, 1)
+    return _all_ingredients(_lists_of(tree, relation), relation, direction, "any", None, 1)
 
 
 @quietly
@@ -83,7 +84,7 @@ def read_both_ways(
     tree: Composition, relation: Relation, ranges: Ranges = "any", effort: int = 1
 ) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
     """`read_losses` for the directions remove and add: one object where they agree."""
-    lists = _lists(tree, relation)
+    lists = _lists_of(tree, relation)
     order = running_order(tree, relation) if ranges == "given" and len(lists) == 1 else None
     removed = _all_ingredients(lists, relation, "remove", ranges, order, effort)
     if all(mirrors_itself(drawn) for leaves in lists for drawn in leaves):
@@ -103,8 +104,22 @@ def _all_ingredients(
     return tuple(itertools.chain.from_iterable(each))
 
 
+def _lists_of(tree: Composition, relation: Relation) -> list[Leaves]:
+    """Every list of leaves that one unit may meet; Poisson samples of which it is exchanged as the pair of that."""
+    lists = _lists(tree, relation)
+    return lists if one_way(relation) else _distinct(_exchanged(leaves, relation) for leaves in lists)
+
+
+def _exchanged(leaves: Leaves, relation: Relation) -> Leaves:
+    changed: Leaves = {}
+    for drawn, count in leaves.items():
+        poisson = isinstance(drawn.how, Poisson) and drawn.how != EVERYONE
+        leaf = Drawn(exchanged_in_samples(drawn, relation)) if poisson else drawn
+        changed[leaf] = changed.get(leaf, 0) + count
+    return changed
+
+
 def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
-    """Every list of leaves that one unit may meet."""
     if isinstance(tree, Leaf):
         return [{Drawn(tree): 1}]
     match tree:
@@ -115,8 +130,8 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
         case SampledWithoutReplacement(of=of, population=population, batch=batch):
             how = EVERYONE if batch == population else Subset(population, batch)
             return _on_batches(of, how, relation)
-        case RandomAllocation(of=of, steps=steps):
-            return _on_batches(of, EVERYONE if steps == 1 else Allocation(steps), relation)
+        case RandomAllocation(of=of, steps=steps, k=k):
+            return _allocated(of, steps, k or 1, relation)
         case Shuffled(of=of, users=users):
             return _on_batches(of, Shuffle(users), relation)
         case Parallel(of=parts):
@@ -271,21 +286,40 @@ def _on_batches(of: Composition, how: Draw, relation: Relation) -> list[Leaves]:
     return _distinct([_one_batch(leaves, how, relation) for leaves in _lists(of, relation)])
 
 
+def _allocated(of: Composition, steps: int, k: int, relation: Relation) -> list[Leaves]:
+    """A unit in k of these steps: in one of floor(steps/k), k times over. Source: docs/proofs/amplification.md, section
+    4; below, what one step shows."""
+    if k == steps:
+        return _powers(_lists(of, relation), k)
+    if k == 1:
+        return _on_batches(of, Allocation(steps), relation)
+    first, *others = _on_batches(of, Allocation(steps // k, Fraction(k, steps)), relation)
+    rest, *_ = _on_batches(of, Allocation(steps // k, Fraction(0)), relation)
+    if others or any(rules_of(drawn.leaf).pair.envelope is not None for drawn in first):
+        raise CannotCertify(
+            "a unit in several steps of parallel parts, or of a bounded range, has no certified bound: state what a "
+            "step guarantees"
+        )
+    return [_merged(first, {drawn: count * (k - 1) for drawn, count in rest.items()})]
+
+
 def _require_relation(how: Draw, relation: Relation) -> None:
     """Refused here as well, whatever is run: a node that no theorem covers is not read as if it were not there."""
     if how == EVERYONE:
         return
     covered: tuple[Relation, ...]
     match how:
-        case Poisson() | Allocation():
-            word, covered = "poisson_sampled and random_allocation", (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+        case Poisson():
+            return
+        case Allocation():
+            word, covered = "random_allocation is", (Relation.ADD_REMOVE, Relation.ZERO_OUT)
         case Subset() | Shuffle():
-            word, covered = "sampled_without_replacement and shuffled", (Relation.REPLACE_ONE,)
+            word, covered = "sampled_without_replacement and shuffled are", (Relation.REPLACE_ONE,)
         case _:
             assert_never(how)
     if relation not in covered:
         names = " and ".join(sorted(one.value for one in covered))
-        raise CannotCertify(f"{word} are certified under {names}, not under {relation.value}")
+        raise CannotCertify(f"{word} certified under {names}, not under {relation.value}")
 
 
 def _one_batch(leaves: Leaves, how: Draw, relation: Relation) -> Leaves:
@@ -301,9 +335,11 @@ def _one_batch(leaves: Leaves, how: Draw, relation: Relation) -> Leaves:
         squares = rules.pair.squares
         if drawn.how != EVERYONE or squares is None:
             raise CannotCertify("one secret batch read several times is certified for Gaussian noise only")
-        if relation is Relation.ZERO_OUT and not rules.batch.null_is_absence:
+        if isinstance(how, Poisson | Allocation) and not (
+            relation is Relation.ADD_REMOVE or rules.batch.null_is_absence
+        ):
             raise CannotCertify(
-                f"a secret batch under zero_out is certified for Gaussian noise only, not for {drawn.leaf.kind}"
+                f"a secret batch under {relation.value} is certified for Gaussian noise only, not for {drawn.leaf.kind}"
             )
         square += count * Fraction(*squares.ratio(drawn.leaf, relation))
     return {Drawn(squares.together(square), how): 1} if squares else {}
@@ -328,6 +364,8 @@ def _products(alone: Leaves, several: list[list[Leaves]]) -> list[Leaves]:
 
 def _powers(lists: list[Leaves], times: int) -> list[Leaves]:
     """The lists of `times` runs, where each run deals the unit to one of several lists anew."""
+    if len(lists) == 1:
+        return [{drawn: count * times for drawn, count in lists[0].items()}]
     if times > MOST_LISTS:
         raise CannotCertify(f"parallel parts that differ, repeated {times} times, are more than {MOST_LISTS} cases")
     runs = itertools.combinations_with_replacement(lists, times)

@@ -19,8 +19,8 @@ run at its full charge. Hooks of others detach nothing: Opacus's own slot for on
 optimizer stays guarded, until another run is charged: it draws no noise that nobody pays for.
 
 The rate is the chance with which its sampler takes a row: 24 random bits below a number, a little above that number.
-Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours under
-add_remove do not share (its issues 571 and 819): there both are declared, and set for the run (`opacus_public`).
+Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours share under
+zero_out alone (its issues 571 and 819): elsewhere both are declared, and set for the run (`opacus_public`).
 That the batches are those of the loader, and one for each step, nothing here sees; what else is taken on trust stands
 in the record as `assumes`.
 
@@ -76,6 +76,7 @@ from dpledger.attach.opacus_objects import (
     state_of,
 )
 from dpledger.attach.opacus_planning import plan_training
+from dpledger.attach.opacus_probes import probe
 from dpledger.attach.opacus_public import Public, of_relation
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ContractViolation, Halted, ParameterError
@@ -97,7 +98,7 @@ with extra("opacus"):
     from opacus.optimizers import DPOptimizer
     from torch.utils.hooks import RemovableHandle
 
-__all__ = ["ASSUMES", "KIND", "Epsilons", "OpacusRun", "charging", "plan_training"]
+__all__ = ["ASSUMES", "KIND", "Epsilons", "OpacusRun", "charging", "plan_training", "probe"]
 
 ASSUMES = (
     "each step is on one batch of the loader; the gradient of a row depends on it alone; sums and noise of floats "
@@ -140,7 +141,7 @@ def charging(
 
     `steps`: updates, not physical batches.
     `rate`, `expected_batch_size`: with which chance a row is drawn, and by what a sum is divided, both chosen without
-    looking at the rows. Required under add_remove, where Opacus's own differ between neighbours; set in its sampler and
+    looking at the rows. Required but under zero_out, where neighbours share Opacus's own; set in its sampler and
     optimizer when the block is entered, and a pass then has `1 / rate` batches. Default under zero_out: Opacus's own.
     `noise_multiplier`: the least one of the run (default: the optimizer's), if a schedule lowers it. `steps_before`:
     how many steps the engine's accountant has counted already, which other entries charge. `grouped`: True declares
@@ -158,7 +159,7 @@ def charging(
     Source: docs/proofs/dp_sgd.md, section 7; docs/proofs/filters.md, "Runs elsewhere".
     Raises, with nothing charged: ParameterError for batches that are no Poisson samples, for another optimizer than
     flat or per-layer clipping has in one process, for one that is charged already, for a history that `steps_before`
-    and the token of `resume` do not explain; RelationError but for add_remove and zero_out; the errors of
+    and the token of `resume` do not explain; RelationError under label_flip; the errors of
     `Scope.charging`, here or where the block is entered, where what may have changed since is looked at again. In a
     step, before its noise is drawn: Halted where it does not fit the plan, TakenOver once another process has the run,
     ForkedProcess in a fork; ContractViolation, with the run ended at its full charge, where the accountant was set

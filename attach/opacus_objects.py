@@ -51,7 +51,7 @@ __all__ = [
     "state_of",
 ]
 
-_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
 _BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
 _SAMPLED_IN = (torch.float32, torch.float64)
 _CLIPPED = "clipping by hooks in one process: make_private(clipping='flat' or 'per_layer', grad_sample_mode='hooks')"
@@ -67,9 +67,9 @@ _REFUSED = {
 
 
 def require_relation(relation: Relation) -> None:
-    """RelationError where no price of Poisson samples is known."""
+    """RelationError under label_flip."""
     if relation not in _RELATIONS:
-        raise RelationError(f"no price of Poisson samples is known under {relation.value}: add_remove, or zero_out")
+        raise RelationError(f"a run is not charged under {relation.value}: use add_remove, zero_out or replace_one")
 
 
 def require_clipped(optimizer: Any) -> None:

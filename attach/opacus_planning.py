@@ -52,11 +52,11 @@ def plan_training(
     its `noise_multiplier` to `make_private`, its `tail_delta` to `charging`.
 
     `loader`: the one that `make_private` is given, or returned. `steps`: updates. `rate`,
-    `expected_batch_size`: as of `charging`, and required under add_remove as there. Of the model only
+    `expected_batch_size`: as of `charging`, and required but under zero_out, as there. Of the model only
     its size is looked at, for what the plan says of signal and noise.
     Claim: such a run is admitted as long as nothing else is charged before it. Source: `Scope.plan_training`, at the
     rate of Opacus's sampler.
-    Raises, as `Scope.plan_training` does; RelationError but for add_remove and zero_out."""
+    Raises, as `Scope.plan_training` does; RelationError under label_flip."""
     if not isinstance(scope, Scope):
         raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
     require_relation(scope.relation)
@@ -65,7 +65,7 @@ def plan_training(
     if not isinstance(loader, torch.utils.data.DataLoader):
         raise ParameterError("loader", type(loader).__name__, "the DataLoader that make_private is given")
     require_unweighted(loader)
-    if scope.relation is Relation.ADD_REMOVE:
+    if scope.relation is not Relation.ZERO_OUT:
         require_declared("rate", rate)
         require_declared("expected_batch_size", expected_batch_size)
     try:

@@ -2,9 +2,9 @@
 sum of gradients is divided.
 
 Opacus draws with 1 / batches and divides by `int(rows / batches)`. Neighbours with as many rows share both numbers.
-Under add_remove they need not: in batches of 100, sums of 1,200 rows are divided by 100 and of 1,199 by 99; of 1,200
-rows one is drawn with 1/12, of 1,201 with 1/13. No noise covers that, so there both are declared, and set where they
-are used.
+Under add_remove they need not, nor under replace_one where units have different numbers of rows: in batches of 100,
+sums of 1,200 rows are divided by 100 and of 1,199 by 99; of 1,200 rows one is drawn with 1/12, of 1,201 with 1/13. No
+noise covers that, so there both are declared, and set where they are used.
 
 >>> by_declaration(rate="0.1", expected_batch_size=10)
 Public(rate=Decimal('0.100000023842'), sample_rate=0.1, batches=10, divisor=10)
@@ -23,7 +23,7 @@ from dpledger.relations import Relation
 
 __all__ = ["Public", "by_declaration", "of_relation", "require_declared"]
 
-_WHY = "under add_remove neighbours differ in their number of rows, from which Opacus takes it"
+_WHY = "but under zero_out, neighbours may differ in their number of rows, from which Opacus takes it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +51,16 @@ def of_relation(
     rate: Number | None,
     expected_batch_size: int | None,
 ) -> Public:
-    """Both numbers of a run: as they are declared, else as Opacus has them, if `relation` keeps the number of rows.
+    """Both numbers of a run: as they are declared, else as Opacus has them, if `relation` keeps every row.
 
     Claim: neighbours under `relation` have the same numbers, if the declared ones are public.
-    Raises ParameterError for one that is missing under add_remove, and for a divisor that is not used."""
+    Raises ParameterError for one that is missing but under zero_out, and for a divisor that is not used."""
     divides = optimizer.loss_reduction == "mean"
     if expected_batch_size is not None and not divides:
         raise ParameterError(
             "expected_batch_size", expected_batch_size, "None: this optimizer sums and does not divide"
         )
-    if relation is Relation.ADD_REMOVE:
+    if relation is not Relation.ZERO_OUT:
         require_declared("rate", rate)
         if divides:
             require_declared("expected_batch_size", expected_batch_size)

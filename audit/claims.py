@@ -21,7 +21,7 @@ from dpledger.relations import Relation
 if TYPE_CHECKING:
     from dpledger.accounting.profile import Profile
 
-__all__ = ["DELTA_OF_CURVES", "AuditTarget", "ClaimPoint", "target"]
+__all__ = ["DELTA_OF_CURVES", "MOST_TESTED", "AuditTarget", "ClaimPoint", "target"]
 
 DELTA_OF_CURVES = Decimal("0.00001")  # where epsilon_lower is reported for a claim that names no delta
 MOST_TESTED = 600  # epsilons above: no number of runs refutes them

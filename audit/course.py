@@ -118,7 +118,9 @@ class Evidence:
     was seen counts. `power`: what so many runs would have refuted with probability 0.9, whatever event was chosen;
     `rare_event`: any fault that is an event of this probability on one side only would have been refuted as often, if a
     score sees it. `float_leak`: what the last bits of floats give away, where a float is taken for a number.
-    `in_strata`: how many runs left and right fell into each stratum of an ex-post claim."""
+    `in_strata`: how many runs left and right fell into each stratum of an ex-post claim. `mu_lower`: of the steps of a
+    training, the largest mu up to which no curve of a Gaussian step with that mu is kept, at the same confidence; None
+    where that was not tested, or none fell."""
 
     alpha: Fraction
     trials: tuple[int, int]
@@ -134,6 +136,7 @@ class Evidence:
     float_leak: Witness | None
     strata: tuple[Stratum, ...] = ()
     in_strata: tuple[tuple[int, int], ...] = ()
+    mu_lower: Decimal | None = None
 
     @property
     def is_refuted(self) -> bool:

@@ -45,7 +45,7 @@ from dpledger.progress import bar
 from dpledger.relations import Relation, Unit
 from dpledger.schema import flag, one_text
 
-__all__ = ["audit_mechanism", "audit_outputs"]
+__all__ = ["audit_mechanism", "audit_outputs", "result_of"]
 
 FLOATS = ("numbers", "bits")
 MOST_SIZES = 8  # runs of one side to a run of the other, where both have more than that many
@@ -145,7 +145,7 @@ def audit_mechanism(
             require_same_outputs(journal, shown)
         advance = opened.enter_context(bar("auditing", 2 * settings.trials, shown=progress))
         course = run_course(aim, settings.alpha, DrawnNow(runs, settings.jobs, advance), limits, journal, bits=bits)
-    return _result(
+    return result_of(
         course.evidence(runs.starts),
         settings,
         mechanism=subject.note,
@@ -228,7 +228,7 @@ def audit_outputs(
     course = Course(aim, settings.alpha, losses=losses, paired=paired, sizes=unit, bits=bits)
     course.run(collected, Limits(trials=collected.units, stop_at_violation=stop))
     course.order(*collected.sides)
-    return _result(
+    return result_of(
         course.evidence(),
         settings,
         mechanism=named(name, {}),
@@ -243,7 +243,7 @@ def audit_outputs(
     )
 
 
-def _result(
+def result_of(
     evidence: Evidence,
     settings: Settings,
     *,
@@ -258,6 +258,7 @@ def _result(
     seed: int | None,
     replay: ReplayResult | None = None,
 ) -> AuditResult:
+    """The result of runs, with what was asked."""
     if isinstance(claim, ExPostClaim) or isinstance(aim, Stated):
         assert isinstance(aim, Stated)
         point = ClaimPoint(max(stratum.epsilon for stratum in evidence.strata), aim.delta)

@@ -21,7 +21,7 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.subjects import FEWEST_TRIALS, Settings, code_digest, subject_of
-from dpledger.audit.verdict import SCHEDULE, AuditResult
+from dpledger.audit.verdict import CANARIES, SCHEDULE, STEPS, AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Audited, Intended
@@ -32,6 +32,7 @@ from dpledger.schema import flag, plain
 
 __all__ = ["Audit", "differences", "pair_digest"]
 
+OF_TRAININGS = {CANARIES: "one training with canaries", STEPS: "the steps of a training"}
 SAME = Fraction(1, 10**6)
 COMPARED = (
     "verdict", "epsilon_lower", "delta", "refuted", "together", "e_value", "blind", "event", "trials_left",
@@ -143,6 +144,8 @@ class Audit:
             raise ParameterError("entry", type(entry).__name__, "what an entry `audited` holds: entry.body")
         if entry.seed is None or entry.trials_left != entry.trials_right:
             raise ParameterError("entry", "an audit of outputs that were collected", "one that ran a mechanism")
+        if entry.schedule in (CANARIES, STEPS):
+            raise ParameterError("entry", f"an audit of {OF_TRAININGS[entry.schedule]}", "one that ran a mechanism")
         own = _own_claim(mechanism, entry.relation, Unit.read(unit))
         return cls(
             mechanism,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["check_destination", "claimed_ceiling", "drawn"]
+__all__ = ["check_destination", "claimed_ceiling", "drawn", "without_matplotlib"]
 
 
 STEPS = 800
@@ -82,10 +82,11 @@ def check_destination(path: str | PathLike[str]) -> None:
     if where.is_dir() or not where.parent.is_dir():
         raise ParameterError("plot", str(where), "a file in a folder that is there")
     if find_spec("matplotlib") is None:
-        raise _without_matplotlib()
+        raise without_matplotlib()
 
 
-def _without_matplotlib() -> ParameterError:
+def without_matplotlib() -> ParameterError:
+    """The error where matplotlib is missing."""
     return ParameterError("plot", "no matplotlib", "the extra 'plots': install dpledger[plots]")
 
 
@@ -98,7 +99,7 @@ def drawn(result: Plottable, path: str | PathLike[str] | None) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise _without_matplotlib() from None
+        raise without_matplotlib() from None
     figure = Figure(figsize=(11.5, 5.2), layout="constrained")
     FigureCanvasAgg(figure)  # draws to a file: no window, no global state
     wealth, curve = figure.subplots(1, 2)

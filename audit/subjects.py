@@ -36,6 +36,7 @@ __all__ = [
     "aim_at",
     "claim_of",
     "code_digest",
+    "name_of",
     "named",
     "seconds_of",
     "subject_of",
@@ -162,8 +163,7 @@ def subject_of(
     call: Sampler = (
         Batched(mechanism) if batched else Unaided(mechanism) if _takes_one(mechanism) else Single(mechanism)
     )
-    kind = getattr(mechanism, "kind", None) or f"{mechanism.__module__}.{_name(mechanism)}"
-    return Subject(runner=call, note=named(str(kind), _own_parameters(mechanism)), claim=claim_of(claim))
+    return Subject(runner=call, note=named(name_of(mechanism), _own_parameters(mechanism)), claim=claim_of(claim))
 
 
 def _takes_one(function: Callable[..., object]) -> bool:
@@ -182,9 +182,14 @@ def _takes_one(function: Callable[..., object]) -> bool:
     return default is not inspect.Parameter.empty and not isinstance(default, np.random.Generator | None)
 
 
-def _name(function: object) -> str:
+def name_of(function: object) -> str:
+    """What a function, or an object that is called, goes by: its own `kind`, else its module and name."""
+    kind = getattr(function, "kind", None)
+    if kind:
+        return str(kind)
+    module = getattr(function, "__module__", None) or type(function).__module__
     name = str(getattr(function, "__qualname__", type(function).__qualname__))
-    return name.replace("<locals>.", "").replace("<lambda>", "lambda")
+    return f"{module}.{name.replace('<locals>.', '').replace('<lambda>', 'lambda')}"
 
 
 def _own_parameters(function: object) -> Mapping[str, Plain]:

@@ -23,6 +23,7 @@ from dpledger.audit.evidence.witness import Witness
 from dpledger.audit.neighbours import ONE_UNIT
 from dpledger.audit.plots import drawn
 from dpledger.audit.replay.result import ReplayResult
+from dpledger.audit.searched import Searched
 from dpledger.audit.strata import Stratum
 from dpledger.decimals import RoundsDown
 from dpledger.ledger.entries.bodies import Audited
@@ -34,12 +35,14 @@ from dpledger.schema import plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SCHEDULE", "SCHEMA", "AuditResult", "percent"]
+__all__ = ["CANARIES", "SCHEDULE", "SCHEMA", "STEPS", "AuditResult", "percent"]
 
 SCHEMA = "dpledger.audit.v2"
 METHOD, REPLAY = "wealth", "replay"
 BELOW = Fraction(999_999, 1_000_000)
 SCHEDULE = "pairs-in-random-order"
+STEPS = "steps-of-one-training"
+CANARIES = "canaries-of-one-training"
 FLOATS_LEAK = (
     "the last bits of its floating-point numbers give the data away, which this verdict does not count (floats='bits' "
     "does): draw the noise on a grid, as the mechanisms of dpledger do, or publish rounded numbers"
@@ -55,7 +58,9 @@ class AuditResult:
     datasets apart. `blind`: why this audit could have found nothing, or why nothing that it found counts; then the
     verdict says nothing of the code that was meant. `apart`: why the two datasets are no neighbours, if they are rows.
     `told`: what the author of the mechanism should know. `replay`: of a mechanism's own claim, what `audit_replay`
-    found before anything was drawn. `seed`: None where the runs were collected by somebody else.
+    found before anything was drawn. `searched`: how `audit_search` found the pair. `seed`: None where the runs were
+    collected by somebody else. `schedule`: in which order runs were drawn; of the steps of a training they are the
+    pairs of its steps.
 
     Of an ex-post claim `claim` is the largest loss that it claims; `strata` are those of the claimed losses, and they
     are tested together.
@@ -78,6 +83,8 @@ class AuditResult:
     apart: str | None = None
     told: tuple[str, ...] = ()
     replay: ReplayResult | None = None
+    schedule: str = SCHEDULE
+    searched: Searched | None = None
 
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]:
@@ -134,6 +141,16 @@ class AuditResult:
     def delta(self) -> Decimal:
         """The delta at which `epsilon_lower` holds."""
         return self.target.point.delta
+
+    @property
+    def mu_lower(self) -> Decimal | None:
+        """Of the steps of a training that claims a Gaussian: the largest mu up to which no curve of such a step is
+        kept, so that one of Gaussian noise has a noise multiplier of at most 1/mu_lower. None where none was refuted,
+        where that was not tested, and of an audit that is blind.
+
+        Claim: at least `confidence` that the steps do not keep the curve of a smaller mu. Source:
+        docs/proofs/audit.md 8."""
+        return None if self.evidence.blind is not None else self.evidence.mu_lower
 
     @property
     def e_value(self) -> float:
@@ -199,6 +216,10 @@ class AuditResult:
         """How to run it again."""
         if self.seed is None:
             return "run it again: audit_outputs on the same outputs"
+        if self.schedule == CANARIES:
+            return f"run it again: dpl.audit_training(..., seed={self.seed}), of the same training and canaries"
+        if self.schedule == STEPS:
+            return f"run it again: dpl.audit_steps(..., seed={self.seed}, steps={self.trials}), of the same training"
         return f"run it again: dpl.audit_mechanism(..., seed={self.seed}, trials={self.trials})"
 
     def _repr_html_(self) -> str:
@@ -232,6 +253,8 @@ class AuditResult:
             yield f"blind: {self.blind}"
         if self.apart:
             yield f"{self.apart}: if these are rows, the claim says nothing of them; take data that {ONE_UNIT}"
+        if self.searched is not None:
+            yield self.searched.public_words if public else str(self.searched)
         yield from self.told
         if self.replay is not None and self._fell_to_replay:
             findings = self.replay.public_words[1:] if public else [one.words for one in self.replay.findings]
@@ -244,6 +267,9 @@ class AuditResult:
                 f"epsilon at delta {float(self.delta):.3g} is at least {float(self.epsilon_lower):.6g} "
                 f"(confidence {percent(self.confidence)}, {runs})"
             )
+        if self.mu_lower is not None:
+            most = decimals.round_up(1 / Fraction(self.mu_lower), digits=4)
+            yield f"if the noise of a step is Gaussian, its noise multiplier is at most {most}, at that confidence"
         beside = f" (confidence {percent(self.confidence)}, {runs})" if self.evidence.strata else ""
         yield f"e-value {self.e_value:.4g} of the {float(1 / self.evidence.alpha):.4g} that refute{beside}"
         for stratum, (left, right) in zip(self.evidence.strata, self.evidence.in_strata, strict=False):
@@ -290,7 +316,7 @@ class AuditResult:
             together=True if self.fell_as_a_whole else None,
             blind=self.blind,
             apart=self.apart,
-            schedule=None if self.seed is None else SCHEDULE,
+            schedule=None if self.seed is None else self.schedule,
             arms=len(self.evidence.budget),
         )
 
@@ -325,6 +351,7 @@ class AuditResult:
                 "pair": self.pair,
                 "apart": self.apart,
                 "told": self.told,
+                "searched": None if self.searched is None else str(self.searched),
                 "replay": None if self.replay is None else self.replay.verdict,
                 "event": None if self.witness is None else self.witness.words,
                 "method": METHOD,

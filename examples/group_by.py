@@ -32,7 +32,7 @@ def main():
         "month", [dpl.Count("0.5", of="rows"), DELAY], keys=list(range(1, 13)), units="tailnum", rows_per_key=2
     )
     by_month = scope.release(months, FLIGHTS).value
-    print(by_month.to_frame("0.95").round(1).to_string(index=False))
+    print(by_month.to_frame().round(1).to_string(index=False))
     truth = clipped.groupby("month")["arr_delay"].mean().rename(str)
     print(f"means by month are off by {error(by_month, truth):.1f} minutes\n")
 
@@ -43,7 +43,7 @@ def main():
     count, all_places = len(by_place), FLIGHTS["dest"].nunique()
     needed = places.under(dpl.Relation.ADD_REMOVE, PLANE).published_from("0.5")
     print(f"{count} of {all_places} destinations are published: those that some {needed} planes or more have flown to")
-    frame = by_place.to_frame("0.95")
+    frame = by_place.to_frame()
     frame["within"] = (frame["arr_delay_mean_upper"] - frame["arr_delay_mean_lower"]) / 2
     print(frame.sort_values("within").head(8).round(1).to_string(index=False))
     print(f"\nspent {scope.spent(delta='2e-6')} of 4")

@@ -29,8 +29,9 @@ from dpledger.accounting.composable import Composable, own_words
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import GUARANTEES, words_of
 from dpledger.accounting.reach import Of
+from dpledger.accounting.rules import cost
 from dpledger.decimals import ZERO, Number
-from dpledger.errors import ContractViolation, ParameterError, RelationError
+from dpledger.errors import CannotCertify, ContractViolation, ParameterError, RelationError
 from dpledger.ledger.declared_runs import DeclaredRun, TakesDeclaredRuns
 from dpledger.ledger.entries.evidence import Evidence
 from dpledger.ledger.requests import DECLARED, ELSEWHERE, kind_of
@@ -110,11 +111,11 @@ class GuardsCode(TakesDeclaredRuns):
 
         Claim: the scope keeps its budget with it, if each call keeps the claim, or the map is right, for the data that
         it is given. Source: docs/proofs/filters.md, "Runs elsewhere"; `measurements.rows_apart`.
-        Raises ParameterError for what is no measurement and has no claim, what only begins to run when it is called, or
-        a `d_in` that is not enough; RelationError where a metric or a domain says nothing of the scope's neighbours;
-        the errors of `charge`. A call raises those of `charge`, AlreadySpent for a used key, TypeError, with nothing
-        charged, for other arguments than the code takes; ContractViolation, once it is charged, where the code raised,
-        or returned a coroutine, a generator or a queryable."""
+        Raises ParameterError for what is no measurement and has no claim, a claim of no loss, what only begins to run
+        when it is called, or a `d_in` that is not enough; RelationError where a metric or a domain says nothing of the
+        scope's neighbours; the errors of `charge`. A call raises those of `charge`, AlreadySpent for a used key,
+        TypeError, with nothing charged, for other arguments than the code takes; ContractViolation, once it is
+        charged, where the code raised, or returned a coroutine, a generator or a queryable."""
         _require_guardable(code)
         name, library, parameters = _named(code), ELSEWHERE, None
         if isinstance(code, Measurement):
@@ -132,6 +133,8 @@ class GuardsCode(TakesDeclaredRuns):
         signature = signature_of(code)
         said: tuple[Any, ...] = (by, reason, relation, of, evidence)
         request = self._declared(claim, said, None, key, tail_delta, name, library, parameters)
+        if not isinstance(code, Measurement):
+            _require_loss(request.parts, self._ledger.state.scopes[self.name].relation)
 
         def charging() -> DeclaredRun:
             return self.charging(
@@ -244,6 +247,20 @@ def _require_composable(claim: Composable) -> None:
         own_words(claim)
     except ParameterError as error:
         raise ParameterError("claim", error.value, error.expected) from None
+
+
+def _require_loss(parts: Composition, relation: Relation) -> None:
+    """ParameterError for a claim that a call loses nothing."""
+    try:
+        price = cost(parts, relation)
+    except CannotCertify:  # of a curve, which has no price in a currency
+        return
+    if not price.delta and ZERO in (price.pure, price.rho, price.mu_squared):
+        raise ParameterError(
+            "claim",
+            _words(parts),
+            "a loss above 0: no function of the data has none, and one that reads no data needs no guard",
+        )
 
 
 def _require_guardable(code: object) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -20,23 +21,23 @@ from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.accounting.planning.allotting import Allowance
 from dpledger.errors import ForeignLedger, ParameterError, ScopeError, VerificationError
 from dpledger.files import path_of
-from dpledger.ledger import logging
+from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.overlap import SamePeople, same_people, warn_where_unrelated
 from dpledger.ledger.create import database_keys, founded
-from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, Intended, LedgerOpened
+from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, Intended, LedgerOpened, RollbackAccepted
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.log import SNAPSHOT_EVERY, Draw, Handle
-from dpledger.ledger.rules import notes
+from dpledger.ledger.rules import approvals, notes
 from dpledger.ledger.rules.opening import Keep, Rules
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import keys
-from dpledger.ledger.signed.keyfiles import KeyFiles, signer_of
+from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key, signer_of
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.files import is_address
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Store
+from dpledger.ledger.stores.protocol import NOTHING, Store
 from dpledger.ledger.tip import resumed
 from dpledger.ledger.verifying import bundle
 from dpledger.ledger.writing import Clock, Writing, utc_now
@@ -71,13 +72,15 @@ class Ledger(Handle):
         path: str | os.PathLike[str],
         *,
         name: str | None = None,
+        owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
         (`<path>.recovery.key`, for later versions: move it offline). ParameterError if any of them is there already; if
-        it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew."""
-        return cls._create(path, name, clock=clock, entropy=entropy)
+        it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew.
+        `owner`: the public key, or its file, of who has to approve what opens or ends a scope (`rules.approvals`)."""
+        return cls._create(path, name, _owner(owner), clock=clock, entropy=entropy)
 
     @classmethod
     def open_or_create(
@@ -86,12 +89,13 @@ class Ledger(Handle):
         *,
         name: str | None = None,
         keys: str | os.PathLike[str] | None = None,
+        owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
         """The ledger at `path`: the one that is there (see `open`), else a new one (see `create`). So a script may run
-        twice, or two of them at once: they get the same ledger. `name`: of a new one; ParameterError if the one that is
-        there has another.
+        twice, or two of them at once: they get the same ledger. `name`, `owner`: of a new one; ParameterError if the
+        one that is there has another.
 
         `path` may be a postgresql:// address (extra `postgres`, docs/team.md). `keys`: of a ledger there, the path
         beside which its keys lie, `<keys>.key` and so on, or come to lie; without it the key is in DPLEDGER_KEY.
@@ -103,25 +107,36 @@ class Ledger(Handle):
         True
         """
         if is_address(path):
-            return cls._named(cls._in_database(path, name, keys, clock, entropy), name, "this address")
+            return cls._named(
+                cls._in_database(path, name, _owner(owner), keys, clock, entropy), name, owner, "this address"
+            )
         if keys is not None:
             raise ParameterError("keys", str(keys), "none: the keys of a ledger file lie beside it")
         file = path_of(path, "ledger")
         if not file.exists():
             try:
-                return cls._create(file, name, clock=clock, entropy=entropy, wait=WAIT_SECONDS)
+                return cls._create(file, name, _owner(owner), clock=clock, entropy=entropy, wait=WAIT_SECONDS)
             except ParameterError:
                 if not file.exists():
                     raise
-        return cls._named(cls.open(file, clock=clock, entropy=entropy), name, str(file))
+        return cls._named(cls.open(file, clock=clock, entropy=entropy), name, owner, str(file))
 
     @classmethod
-    def _named(cls, book: Self, name: str | None, place: str) -> Self:
-        """`book`, if it has that name."""
+    def _named(
+        cls,
+        book: Self,
+        name: str | None,
+        owner: keys.VerifyingKey | str | os.PathLike[str] | None,
+        place: str,
+    ) -> Self:
+        """`book`, if it has that name and that owner."""
         found = book.id.rpartition("/")[0]
         if name is not None and name != found:
             book.close()
             raise ParameterError("name", name, f"that of the ledger at {place}, {found!r}, or none")
+        if owner is not None and _owner(owner) != book.owner:
+            book.close()
+            raise ParameterError("owner", "another key", f"that of the ledger at {place}, or none")
         return book
 
     @classmethod
@@ -129,6 +144,7 @@ class Ledger(Handle):
         cls,
         address: str,
         name: str | None,
+        owner: keys.VerifyingKey | None,
         keys_at: str | os.PathLike[str] | None,
         clock: Clock,
         entropy: Entropy | None,
@@ -146,7 +162,9 @@ class Ledger(Handle):
                 raise ParameterError("keys", "none", "a path beside which the keys of a new ledger are to lie")
             signer, recovery = database_keys(keys_at, name)
             try:
-                return cls.begin(PostgresStore.open(address), signer, recovery, clock=clock, entropy=entropy)
+                store = PostgresStore.open(address)
+                book = cls.begin(store, signer, recovery, owner=owner, clock=clock, entropy=entropy)
+                return book._remembering()
             except (ParameterError, ForeignLedger):
                 pass  # another process was first: with these keys, or with its own
         key = None if keys_at is None else KeyFiles.beside(keys_at).find(None)
@@ -157,16 +175,17 @@ class Ledger(Handle):
         cls,
         path: str | os.PathLike[str],
         name: str | None,
+        owner: keys.VerifyingKey | None,
         *,
         clock: Clock,
         entropy: Entropy | None,
         wait: float = 0.0,
     ) -> Self:
         with founded(path, name, wait=wait) as made:
-            begun = cls.begin(made.store, made.signer, made.recovery, clock=clock)
+            begun = cls.begin(made.store, made.signer, made.recovery, owner=owner, clock=clock)
         book = cls(sqlite.SQLiteStore.open(path), made.signer, clock=clock, entropy=entropy)
         book._head = begun._head
-        return book
+        return book._remembering()
 
     @classmethod
     def in_memory(cls, name: str = "memory", *, clock: Clock = utc_now, entropy: Entropy | None = None) -> Self:
@@ -182,15 +201,22 @@ class Ledger(Handle):
         signer: keys.Signer,
         recovery: keys.VerifyingKey,
         *,
+        owner: keys.VerifyingKey | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
         draw: Draw = secrets.token_bytes,
         snapshot_every: int = SNAPSHOT_EVERY,
     ) -> Self:
         """A new ledger in an empty store of the caller's, named as the signer's key is. The handle takes the store
-        over: it is closed with it, and if this raises."""
+        over: it is closed with it, and if this raises. `owner`: as in `create`."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
-        opened = LedgerOpened(format=FORMAT, public_key=signer.public.text, recovery_key=recovery.text, witness="off")
+        opened = LedgerOpened(
+            format=FORMAT,
+            public_key=signer.public.text,
+            recovery_key=recovery.text,
+            witness="off",
+            owner_key=None if owner is None else owner.text,
+        )
 
         def first(state: State, _: Writing) -> Sequence[Body]:
             if state.size:
@@ -198,6 +224,8 @@ class Ledger(Handle):
             return [opened]
 
         try:
+            if owner is not None:
+                approvals.check_owner(owner.text, (signer.public, recovery))
             book.transact(first)
         except BaseException:
             store.close()
@@ -242,27 +270,76 @@ class Ledger(Handle):
     ) -> Self:
         """An existing ledger; never creates one. `key`: the signing key or its file (default: `<path>.key` if it is
         there, else DPLEDGER_KEY, else as `look`). ForeignLedger if the file is not a ledger or its head is not signed
-        by the key, StoreBehind if it lost entries. `path` may be a postgresql:// address, beside which no key lies."""
+        by the key, StoreBehind if it lost entries, also if it is an older copy of what was used here before
+        (`ledger.remembered`; `accept_rollback` goes on with it). `path` may be a postgresql:// address, beside which no
+        key lies."""
         if is_address(path):
             from dpledger.ledger.stores.postgres import PostgresStore
 
-            return cls.resume(PostgresStore.open(path), signer_of(key), clock=clock, entropy=entropy)
+            return cls.resume(PostgresStore.open(path), signer_of(key), clock=clock, entropy=entropy)._remembering()
         signer = KeyFiles.beside(path).find(key)
         if signer is None:
             return cls.look(path)
-        return cls.resume(sqlite.SQLiteStore.open(path), signer, clock=clock, entropy=entropy)
+        return cls.resume(sqlite.SQLiteStore.open(path), signer, clock=clock, entropy=entropy)._remembering()
 
     @classmethod
     def look(cls, path: str | os.PathLike[str]) -> Self:
         """An existing ledger, for reading only: no key is looked for, the right to read the file is enough, and nothing
-        is written. Raises as `open` does."""
+        is written beside it. Raises as `open` does, but that of an older copy RollbackSeen warns."""
         if is_address(path):
             from dpledger.ledger.stores.postgres import PostgresStore
 
-            return cls.resume(PostgresStore.open(path), None)
-        return cls.resume(sqlite.SQLiteStore.look(path), None)
+            return cls.resume(PostgresStore.open(path), None)._remembering()
+        return cls.resume(sqlite.SQLiteStore.look(path), None)._remembering()
+
+    @classmethod
+    def accept_rollback(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        by: str,
+        reason: str,
+        key: keys.Signer | str | os.PathLike[str] | None = None,
+    ) -> Entry:
+        """Go on with the older copy at `path`, as the newest is lost: the entry says which entries are missing, who
+        says so and why. Nobody knows what they charged, so every scope ends; new ones may be opened. ParameterError
+        where nothing newer was seen here, or without the signing key (as `open`)."""
+        signer = KeyFiles.beside(path).find(key)
+        if signer is None:
+            raise ParameterError("key", "none", "the signing key of the ledger: accept-rollback writes an entry")
+        with cls.resume(sqlite.SQLiteStore.open(path), signer) as book:
+            heads = remembered.Heads(book.id)
+            seen = heads.newest()
+            if seen is None or remembered.rolled_back(seen, book._head, book._store) is None:
+                raise ParameterError("ledger", str(path), "an older copy of a ledger that was used here")
+            accepted = RollbackAccepted(size=seen.size, leaf=seen.leaf, by=by, reason=reason)
+            entry = book.transact(lambda *_: [accepted])[0]
+            heads.keep(remembered.SeenHead.of(book._head), also_older=True)
+        return entry
+
+    def _remembering(self) -> Self:
+        """This handle, which remembers from here on what it saw; refused, and closed, where others saw more."""
+        heads = remembered.Heads(self.id, warns=self._signer is not None)
+        known = heads.newest()
+        try:
+            with logging.failures(self.state), self._lock:
+                self._followed(NOTHING)
+                check = remembered.warn_where_behind if self._signer is None else remembered.require_seen
+                check(known, self._head, self._store)
+        except BaseException:
+            self.close()
+            raise
+        self._heads = heads
+        self._remember()
+        return self
 
     # ---- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def owner(self) -> keys.VerifyingKey | None:
+        """The key that has to approve what opens or ends a scope; None where nobody has."""
+        opened = self.state.opened
+        return None if opened is None or opened.owner_key is None else keys.VerifyingKey.parse(opened.owner_key)
 
     def scopes(self) -> tuple[str, ...]:
         """The ids of the scopes, in id order."""
@@ -299,6 +376,7 @@ class Ledger(Handle):
         parents: Sequence[str] | None = None,
         dataset: str | None = None,
         odometer: Odometer | None = None,
+        approval: str | None = None,
     ) -> Scope:
         """The scope called `name`: opened now with `unit`, `relation` and `budget` (a guarantee, or a filter with every
         constant), or, if it is there, the one that is there. ScopeError if it is there with other rules, or is not
@@ -311,7 +389,8 @@ class Ledger(Handle):
         `allowance`: so many draws of one law, within an approximate budget.
         `dataset`: a commitment to the data, never the data; what scopes of one dataset come to for one unit is added up
         (`people`), and UnrelatedScopes warns where nothing says whether scopes are about the same unit. `odometer`: a
-        second reading beside the filter's, valid at every stopping time: `account().odometer()`."""
+        second reading beside the filter's, valid at every stopping time: `account().odometer()`.
+        `approval`: the owner's, in a ledger that has one (ApprovalNeeded holds the request)."""
         rules = Rules.read(
             name,
             unit,
@@ -328,7 +407,8 @@ class Ledger(Handle):
         if existing is not None:
             rules.require_same(existing)
             return Scope(self, name)
-        body = rules.opening(self.state.scopes)
+        body = replace(rules.opening(self.state.scopes), approval=approval)
+        approvals.require(self.state, body)
         warn_where_unrelated(self.state, body)
 
         def open_scope(state: State, _: Writing) -> Sequence[Body]:
@@ -404,9 +484,16 @@ class Ledger(Handle):
         """
         return self.record(notes.intention_of(audit), about=about)
 
-    def end(self, reason: str) -> Entry:
-        """The last entry: nothing may follow. Charges that are open count at their caps, for ever."""
-        return self.transact(lambda *_: [Closed(reason=reason)])[0]
+    def end(self, reason: str, *, approval: str | None = None) -> Entry:
+        """The last entry: nothing may follow. Charges that are open count at their caps, for ever. `approval`: the
+        owner's, in a ledger that has one (ApprovalNeeded holds the request)."""
+        body = Closed(reason=reason, approval=approval)
+        approvals.require(self.refresh(), body)
+        return self.transact(lambda *_: [body])[0]
+
+
+def _owner(key: keys.VerifyingKey | str | os.PathLike[str] | None) -> keys.VerifyingKey | None:
+    return key if key is None or isinstance(key, keys.VerifyingKey) else read_public_key(key)
 
 
 def _about(declared: Declared) -> tuple[str, str]:

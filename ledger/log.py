@@ -14,7 +14,7 @@ from typing import NoReturn, Self
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError, PolicyError, StoreBehind, StoreFailure
-from dpledger.ledger import logging
+from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.tables import LedgerTable, entries_table
 from dpledger.ledger.entries.bodies import Audited, Body, Note, Snapshot
 from dpledger.ledger.entries.entry import Entry, entry_of, signed_entry
@@ -67,6 +67,7 @@ class Handle:
         self._home = Home("a ledger handle")
         self._is_closed = False
         self._head = START
+        self._heads: remembered.Heads | None = None  # of a store that nobody remembers
 
     def __repr__(self) -> str:
         """As this handle last saw it; nothing is read."""
@@ -109,7 +110,8 @@ class Handle:
         self._require_ours()
         with logging.failures(self.state), self._lock:
             self._followed(NOTHING)
-            return self.state
+        self._remember()
+        return self.state
 
     def leaves(self, *, stop: int | None = None) -> Iterator[bytes]:
         """The envelopes, byte for byte as they were signed: all there are now, or the first `stop`."""
@@ -189,13 +191,14 @@ class Handle:
         deadline = time.monotonic() + OVERTAKEN_SECONDS
         with logging.failures(self.state), self._lock:
             while True:
-                known = self._followed(asked)
+                seen, known = self._known(), self._followed(asked)
+                remembered.require_seen(seen, self._head, self._store)
                 if self.state.closed:
                     raise PolicyError("the ledger was ended: nothing may follow; open a new one")
                 writing = Writing(signer, self._clock(), self._head, known)
                 entries = tuple(writing.append(body) for body in make(self.state, writing))
                 if not entries:
-                    return ()
+                    break
                 if self._is_snapshot_due(writing.head, known.size):
                     writing.append(Snapshot(state_digest(writing.head.state)))
                 if self._is_appended(writing.sign_head()):
@@ -203,8 +206,18 @@ class Handle:
                     break
                 if time.monotonic() >= deadline:
                     raise StoreFailure(f"others wrote at every try for {OVERTAKEN_SECONDS:.0f} s: try again")
+        self._remember()
         logging.appended(writing.appended)
         return entries
+
+    def _known(self) -> remembered.SeenHead | None:
+        """The newest head that was seen here: to be read before the store is."""
+        return None if self._heads is None else self._heads.newest()
+
+    def _remember(self) -> None:
+        """What this handle has seen, outside of the ledger; once it is durable."""
+        if self._heads is not None:
+            self._heads.keep(remembered.SeenHead.of(self._head))
 
     def _followed(self, asked: Asked) -> Tail:
         """What the store holds now: this handle has seen it afterwards. Under the lock."""

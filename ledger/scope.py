@@ -33,7 +33,7 @@ from dpledger.ledger.guards import GuardsCode
 from dpledger.ledger.log import Handle
 from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
-from dpledger.ledger.rules import gate, quotes
+from dpledger.ledger.rules import approvals, gate, quotes
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.gate import Replayed, Request
 from dpledger.ledger.rules.notes import Noted, intention_of
@@ -420,11 +420,14 @@ class Scope(GuardsCode):
 
         return self._ledger.transact(lost)[0]
 
-    def end(self, reason: str) -> Entry:
-        """Close the scope for ever: nothing new begins in it. Charges that are open may still end."""
+    def end(self, reason: str, *, approval: str | None = None) -> Entry:
+        """Close the scope for ever: nothing new begins in it. Charges that are open may still end. `approval`: the
+        owner's, in a ledger that has one (ApprovalNeeded holds the request)."""
 
         def close(state: State, _: Writing) -> Sequence[Body]:
-            return [Closed(reason=reason, path=next_steps(state, (self.name,)))]
+            body = Closed(reason=reason, path=next_steps(state, (self.name,)), approval=approval)
+            approvals.require(state, body)
+            return [body]
 
         return self._ledger.transact(close)[0]
 

@@ -30,20 +30,20 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries.entry import entry_of
+from dpledger.ledger.entries.entry import FIRST_PREVIOUS, entry_of
 from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.keys import Signer, VerifyingKey
 from dpledger.ledger.stores.protocol import Asked, ChargeRow, Ending, Rows, Store, Tail, streamed
 
-__all__ = ["FIRST_PREVIOUS", "START", "Head", "caught_up", "index_entry", "resumed"]
+__all__ = ["START", "Head", "caught_up", "index_entry", "resumed"]
 
-FIRST_PREVIOUS = "0" * 64
 NO_HEAD = "the store holds no signed head: it was never a whole ledger, or it was truncated"
 
 
@@ -159,7 +159,7 @@ def index_entry(rows: Rows, index: int, body: Body, after: State) -> None:
             pass
         case Declared() | Intended() | Audited() | Reported() | Heartbeat():
             pass
-        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
             pass
         case _:
             assert_never(body)

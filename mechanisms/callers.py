@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import inspect
 import signal
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import suppress
-from types import CodeType
-from typing import TypeVar
+from types import CodeType, MappingProxyType
+from typing import Final, TypeVar
 
 from dpledger.errors import ParameterError
 
@@ -63,16 +63,28 @@ def _code_of(handler: object) -> CodeType | None:
     return None
 
 
+_LATE: Final[Mapping[str, Callable[[object], bool]]] = MappingProxyType(
+    {
+        "a coroutine function": inspect.iscoroutinefunction,
+        "a generator function": inspect.isgeneratorfunction,
+        "an async generator function": inspect.isasyncgenfunction,
+    }
+)
+
+
 def signature_of(function: object) -> inspect.Signature:
     """What the function takes. ParameterError for what returns before it has run, or does not say what it takes."""
     called = function
     while isinstance(called, functools.partial | staticmethod):
         called = called.func if isinstance(called, functools.partial) else called.__func__
-    late = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    if callable(function) and not any(is_late(one) for is_late in late for one in (called, type(called).__call__)):
-        with suppress(ValueError):  # of a builtin that says nothing
-            return inspect.signature(function)
     expected = "a function that says what it takes, and has run once it returns"
+    if not callable(function):
+        raise ParameterError("function", type(function).__name__, expected)
+    for kind, is_late in _LATE.items():
+        if is_late(called) or is_late(type(called).__call__):
+            raise ParameterError("function", f"{kind}, which has not run when it returns", expected)
+    with suppress(ValueError):  # of a builtin that says nothing
+        return inspect.signature(function)
     raise ParameterError("function", function if isinstance(function, type) else type(function).__name__, expected)
 
 

@@ -27,6 +27,7 @@ PAGES = (
     "docs/statistics.md",
     "docs/concepts.md",
     "docs/audit_replay.md",
+    "docs/audit_search.md",
     "docs/accuracy_first.md",
     "docs/events.md",
     "docs/budgets.md",
@@ -40,6 +41,7 @@ PAGES = (
     "docs/trainers.md",
     "docs/attest.md",
     "docs/auditing.md",
+    "docs/audit_trainings.md",
     "docs/group_by.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
@@ -49,7 +51,8 @@ SPACES = "ex_post|filters|learning|planning|stability"
 MARKDOWN = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "ledger" / "SPEC.md"]
 SHARED = "plotting"  # what the pictures of several examples share: nothing to run
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != SHARED)
-FEWER = {"accuracy_first": ("--trials", "2")}  # test_accuracy_experiment.py runs it as it is
+SMALL = ("--steps", "40", "--canaries", "40")
+FEWER = {"audit_training": SMALL, "accuracy_first": ("--trials", "2")}  # test_accuracy_experiment.py runs it as it is
 
 
 def run(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":

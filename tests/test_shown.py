@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import dpledger as dpl
-from dpledger.notebooks import summary
+from dpledger.notebooks import grid, summary
 from public_names import public
 
 HOSTILE = '<script>alert("x")</script>\x1b[2J\u202e'
@@ -86,7 +86,7 @@ class Tags(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert attrs in ([], [("scope", "row")])
+        assert attrs in ([], [("scope", "row")], [("scope", "col")])
         self.tags.append(tag)
 
     def handle_data(self, data: str) -> None:
@@ -104,6 +104,13 @@ def test_a_notebook_shows_a_table_of_text(shown: dict[str, object], kind: str) -
 def test_no_text_is_markup(title: str, said: str) -> None:
     page = Tags(summary(title, ((said, said),)))
     assert page.tags == ["table", "caption", "tr", "th", "td"]
+
+
+@given(st.text(), st.lists(st.tuples(st.text(), st.text()), max_size=200))
+def test_no_text_of_a_grid_is_markup_and_long_ones_are_cut(title: str, rows: list[tuple[str, str]]) -> None:
+    page = Tags(grid(title, ("key", title), rows))
+    shown = min(len(rows), 61)
+    assert page.tags == ["table", "caption", "tr", "th", "th", *(["tr", "td", "td"] * shown)]
 
 
 def test_hostile_text_is_inert_in_a_notebook(shown: dict[str, object]) -> None:

@@ -118,12 +118,14 @@ class PriceFacts(Generic[L]):
 class Squares(Generic[L]):
     """Of Gaussian noise, whose squares add: `ratio`, mu^2 of a leaf; `together`, what several on one batch are;
     `loss`, that of all at once; `in_samples`, of mu^2, a rate and k, what k units that come or go together see of
-    Poisson samples, or CannotCertify. mu^2 above 0."""
+    Poisson samples, and `exchanged` what k that are exchanged see, mu^2 being that of one contribution; or
+    CannotCertify. mu^2 above 0."""
 
     ratio: Callable[[L, Relation], tuple[int, int]]
     together: Callable[[Fraction], Any]
     loss: Callable[[float], Loss]
     in_samples: Callable[[Fraction, Fraction, int], Any]
+    exchanged: Callable[[Fraction, Fraction, int], Any]
 
 
 CountedLosses: TypeAlias = tuple[tuple[Loss, int], ...]
@@ -200,7 +202,8 @@ class BatchFacts(Generic[L]):
     `shuffled`: finite pairs above and below the shuffled outputs of so many users, who each run it.
     `quick`: whether the losses on a Poisson sample are formed faster than they are looked up.
     `null_is_absence`: whether a unit that is zeroed out shows as one that is not there, so that what is known of
-        samples under add_remove holds under zero_out.
+        samples under add_remove holds under zero_out; and any record is as far from that as any other, so that a unit
+        that is exchanged on a Poisson sample has a pair.
     `divergences`: at least the Renyi divergence of each of some orders in both directions, None where nothing is known,
         each a function of its own order alone; or BY_ITS_LOSSES."""
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 from dpledger.errors import CannotCertify
@@ -42,9 +43,11 @@ class Subset:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Each unit in one of `steps` batches, steps > 1."""
+    """Each unit in one of `steps` batches, steps > 1; or, of a unit that is in several, one of as many blocks of steps:
+    then some mechanism shows what a Poisson sample at the rate `shown` does, and 0 is nothing."""
 
     steps: int
+    shown: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,15 +39,21 @@ def promise(tree: Composition, relation: Relation, delta: Decimal) -> Guarantee:
     where no theorem gives the tree any of them."""
     if isinstance(tree, GUARANTEES):
         return tree
+    reason = ""
     for way in (_by_epsilons, _by_orders, _by_rho, _by_profile):
         try:
             found = way(tree, relation, delta)
             if found is not None:
                 rules.check(found, tree, relation)
                 return found
-        except (CannotCertify, ClaimTooSmall):
+        except CannotCertify as error:
+            reason = f" ({error})"
+        except ClaimTooSmall:
             continue
-    raise CannotCertify(f"no theorem says what these parts promise at delta {delta:f}: say it, as claim=")
+    raise CannotCertify(
+        f"no theorem says what these parts promise at delta {delta:f}{reason}: state what the whole guarantees, like "
+        "ApproxDP(1, '1e-6'), as claim= or in place of the parts"
+    )
 
 
 def require_guarantee(claim: object) -> Guarantee:

@@ -57,7 +57,7 @@ from dpledger.accounting.pricing.pld import Drawn
 from dpledger.accounting.pricing.selecting import ORDERS, selected_cost
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
-from dpledger.relations import Relation
+from dpledger.relations import Relation, one_way
 
 __all__ = [
     "admitted",
@@ -65,6 +65,7 @@ __all__ = [
     "converted_guarantee",
     "cost",
     "currencies",
+    "exchanged_in_samples",
     "grouped_in_samples",
     "least_settled",
     "priced",
@@ -120,9 +121,11 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             require_exchangeable(part)
             whole = priced(planned(part), relation, orders)  # run by many, and one outcome is not everyone's
             return _on_batch(planned(part), Shuffle(users), whole, relation, orders) if users > 1 else whole
-        case RandomAllocation(of=part, steps=steps):
-            whole = priced(planned(part), relation, orders)
-            return _on_batch(planned(part), Allocation(steps), whole, relation, orders) if steps > 1 else whole
+        case RandomAllocation(of=part, steps=steps, k=k):  # k times in one of so many: amplification.md, section 4
+            whole, times = priced(planned(part), relation, orders), k or 1
+            many = steps // times > 1
+            once = _on_batch(planned(part), Allocation(steps // times), whole, relation, orders) if many else whole
+            return once if times == 1 else once.times(times)
         case Group():
             return _of_group(tree, relation, orders)
         case Parallel():
@@ -245,18 +248,15 @@ def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cos
 
     No outcome is refunded here: an amplified realised loss is no price in the currencies that need one beforehand.
     Source: `batches`; prices.amplified_epsilon.
-    Assumes: under zero_out a null unit shows as one that is not there, so that a batch with it is a batch without the
-    unit; where a kind does not say so there is no price.
+    Assumes: but under add_remove, a null unit shows as one that is not there, so that a batch with it is a batch
+    without the unit; where a kind does not say so there is no price.
     """
     part = planned(tree.of)
     while isinstance(part, PostProcessed | Chain):  # a chain shows what its finest level shows
         part = part.of
     if tree.rate == 1:
         return priced(part, relation, orders)
-    known = relation is Relation.ADD_REMOVE
-    if not known and not (
-        relation is Relation.ZERO_OUT and isinstance(part, Leaf) and rules_of(part).batch.null_is_absence
-    ):
+    if relation is not Relation.ADD_REMOVE and not (isinstance(part, Leaf) and rules_of(part).batch.null_is_absence):
         raise CannotCertify(f"no theorem prices a Poisson sample of {part.kind} under {relation.value}")
     amplified = _amplified(priced(part, relation, orders), tree.rate, orders)
     return _on_batch(part, Poisson(tree.rate), amplified, relation, orders)
@@ -308,28 +308,42 @@ def require_group(tree: Group, relation: Relation) -> None:
             raise CannotCertify(f"{tree.k} steps of {tree.relation.value} are not known to be one of {relation.value}")
 
 
+def exchanged_in_samples(drawn: Drawn, relation: Relation) -> AnyLeaf:
+    """What one unit that is exchanged sees of Gaussian noise on a Poisson sample; else CannotCertify. As
+    `grouped_in_samples`."""
+    return _in_samples(drawn, 1, relation, relation)
+
+
 def grouped_in_samples(drawn: Drawn, tree: Group, relation: Relation) -> AnyLeaf:
     """What the k units of `tree` see together of Gaussian noise on Poisson samples; else CannotCertify.
 
-    Claim: dominates, and is attained. Source: docs/proofs/mixtures.md, section 2."""
+    Claim: dominates, and is attained. Source: docs/proofs/mixtures.md, sections 2 and 7.
+    Assumes: `require_group`."""
+    return _in_samples(drawn, tree.k, tree.relation, relation)
+
+
+def _in_samples(drawn: Drawn, k: int, inner: Relation, relation: Relation) -> AnyLeaf:
+    """k steps of `inner`, which are one of `relation`, or k of it."""
     rules, how = rules_of(drawn.leaf), drawn.how
-    if not isinstance(how, Poisson) or rules.pair.squares is None:
+    squares = rules.pair.squares
+    if isinstance(how, Poisson) and inner is not Relation.ADD_REMOVE and not rules.batch.null_is_absence:
+        raise CannotCertify(
+            f"a Poisson sample under {inner.value} is certified for Gaussian noise only, not for {drawn.leaf.kind}: "
+            "state the guarantee of the batch"
+        )
+    if not isinstance(how, Poisson) or squares is None:
         raise CannotCertify(
             "a group in a secret batch is certified for Gaussian noise on Poisson samples only, not for this "
             f"{drawn.leaf.kind}: state the guarantee of the batch"
         )
-    if tree.relation is not relation:
-        raise CannotCertify(
-            f"a group in a Poisson sample is of units that all come or all go: under {relation.value} some come and "
-            "others go, and no theorem here covers that"
-        )
-    if relation is Relation.ZERO_OUT and not rules.batch.null_is_absence:
-        raise CannotCertify(
-            f"poisson_sampled is certified for Gaussian noise only under zero_out, not for {drawn.leaf.kind}"
-        )
-    found: AnyLeaf = rules.pair.squares.in_samples(
-        Fraction(*rules.pair.squares.ratio(drawn.leaf, relation)), Fraction(how.rate), tree.k
-    )
+    one = Fraction(*squares.ratio(drawn.leaf, inner)) / (1 if one_way(inner) else 4)
+    found: AnyLeaf
+    if inner is not relation:  # one that goes and one that comes, or a label that is exchanged as its record may be
+        found = squares.exchanged(one, Fraction(how.rate), 1)
+    elif one_way(inner):
+        found = squares.in_samples(one, Fraction(how.rate), k)
+    else:
+        found = squares.exchanged(one, Fraction(how.rate), k)
     return found
 
 

@@ -1,7 +1,8 @@
 """The loss of one leaf on the batch that it is given: everyone, or a secret part of the units.
 
     Poisson(1)               everyone
-    Poisson(rate)            each unit with this probability             add_remove; Gaussian noise under zero_out too
+    Poisson(rate)            each unit with this probability             add_remove; Gaussian noise under zero_out too;
+                             of units that are exchanged `lowering` makes another leaf
     Subset(population, batch)  a random set of this size                 replace_one
     Allocation(steps)        one step of several, chosen for each unit   add_remove; Gaussian noise under zero_out too
     Shuffle(users)           every user's own output, in random order    replace_one
@@ -18,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
 
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.families.leaf_rules import LossBracket
 from dpledger.accounting.kinds import AnyLeaf, rules_of
 from dpledger.accounting.laws.cells import PairBracket
@@ -83,7 +85,9 @@ def _losses_of(drawn: Drawn, relation: Relation, direction: Direction) -> Losses
             return _poisson(leaf, rate, relation, direction)
         case Subset(population=population, batch=batch):
             return _subset(leaf, Fraction(batch, population), relation, direction)
-        case Allocation(steps=steps):
+        case Allocation(steps=steps, shown=shown):
+            if shown is not None:
+                return _one_block(leaf, steps, shown, relation, direction)
             allocated = _allocated(leaf, steps, relation)
             return None if allocated is None else _two_sided(allocated, direction)
         case Shuffle(users=users):
@@ -206,6 +210,16 @@ def _allocated(leaf: AnyLeaf, steps: int, relation: Relation) -> PairBracket | N
     if pairs is None:
         return None
     return PairBracket(averaged(pairs.above, steps, "above"), averaged(pairs.below, steps, "below"))
+
+
+def _one_block(leaf: AnyLeaf, steps: int, shown: Fraction, relation: Relation, direction: Direction) -> Losses | None:
+    """One of the blocks that a unit in several steps is allocated to; below, what one step alone shows, or nothing."""
+    pairs, allocated = rules_of(leaf).pair.bracket(leaf, relation), _allocated(leaf, steps, relation)
+    if pairs is None or allocated is None:
+        return None
+    above = allocated.above.loss_in(direction)
+    below = pairs.below.sampled(float(shown) * (1 - 4 * UNIT)).loss_in(direction) if shown else None
+    return Losses(above, below, _mass_of(above))
 
 
 def _two_sided(pairs: PairBracket, direction: Direction) -> Losses:

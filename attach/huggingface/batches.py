@@ -25,10 +25,22 @@ with extra("huggingface"):
     import torch
     from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
-__all__ = ["RUN_FILE", "Pieces", "checkpoint", "drawn", "fresh", "public_numbers", "steps_of"]
+__all__ = [
+    "LABELS_EXPECTED",
+    "RUN_FILE",
+    "Pieces",
+    "checkpoint",
+    "drawn",
+    "fresh",
+    "public_numbers",
+    "require_labels",
+    "steps_of",
+]
 
 RUN_FILE = "dpledger_run.json"  # in a checkpoint: where its model stands in the run
 STATE_FILE = "trainer_state.json"  # which transformers writes last
+LABELS = frozenset({"label", "label_ids", "labels"})  # columns that the collators of transformers take for labels
+LABELS_EXPECTED = "rows with a column 'label' or 'labels', or row_losses= for a loss that needs none"
 
 
 class Pieces:
@@ -42,12 +54,19 @@ class Pieces:
         return [(len(piece), self._collate(piece)) for piece in pieces]
 
 
+def require_labels(dataset: Any) -> None:
+    """ParameterError for rows whose columns are known by name, none of them that of labels."""
+    columns = getattr(dataset, "column_names", None)
+    if isinstance(columns, list | tuple) and not LABELS.intersection(columns):
+        raise ParameterError("train_dataset", f"rows of the columns {', '.join(map(str, columns))}", LABELS_EXPECTED)
+
+
 def public_numbers(relation: Relation, args: Any, dataset: object, rate: Number | None) -> Public:
-    """The rate and the divisor of a run with these `TrainingArguments`. ParameterError for a rate that is missing under
-    add_remove."""
+    """The rate and the divisor of a run with these `TrainingArguments`. ParameterError for a rate that is missing, but
+    under zero_out."""
     size = args.per_device_train_batch_size * args.gradient_accumulation_steps
     rows = require_rows(dataset)
-    if relation is Relation.ADD_REMOVE:
+    if relation is not Relation.ZERO_OUT:
         require_declared("rate", rate)
     chance = min(Fraction(1), Fraction(size, rows)) if rate is None else rate
     return by_declaration(rate=chance, expected_batch_size=size)

@@ -56,7 +56,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpledger.attach.extras import extra
-from dpledger.attach.huggingface.batches import RUN_FILE, Pieces, checkpoint, drawn, fresh, public_numbers, steps_of
+from dpledger.attach.huggingface.batches import (
+    LABELS_EXPECTED,
+    RUN_FILE,
+    Pieces,
+    checkpoint,
+    drawn,
+    fresh,
+    public_numbers,
+    require_labels,
+    steps_of,
+)
 from dpledger.attach.huggingface.refusals import require_public, require_rows, require_supported, require_unpacked
 from dpledger.attach.huggingface.rows import (
     RowLosses,
@@ -104,7 +114,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
 
     Claim: if the run is as its record's `assumes` says, it costs at most what is charged.
     Source: docs/proofs/dp_sgd.md, section 7; `attach.opacus.charging`.
-    Raises ParameterError naming the argument, with nothing charged; RelationError but for add_remove and zero_out."""
+    Raises ParameterError naming the argument, with nothing charged; RelationError under label_flip."""
 
     def __init__(
         self,
@@ -138,6 +148,9 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         require_supported(args)
         require_unpacked(data_collator)
         require_public(eval_dataset, train_dataset)
+        self._labelled = row_losses is None
+        if self._labelled and data_collator is None:
+            require_labels(train_dataset)
         self._physical = args.per_device_train_batch_size
         self._public = public_numbers(scope.relation, args, train_dataset, rate)
         self._steps = steps_of(args, self._public)
@@ -340,6 +353,8 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         return torch.zeros((), device=self.args.device)
 
     def _backward(self, model: Any, rows: int, piece: Mapping[str, Any]) -> None:
+        if self._labelled and "labels" not in piece:
+            self._break(f"a batch has no labels (expected {LABELS_EXPECTED})")
         losses = self._losses(model, self._prepare_inputs(piece))
         if losses.shape != (rows,):
             self._break("the losses of a batch are not one for each row")

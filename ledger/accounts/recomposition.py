@@ -57,6 +57,7 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
@@ -228,6 +229,8 @@ def _books(entries: Iterable[Entry], state: State) -> dict[str, _Book]:
             case LedgerOpened() | ScopeOpened() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared() | Audited():
                 pass
             case Intended() | Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+                pass
+            case RollbackAccepted():
                 pass
             case _:
                 assert_never(entry.body)

@@ -50,7 +50,7 @@ class LedgerOpened:
     """Index 0, and only there: the format, the signing key, the recovery key, the witness policy.
 
     `witness`: `off`, or when a witness must have seen a head; then `witness_policy` says which witnesses count, as a
-    C2SP tlog-policy."""
+    C2SP tlog-policy. `owner_key`: what opens or ends a scope carries the signature of this key too."""
 
     format: Literal["dpledger.ledger.v1"]
     public_key: Text
@@ -58,6 +58,7 @@ class LedgerOpened:
     witness: Literal["off", "after", "before"]
     witness_policy: Text | None = given(default=None)
     continues: Continues | None = given(default=None)
+    owner_key: Text | None = given(default=None)
     kind: Literal["ledger_opened"] = tag(default="ledger_opened")
     version: Literal[1] = given(default=1)
 
@@ -65,7 +66,8 @@ class LedgerOpened:
 @record
 class ScopeOpened:
     """One dataset, one unit of privacy, one relation, one budget; the filter with every constant, and those of an
-    odometer that reads beside it. `instead`: the filter that the first charge may fix in place of `filter`."""
+    odometer that reads beside it. `instead`: the filter that the first charge may fix in place of `filter`. `approval`:
+    the owner's signature, in base64, in a ledger that names one."""
 
     path: Path
     unit: UnitNote
@@ -77,6 +79,7 @@ class ScopeOpened:
     dataset: Text | None = given(default=None)
     odometer: Odometer | None = given(default=None)
     instead: Filter | None = given(default=None)
+    approval: Text | None = given(default=None)
     kind: Literal["scope_opened"] = tag(default="scope_opened")
     version: Literal[1] = given(default=1)
 
@@ -335,6 +338,19 @@ class KeyRevoked:
 
 
 @record
+class RollbackAccepted:
+    """The ledger goes on from an older state, or another copy, than one that was seen: that had `size` entries, the
+    last with the leaf hash `leaf`. What the missing entries charged is not known, so every scope ends here."""
+
+    size: Index
+    leaf: Hash
+    by: Words
+    reason: Words
+    kind: Literal["rollback_accepted"] = tag(default="rollback_accepted")
+    version: Literal[1] = given(default=1)
+
+
+@record
 class Snapshot:
     """The SHA-256 of the state folded from all entries before this one."""
 
@@ -354,10 +370,11 @@ class Heartbeat:
 @record
 class Closed:
     """The last entry of a ledger: nothing may follow. With a path, the end of those scopes: nothing new may begin in
-    them; charges that are open there may still end."""
+    them; charges that are open there may still end. `approval`: as in `ScopeOpened`."""
 
     reason: Words
     path: tuple[Step, ...] = given(default=())
+    approval: Text | None = given(default=None)
     kind: Literal["closed"] = tag(default="closed")
     version: Literal[1] = given(default=1)
 
@@ -380,6 +397,7 @@ Body: TypeAlias = (
     | Reported
     | KeyRotated
     | KeyRevoked
+    | RollbackAccepted
     | Snapshot
     | Heartbeat
     | Closed

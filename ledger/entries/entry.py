@@ -25,11 +25,13 @@ from dpledger.ledger.signed import envelope, wire
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.schema import Plain, given, plain, record, validated
 
-__all__ = ["Entry", "entry_of", "format_entry", "parse_entry", "signed_entry"]
+__all__ = ["FIRST_PREVIOUS", "Entry", "entry_of", "format_entry", "parse_entry", "signed_entry"]
 
 _STAMP = ("ledger", "index", "previous", "time")
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
 VERSION = 1  # of every body
+FIRST_PREVIOUS = "0" * 64
+"""What the first entry names as the one before it."""
 
 
 @record

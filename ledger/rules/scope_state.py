@@ -129,7 +129,7 @@ class OpenCharge:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """Everything that the rules read. `size` is the number of entries folded; `intended`: the audits that were said to
-    be made and are not finished, by the index of their entry, as text."""
+    be made and are not finished, by the index of their entry, as text; `rollbacks`: how many were accepted."""
 
     size: int = 0
     opened: LedgerOpened | None = None
@@ -137,6 +137,7 @@ class State:
     open: PersistentMap[OpenCharge] = field(default_factory=PersistentMap)
     intended: PersistentMap[Intended] = field(default_factory=PersistentMap)
     closed: bool = False
+    rollbacks: int = 0
 
     def scope(self, name: str) -> ScopeState:
         """The scope `name`. VerificationError if it was never opened."""

@@ -49,12 +49,13 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
 )
 from dpledger.ledger.entries.members import LevelCharge, Step
-from dpledger.ledger.rules import executed, notes, settling
+from dpledger.ledger.rules import approvals, executed, notes, settling
 from dpledger.ledger.rules.scope_state import (
     EMPTY,
     OpenCharge,
@@ -77,6 +78,7 @@ def step(state: State, body: Body) -> State:
     _require(not state.closed, "nothing may follow a closed ledger")
     try:
         after = _apply(state, body)
+        approvals.check(after, body)
     except (InputError, EngineError) as error:  # what a rule says of numbers that no gate would have written
         raise VerificationError(str(error)) from None
     path: tuple[Step, ...] = getattr(body, "path", ())
@@ -122,6 +124,9 @@ def _apply(state: State, body: Body) -> State:
             return state
         case Closed(path=path):
             return _close(state, path)
+        case RollbackAccepted(size=size):
+            _require(size > 0, "no entry was seen")
+            return replace(_closed(state, tuple(state.scopes)), rollbacks=state.rollbacks + 1)
         case Intended():
             notes.check_intended(state, body)
             return replace(state, intended=state.intended.with_item(str(state.size), body))
@@ -201,9 +206,14 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
 def _close(state: State, path: tuple[Step, ...]) -> State:
     if not path:
         return replace(state, closed=True)
+    return _closed(state, _names(path))
+
+
+def _closed(state: State, names: Iterable[str]) -> State:
+    """Nothing new may begin in these scopes."""
     scopes = state.scopes
-    for level in path:
-        scopes = scopes.with_item(level.scope, replace(state.scope(level.scope), closed=True))
+    for name in names:
+        scopes = scopes.with_item(name, replace(state.scope(name), closed=True))
     return replace(state, scopes=scopes)
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from dpledger import bounded
 from dpledger.errors import ParameterError
 from dpledger.files import path_of
-from dpledger.ledger.signed.keys import LONGEST_FILE, SIGNING, Signer, SigningKey, VerifyingKey
+from dpledger.ledger.signed.keys import LONGEST_FILE, SIGNING, Signer, SigningKey, VerifyingKey, new_ledger_id
 
-__all__ = ["KeyFiles", "read_public_key", "signer_of"]
+__all__ = ["KeyFiles", "read_public_key", "save_owner_key", "signer_of"]
 
 MEANT = "the public key (.pub); this is a signing key, which signs entries: do not pass it on"
 TEXT_OF_A_KEY = 2  # plus signs in `name+id+base64`, at least; a path rarely has as many
@@ -77,6 +77,23 @@ def signer_of(given: Signer | str | os.PathLike[str] | None) -> Signer | None:
     if isinstance(given, Signer):
         return given
     return SigningKey.from_environment() if given is None else SigningKey.load(path_of(given, "key"))
+
+
+def save_owner_key(path: str | os.PathLike[str]) -> tuple[Path, VerifyingKey]:
+    """Make the key of who approves at `path`, readable by its owner alone, and its public half beside it (`.pub`): the
+    file of that, and the key. ParameterError where something is there, or it cannot be written."""
+    file = path_of(path, "key")
+    public, owner = file.with_name(file.name + ".pub"), SigningKey.generate(new_ledger_id("owner"))
+    if public.exists() or public.is_symlink():
+        raise ParameterError("key", str(public), "a path where nothing is yet: keys are never written over")
+    owner.save(file)
+    try:
+        with public.open("x", encoding="ascii") as stream:
+            stream.write(owner.public.text + "\n")
+    except OSError as error:
+        file.unlink(missing_ok=True)
+        raise ParameterError("key", str(public), f"a path that can be written ({error.strerror})") from None
+    return public, owner.public
 
 
 def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
@@ -22,6 +23,7 @@ __all__ = [
     "may_write",
     "remove",
     "require_free",
+    "require_local",
     "sync_folder",
 ]
 
@@ -29,6 +31,20 @@ Identity = tuple[int, int]
 """Which file it is: its device and its inode."""
 
 BESIDE = ("-wal", "-shm", "-journal", "-lock")
+NETWORKS = {  # statfs(2), linux/magic.h
+    0x6969: "NFS",
+    0x517B: "SMB",
+    0xFE534D42: "SMB",
+    0xFF534D42: "SMB",
+    0x564C: "NCP",
+    0x5346414F: "AFS",
+    0x6B414653: "AFS",
+    0x73757245: "Coda",
+    0x00C36400: "Ceph",
+    0x0BD00BD0: "Lustre",
+    0x47504653: "GPFS",
+    0x19830326: "BeeGFS",
+}
 A_FILE = (
     "a ledger file, no folder (a bundle is read by `dpledger verify`, `report`, `scopes`, `show`, `spent` with --key)"
 )
@@ -138,6 +154,30 @@ def made(path: str | os.PathLike[str], field: str, expected: str) -> Path:
         reason = getattr(error, "strerror", None) or str(error)
         raise ParameterError(field, str(file), f"a path that can be written ({reason})") from None
     return file
+
+
+def require_local(file: Path) -> None:
+    """ForeignLedger where `file` lies on a network file system: locks and the order of writes are another machine's
+    there, and entries that were acknowledged could be lost. Asks the system by `statfs`; where it does not say (other
+    systems than Linux, FUSE, 9P) nothing is refused."""
+    name = NETWORKS.get(_file_system(file.parent) or 0)
+    if name is not None:
+        raise ForeignLedger(
+            f"{file} is on a network file system ({name}), where a lock or a write of another machine may be lost: "
+            "keep the ledger on a disk of this machine, or in PostgreSQL"
+        )
+
+
+def _file_system(folder: Path) -> int | None:
+    """The number by which Linux names the file system of a folder; None elsewhere, or where it is not told."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    found = (ctypes.c_long * 32)()  # more than a `struct statfs`, whose first member is the number
+    if ctypes.CDLL(None, use_errno=True).statfs(os.fsencode(folder), ctypes.byref(found)):
+        return None
+    return found[0] & 0xFFFFFFFF
 
 
 def sync_folder(file: Path) -> None:

@@ -25,7 +25,7 @@ from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
 from dpledger.files import path_of
 from dpledger.ledger.stores import layout, staging
 from dpledger.ledger.stores.connections import Connection
-from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
+from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, require_local, sync_folder
 from dpledger.ledger.stores.locks import WriteLock, held_by_another
 from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, ChargeRow, Outcome, Refusal, Rows, Status, Tail
 from dpledger.posix import require_posix
@@ -79,6 +79,7 @@ class SQLiteStore:
         """A new, empty ledger file, readable by its owner alone. ParameterError if something is there already, or
         the folder is not. Removes what it made if it cannot finish."""
         require_posix(path_of(path, "ledger"), "ledger")
+        require_local(path_of(path, "ledger"))
         file = made(path, "ledger", NOTHING_YET)
         writers = WriteLock(file)
         try:
@@ -122,6 +123,8 @@ class SQLiteStore:
         cls, file: Path, mode: str, writers: WriteLock | None, at_rest: Rest | None = None, *, setting: str = ""
     ) -> SQLiteStore:
         """What is a ledger for certain."""
+        if writers is not None:
+            require_local(file)
         with nullcontext() if writers is None else writers.held(), _as_ours(file):
             connection = _connect(file, mode)
             try:

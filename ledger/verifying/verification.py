@@ -46,19 +46,19 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries.entry import Entry, parse_entry
+from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, parse_entry
 from dpledger.ledger.entries.members import Attestation
-from dpledger.ledger.rules import notes
+from dpledger.ledger.rules import approvals, notes
 from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.signed import checkpoint, envelope, merkle, wire
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
-from dpledger.ledger.tip import FIRST_PREVIOUS
 from dpledger.ledger.verifying import claims
 from dpledger.progress import Advance
 
@@ -260,7 +260,7 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
                 pass  # what they may do is in `step`
             case Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
                 pass
-            case PolicyChanged() | KeyRotated() | KeyRevoked():
+            case PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
                 pass
             case _:
                 assert_never(body)
@@ -281,6 +281,8 @@ def _require_keys(body: LedgerOpened, key: VerifyingKey) -> None:
         raise VerificationError("names another signing key than the one it is signed by")
     if recovery.name != key.name or recovery.key_id == key.key_id:
         raise VerificationError("names no recovery key of its own")
+    if body.owner_key is not None:
+        approvals.check_owner(body.owner_key, (public, recovery))
 
 
 def _witnessed(since: Sequence[Checkpoint], signed: Checkpoint) -> tuple[int, bool]:

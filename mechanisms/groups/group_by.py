@@ -131,7 +131,7 @@ class GroupBy(OneShot):
     `units`: the column with the id of the unit of each row; needed where a unit may have many rows. Of one unit as many
     rows count as it may contribute, in at most `keys_per_unit` groups, `rows_per_key` in each (default: as many), drawn
     at random for that unit alone. `data`: a frame of pandas, polars, DuckDB or Arrow.
-    The value is a `GroupTable`: a mapping from keys to the statistics by name, with `to_frame("0.95")`.
+    The value is a `GroupTable`: a mapping from keys to the statistics by name, with `to_frame()`.
 
     >>> import pandas as pd
     >>> from dpledger.mechanisms.entropy import seeded

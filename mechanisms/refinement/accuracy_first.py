@@ -42,13 +42,13 @@ from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.one_shot import exactly_one
 from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.mechanisms.refinement.accuracy_plans import AccuracyPlan, theories
-from dpledger.mechanisms.refinement.checking import Check, check_of, rate_check_of
+from dpledger.mechanisms.refinement.checks import Check, WalkPlan, check_of, rate_check_of
+from dpledger.mechanisms.refinement.checks.falling import stages_of
 from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples, examples_read_as
 from dpledger.mechanisms.refinement.judged import named
 from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
 from dpledger.mechanisms.threshold.epochs import SMALL
-from dpledger.mechanisms.threshold.threshold_run import Outcome, SparseVectorRun
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -105,8 +105,8 @@ class AccuracyFirst:
     `least_mu` to `most_mu`. `keep`: only the first so many of them are used (default: up to those 4 times: if none
     passed by then it is the noise of the check, and a finer hypothesis would not pass either). `error_margin`: a
     classifier passes, but for the noise of the check, where its share of mistakes is so much below `target_error_rate`
-    (default: a quarter of it); one row moves that share by 1/rows, and an excess risk by several times that. Data never
-    raise.
+    (default: a quarter of it); one row moves that share by 1/rows, and an excess risk by several times that. With sums
+    of ridge the noise of the check falls along the walk, where the chain has an epsilon. Data never raise.
     The value is a `LinearHypothesis`: `coefficients` of any sign, whether they passed, their level and its epsilon.
 
     >>> task = {"family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
@@ -218,7 +218,7 @@ class AccuracyFirst:
     def parts(self) -> Composition:
         """A sparse vector leaf beside a chain."""
         run = _run_of(self)
-        return Sequence((run.check.tests.law, run.levels.chain(run.kept)))
+        return Sequence((run.check.law(run.kept), run.levels.chain(run.kept)))
 
     def failures(self) -> tuple[Failure, ...]:
         """Of privacy that of the boundary alone: with chance beta the hypothesis is worse than it passed for."""
@@ -230,6 +230,7 @@ class AccuracyFirst:
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the sensitivities, the check and the levels that are used."""
         run = _run_of(self)
+        check = run.check.law(run.kept)
         values = {
             "target_excess_risk": self.target_excess_risk,
             "target_error_rate": self.target_error_rate,
@@ -258,9 +259,12 @@ class AccuracyFirst:
             "query_justification": run.check.why,
             "grid": run.levels.plan.grid,
             "slack": run.check.slack,
-            "check_epsilon": run.check.tests.law.epsilon,
-            "threshold_scale": run.check.tests.law.threshold_scale,
-            "query_scale": run.check.tests.law.query_scale,
+            "check_epsilon": check.epsilon,
+            "threshold_scale": check.threshold_scale,
+            "query_scale": check.query_scale,
+            "check_stages": None if run.check.stages is None else list(run.check.stages.ends),
+            "check_falls_from": None if run.check.stages is None else run.check.stages.ratios[0],
+            "check_room": run.check.room or None,
             "levels": self.levels,
             f"least_{run.levels.measure}": run.least,
             f"most_{run.levels.measure}": run.most,
@@ -278,7 +282,7 @@ class AccuracyFirst:
             target_excess_risk=self.target_excess_risk,
             target_error_rate=self.target_error_rate,
             beta=self.beta,
-            check_epsilon=run.check.tests.law.epsilon,
+            check_epsilon=run.check.law(run.kept).epsilon,
             measure=run.levels.measure,
             least=run.least,
             most=run.levels.number(run.kept),
@@ -308,14 +312,14 @@ class AccuracyFirst:
         if not solved.certified:
             return Release(value=self.value_of(((), False, 0)), parts=self.parts(), outside_guarantee=True)
         answers = run.levels.published(run.kept, solved.statistic(run.power), why=run.problem.why, entropy=entropy)
-        checks = SparseVectorRun(run.check.tests, None, entropy)
+        tests = run.check.begin(run.kept, entropy)
         measured = solved.excess if self.target_error_rate is None or solved.mistakes is None else solved.mistakes
         k, passed = 0, False
         while k < run.kept and not passed:
             k += 1
             theta = solved.hypothesis(answers(k))
-            passed = checks.ask(-measured(theta)) is Outcome.ABOVE
-        parts = Sequence((checks.close().parts, run.levels.chain(run.kept, reached=k)))
+            passed = tests.is_above(-measured(theta))
+        parts = Sequence((tests.ended(), run.levels.chain(run.kept, reached=k)))
         return Release(value=self.value_of((tuple(theta.tolist()), passed, k)), parts=parts)
 
     @property
@@ -375,7 +379,7 @@ class _Run:
 
     def upto(self, k: int) -> PureDP | ApproxDP | ZCDP:
         """The check and the first k levels."""
-        return self.levels.claim(self.check.tests.law, k)
+        return self.levels.claim(self.check.law(k), k)
 
     def price(self, k: int) -> Decimal:
         """What that takes of an account: of epsilons, or else of rho."""
@@ -429,8 +433,12 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
     if risk.largest_entry / float(grid) >= SMALL:
         expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
         raise ParameterError(f"most{levels.suffix}", str(most), expected)
-    kept = mechanism.keep or (mechanism.levels if mechanism.post == "reference" else levels.upto(enough))
-    asked: dict[str, Any] = {"beta": mechanism.beta, "levels": mechanism.levels, "queries": kept}
+    ends = mechanism.levels if mechanism.post == "reference" else levels.upto(enough)
+    kept = mechanism.keep or ends
+    falls = risk.perturbed == "covariance" and (laplace or mechanism.boundary is not None)
+    stages = stages_of(walk=ends, levels=mechanism.levels) if falls else None
+    walk = WalkPlan(levels=mechanism.levels, kept=kept, stages=stages)
+    asked: dict[str, Any] = {"beta": mechanism.beta, "walk": walk}
     if mechanism.target_error_rate is None:
         check = check_of(risk, target=alpha, **asked)
     else:

@@ -27,7 +27,7 @@ from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.decimals import INFINITY, text
 from dpledger.mechanisms.refinement.erm import Family, Logistic, Problem, Ridge
 
-__all__ = ["AccuracyPlan", "Calibrated", "Theory", "calibrated", "theories", "theory_deviation"]
+__all__ = ["AccuracyPlan", "Calibrated", "Theory", "calibrated", "crossing", "theories", "theory_deviation"]
 
 Theory: TypeAlias = Literal["published", "derived", "smooth"]
 
@@ -46,11 +46,14 @@ _REACH = 60.0  # scales of noise, beyond which all mass counts as missing: e^-60
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
     """The check: `slack` is s, minus the threshold; `epsilon` what it costs when it halts, and `share` the hundredths
-    of it that the threshold gets."""
+    of it that the threshold gets. `ratio`: alpha in scales of the threshold's noise; `missed`: the part of beta with
+    which some query may pass wrongly."""
 
     slack: float
     epsilon: float
     share: int
+    ratio: float
+    missed: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,13 @@ def calibrated(*, moved: float, alpha: float, beta: float, levels: int) -> Calib
     Claim: P(some query with excess above alpha passes) + P(s + threshold noise <= 0) <= beta, with Laplace noise.
     Source: docs/proofs/accuracy_first.md, section 4."""
     ratio, slack, share = _least_ratio(beta, levels)
-    return Calibrated(slack=alpha / ratio * slack, epsilon=moved / alpha * ratio * 100 / share, share=share)
+    return Calibrated(
+        slack=alpha / ratio * slack,
+        epsilon=moved / alpha * ratio * 100 / share,
+        share=share,
+        ratio=ratio,
+        missed=beta - scalars.exp(-slack) / 2,
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -132,14 +141,14 @@ def _ratio(beta: float, levels: int, share: int, part: int) -> tuple[float, floa
     low, high = 0.0, max(scale, 1.0)
     while above(high) > 0:
         low, high = high, 2 * high
-    return slack + _crossing(above, low, high), slack
+    return slack + crossing(above, low, high), slack
 
 
-def _crossing(falling: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that falls from `low` to `high` crosses zero, within 1e-12 of high: by false positions, where an
-    end that stays twice counts half (Dowell-Jarratt 1971)."""
+def crossing(falling: Callable[[float], float], low: float, high: float, *, within: float = 1e-12) -> float:
+    """Where a function that falls from `low` to `high` crosses zero, or less than `within` of high beyond: by false
+    positions, where an end that stays twice counts half (Dowell-Jarratt 1971)."""
     at_low, at_high, last = falling(low), falling(high), 0.0
-    within = 1e-12 * high
+    within *= high
     while high - low > within:
         crossing = low + (high - low) * (at_low / (at_low - at_high))
         middle = min(max(crossing, low + within / 2), high - within / 2)

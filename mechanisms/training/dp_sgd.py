@@ -48,7 +48,7 @@ __all__ = ["BY_ROW", "DPSGD"]
 BY_ROW = "each item of the data is one row, and no unit has more of them than its scope says"
 """What `by_row=True` declares."""
 
-_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
 
 
 @record
@@ -68,9 +68,9 @@ class DPSGD(OfGradients):
     Data: item i is everything of unit i (`Units`); a unit with many rows yields one gradient, clipped as one. So where
     a unit may contribute many rows (`Unit.max_contributions`), the data are `ByUnit(rows, units=ids)`, or items that
     already are whole units, which `grouped=True` declares, or rows, which `by_row=True` declares; anything else is
-    refused. Relation: add_remove, or zero_out
-    where the gradient of the null unit is zero or not finite. Raises ParameterError naming the field for a parameter
-    out of range, RelationError for another relation.
+    refused. Relation: add_remove; zero_out, where the gradient of the null unit is zero or not finite; replace_one,
+    where the sum moves by twice the bound. Raises ParameterError naming the field for a parameter out of range,
+    RelationError for label_flip.
 
     Assumes: gradients are batch-invariant. Row i of what they return is, bit for bit, a function of item i, earlier
     outputs of the run and public values alone, whatever else the batch holds and however large it is. `microbatch=1`
@@ -109,8 +109,7 @@ class DPSGD(OfGradients):
     def _check_relation(self, relation: Relation) -> None:
         if relation not in _RELATIONS:
             raise RelationError(
-                f"dp_sgd has no guarantee under {relation.value}: its batches hide how many units there are; "
-                "use add_remove, or zero_out"
+                f"dp_sgd has no guarantee under {relation.value}: use add_remove, zero_out or replace_one"
             )
 
     @property
@@ -121,7 +120,7 @@ class DPSGD(OfGradients):
 
     def parts(self) -> Repeated:
         """`steps` Poisson-sampled Gaussians, in a group of the rows of a unit where these are drawn one by one
-        (docs/proofs/mixtures.md, section 2)."""
+        (docs/proofs/mixtures.md, sections 2 and 7)."""
         step = PoissonSampled(GaussianLaw(self.noise_multiplier), rate=self.rate)
         rows = self.unit.max_contributions if self.unit is not None and self.by_row else 1
         if rows == 1:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.ledger.entries.bodies import Refused
+from dpledger.ledger.entries.bodies import Refused, RollbackAccepted
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
@@ -46,14 +47,39 @@ def record(verified: Verified) -> Answer:
         if full
         else f"Quick: the bytes are those that {key} signed. What they say was not checked."
     )
+    missing = tuple(_missing(verified.entries))
+    found = f"{words.count(size, 'entry', 'entries')}, " + ("verified in full" if full else "their bytes only")
     return Answer(
         id="first_page/record",
         question="Is the record whole?",
-        text=f"{words.count(size, 'entry', 'entries')}, " + ("verified in full" if full else "their bytes only"),
-        lines=(checked, *_since(verified.entries), _seen(verified)),
+        text=f"no: {found}, others are missing" if missing else found,
+        lines=(*missing, checked, *_approved(verified), *_since(verified.entries), _seen(verified)),
         status="measured" if full else "unknown",
+        tone="warning" if missing else "plain",
         links=(*ANNEX_OF_RECORD, *(() if first_new(verified) is None else (Link("what is new", "since"),))),
     )
+
+
+def _approved(verified: Verified) -> tuple[str, ...]:
+    """Whose second key opened the scopes."""
+    opened = verified.state.opened
+    if opened is None or opened.owner_key is None:
+        return ()
+    owner = VerifyingKey.parse(opened.owner_key)
+    return (
+        f"Each scope was opened with the approval of the owner's key {owner.key_id_hex} ({visible(owner.name)}), which "
+        "the first entry names: whoever spends could open none alone.",
+    )
+
+
+def _missing(entries: Sequence[Entry]) -> Iterator[str]:
+    """What was lost where the ledger went on from an older copy."""
+    for entry in entries:
+        if isinstance(entry.body, RollbackAccepted):
+            yield (
+                f"Entry {entry.index:,}, by {visible(entry.body.by)}: a copy with {entry.body.size:,} entries had been "
+                "seen, and the ledger went on from another. What the missing entries charged is in no number here."
+            )
 
 
 def _since(entries: Sequence[Entry]) -> tuple[str, ...]:

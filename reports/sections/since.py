@@ -31,6 +31,7 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
@@ -270,6 +271,9 @@ def _news(entry: Entry, charges: Mapping[str, _Charge], first: int) -> Iterator[
             yield _News(place, "budget or policy changed", visible(reason, LONGEST), path[0].scope if path else "")
         case Closed(reason=reason, path=path):
             yield _News(place, "closed", visible(reason, LONGEST), ", ".join(level.scope for level in path))
+        case RollbackAccepted(size=size, reason=reason):
+            what = f"{size} entries had been seen: {visible(reason, LONGEST)}"
+            yield _News(place, "went on from an older copy", what, tone="warning")
         case KeyRotated():
             yield _News(place, "key replaced", "the ledger's signing key")
         case KeyRevoked(reason=reason):

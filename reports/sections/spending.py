@@ -44,6 +44,7 @@ from dpledger.ledger.entries.bodies import (
     Refused,
     Reported,
     Reserved,
+    RollbackAccepted,
     ScopeOpened,
     Snapshot,
     Started,
@@ -149,6 +150,8 @@ class Histories:
             case LedgerOpened() | Started() | Progress() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared():
                 pass
             case Intended() | Audited() | Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+                pass
+            case RollbackAccepted():
                 pass
             case _:
                 assert_never(entry.body)

@@ -44,7 +44,11 @@ from .attach.training import private_sgd as private_sgd
 from .audit.experiment import audit_mechanism as audit_mechanism, audit_outputs as audit_outputs
 from .audit.planned import Audit as Audit
 from .audit.replay import audit_replay as audit_replay
+from .audit.search.searching import audit_search as audit_search
+from .audit.services import audit_service as audit_service
 from .audit.testing import assert_not_refuted as assert_not_refuted
+from .audit.training.step_audit import audit_steps as audit_steps
+from .audit.training.whole import audit_training as audit_training
 from .errors import (
     AuditTooWeak as AuditTooWeak,
     BudgetRefused as BudgetRefused,

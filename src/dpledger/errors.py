@@ -12,7 +12,8 @@
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
 outputs or keys. What the caller gave is told in one short line: a scalar as it is written, of anything else the type.
 A promise that is valid and can hardly be meant is told by a warning, `ImplausiblePromise`; scopes that may add up, and
-are not known to, by `UnrelatedScopes`; steps of a resumed run that its model lacks by `StepsLost`.
+are not known to, by `UnrelatedScopes`; steps of a resumed run that its model lacks by `StepsLost`; an older copy of a
+ledger by `RollbackSeen`, and that one would not be noticed by `UnrememberedHead`.
 Every error pickles and copies with all its attributes, so that it arrives whole from a worker process.
 
 The command line exits 2 where something cannot be used (an `InputError`, an `EngineError`, a file that is no whole
@@ -28,6 +29,7 @@ from typing import Any
 
 __all__ = [
     "AlreadySpent",
+    "ApprovalNeeded",
     "AuditTooWeak",
     "BudgetRefused",
     "CannotCertify",
@@ -50,6 +52,7 @@ __all__ = [
     "ParameterError",
     "PolicyError",
     "RelationError",
+    "RollbackSeen",
     "ScopeBusy",
     "ScopeError",
     "StepsLost",
@@ -59,6 +62,7 @@ __all__ = [
     "UnboundedLoss",
     "UnknownWord",
     "UnrelatedScopes",
+    "UnrememberedHead",
     "VerificationError",
     "WorkLimit",
     "shortened",
@@ -146,6 +150,14 @@ class StepsLost(UserWarning):
     """A warning: a run is resumed whose model lacks steps that were granted. They are charged, and never run again."""
 
 
+class UnrememberedHead(UserWarning):
+    """A warning: the newest entry of a ledger could not be remembered outside of it; a rollback would not be seen."""
+
+
+class RollbackSeen(UserWarning):
+    """A warning, of a ledger opened for reading: this user's programs have seen entries of it that are not in it."""
+
+
 class PolicyError(DpledgerError):
     """The rules of the ledger say no."""
 
@@ -196,6 +208,20 @@ class KeyReused(PolicyError):
 
 class ChargeInProgress(PolicyError):
     """Another attempt with the same key is under way."""
+
+
+class ApprovalNeeded(PolicyError):
+    """The ledger has an owner, whose signature this needs. `request`: what the owner signs, a JSON text.
+
+    Write it to a file, have the owner run `dpledger approve FILE`, and pass what that prints as `approval`."""
+
+    def __init__(self, request: bytes, *, what: str) -> None:
+        super().__init__(
+            f"{what} needs the approval of the ledger's owner: write `error.request` to a file, have the owner run "
+            "`dpledger approve FILE`, and pass the line that it prints as `approval`"
+        )
+        self.request = request
+        self.what = what
 
 
 class ScopeBusy(PolicyError):
@@ -254,10 +280,11 @@ UPGRADE = ": newer than this verifier; upgrade dpledger and verify again"
 
 
 class StoreBehind(EvidenceError):
-    """The store lost entries that this handle has seen, or that its own signed head covers; it must not be continued.
+    """The store lost entries that this handle, or another of this user (`ledger.remembered`), has seen, or that its own
+    signed head covers; it must not be continued.
 
-    A file that was put back whole to an older state before the handle was opened is not seen: remember a head elsewhere
-    and verify against it (`since`)."""
+    A file that was put back to an older state on another machine is not seen: keep a checkpoint elsewhere and verify
+    against it (`since`)."""
 
 
 class StoreFailure(EvidenceError):

@@ -34,9 +34,10 @@ from dpledger.accounting.composition import (
     SparseVectorOutcome,
     TruncatedSampledGaussianLaw,
 )
+from dpledger.accounting.families.gaussian.mixtures import exchanged_in_samples
 from dpledger.accounting.families.leaf_rules import never_fails
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
-from dpledger.accounting.kinds import EVERY_KIND, JointGaussian, JointMixture, LeafRules
+from dpledger.accounting.kinds import EVERY_KIND, JointGaussian, JointMixture, LeafRules, OpposedMixture
 from dpledger.accounting.pricing import pld
 from dpledger.relations import Relation
 from leaf_conformance import (
@@ -48,6 +49,7 @@ from leaf_conformance import (
     integer_cells,
     laplace_cells,
     mixture_cells,
+    opposed_cells,
     responses,
 )
 
@@ -346,11 +348,20 @@ EXAMPLES = [
         sampled=True,
         shuffled=False,
     ),
+    Example(
+        leaf=exchanged_in_samples(Fraction(1, 4), Fraction(1, 4), 2),
+        pair=lambda _: opposed_cells((0.5, 1.0), (0.375, 0.0625)),
+        slack=SMOOTH,
+        grouped=False,
+        sampled=False,
+        shuffled=False,
+        relation=REPLACE,
+    ),
 ]
 
 
 def test_every_kind_has_an_example() -> None:
-    kinds_with_rules = {*get_args(Leaf), JointGaussian, JointMixture}
+    kinds_with_rules = {*get_args(Leaf), JointGaussian, JointMixture, OpposedMixture}
     assert {type(example.leaf) for example in EXAMPLES} == kinds_with_rules == set(EVERY_KIND)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import pickle
 from collections.abc import Callable
@@ -150,7 +151,11 @@ REFUSED = [
     (dp_accounting.UnsupportedDpEvent(), ADD, "nobody has described"),
     (dp_accounting.RandomizedResponseDpEvent(0.5, 4), ADD, "replace_one, or under zero_out"),
     (dp_accounting.SingleEpochTreeAggregationDpEvent(3.0, 4), ADD, "zero_out"),
-    (Sampled(0.1, GAUSSIAN), REPLACE, "not under replace_one"),
+    (
+        Sampled(0.1, dp_event.LaplaceDpEvent(2.0)),
+        REPLACE,
+        "under replace_one is certified for Gaussian noise only, not for laplace",
+    ),
     (Sampled(0.1, dp_event.ZCDpEvent(0.3)), ADD, "zcdp on a secret batch"),
     (dp_accounting.SampledWithoutReplacementDpEvent(10, 2, GAUSSIAN), ADD, "replace_one"),
     (dp_accounting.SampledWithReplacementDpEvent(10, 2, GAUSSIAN), ADD, "read it under replace_one"),
@@ -399,8 +404,20 @@ def test_no_more_than_its_renyi_divergences(what: Any, relation: Relation) -> No
         assert ours.get_epsilon(delta) <= theirs.get_epsilon(delta) * (1 + 3e-4)  # its orders lie elsewhere
 
 
+def test_a_replaced_record_on_samples_is_read_written_and_priced_as_theirs() -> None:
+    ran = dp_event.SelfComposedDpEvent(STEP, 300)
+    tree = read_tree(ran, relation=REPLACE)
+    assert tree == Repeated(PoissonSampled(GaussianLaw("1.2"), rate="0.02"), times=300)
+    assert write(tree, relation=REPLACE) == ran
+    theirs = pld_privacy_accountant.PLDAccountant(NeighboringRelation.REPLACE_ONE).compose(ran).get_epsilon(1e-5)
+    found = PrivacyAccountant(None, NeighboringRelation.REPLACE_ONE).compose(ran).bounds(1e-5)
+    assert found.lower <= theirs
+    assert found.upper <= theirs * 1.0003
+    assert PrivacyAccountant().compose(ran).get_epsilon(1e-5) * 1.5 < found.lower
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("relation", [ADD, NULL])
+@pytest.mark.parametrize("relation", [ADD, NULL, REPLACE])
 @pytest.mark.parametrize("numbers", [(4, 0.5, 2, 1.0), (1000, 0.01, 30, 1.0)])
 def test_truncated_samples_cost_what_its_loss_distributions_say(relation: Relation, numbers: Any) -> None:
     theirs = pld_privacy_accountant.PLDAccountant(WORDS[relation]).compose(truncated(*numbers), 3)
@@ -515,8 +532,8 @@ def test_what_is_read_is_refused_under_another_relation() -> None:
         write(LaplaceLaw(1))
 
 
-@pytest.mark.parametrize("discrete", [False, True])
-def test_the_library_calibrates_on_certified_bounds(discrete: bool) -> None:
+@pytest.mark.parametrize(("discrete", "relation"), [(False, ADD), (True, ADD), (False, REPLACE)])
+def test_the_library_calibrates_on_certified_bounds(discrete: bool, relation: Relation) -> None:
     def made(parameter: float) -> Any:
         if discrete:
             return dp_event.SelfComposedDpEvent(STEP, int(parameter))
@@ -524,5 +541,48 @@ def test_the_library_calibrates_on_certified_bounds(discrete: bool) -> None:
 
     asked: dict[str, Any] = {"target_epsilon": 1.0, "target_delta": 1e-5, "discrete": discrete}
     bracket = dp_accounting.ExplicitBracketInterval(1, 3000) if discrete else None
-    found = dp_accounting.calibrate_dp_mechanism(PrivacyAccountant, made, bracket_interval=bracket, tol=1e-3, **asked)
-    assert 0.95 < compose(read_tree(made(found), relation=ADD)).epsilon("1e-5").upper <= 1
+    fresh = functools.partial(PrivacyAccountant, None, WORDS[relation])
+    found = dp_accounting.calibrate_dp_mechanism(fresh, made, bracket_interval=bracket, tol=1e-3, **asked)
+    assert 0.95 < compose(read_tree(made(found), relation=relation), relation=relation).epsilon("1e-5").upper <= 1
+
+
+# ---- what JAX-Privacy publishes --------------------------------------------------------------------------------------
+
+
+def dpsgd(noise: float, steps: float, rate: float) -> Any:
+    """The event that JAX-Privacy says of DP-SGD."""
+    return dp_event.SelfComposedDpEvent(Sampled(rate, Gaussian(noise)), int(steps))
+
+
+def test_the_examples_of_jax_privacy_come_out_as_it_prints_them() -> None:
+    """The documentation of its `accounting`: 3.77 for noise 3 over 512 steps at 0.1, delta 1e-6; noise 9.66 for epsilon
+    1; 155 steps for epsilon 2."""
+    found = PrivacyAccountant().compose(dpsgd(3.0, 512, 0.1)).bounds(1e-6)
+    assert round(float(found.lower), 2) == round(float(found.upper), 2) == 3.77
+    asked: dict[str, Any] = {"target_delta": 1e-6}
+    noise = dp_accounting.calibrate_dp_mechanism(
+        PrivacyAccountant, lambda noise: dpsgd(noise, 512, 0.1), target_epsilon=1.0, **asked
+    )
+    assert round(noise, 2) == 9.66
+    steps = dp_accounting.calibrate_dp_mechanism(
+        PrivacyAccountant,
+        lambda steps: dpsgd(3.0, steps, 0.1),
+        target_epsilon=2.0,
+        discrete=True,
+        bracket_interval=dp_accounting.LowerEndpointAndGuess(1, 128),
+        **asked,
+    )
+    assert steps == 155
+
+
+def test_the_plans_that_jax_privacy_tests_cost_what_it_says_or_less() -> None:
+    """Of its `calibrate_test`: batches of 1,024 of 50,000, noise 4, 10,000 steps, delta 1e-5: 2.27535 by Renyi
+    divergences, 4.50055 where 1,056 are kept, 5.00008 for users of two examples on a coarse grid."""
+    plan = dpsgd(4.0, 10_000, 1024 / 50_000)
+    assert 2.09 < PrivacyAccountant().compose(plan).get_epsilon(1e-5) < 2.27535
+    renyi = rdp_privacy_accountant.RdpAccountant().compose(plan).get_epsilon(1e-5)
+    assert renyi == pytest.approx(2.27535, rel=1e-3), "the plan is theirs"
+    kept = dp_event.SelfComposedDpEvent(truncated(50_000, 1024 / 50_000, 1056, 4.0), 10_000)
+    assert PrivacyAccountant(None, NeighboringRelation.REPLACE_SPECIAL).compose(kept).get_epsilon(1e-5) < 4.50055
+    users = read_tree(plan, relation=ADD, of="row", unit=Unit("user", max_contributions=2))
+    assert 4.6 < compose(users).epsilon("1e-5").upper < 5.00008

@@ -313,6 +313,25 @@ def test_losses_that_are_not_one_a_row_end_the_run_at_its_full_charge(scope: Sco
     assert release.outside_guarantee
 
 
+def test_rows_whose_columns_hold_no_labels_are_refused_before_anything_is_charged(
+    book: Ledger, scope: Scope, tmp_path: Path
+) -> None:
+    class Named(list[Any]):
+        column_names = ("input_ids",)
+
+    with pytest.raises(ParameterError, match="train_dataset: expected rows with a column 'label'"):
+        trainer_of(scope, tmp_path, rows=Named({"input_ids": [1, 2, 3]} for _ in range(40)))
+    assert len(book.entries()) == OPENED
+
+
+def test_a_batch_without_labels_ends_the_run_at_its_full_charge(scope: Scope, tmp_path: Path) -> None:
+    trainer = trainer_of(scope, tmp_path, rows=[{"input_ids": [1, 2, 3]} for _ in range(40)], rate=1)
+    with pytest.raises(ContractViolation, match="a batch has no labels"):
+        trainer.train()
+    [release] = scope.releases()
+    assert release.outside_guarantee
+
+
 # ---- what is not told ------------------------------------------------------------------------------------------------
 
 
@@ -402,7 +421,7 @@ def test_several_devices_and_a_scaler_are_refused(scope: Scope, tmp_path: Path) 
 
 def test_other_relations_and_units_of_many_rows_are_refused(book: Ledger, tmp_path: Path) -> None:
     with pytest.raises(RelationError):
-        trainer_of(scope_of(book, "replace_one"), tmp_path)
+        trainer_of(scope_of(book, "label_flip"), tmp_path)
     many = book.scope("many", unit=Unit("user", 3), relation="add_remove", budget=ApproxDP(8, "1e-6"))
     with pytest.raises(ParameterError, match="grouped"):
         trainer_of(many, tmp_path).train()

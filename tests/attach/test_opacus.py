@@ -404,7 +404,7 @@ def test_a_budget_that_is_too_small_and_a_relation_without_a_price_leave_the_opt
     with pytest.raises(BudgetRefused), study.charging(scope_of(epsilon=1)[1], steps=1000):
         raise AssertionError("trained without a charge")
     with pytest.raises(RelationError):
-        study.charging(scope_of(relation="replace_one")[1])
+        study.charging(scope_of(relation="label_flip")[1])
     assert "add_noise" not in vars(study.optimizer)
 
 
@@ -537,7 +537,7 @@ def test_opacus_takes_both_numbers_from_the_rows_so_that_neighbours_differ() -> 
 def test_under_add_remove_a_number_that_nobody_declared_is_asked_for(missing: str) -> None:
     book, scope = scope_of()
     without: dict[str, Any] = {missing: None}
-    with pytest.raises(ParameterError, match=rf"{missing}.*without looking at the rows.*add_remove"):
+    with pytest.raises(ParameterError, match=rf"{missing}.*without looking at the rows.*neighbours may differ"):
         Study().charging(scope, **without)
     assert len(book.entries()) == OPENED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import opacus
@@ -163,5 +164,17 @@ def test_a_wrong_argument_is_named(changes: dict[str, Any], field: str) -> None:
 
 
 def test_a_relation_without_a_price_is_refused_as_charging_does() -> None:
-    with pytest.raises(RelationError, match="replace_one"):
-        plan_of(scope_of(relation="replace_one"), loader_of())
+    with pytest.raises(RelationError, match="label_flip"):
+        plan_of(scope_of(relation="label_flip"), loader_of())
+
+
+def test_a_run_of_replaced_units_is_planned_with_more_noise_and_declared_numbers() -> None:
+    scope, loader = scope_of(relation="replace_one"), loader_of()
+    plan = plan_of(scope, loader)
+    assert plan.noise_multiplier > plan_of(scope_of(), loader).noise_multiplier * Decimal("1.2")
+    with pytest.raises(ParameterError, match="rate"):
+        plan_training(scope, model(), loader, steps=STEPS)
+    private = made_private(loader, float(plan.noise_multiplier))
+    with charging(scope, *private, steps=STEPS, tail_delta=plan.tail_delta, **PUBLIC | WHO) as run:
+        assert run.granted == 0
+    assert scope.spent().upper <= 2

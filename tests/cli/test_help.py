@@ -15,6 +15,9 @@ from typer.testing import CliRunner
 import dpledger as dpl
 from dpledger.attach import intoto
 from dpledger.cli import app
+from dpledger.ledger.entries.bodies import Closed
+from dpledger.ledger.rules import approvals
+from dpledger.ledger.signed.keyfiles import save_owner_key
 
 pytestmark = pytest.mark.sliced
 
@@ -52,7 +55,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("run.json").write_text(json.dumps({"relation": "add_remove", "entries": [{"mechanism": step}]}))
     step = {"kind": "gaussian", "noise_multiplier": "free"}
     Path("plan.json").write_text(json.dumps({"relation": "add_remove", "entries": [{"mechanism": step}]}))
-    Path("mine.py").write_text("def release(data, rng):\n    return data + rng.laplace(scale=1.5)\n")
+    Path("mine.py").write_text(
+        "def release(data, rng):\n    return data + rng.laplace(scale=1.5)\n\n\n"
+        "def total(rows, rng):\n    return sum(rows) + rng.laplace(scale=1.5)\n"
+    )
+    Path("schema.json").write_text('{"rows": {"type": "number", "low": 0, "high": 1}, "most_rows": 2}')
     declared = (EXAMPLES / "declarations.yaml").read_text()
     Path("declarations.yaml").write_text(declared.replace("patients-2026", "patients"))
     with dpl.Ledger.create("clinic.ledger") as book:
@@ -62,8 +69,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         book.export("bundle")
         for name in ("model.safetensors", "model.bin"):
             Path(name).write_bytes(b"weights")
+        request = approvals.request_of(book.id, Closed(reason="the study is over"))
+        Path("request.json").write_bytes(request)
         statement = intoto.attest(book, "patients", "model.safetensors", by="me")
         Path("model.safetensors.intoto.json").write_bytes(statement)
+    save_owner_key("officer.key")
     return tmp_path
 
 
@@ -79,6 +89,14 @@ def test_the_examples_work(name: str, line: str) -> None:
         Path("model.safetensors.intoto.json").unlink()
     if name == "export":
         shutil.rmtree("bundle")
+    if name == "owner-key":
+        Path("officer.key").unlink()
+        Path("officer.key.pub").unlink()
+    if name == "accept-rollback":
+        with dpl.Ledger.open("clinic.ledger") as book:
+            older = book.backup("older.ledger")
+            book.scope("patients").release(dpl.Laplace(sensitivity=1, epsilon="0.25"), 10)
+        older.replace("clinic.ledger")
     command = line.rpartition(" | ")[2]
     given = Path("run.json").read_text() if command != line else None
     done = CliRunner().invoke(app, shlex.split(command)[1:], input=given)

@@ -105,3 +105,13 @@ def test_what_cannot_be_done_says_what_to_do(ledger: Path, model: Path, tmp_path
     found = attested(ledger, model, "-o", tmp_path / "second.json")
     assert found.exit_code == 2
     assert "the signing key of the ledger" in found.stderr
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', "[1, 2]", '"hello"', '{\n "payload": 1}'])
+def test_json_that_is_no_statement_is_said_to_be_none_in_one_line(ledger: Path, tmp_path: Path, text: str) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(text)
+    done = run("verify", other, "--key", f"{ledger}.pub")
+    assert done.exit_code == 2
+    assert f"{other} is no ledger, no bundle and no statement of dpledger attest" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

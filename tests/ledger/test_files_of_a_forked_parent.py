@@ -135,12 +135,17 @@ def test_a_log_that_was_removed_in_use_is_noticed_before_anything_is_acknowledge
                 scope.release(laplace("0.1"), 1)
 
 
-def test_a_handle_whose_log_was_removed_takes_nothing_from_others_when_it_closes(file: Path) -> None:
+def test_a_handle_whose_log_was_removed_takes_nothing_from_others_when_it_closes(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its own log would go into the file, over what others wrote since, and theirs would be removed."""
     with Ledger.open(file) as book:
         book.scope("s").release(laplace("1"), 1)
         for suffix in ("-wal", "-shm"):
             file.with_name(file.name + suffix).unlink()
+        with pytest.raises(AssertionError, match="had 4 entries when it was last used here"):
+            releases_elsewhere(file, "2")
+        monkeypatch.setenv("XDG_STATE_HOME", str(file.with_name("another user")))
         assert releases_elsewhere(file, "2") == 5
     with Ledger.open(file) as book:
         assert [admission.status for admission in book.scope("s").account().admissions] == ["committed"] * 5

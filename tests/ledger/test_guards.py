@@ -371,6 +371,14 @@ def test_under_a_key_it_is_one_call_for_ever() -> None:
         ask(["a"])
 
 
+def answers_as_a_generator(rows: object) -> Iterator[object]:
+    yield rows
+
+
+async def answers_as_a_coroutine(rows: object) -> object:
+    return rows
+
+
 def test_what_cannot_be_guarded_is_refused_before_anything_is_called() -> None:
     scope = opened()
     exact = op.t.make_count(*space())
@@ -386,6 +394,10 @@ def test_what_cannot_be_guarded_is_refused_before_anything_is_called() -> None:
         (count(), {**WHO, "d_in": "0.5"}, "d_in: expected a distance that its map takes"),
         (count(), {**WHO, "d_in": 1, "of": "row"}, "of: expected at least 1"),
         (Ledger, STATED, "the class Ledger"),
+        (answers_as_a_generator, STATED, "got a generator function, which has not run when it returns"),
+        (answers_as_a_coroutine, STATED, "got a coroutine function, which has not run when it returns"),
+        (survey, {**STATED, "claim": PureDP(0)}, "claim: expected a loss above 0"),
+        (survey, {**STATED, "claim": ZCDP(0)}, "claim: expected a loss above 0"),
         (5, STATED, "code: expected a measurement of OpenDP, or a function"),
     ):
         with pytest.raises(ParameterError, match=said):

@@ -284,7 +284,9 @@ def test_a_damaged_byte_never_opens_with_another_state(tmp_path: Path) -> None:
             continue
 
 
-def test_a_torn_log_loses_no_acknowledged_entry_before_the_tear(tmp_path: Path) -> None:
+def test_a_torn_log_loses_no_acknowledged_entry_before_the_tear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The write-ahead log is cut in the last transaction: the file opens with a whole number of transactions."""
     path = tmp_path / "clinic.ledger"
     book = Ledger.create(path)
@@ -301,6 +303,7 @@ def test_a_torn_log_loses_no_acknowledged_entry_before_the_tear(tmp_path: Path) 
     for number, size in enumerate(range(before, len(log), 311)):
         torn = tmp_path / f"torn{number}"
         torn.mkdir()
+        monkeypatch.setenv("XDG_STATE_HOME", str(torn))  # nobody saw the last transaction acknowledged
         (torn / "clinic.ledger").write_bytes(main)
         (torn / "clinic.ledger-wal").write_bytes(log[:size])
         (torn / "clinic.ledger.key").write_bytes(key)

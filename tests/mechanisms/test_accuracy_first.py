@@ -22,9 +22,9 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.refinement import AccuracyFirst
+from dpledger.mechanisms.refinement.checks.runs import FallingTests, SingleTests
 from dpledger.mechanisms.refinement.erm import Family, Norm, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import ONE, Shape, bounded
-from dpledger.mechanisms.threshold.threshold_run import Outcome, SparseVectorRun
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 
@@ -451,7 +451,8 @@ def test_a_walk_ends_where_theory_promises_far_more_than_the_target(
 ) -> None:
     """Found: where the noise of the check let nothing pass, all levels up to 4 times the first theorem were paid for,
     whatever a sharper one says. What ends the walk is public: the tests see no data."""
-    monkeypatch.setattr(SparseVectorRun, "ask", lambda run, query: Outcome.BELOW)
+    for tests in (SingleTests, FallingTests):
+        monkeypatch.setattr(tests, "is_above", lambda run, value: False)
     name = "most_epsilon" if noise == "laplace" else "most_mu"
     enough = 4 * min(level for _, level in a_mechanism(family=family, noise=noise).plan().theory)
     for mechanism in (a_mechanism(family=family, noise=noise), a_mechanism(family=family, noise=noise, **{name: 500})):

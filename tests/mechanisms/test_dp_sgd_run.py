@@ -25,6 +25,8 @@ from dpledger.mechanisms.training import DPSGD, StepsTaken
 from dpledger.relations import Relation
 from mechanism_conformance import MechanismConformance
 
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+
 PLAN: dict[str, Any] = {
     "rate": "0.5",
     "steps": 3,
@@ -59,7 +61,7 @@ def rows(batch: Any) -> Any:
 
 
 class TestConformance(MechanismConformance):
-    relations = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+    relations = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
     good_data: ClassVar[object] = np.ones((5, 2))
     bad_data = (np.full((3, 2), np.nan), np.full((3, 2), 1e308), np.zeros((0, 2)), np.full((2, 2), -np.inf))
     bad_parameters = BAD
@@ -109,9 +111,20 @@ def test_a_grid_too_coarse_for_the_dimension_is_refused_with_one_that_would_do()
 
 
 def test_other_relations_have_no_guarantee_here() -> None:
-    for relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP):
-        with pytest.raises(RelationError):
-            DPSGD(**PLAN, relation=relation)
+    with pytest.raises(RelationError, match="label_flip"):
+        DPSGD(**PLAN, relation=Relation.LABEL_FLIP)
+
+
+def test_a_unit_that_is_replaced_moves_a_sum_by_twice_the_bound() -> None:
+    """Without sampling four times the rho; on samples more than a unit that comes, at every order."""
+    come, replaced = (cost(DPSGD(**{**PLAN, "rate": 1}).parts(), r).rho for r in (ADD, REPLACE))
+    assert come is not None
+    assert replaced == 4 * come
+    claims = [DPSGD(**{**PLAN, "rate": "0.1"}, relation=relation).claim() for relation in (ADD, REPLACE)]
+    both = [dict(zip(claim.orders, claim.epsilons, strict=True)) for claim in claims]
+    shared = both[0].keys() & both[1].keys()
+    assert len(shared) > 5
+    assert all(both[0][order] < both[1][order] < 4 * both[0][order] for order in shared)
 
 
 # ---- what it is made of ---------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def passed(mechanism: DPSGD, data: object, gradients: Any = sums) -> list[int]:
 
 
 class TestConformanceOfUsersById(MechanismConformance):
-    relations = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+    relations = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
     unit = USERS
     good_data: ClassVar[object] = ByUnit(np.ones((5, 2)), units=[1, 1, 2, 3, 3])
     bad_data = (
@@ -121,6 +121,8 @@ def test_rows_that_are_drawn_one_by_one_are_a_group_in_every_step() -> None:
     ready, step = plan.under(Relation.ADD_REMOVE, USERS), PoissonSampled(GaussianLaw(1), rate="0.1")
     assert ready.parts() == Repeated(Group(step, k=10, relation=Relation.ADD_REMOVE), times=3)
     assert plan.under(Relation.ZERO_OUT, Unit("user")).parts() == plan.parts() == Repeated(step, times=3)
+    exchanged = plan.under(Relation.REPLACE_ONE, USERS)
+    assert exchanged.parts() == Repeated(Group(step, k=10, relation=Relation.REPLACE_ONE), times=3)
     unplaced = DPSGD(**{**PLAN, "rate": "0.1", "steps": 3}, by_row=True, unit=USERS)
     assert unplaced.parts() == ready.parts(), "also before a relation is said"
     orders = ready.claim().orders

@@ -24,6 +24,7 @@ from dpledger.accounting.rules import check
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.groups.contributions import Contributions
+from dpledger.mechanisms.groups.group_table import _shown
 from dpledger.mechanisms.groups.partition_selection import KeyChoice
 from dpledger.mechanisms.noise import Bernoulli, Draw, Uniform, answering, recording
 from dpledger.mechanisms.noise.randomness_log import Returned
@@ -448,6 +449,29 @@ def test_a_histogram_by_groups_has_a_column_for_each_interval() -> None:
     names = [f"value_{label}" for label in ("[0, 3)", "[3, 10]")]
     assert list(frame)[4:] == [name + end for name in names for end in ("", "_lower", "_upper")]
     assert mine.value_of(mine.plain_of(released)) == released
+
+
+def test_a_notebook_shows_each_number_with_its_interval() -> None:
+    statistics = [COUNT, ("value", dpl.ClippedMean(2, lower=0, upper=10)), ("value", dpl.Histogram(1, edges=(0, 3, 9)))]
+    data = pd.DataFrame({"key": ["<b>"] * 400 + ["c"] * 400, "value": [1.0, 5.0] * 400})
+    mine = dpl.GroupBy("key", statistics, keys=["<b>", "c"]).under(ADD, Unit())
+    released = mine.release(data, entropy=seeded(1)).value
+    page = released._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    frame = released.to_frame().set_index("key")
+    for key in ("<b>", "c"):
+        row = frame.loc[key]
+        for name in ("count", "value_[0, 3)", "value_[3, 9]"):
+            assert f"<td>{row[name]:.0f} [{row[name + '_lower']:.0f}, {row[name + '_upper']:.0f}]</td>" in page
+        ends = ", ".join(f"{row['value_mean' + end]:.3f}" for end in ("_lower", "_upper"))
+        assert f"<td>{row['value_mean']:.3f} [{ends}]</td>" in page
+
+
+@pytest.mark.parametrize("value", [0.5, -1e300, 1e-9])
+@pytest.mark.parametrize("half", [0.0, 1e-9, 3.0, 1e300, math.inf])
+def test_a_cell_is_written_whatever_its_interval(value: float, half: float) -> None:
+    assert _shown(value, value - half, value + half).count("[") == 1
 
 
 def test_sums_beyond_what_int64_holds_are_exact() -> None:

@@ -28,8 +28,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Shuffled,
 )
-from dpledger.accounting.families.leaf_rules import OF_A_FIXED_SIZE
-from dpledger.accounting.kinds import AnyLeaf, JointGaussian, JointMixture, rules_of
+from dpledger.accounting.kinds import AnyLeaf, JointGaussian, JointMixture, OpposedMixture, rules_of
 from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.draws import Poisson
 from dpledger.accounting.laws.law import Direction
@@ -49,6 +48,7 @@ __all__ = [
     "integer_cells",
     "laplace_cells",
     "mixture_cells",
+    "opposed_cells",
     "responses",
 ]
 
@@ -56,7 +56,7 @@ Pmf: TypeAlias = tuple[Sequence[float], Sequence[float]]
 """Probabilities of the same outcomes: with the unit, without it."""
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
-FOUND = (JointGaussian, JointMixture)  # in trees, where they are not written
+FOUND = (JointGaussian, JointMixture, OpposedMixture)  # in trees, where they are not written
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 EPSILONS = ("0", "0.1", "0.3", "0.7", "1.2", "2.5")
 ORDERS = (Decimal("1.5"), Decimal(3), Decimal(8))
@@ -158,6 +158,17 @@ def mixture_cells(shifts: Sequence[float], weights: Sequence[float]) -> Pmf:
     places = [(0.0, 1 - math.fsum(weights)), *zip(shifts, weights, strict=True)]
     each = [[weight * mass for mass in masses(normal_tail, edges, shift)] for shift, weight in places]
     return [math.fsum(cell) for cell in zip(*each, strict=True)], masses(normal_tail, edges, 0.0)
+
+
+def opposed_cells(shifts: Sequence[float], weights: Sequence[float]) -> Pmf:
+    """Normal noise around these, and around 0 with what is left of the probability, against its mirror image."""
+    edges = grid(0.0, 9 + 2 * max(shifts))
+    places = [(0.0, 1 - math.fsum(weights)), *zip(shifts, weights, strict=True)]
+    sides = [
+        [[weight * mass for mass in masses(normal_tail, edges, side * at)] for at, weight in places] for side in (1, -1)
+    ]
+    there, back = ([math.fsum(cell) for cell in zip(*each, strict=True)] for each in sides)
+    return there, back
 
 
 def laplace_cells(epsilon: float) -> Pmf:
@@ -372,7 +383,7 @@ class LeafConformance:
 
     def test_what_it_says_of_a_batch_is_above_what_a_mixture_shows(self, example: Example) -> None:
         said = rules_of(example.leaf).batch.divergences
-        if said is None or said is OF_A_FIXED_SIZE:
+        if said is None or not example.sampled:
             return
         for order, found in zip(ORDERS, said(example.leaf, Poisson(RATE), example.relation, ORDERS), strict=True):
             assert found is not None
@@ -483,6 +494,11 @@ def _written(example: Example) -> Composition:
     """The leaf as a tree; of what is found in trees, and no tree holds as one, a tree that says the same."""
     if isinstance(example.leaf, JointMixture):
         return MixtureOfGaussiansLaw(1, *_written_as(example.leaf))
+    if isinstance(example.leaf, OpposedMixture):
+        side = example.leaf.side
+        k, always = len(side.shifts), side.weights[-1]  # that all k are in the sample
+        step = PoissonSampled(GaussianLaw(k / math.sqrt(side.mu_squared)), rate=float(always) ** (1 / k))
+        return Group(step, k=k, relation=REPLACE)
     if isinstance(example.leaf, JointGaussian):
         noise = 1 / math.sqrt(example.leaf.mu_squared)
         return Group(GaussianLaw(noise), k=1, relation=ADD)

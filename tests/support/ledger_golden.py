@@ -12,26 +12,31 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import golden_kinds
 import ledger_spec
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.errors import BudgetRefused, ContractViolation
+from dpledger.errors import ApprovalNeeded, BudgetRefused, ContractViolation
 from dpledger.ledger.entries.bodies import (
     Audited,
     Body,
+    Closed,
     Heartbeat,
     KeyRevoked,
     KeyRotated,
     PlanRegistered,
     PolicyChanged,
     Reported,
+    RollbackAccepted,
 )
 from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.entries.members import MechanismNote, Power, Step
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.rules import approvals
 from dpledger.ledger.rules.scope_state import state_payload
 from dpledger.ledger.rules.transitions import EMPTY, step
 from dpledger.ledger.signed import wire
@@ -44,11 +49,15 @@ from ledger_mechanisms import Once, laplace, stream, training
 
 KINDS_DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden_kinds"
 DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden"
+OWNED_DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden_owned"
 LEDGER_ID = "example.org/clinic/000102030405060708090a0b0c0d0e0f"
 KEY = SigningKey.from_seed(LEDGER_ID, bytes(range(32)))
 RECOVERY = SigningKey.from_seed(LEDGER_ID, bytes(range(32, 64)))
 KINDS_KEY = SigningKey.from_seed("example.org/kinds/000102030405060708090a0b0c0d0e0f", bytes(range(32)))
 KINDS_RECOVERY = SigningKey.from_seed(KINDS_KEY.public.name, bytes(range(32, 64)))
+OWNED_KEY = SigningKey.from_seed("example.org/owned/000102030405060708090a0b0c0d0e0f", bytes(range(32)))
+OWNED_RECOVERY = SigningKey.from_seed(OWNED_KEY.public.name, bytes(range(32, 64)))
+OWNER = SigningKey.from_seed("example.org/owner/000102030405060708090a0b0c0d0e0f", bytes(range(64, 96)))
 SNAPSHOT_EVERY = 16
 
 
@@ -96,6 +105,33 @@ def build_kinds() -> Ledger:
         MemoryStore(), KINDS_KEY, KINDS_RECOVERY.public, clock=ticking(), entropy=seeded(1), draw=counted("kinds")
     )
     return golden_kinds.build(book)
+
+
+def build_owned() -> Ledger:
+    """The golden ledger with an owner, who approves what opens and ends its scope, and the ledger after a rollback."""
+    book = Ledger.begin(
+        MemoryStore(),
+        OWNED_KEY,
+        OWNED_RECOVERY.public,
+        owner=OWNER.public,
+        clock=ticking(),
+        entropy=seeded(1),
+        draw=counted("owned"),
+    )
+    approved(partial(book.scope, unit="patient", relation="add_remove", budget=PureDP(1)), "clinic")
+    approved(book.scope("clinic").end, "the study is over")
+    lost = RollbackAccepted(size=9, leaf="44" * 32, by="A. Lindqvist", reason="the newest file is lost")
+    book.transact(lambda *_: [lost])
+    approved(book.end, "moved to a new ledger")
+    return book
+
+
+def approved(ask: Callable[..., Any], *what: Any, owner: SigningKey | None = None) -> Any:
+    """What `ask(*what)` gives once the owner approved what it asked for."""
+    try:
+        return ask(*what)
+    except ApprovalNeeded as needed:
+        return ask(*what, approval=approvals.approval_of(needed.request, OWNER if owner is None else owner))
 
 
 def _open_scopes(book: Ledger) -> None:
@@ -164,7 +200,8 @@ def _note(book: Ledger) -> None:
     book.record(Reported(digest=hashlib.sha256(b"a report").hexdigest(), schema="dpledger.report.v1"))
     book.record(Heartbeat())
     book.scope("ward-7").end("the study is over")
-    book.end("moved to a new ledger")
+    lost = RollbackAccepted(size=40, leaf="33" * 32, by="A. Lindqvist", reason="the newest file is lost")
+    book.transact(lambda *_: [lost, Closed(reason="moved to a new ledger")])
 
 
 def reserved_kinds() -> bytes:
@@ -208,7 +245,7 @@ def files(book: Ledger) -> dict[str, bytes]:
 
 if __name__ == "__main__":
     golden = files(build())
-    for data, contents in ((DATA, golden), (KINDS_DATA, bundled(build_kinds()))):
+    for data, contents in ((DATA, golden), (KINDS_DATA, bundled(build_kinds())), (OWNED_DATA, bundled(build_owned()))):
         data.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
             (data / name).write_bytes(content)

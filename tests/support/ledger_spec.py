@@ -17,10 +17,12 @@ from dpledger.ledger.signed import envelope
 from dpledger.ledger.verifying import bundle
 
 SPEC = Path(__file__).parents[2] / "ledger" / "SPEC.md"
+OWNED_LEAVES = Path(__file__).parents[1] / "data" / "ledger" / "golden_owned" / "entries.jsonl"
 KINDS_LEAVES = Path(__file__).parents[1] / "data" / "ledger" / "golden_kinds" / "entries.jsonl"
 _EXAMPLE = re.compile(
     r"(?P<says>Entry (?P<entry>\d+) of the golden ledger:|"
     r"The first `(?P<kind>[a-z_]+)` entry of the second golden ledger:|"
+    r"Entry (?P<owned>\d+) of the golden ledger with an owner:|"
     r"Line (?P<line>\d+) of `reserved_kinds.jsonl`:|"
     r"What entry \d+ of the golden ledger is the digest of:)\n\n```json\n.*?```\n",
     re.DOTALL,
@@ -41,6 +43,8 @@ def refreshed(text: str, files: dict[str, bytes]) -> str:
     def example(found: re.Match[str]) -> str:
         if found["entry"] is not None:
             payload = envelope.parse_unverified(leaves[int(found["entry"])]).payload
+        elif found["owned"] is not None:
+            payload = envelope.parse_unverified(owned_leaves()[int(found["owned"])]).payload
         elif found["kind"] is not None:
             payload = first_of_kinds(found["kind"])
         else:
@@ -53,6 +57,11 @@ def refreshed(text: str, files: dict[str, bytes]) -> str:
 def second_leaves() -> list[bytes]:
     """The leaves of the second golden ledger, the one of kinds."""
     return list(bundle.lines(BytesIO(KINDS_LEAVES.read_bytes())))
+
+
+def owned_leaves() -> list[bytes]:
+    """The leaves of the golden ledger with an owner."""
+    return list(bundle.lines(BytesIO(OWNED_LEAVES.read_bytes())))
 
 
 def first_of_kinds(kind: str) -> bytes:

@@ -58,6 +58,8 @@ COUNT = dpl.Count(1, of="rows")
 RUN: dict[str, object] = {
     "rate": "0.5", "steps": 2, "noise_multiplier": 4, "clip_norm": 1, "dimension": 2, "expected_batch_size": 5
 }  # fmt: skip
+PROBED = dpl.DPSGD(**(RUN | {"noise_multiplier": 1}))  # type: ignore[arg-type]
+MADE_UP = np.linspace(-1, 1, 32).reshape(16, 2)
 ERM: dict[str, Any] = {"target_excess_risk": 1, "family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
 PLANNED: dict[str, object] = {
     "max_queries": 20, "epsilon": 1, "delta": "1e-6", "beta": "0.05", "mode": "kov",
@@ -149,6 +151,24 @@ def planned() -> dpl.Audit:
 
 def spread(_: object, rng: np.random.Generator) -> float:
     return float(rng.normal())
+
+
+def noisy_step(state: float, rows: Any, rng: np.random.Generator) -> float:
+    return float(np.sum(rows - state) + rng.normal())
+
+
+def noisy_sum(rows: Any, rng: np.random.Generator) -> float:
+    return float(np.sum(rows) + rng.normal())
+
+
+def first_of(model: float, _: object) -> float:
+    return model
+
+
+def trained() -> dpl.results.TrainingAudit:
+    return dpl.audit_training(
+        noisy_sum, [0.0], dpl.PureDP(1), score=first_of, canaries=[1.0] * 10, seed=1, progress=False
+    )
 
 
 def folder() -> Path:
@@ -544,6 +564,31 @@ DOORS: dict[str, Door] = {
         {"gradients": zeros, "made_up_rows": np.zeros((3, 2)), "microbatch": None},
         names={"made_up_rows": "data|made_up_rows|gradients"},
         left={"gradients": OWN_CODE},
+    ),
+    "learning.probe_sgd": Door(
+        dpl.learning.probe_sgd,
+        {"plan": PROBED, "gradients": np.negative, "made_up_rows": MADE_UP, "exploding": None},
+        names={"made_up_rows": "data|made_up_rows|gradients|exploding", "gradients": "gradients"},
+        left={"gradients": OWN_CODE},
+    ),
+    "learning.probe_loop": Door(
+        dpl.learning.probe_loop,
+        {
+            "gradient": lambda _, batch, rng: batch.sum(axis=0) + rng.normal(size=2),
+            "made_up_rows": MADE_UP,
+            "state": len,
+            "sampler": lambda rows, rng: [np.flatnonzero(rng.random(rows) < 0.5)],
+            "rate": "0.5",
+            "noise_multiplier": 1,
+            "clip_norm": 1,
+            "expected_batch_size": 8,
+            "shares_rows": False,
+            "exploding": None,
+            "counted_after": None,
+            "generators": None,
+        },
+        names={"made_up_rows": "data|made_up_rows|exploding"},
+        left=dict.fromkeys(("gradient", "state", "sampler", "counted_after", "generators", "shares_rows"), OWN_CODE),
     ),
     # learning
     "learning.ExponentialPPACLearner": Door(
@@ -1074,6 +1119,95 @@ DOORS: dict[str, Door] = {
         {"seconds": None, "jobs": 1, "progress": False},
         left={"jobs": "a number that is right starts processes"},
     ),
+    "audit_steps": Door(
+        dpl.audit_steps,
+        {
+            "gradient": noisy_step,
+            "states": ((0, np.zeros(3)),),
+            "canary": 1.0,
+            "claim": dpl.GDP(1),
+            "gradients": None,
+            "space": "records",
+            "direction": None,
+            "rehearsals": 2,
+            "steps": 1,
+            "stop_at_violation": True,
+            "confidence": "0.9",
+            "delta": None,
+            "seed": 1,
+            "progress": False,
+        },
+        names={"delta": "delta|claim"},
+        left={"canary": "an item like those of a batch, which are the caller's"},
+        longest=ALL_KINDS + 300,
+    ),
+    "audit_training": Door(
+        dpl.audit_training,
+        {
+            "train": noisy_sum,
+            "data": [0.0],
+            "claim": dpl.PureDP(1),
+            "score": first_of,
+            "canaries": [1.0] * 10,
+            "trainings": None,
+            "steps": None,
+            "confidence": "0.9",
+            "delta": None,
+            "seed": 1,
+            "jobs": 1,
+            "progress": False,
+        },
+        names={"delta": "delta|claim"},
+        left={"data": DATA["data"], "train": OWN_CODE, "score": OWN_CODE},
+        longest=ALL_KINDS + 300,
+    ),
+    "audit_service": Door(
+        dpl.audit_service,
+        {
+            "call": lambda _: float(np.random.default_rng().normal()),
+            "left": 0,
+            "right": 1,
+            "claim": dpl.PureDP(1),
+            "quota": 200,
+            "rate": None,
+            "seconds": None,
+            "each_seconds": None,
+            "times": False,
+            "texts": False,
+            "stop_at_violation": True,
+            "confidence": "0.9",
+            "delta": None,
+            "relation": "add_remove",
+            "seed": 1,
+            "progress": False,
+        },
+        left={
+            "left": DATA["data"],
+            "right": DATA["data"],
+            "rate": "a small rate that is right takes as long as it says",
+        },
+    ),
+    "audit_search": Door(
+        dpl.audit_search,
+        {
+            "mechanism": spread,
+            "claim": dpl.PureDP(1),
+            "neighbours": {"answers": {"count": 1, "moves": 1}},
+            "trials": 100,
+            "seconds": None,
+            "confidence": "0.9",
+            "delta": None,
+            "relation": "add_remove",
+            "unit": "record",
+            "batched": False,
+            "texts": False,
+            "seed": 1,
+            "jobs": 1,
+            "progress": False,
+        },
+        names={"batched": "batched|mechanism"},
+        left={"jobs": "a number that is right starts processes"},
+    ),
     "audit_replay": Door(
         dpl.audit_replay,
         {
@@ -1144,6 +1278,7 @@ DOORS: dict[str, Door] = {
         left={"claim": "one that is false is refuted", "jobs": "a number that is right starts processes"},
     ),
     "ex_post.ExPostClaim": Door(dpl.ex_post.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
+    "results.TrainingAudit.plot": Door(of(trained, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "results.AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }
@@ -1178,6 +1313,8 @@ ANSWERS: dict[str, str] = {
         (
             "results.Profile",
             "results.AuditResult",
+            "results.ProbeReport",
+            "results.TrainingAudit",
             "results.ReplayResult",
             "planning.TrainingPlan",
             "results.Receipt",

@@ -114,7 +114,7 @@ def _table(records: Iterable[Any]) -> str:
 
 
 def _member(field: Field[Any]) -> str:
-    type_, optional = re.subn(r" \| None$", "", str(field.type).replace(" ** ", "**"))
+    type_, optional = re.subn(r" \| None$|^Optional(?=Positive$)", "", str(field.type).replace(" ** ", "**"))
     return f"`{field.name}`{' (optional)' if optional else ''}: {_form(type_)}"
 
 

@@ -19,15 +19,22 @@ from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.families.gaussian.leaf import MOST_SHIFTS, MixtureOfGaussiansLaw
 from dpledger.accounting.families.gaussian.mixture_curve import Mixture
 from dpledger.accounting.families.gaussian.mixture_loss import MixtureLoss
+from dpledger.accounting.families.gaussian.opposed import opposed_bracket
+from dpledger.accounting.families.gaussian.opposed_price import opposed_divergences
 from dpledger.accounting.families.gaussian.price import gaussian_cost
 from dpledger.accounting.families.leaf_rules import (
+    EXACT,
+    HAS_A_PAIR,
     NO_ALLOWANCE,
     NO_FIELDS,
     NO_OUTCOME,
+    NO_SQUARES,
+    ONE_MECHANISM,
     BatchFacts,
     Divergences,
     GroupFacts,
     LeafRules,
+    LossBracket,
     Mirror,
     Orders,
     PairFacts,
@@ -35,22 +42,37 @@ from dpledger.accounting.families.leaf_rules import (
     exact_pair,
     floats_up,
     may_overlap,
+    mirrors_itself,
     never_fails,
     no_group,
     no_theorem,
     states_no_orders,
     written,
 )
+from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.draws import Draw, Poisson
 from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.decimals import round_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["JOINT_MIXTURE", "MIXTURE_OF_GAUSSIANS", "JointMixture", "in_samples"]
+__all__ = [
+    "JOINT_MIXTURE",
+    "MIXTURE_OF_GAUSSIANS",
+    "OPPOSED_MIXTURE",
+    "JointMixture",
+    "OpposedMixture",
+    "exchanged_in_samples",
+    "in_samples",
+    "opposed_pairs",
+    "opposed_prices",
+]
 
 LEAST_REST = Fraction(1, 10**290)
 _SAMPLES = "a mixture_of_gaussians on a secret batch is certified for Poisson samples only"
+_EXCHANGED = (
+    "a secret batch of a group of units that are exchanged has no certified bound: state the rate of both draws"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +86,23 @@ class JointMixture:
     kind: str = "mixture_of_gaussians"
 
 
+@dataclass(frozen=True, slots=True)
+class OpposedMixture:
+    """What units that are exchanged see: a mixture one way against the same the other way. Found in trees."""
+
+    side: JointMixture
+    kind: str = "mixture_of_gaussians"
+
+
 AnyMixture: TypeAlias = MixtureOfGaussiansLaw | JointMixture
+
+
+def exchanged_in_samples(mu_squared: Fraction, rate: Fraction, k: int) -> OpposedMixture:
+    """What k units that are exchanged together see of a Poisson sample of this rate, with noise of mu^2 for one
+    contribution.
+
+    Claim: dominates, and is attained. Source: docs/proofs/mixtures.md, section 7. Raises as `in_samples`."""
+    return OpposedMixture(in_samples(mu_squared, rate, k))
 
 
 @functools.lru_cache(maxsize=64)
@@ -129,6 +167,28 @@ def _mirrors(leaf: AnyMixture) -> Mirror:
     return "itself" if exact.weights == (Fraction(1),) else "not"
 
 
+# ---- units that are exchanged ----------------------------------------------------------------------------------------
+
+
+def opposed_pairs(mixture: OpposedMixture) -> PairBracket:
+    """Finite pairs above and below it, each good for both directions.
+
+    Claim: above dominates the pair, below is dominated. Source: docs/proofs/mixtures.md, section 7."""
+    return opposed_bracket(_in_floats(mixture.side))
+
+
+def _opposed(leaf: OpposedMixture, _relation: Relation, _direction: Direction) -> LossBracket:
+    pairs = opposed_pairs(leaf)
+    return LossBracket(pairs.above.loss_in("remove"), pairs.below.loss_in("remove"))
+
+
+def opposed_prices(mixture: OpposedMixture, orders: Orders) -> Divergences:
+    """Its Renyi divergences."""
+    if not orders:
+        return ()
+    return tuple(map(written, opposed_divergences(_in_floats(mixture.side), floats_up(orders)).tolist()))
+
+
 # ---- what it costs --------------------------------------------------------------------------------------------------
 
 
@@ -154,6 +214,13 @@ def _on_batch(leaf: AnyMixture, how: Draw, _relation: Relation, orders: Orders) 
     if not isinstance(how, Poisson):
         return (None,) * len(orders)
     return _divergences(_thinned(_exactly(leaf), Fraction(how.rate)), orders)
+
+
+def _opposed_cost(leaf: OpposedMixture, _relation: Relation, orders: Orders) -> Cost:
+    """Its Renyi divergences; all else at the price of the largest shift and its opposite, which costs no less."""
+    largest = gaussian_cost(round_up(4 * leaf.side.mu_squared, digits=40), orders)
+    found = dict(zip(orders, opposed_prices(leaf, orders), strict=True))
+    return largest.or_better(Cost(pure=None, rho=None, mu_squared=None, rdp=found))
 
 
 PRICE: Final[PriceFacts[AnyMixture]] = PriceFacts(
@@ -199,5 +266,40 @@ JOINT_MIXTURE: Final = LeafRules(
     pair=PAIR,
     group=GROUP,
     batch=BATCH,
+    outcome=NO_OUTCOME,
+)
+OPPOSED_MIXTURE: Final[LeafRules[OpposedMixture]] = LeafRules(
+    kind=OpposedMixture,
+    attested=False,
+    price=PriceFacts(
+        cap=_opposed_cost,
+        exclusive=may_overlap,
+        stated_orders=states_no_orders,
+        noise_fields=NO_FIELDS,
+        loss_fields=NO_FIELDS,
+        in_floats=True,
+    ),
+    pair=PairFacts(
+        failure=never_fails,
+        mirrors=mirrors_itself,
+        bracket=no_theorem(_EXCHANGED),
+        alone=_opposed,
+        squares=NO_SQUARES,
+        renyi=HAS_A_PAIR,
+        envelope=ONE_MECHANISM,
+        reason=EXACT,
+    ),
+    group=GroupFacts(
+        grouped=no_group("mixture_of_gaussians"),
+        relative=False,
+        copies=NO_ALLOWANCE,
+    ),
+    batch=BatchFacts(
+        sampled=no_theorem(_EXCHANGED),
+        shuffled=no_theorem(_EXCHANGED),
+        quick=False,
+        null_is_absence=False,
+        divergences=no_theorem(_EXCHANGED),
+    ),
     outcome=NO_OUTCOME,
 )

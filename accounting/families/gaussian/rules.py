@@ -15,7 +15,11 @@ from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.families.gaussian.leaf import GaussianLaw
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
-from dpledger.accounting.families.gaussian.mixtures import in_samples
+from dpledger.accounting.families.gaussian.mixtures import (
+    exchanged_in_samples,
+    in_samples,
+    opposed_prices,
+)
 from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_mu_squared
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.families.leaf_rules import (
@@ -138,8 +142,8 @@ def _alone(leaf: Gaussian, relation: Relation, _direction: Direction) -> Loss | 
     return GaussianLoss(float(mu_squared)) if mu_squared else None
 
 
-def _sampled_law(leaf: GaussianLaw, rate: float, relation: Relation, direction: Direction) -> Loss:
-    return SampledGaussianLoss(rate, float(leaf.noise_multiplier) / shift_of(relation), direction)
+def _sampled_law(leaf: GaussianLaw, rate: float, _relation: Relation, direction: Direction) -> Loss:
+    return SampledGaussianLoss(rate, float(leaf.noise_multiplier), direction)
 
 
 def _sampled(leaf: Gaussian, rate: float, relation: Relation, direction: Direction) -> Loss | None:
@@ -148,6 +152,11 @@ def _sampled(leaf: Gaussian, rate: float, relation: Relation, direction: Directi
         return None
     sigma = math.sqrt(mu_squared.denominator / mu_squared.numerator)
     return SampledGaussianLoss(rate, sigma, direction)
+
+
+def _of_one(mu_squared: Fraction) -> Fraction:
+    """What one contribution makes, where a unit that is exchanged moves the mean by two."""
+    return mu_squared / 4
 
 
 def _grouped(leaf: Gaussian, k: int, relation: Relation) -> JointGaussian:
@@ -197,8 +206,11 @@ def _gdp_on_batch(leaf: GDP, how: Draw, relation: Relation, orders: Orders) -> D
 def _on_batch(leaf: Gaussian, how: Draw, relation: Relation, orders: Orders) -> Divergences:
     """A Poisson sample at the larger of both directions, D; without replacement log(I_remove + I_add - 1)/(a - 1), I =
     e^{(a - 1) D}. Source: docs/proofs/amplification.md, section 9."""
-    mu_squared = float(_mu_squared(leaf, relation))
+    exact = _mu_squared(leaf, relation)
+    mu_squared = float(exact)
     match how:
+        case Poisson(rate=rate) if exact and shift_of(relation) == 2:
+            return opposed_prices(exchanged_in_samples(_of_one(exact), Fraction(rate), 1), orders)
         case Poisson(rate=rate):
             found = [max(both) for both in sampled_divergences(rate, mu_squared, orders)]
         case Subset(population=population, batch=batch):
@@ -241,7 +253,13 @@ GAUSSIAN = LeafRules(
         mirrors=mirrors_itself,
         bracket=_bracket,
         alone=_alone,
-        squares=Squares(ratio=_law_ratio, together=JointGaussian, loss=GaussianLoss, in_samples=in_samples),
+        squares=Squares(
+            ratio=_law_ratio,
+            together=JointGaussian,
+            loss=GaussianLoss,
+            in_samples=in_samples,
+            exchanged=exchanged_in_samples,
+        ),
         renyi=HAS_A_PAIR,
         envelope=ONE_MECHANISM,
         reason=EXACT,
@@ -274,7 +292,13 @@ GDP_RULES: Final[LeafRules[GDP]] = LeafRules(
         mirrors=mirrors_itself,
         bracket=_bracket,
         alone=_alone,
-        squares=Squares(ratio=_gdp_ratio, together=JointGaussian, loss=GaussianLoss, in_samples=in_samples),
+        squares=Squares(
+            ratio=_gdp_ratio,
+            together=JointGaussian,
+            loss=GaussianLoss,
+            in_samples=in_samples,
+            exchanged=exchanged_in_samples,
+        ),
         renyi=HAS_A_PAIR,
         envelope=ONE_MECHANISM,
         reason=EXACT,
@@ -307,7 +331,13 @@ JOINT_GAUSSIAN: Final[LeafRules[JointGaussian]] = LeafRules(
         mirrors=mirrors_itself,
         bracket=_bracket,
         alone=_alone,
-        squares=Squares(ratio=_joint_ratio, together=JointGaussian, loss=GaussianLoss, in_samples=in_samples),
+        squares=Squares(
+            ratio=_joint_ratio,
+            together=JointGaussian,
+            loss=GaussianLoss,
+            in_samples=in_samples,
+            exchanged=exchanged_in_samples,
+        ),
         renyi=HAS_A_PAIR,
         envelope=ONE_MECHANISM,
         reason=EXACT,

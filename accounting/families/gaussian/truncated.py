@@ -12,18 +12,24 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.families.gaussian.fixed_size import rules_of_fixed_size, told
 from dpledger.accounting.families.gaussian.leaf import TruncatedSampledGaussianLaw
+from dpledger.accounting.families.gaussian.mixtures import (
+    OpposedMixture,
+    exchanged_in_samples,
+    opposed_pairs,
+    opposed_prices,
+)
 from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_mu_squared
-from dpledger.accounting.families.gaussian.rules import sampled_divergences
+from dpledger.accounting.families.gaussian.rules import sampled_divergences, shift_of
 from dpledger.accounting.families.leaf_rules import LeafRules, LossBracket, Mirror, Orders, written
 from dpledger.accounting.laws.binomial import at_least
-from dpledger.accounting.laws.cells import gaussian_bracket
+from dpledger.accounting.laws.cells import PairBracket, gaussian_bracket
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.laws.symmetric import mirrored
@@ -37,13 +43,15 @@ LARGEST_EXPONENT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """With at most this probability (public), a Poisson sample at `rate` of noise of mu = shift/noise multiplier;
-    `symmetric`: of which only the profile at epsilon >= 0 is known, in both directions."""
+    """With at most this probability (public), a Poisson sample at `rate` of noise of mu = shift/noise multiplier.
+
+    `of`: whom it takes in. "arrives": one unit, or nobody; "displaces": one that takes another's place, of which only
+    the profile at epsilon >= 0 is known, in both directions; "exchanged": either of two units, or nobody."""
 
     probability: float
     rate: float
     shift: int
-    symmetric: bool
+    of: Literal["arrives", "displaces", "exchanged"]
 
 
 def _shares(leaf: TruncatedSampledGaussianLaw) -> tuple[tuple[float, float], float, float]:
@@ -66,17 +74,16 @@ def _shares(leaf: TruncatedSampledGaussianLaw) -> tuple[tuple[float, float], flo
 def _cases(leaf: TruncatedSampledGaussianLaw, relation: Relation) -> tuple[_Case, ...]:
     """What dominates each case under this relation. Source: docs/proofs/mixtures.md, section 5."""
     full, kept, _ = _shares(leaf)
+    seldom, rate = (1 - full[0]) * (1 + 2 * UNIT), float(leaf.rate)
     match relation:
         case Relation.ADD_REMOVE:
-            shift, exchanged, displaced = 1, False, False
+            free, filled = _Case(seldom, rate, 1, "arrives"), _Case(full[1], kept, 2, "arrives")
         case Relation.ZERO_OUT:
-            shift, exchanged, displaced = 1, False, True
+            free, filled = _Case(seldom, rate, 1, "arrives"), _Case(full[1], kept, 2, "displaces")
         case Relation.REPLACE_ONE | Relation.LABEL_FLIP:
-            shift, exchanged, displaced = 2, True, True
+            free, filled = _Case(seldom, rate, 1, "exchanged"), _Case(full[1], kept, 2, "displaces")
         case _:
             assert_never(relation)
-    free = _Case((1 - full[0]) * (1 + 2 * UNIT), float(leaf.rate), shift, exchanged)
-    filled = _Case(full[1], kept, 2, displaced)
     return tuple(case for case in (free, filled) if case.probability > 0 and case.rate > 0)
 
 
@@ -93,25 +100,39 @@ def _mu_squared(leaf: TruncatedSampledGaussianLaw, shift: int) -> float:
 
 
 def _pair(leaf: TruncatedSampledGaussianLaw, case: _Case) -> FinitePair:
+    if case.of == "exchanged":
+        return _exchanged(leaf, case.rate).above
     whole = gaussian_bracket(_mu_squared(leaf, case.shift)).above
     pair = whole if case.rate >= 1 else whole.sampled(case.rate)
-    return mirrored(pair) if case.symmetric else pair
+    return mirrored(pair) if case.of == "displaces" else pair
+
+
+def _exchanged(leaf: TruncatedSampledGaussianLaw, rate: float) -> PairBracket:
+    if rate >= 1:
+        return gaussian_bracket(_mu_squared(leaf, 2))
+    return opposed_pairs(_one_exchanged(leaf, rate))
+
+
+def _one_exchanged(leaf: TruncatedSampledGaussianLaw, rate: float) -> OpposedMixture:
+    return exchanged_in_samples((1 / Fraction(leaf.noise_multiplier)) ** 2, Fraction(rate), 1)
 
 
 @functools.lru_cache(maxsize=64)
-def _below(leaf: TruncatedSampledGaussianLaw) -> FinitePair:
+def _below(leaf: TruncatedSampledGaussianLaw, relation: Relation) -> FinitePair:
     """All others contribute nothing: the unit is in the batch or not."""
     *_, kept = _shares(leaf)
+    if shift_of(relation) == 2:
+        return _exchanged(leaf, kept).below
     whole = gaussian_bracket(_mu_squared(leaf, 1)).below
     return whole if kept >= 1 else whole.sampled(kept)
 
 
 def _alone(leaf: TruncatedSampledGaussianLaw, relation: Relation, direction: Direction) -> LossBracket:
-    return LossBracket(_above(leaf, relation).loss_in(direction), _below(leaf).loss_in(direction))
+    return LossBracket(_above(leaf, relation).loss_in(direction), _below(leaf, relation).loss_in(direction))
 
 
 def _mirrors(_leaf: TruncatedSampledGaussianLaw) -> Mirror:
-    """Under replace_one what dominates it is the same in both directions; elsewhere each direction has its own."""
+    """Under replace_one what is above and below is the same in both directions; elsewhere each has its own."""
     return "above"
 
 
@@ -120,22 +141,31 @@ def _mirrors(_leaf: TruncatedSampledGaussianLaw) -> Mirror:
 
 def _divergence(leaf: TruncatedSampledGaussianLaw, cases: tuple[_Case, ...], order: Decimal) -> float:
     """Of the pair above, in the direction that costs more: log(1 + sum p (I - 1))/(a - 1), I the moment of each case,
-    or I + I' - 1 where it is symmetric. Source: docs/proofs/amplification.md, section 9."""
+    or I + I' - 1 where only the profile at epsilon >= 0 is known. Source: docs/proofs/amplification.md, section 9."""
     more, gains = float_up(subtract(order, Decimal(1))), [0.0, 0.0]
     for case in cases:
-        ((adding, removing),) = sampled_divergences(Fraction(case.rate), _mu_squared(leaf, case.shift), (order,))
+        adding, removing = _both_ways(leaf, case, order)
         if not max(adding, removing) * more < LARGEST_EXPONENT:
             return math.inf
         both = [scalars.expm1(more * one) for one in (adding, removing)]
-        each = [sum(both)] * 2 if case.symmetric else both
+        each = [sum(both)] * 2 if case.of == "displaces" else both
         gains = [gain + case.probability * one for gain, one in zip(gains, each, strict=True)]
     return scalars.log1p(max(gains) * (1 + 1e-12)) / more * (1 + 1e-12)
+
+
+def _both_ways(leaf: TruncatedSampledGaussianLaw, case: _Case, order: Decimal) -> tuple[float, float]:
+    """The divergences of a case: adding the unit, removing it."""
+    if case.of == "exchanged" and case.rate < 1:
+        (found,) = opposed_prices(_one_exchanged(leaf, case.rate), (order,))
+        return (math.inf,) * 2 if found is None else (float_up(found),) * 2
+    ((adding, removing),) = sampled_divergences(Fraction(case.rate), _mu_squared(leaf, case.shift), (order,))
+    return adding, removing
 
 
 def _cost(leaf: TruncatedSampledGaussianLaw, relation: Relation, orders: Orders) -> Cost:
     """Its own Renyi divergences; all else at the price of noise on the largest shift, which costs no less."""
     cases = _cases(leaf, relation)
-    largest = max((case.shift for case in cases), default=0)
+    largest = max((2 if case.of == "exchanged" else case.shift for case in cases), default=0)
     whole = gaussian_cost(gaussian_mu_squared(largest, leaf.noise_multiplier), orders)
     found = {order: written(_divergence(leaf, cases, order)) for order in orders}
     return whole.or_better(Cost(pure=None, rho=None, mu_squared=None, rdp=found))

@@ -104,6 +104,9 @@ def _require_shape(law: SparseVectorLaw) -> None:
     if charging and law.monotone:
         expected = "nothing in mode target_charging, where a test costs the same anyway"
         raise ParameterError("SparseVectorLaw.monotone", law.monotone, expected)
+    if law.falling and (law.mode != "single_threshold" or law.cutoff > 1 or law.stable_at is not None):
+        expected = "nothing but in mode single_threshold with cutoff 1, which releases no values"
+        raise ParameterError("SparseVectorLaw.falling", law.falling, expected)
 
 
 def _require_epsilon(law: SparseVectorLaw, epsilon: Fraction) -> None:
@@ -134,7 +137,8 @@ def ex_post_epsilon(law: SparseVectorLaw, outcome: SparseVectorOutcome) -> Decim
         case "target_charging":
             return round_up(tests * per_test)
         case "single_threshold":
-            return round_up(min(_shift(law) + len(outcome.closed_epochs) * _charge(law), tests * per_test))
+            reached = min(_shift(law) + len(outcome.closed_epochs) * _charge(law), tests * per_test)
+            return round_up(reached / Fraction(outcome.ratio or 1))
         case "basic" | "dr14" | "zcdp" | "kov":
             closed = sum((min(epoch_epsilon(law), count * per_test) for count in outcome.closed_epochs), Fraction(0))
             return round_up(closed + min(_shift(law), outcome.open_epoch * per_test))
@@ -154,3 +158,6 @@ def require_possible(law: SparseVectorLaw, outcome: SparseVectorOutcome) -> None
     if outcome.halted != (len(closed) == law.cutoff):
         expected = f"true just where all {law.cutoff} charged tests (the cutoff) were made"
         raise ParameterError("SparseVectorOutcome.halted", outcome.halted, expected)
+    if outcome.ratio is not None and (not law.falling or outcome.ratio < 1):
+        expected = "a number of at least 1, of a law whose noise falls"
+        raise ParameterError("SparseVectorOutcome.ratio", outcome.ratio, expected)

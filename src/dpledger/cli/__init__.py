@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dpledger.cli import (
+    approving,
     auditing,
     calibrating,
     composing,
@@ -19,6 +20,7 @@ from dpledger.cli import (
     looking,
     profiling,
     reporting,
+    searching,
     statements,
 )
 from dpledger.cli.speaking import Commands
@@ -64,7 +66,21 @@ _COMMANDS = (
     (
         ledgers.init,
         "Create a ledger and its keys.",
-        ("dpledger init clinic.ledger", "dpledger init clinic.ledger --name north-clinic"),
+        (
+            "dpledger init clinic.ledger",
+            "dpledger init clinic.ledger --name north-clinic",
+            "dpledger init clinic.ledger --owner officer.key.pub",
+        ),
+    ),
+    (
+        approving.owner_key,
+        "Make the key of who approves budgets.",
+        ("dpledger owner-key officer.key",),
+    ),
+    (
+        approving.approve,
+        "Approve a scope with the owner's key.",
+        ("dpledger approve request.json --key officer.key --yes",),
     ),
     (
         looking.scopes,
@@ -116,6 +132,11 @@ _COMMANDS = (
         ("dpledger backup clinic.ledger -o clinic-copy.ledger",),
     ),
     (
+        ledgers.accept_rollback,
+        "Go on with an older copy of a ledger that is lost.",
+        ("dpledger accept-rollback clinic.ledger --by 'A. Smith' --reason 'the disk failed'",),
+    ),
+    (
         auditing.audit,
         "Test by many runs whether code keeps its claim.",
         (
@@ -124,6 +145,11 @@ _COMMANDS = (
             "dpledger audit mine:release --left 0 --right 1 --epsilon 1 --plot a.svg",
             "dpledger audit mine:release --left 0 --right 1 --epsilon 1 --ledger clinic.ledger",
         ),
+    ),
+    (
+        searching.audit_search,
+        "Search for a pair on which code breaks its claim.",
+        ("dpledger audit-search mine:total --schema schema.json --epsilon 1 --trials 20000",),
     ),
     (
         reporting.declare,
@@ -144,7 +170,7 @@ _COMMANDS = (
 
 for _command, _what, _examples in _COMMANDS:
     _lines = "\n".join(("\b", "Examples:", *(f"  {example}" for example in _examples)))
-    app.command(_command.__name__, short_help=_what, epilog=_lines)(_command)
+    app.command(_command.__name__.replace("_", "-"), short_help=_what, epilog=_lines)(_command)
 
 
 def _version(is_asked: bool) -> None:

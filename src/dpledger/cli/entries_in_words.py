@@ -94,6 +94,7 @@ def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
         Refused,
         Reported,
         Reserved,
+        RollbackAccepted,
         ScopeOpened,
         Snapshot,
         Started,
@@ -123,6 +124,8 @@ def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
             return f"{item}, by {by}"
         case LedgerOpened() | Reported() | Snapshot() | Heartbeat() | Closed():
             return ""
+        case RollbackAccepted(size=size, by=by):
+            return f"an older copy in place of {size} entries, by {by}; every scope ends"
         case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
             return ""
         case _:

@@ -1,6 +1,7 @@
-"""`dpledger init, verify, export, backup`: make a ledger, check it, hand it to others, keep it.
+"""`dpledger init, verify, export, backup, accept-rollback`: make a ledger, check it, hand it to others, keep it.
 
-Only `init` signs. All others look: they need the right to read the file, no key, and write nothing beside it.
+Only `init` and `accept-rollback` sign. All others look: they need the right to read the file, no key, and write nothing
+beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dpledger.cli.speaking import AsJson, speaking
 if TYPE_CHECKING:
     from dpledger.ledger.verifying.verification import Verified
 
-__all__ = ["backup", "export", "init", "verify"]
+__all__ = ["accept_rollback", "backup", "export", "init", "verify"]
 
 LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
 
@@ -27,6 +28,9 @@ def init(
     name: Annotated[
         str | None, typer.Option(help="The readable part of the ledger's id (default: the file's name).")
     ] = None,
+    owner: Annotated[
+        str | None, typer.Option(help="The public key, or its file, of who has to approve each scope (owner-key).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger and its keys."""
@@ -34,7 +38,7 @@ def init(
         from dpledger.ledger.ledger import Ledger
         from dpledger.ledger.signed.keyfiles import KeyFiles
 
-        with Ledger.create(ledger, name=name) as book:
+        with Ledger.create(ledger, name=name, owner=owner) as book:
             files = KeyFiles.beside(ledger)
             voice.say(f"created {ledger}: {book.id}")
             voice.say(f"  {files.signing}            signs entries; only you can read it")
@@ -128,6 +132,22 @@ def backup(
         voice.say(f"copied {_entries(size)} to {output}; its keys are not in it")
         voice.say("  append to the ledger or to its copy, never to both")
         voice.give({"backup": str(output), "size": size})
+
+
+def accept_rollback(
+    ledger: LedgerFile,
+    by: Annotated[str, typer.Option(help="Who says so.")],
+    reason: Annotated[str, typer.Option(help="What became of the newest file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Go on with an older copy of a ledger, as the newest file is lost. An entry says so, and every scope ends."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.ledger import Ledger
+
+        entry = Ledger.accept_rollback(ledger, by=by, reason=reason)
+        voice.say(f"{ledger} goes on with entry {entry.index}, which says that newer ones are missing")
+        voice.say("  its scopes have ended: what the missing entries charged is not known; open new ones")
+        voice.give({"ledger": str(ledger), "index": entry.index})
 
 
 def _entries(count: int) -> str:

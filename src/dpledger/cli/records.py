@@ -127,8 +127,10 @@ def _opened(source: Path) -> Iterator[Source]:
     except ForeignLedger as error:
         if source.suffix.lower() not in REPORTS:
             raise
+        is_json = source.suffix.lower() == ".json"
+        what = f"{source} is no ledger, no bundle and no statement of dpledger attest" if is_json else str(error)
         raise ForeignLedger(
-            f"{error}. A report is checked by making it again: dpledger report BUNDLE --key KEY -o r.json, with the "
+            f"{what}. A report is checked by making it again: dpledger report BUNDLE --key KEY -o r.json, with the "
             "same --since or none; it is the same if it bears the SHA-256 of your r.json"
         ) from None
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from dpledger.audit.zoo import Case
 from house_cases.columns import COLUMNS
+from house_cases.falling import FALLING
 from house_cases.groups import GROUPS
 from house_cases.learning.classes import LEARNED_CLASSES
 from house_cases.learning.clipped import CLIPPED
@@ -45,6 +46,7 @@ HOUSE: Mapping[str, Case] = {
     **NOISY,
     **HYBRID,
     **GROUPS,
+    **FALLING,
     **TRAINED,
 }
 """By name."""

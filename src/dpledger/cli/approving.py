@@ -1,0 +1,96 @@
+"""`dpledger owner-key, approve`: what the owner of a ledger does, on another machine: make a key, sign a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, assert_never
+
+import typer
+
+from dpledger.cli.speaking import AsJson, inert, speaking
+
+if TYPE_CHECKING:
+    from dpledger.ledger.rules.approvals import Approved
+
+__all__ = ["approve", "owner_key"]
+
+LONGEST = 65_535  # bytes of a request: those of an entry
+
+
+def owner_key(
+    key: Annotated[Path, typer.Argument(help="The file of the key; FILE.pub is made beside it. Nothing may be there.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make the key of an owner, who approves what opens or ends a scope. Keep it away from those who spend."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.signed.keyfiles import save_owner_key
+
+        public, owner = save_owner_key(key)
+        voice.say(f"made {key}, which approves; only you can read it")
+        voice.say(f"  {public}   is for `dpledger init LEDGER --owner {public}`, and for those who verify")
+        voice.give({"key": str(key), "public_key": owner.text})
+
+
+def approve(
+    request: Annotated[
+        Path, typer.Argument(help="What somebody asks you to approve: the request of `ApprovalNeeded`.")
+    ],
+    key: Annotated[Path, typer.Option(help="Your key (dpledger owner-key makes one).")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: I have read the request.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read a request, and approve it with the owner's key. Nothing is sent: pass on the line that is printed."""
+    with speaking(as_json) as voice:
+        from dpledger import files
+        from dpledger.errors import ParameterError
+        from dpledger.ledger.rules import approvals
+        from dpledger.ledger.signed.keys import SigningKey
+
+        asked = files.read_whole(request, limit=LONGEST, field="request").removesuffix(b"\n")
+        ledger, body, rollbacks = approvals.asked(asked)
+        owner = SigningKey.load(key)
+        voice.say(f"in {ledger}:")
+        for line in _in_words(body):
+            voice.say(f"  {line}")
+        if rollbacks:
+            voice.say(f"  of this ledger entries are missing: it went on from an older copy {rollbacks} times")
+        if not yes:
+            if as_json:
+                raise ParameterError("yes", "not given", "--yes, beside --json: nobody can be asked")
+            typer.confirm("approve this?", abort=True)
+        approval = approvals.approval_of(asked, owner)
+        voice.say("approved; pass this on, as `approval`:")
+        voice.say(approval)
+        voice.give({"ledger": ledger, "kind": body.kind, "approval": approval})
+
+
+def _in_words(body: Approved) -> list[str]:
+    """What is approved, all of it."""
+    from dpledger.cli.entries_in_words import guarantee_in_words
+    from dpledger.ledger.entries.bodies import Closed, ScopeOpened
+    from dpledger.schema import plain
+
+    match body:
+        case Closed(path=path, reason=reason):
+            what = f"close scope {path[0].scope}" if path else "end the ledger: nothing may follow"
+            return [what, f"reason: {inert(reason)}"]
+        case ScopeOpened():
+            unit = f"{body.unit.name}, of at most {body.unit.max_contributions} rows"
+            rules = [
+                f"open scope {body.path[0].scope}",
+                f"budget: {guarantee_in_words(body.budget)}",
+                f"for one {unit}; relation {body.relation.value}",
+                f"kept of released values: {body.keep}",
+                f"filter: {plain(body.filter)}",
+            ]
+            if body.instead is not None:
+                rules.append(f"or, by its first charge: {plain(body.instead)}")
+            if body.parents:
+                rules.append(f"charged to as well: {', '.join(body.parents)}")
+            if body.dataset is not None:
+                rules.append(f"dataset: {inert(body.dataset)}")
+            if body.odometer is not None:
+                rules.append(f"odometer: {plain(body.odometer)}")
+            return rules
+        case _:
+            assert_never(body)

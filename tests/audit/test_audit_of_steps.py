@@ -1,0 +1,287 @@
+"""Audits of a training step by step: what must fall falls soon, and what keeps its claim stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dpledger as dpl
+from dpledger.accounting.composition import Composition
+from dpledger.audit.evidence.reading import ROUNDING, hedged
+from dpledger.audit.training.canaries import with_canary
+from dpledger.audit.training.step_claims import StepLaw, step_claim
+from dpledger.audit.training.step_wealth import FACTORS, StepWealth, least_refuted
+from dpledger.audit.verdict import STEPS
+from dpledger.ledger.entries.bodies import Audited
+from dpledger.mechanisms.noise import RoundedGaussian
+from dpledger.mechanisms.training import DPSGD
+
+Rows = npt.NDArray[np.float64]
+ALPHA = Fraction(1, 20)
+RUN: dict[str, Any] = {
+    "rate": "0.1", "steps": 80, "noise_multiplier": 1, "clip_norm": 1, "dimension": 3, "expected_batch_size": 10
+}  # fmt: skip
+CLAIM = step_claim(dpl.GaussianLaw(1))
+
+
+class HalfTheNoise(DPSGD):
+    """Draws half the noise that its parts claim."""
+
+    @property
+    def noise(self) -> RoundedGaussian:
+        honest = DPSGD.noise.fget(self)  # type: ignore[attr-defined]  # a property
+        return RoundedGaussian(sigma=honest.sigma / 2, grid=honest.grid)
+
+
+def of_rows(weights: Rows, rows: Rows) -> Rows:
+    return weights - rows
+
+
+def states(steps: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
+    """Of a training whose weights move with what it saw."""
+    rng = np.random.default_rng(seed)
+    weights = np.zeros(3)
+    for _ in range(steps):
+        batch = rng.normal(0.3, 0.1, (10, 3))
+        yield weights, batch
+        weights = weights - 0.1 * (weights - batch).mean(axis=0) + rng.normal(0, 0.01, 3)
+
+
+def audited(mu: float, seed: int, *, steps: int, alpha: Fraction = ALPHA, paired: bool = False) -> StepWealth:
+    """Steps that give N(mu, 1) with the canary and N(0, 1) without it, until the claim falls."""
+    rng, wealth = np.random.default_rng(seed), StepWealth(CLAIM, alpha, paired=paired)
+    while wealth.steps < steps and wealth.fell_after is None:
+        left = rng.normal()
+        wealth.add(mu + left, left if paired else rng.normal())
+    return wealth
+
+
+# ---- own trainings --------------------------------------------------------------------------------------------------
+
+
+def test_half_the_noise_shows_in_the_steps_of_one_training() -> None:
+    found = [
+        dpl.audit_steps(HalfTheNoise(**RUN), states(80, seed), np.full(3, 50.0), gradients=of_rows, seed=seed)
+        for seed in range(5)
+    ]
+    assert sum(one.verdict == "violation" for one in found) >= 4
+    assert np.mean([one.trials for one in found]) < 45
+    assert all(one.mu_lower is None or one.mu_lower <= 2 for one in found)
+
+
+def test_a_training_that_keeps_its_claim_is_not_refuted() -> None:
+    for seed in range(2):
+        result = dpl.audit_steps(DPSGD(**RUN), states(80, seed), np.full(3, 50.0), gradients=of_rows, seed=seed)
+        assert result.verdict == "not_refuted"
+        assert result.blind is None
+
+
+def test_a_canary_may_be_a_gradient() -> None:
+    canary = np.array([0.0, 7.0, 0.0])
+    asked: dict[str, Any] = {"gradients": of_rows, "space": "gradients", "seed": 1}
+    assert dpl.audit_steps(HalfTheNoise(**RUN), states(80, 1), canary, **asked).verdict == "violation"
+    result = dpl.audit_steps(DPSGD(**RUN), states(80, 1), canary, **asked)
+    assert result.verdict == "not_refuted"
+    assert result.witness is not None
+    assert result.witness.left > result.witness.right  # the canary is in the batch
+
+
+def test_a_claim_that_is_given_is_tested_on_samples() -> None:
+    law = dpl.PoissonSampled(dpl.GaussianLaw("0.5"), rate="0.5")
+    plan: dict[str, Any] = {**RUN, "rate": "0.5", "noise_multiplier": "0.5"}
+    for kind, verdict in ((DPSGD, "not_refuted"), (HalfTheNoise, "violation")):
+        result = dpl.audit_steps(
+            kind(**plan), ((np.zeros(3), np.zeros((4, 3))) for _ in range(300)), np.full(3, 50.0), law,
+            gradients=of_rows, seed=3,
+        )  # fmt: skip
+        assert result.verdict == verdict
+        assert result.claim.kind == "privacy_curve"
+
+
+# ---- any function ---------------------------------------------------------------------------------------------------
+
+
+def noisy(sigma: float) -> Any:
+    def gradient(weights: Rows, rows: Rows, rng: np.random.Generator) -> Rows:
+        clipped = (rows - weights) / np.maximum(1, np.linalg.norm(rows - weights, axis=1, keepdims=True))
+        total: Rows = clipped.sum(axis=0) + rng.normal(0, sigma, 3)
+        return total
+
+    return gradient
+
+
+@pytest.mark.parametrize("direction", [None, [1.0, 1.0, 1.0], lambda weights: 50 - weights])
+def test_any_function_is_audited(direction: Any) -> None:
+    for sigma, verdict in ((0.5, "violation"), (1.0, "not_refuted")):
+        result = dpl.audit_steps(
+            noisy(sigma), states(150, 5), np.full(3, 50.0), dpl.GaussianLaw(1), direction=direction, seed=5
+        )
+        assert result.verdict == verdict
+
+
+def test_no_noise_and_noise_of_a_fixed_seed_are_found() -> None:
+    def fixed(weights: Rows, rows: Rows, rng: np.random.Generator) -> Rows:
+        return noisy(1.0)(weights, rows, np.random.default_rng(0))  # type: ignore[no-any-return]
+
+    for gradient in (noisy(0.0), fixed):
+        result = dpl.audit_steps(gradient, states(80, 1), np.full(3, 50.0), dpl.GaussianLaw(1), seed=1)
+        assert result.verdict == "violation"
+        assert any("no noise" in told for told in result.told)
+
+
+def test_an_exception_that_one_record_decides_is_found() -> None:
+    def gradient(weights: Rows, rows: Rows, rng: np.random.Generator) -> Rows:
+        if np.abs(rows).max() > 10:
+            raise OverflowError
+        return noisy(1.0)(weights, rows, rng)  # type: ignore[no-any-return]
+
+    result = dpl.audit_steps(gradient, states(80, 1), np.full(3, 50.0), dpl.GaussianLaw(1), direction=[1, 1, 1], seed=1)
+    assert result.verdict == "violation"
+
+
+def test_noise_that_both_gradients_share_accuses_nobody() -> None:
+    """Noise of a step's own seed: fresh at each step, the same on both sides. Its law is as claimed."""
+
+    def gradient(state: tuple[int, Rows], rows: Rows, rng: np.random.Generator) -> Rows:
+        return noisy(1.0)(state[1], rows, np.random.default_rng(state[0]))  # type: ignore[no-any-return]
+
+    for seed in range(2):
+        numbered = (((1000 * seed + step, own), rows) for step, (own, rows) in enumerate(states(80, seed)))
+        result = dpl.audit_steps(gradient, numbered, np.full(3, 50.0), dpl.GaussianLaw(1), seed=seed)
+        assert result.told
+        assert result.verdict == "not_refuted"
+
+
+# ---- the wealth -----------------------------------------------------------------------------------------------------
+
+
+def test_steps_on_the_boundary_alarm_as_rarely_as_they_may() -> None:
+    for paired in (False, True):
+        fell = [audited(1.0, seed, steps=30, alpha=Fraction(1, 5), paired=paired).fell_after for seed in range(10)]
+        assert sum(after is not None for after in fell) <= 6  # P(Bin(10, 1/5) >= 7) < 1e-3
+
+
+@pytest.mark.parametrize("law", [StepLaw(mu=1.0), StepLaw(mu=0.5, rate=0.2), StepLaw(mu=4.0)])
+def test_no_bet_of_a_law_gains_where_the_claim_is_kept(law: StepLaw) -> None:
+    """In the mean, exactly, on the boundary of the claim; and each gains where noise is as much less as it supposes."""
+    wealth = StepWealth(step_claim(law.parts()), ALPHA)
+    bets = wealth._supposed
+    assert bets is not None
+    left, right = law.masses(bets.cuts)
+    means = (left * np.exp(bets.left)).sum(1) * (right * np.exp(bets.right)).sum(1)
+    assert (means <= 1 + 1e-9).all()
+    for row, factor in enumerate(FACTORS):
+        left, right = law.masses(bets.cuts, factor)
+        assert bets.left[row] @ left + bets.right[row] @ right > 0
+
+
+def test_more_than_is_claimed_falls() -> None:
+    """The twin of the test above: it must alarm."""
+    fell = [audited(1.5, seed, steps=150, alpha=Fraction(1, 5)).fell_after for seed in range(4)]
+    assert sum(after is not None for after in fell) >= 3
+
+
+def test_the_mu_that_is_refuted_is_below_the_true_one() -> None:
+    found = [audited(2.0, seed, steps=60).evidence().mu_lower for seed in range(4)]
+    assert all(one is None or one <= 2 for one in found)
+    assert sum(one is not None for one in found) >= 3
+
+
+def test_steps_with_noise_in_common_are_bet_on_as_pairs_are() -> None:
+    wealth = StepWealth(CLAIM, ALPHA, paired=True)
+    bets = wealth._supposed
+    assert bets is not None
+    wealth.add(0.3, -1.2)
+    x, y = (int(np.searchsorted(bets.cuts[1:-1], side, side="right")) for side in (0.3, -1.2))
+    pairs = zip(bets.left, bets.right, strict=True)
+    assert np.allclose(bets.wealth, [hedged(a, b)[x, y] - ROUNDING for a, b in pairs], rtol=1e-12)
+
+
+def test_the_power_that_is_told_beforehand_is_met() -> None:
+    factor = least_refuted(CLAIM, ALPHA, 60)
+    assert factor is not None
+    fell = [audited(factor, seed, steps=60).fell_after for seed in range(6)]
+    assert sum(after is not None for after in fell) >= 4
+    assert least_refuted(CLAIM, ALPHA, 1000) < factor  # type: ignore[operator]  # there is one
+    assert least_refuted(step_claim(dpl.PureDP(1)), ALPHA, 60) is None
+
+
+# ---- claims and canaries --------------------------------------------------------------------------------------------
+
+
+def test_a_law_is_tested_as_its_guarantee_is() -> None:
+    assert step_claim(dpl.GaussianLaw(2)).target == step_claim(dpl.GDP("0.5")).target
+    sampled = step_claim(dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.1"))
+    profile = dpl.compose(dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.1"), relation="add_remove")
+    points = (*sampled.target.knots, sampled.target.point)
+    assert all(profile.delta(point.epsilon).lower <= point.delta for point in points)
+    assert sampled.law == StepLaw(mu=1.0, rate=0.1)
+    assert step_claim(dpl.LaplaceLaw(1)).law is None
+
+
+def test_masses_of_a_law_are_those_of_its_normals() -> None:
+    from scipy.stats import norm
+
+    cuts = np.array([-np.inf, -1.0, 0.5, 2.0, np.inf])
+    left, right = StepLaw(mu=0.8, rate=0.25).masses(cuts, 2.0)
+    without = np.diff(norm.cdf(cuts))
+    mixed = 0.25 * np.diff(norm.cdf(cuts, loc=1.6)) + 0.75 * without
+    assert np.allclose(left[:-1], mixed, atol=1e-9)
+    assert np.allclose(right[:-1], without, atol=1e-9)
+    assert math.isclose(left.sum(), 1) and math.isclose(right.sum(), 1)  # noqa: PT018
+
+
+@pytest.mark.parametrize("claim", [None, 1, "gdp"])
+def test_what_is_no_claim_is_refused(claim: Composition | None) -> None:
+    with pytest.raises(dpl.ParameterError, match="claim"):
+        dpl.audit_steps(noisy(1.0), states(3, 1), np.zeros(3), claim)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"states": iter(())}, "states"),
+        ({"states": [1, 2]}, "states"),
+        ({"rehearsals": 1}, "rehearsals"),
+        ({"space": "gradients"}, "space"),
+        ({"gradients": of_rows}, "gradients"),
+        ({"gradient": 3}, "gradient"),
+        ({"gradient": lambda state, batch, rng: 1 / 0}, "gradient"),
+        ({"canary": np.zeros(2)}, "canary"),
+        ({"direction": np.zeros(3)}, "direction"),
+    ],
+)
+def test_bad_parameters_are_named(changed: dict[str, Any], named: str) -> None:
+    asked: dict[str, Any] = {
+        "gradient": noisy(1.0), "states": states(3, 1), "canary": np.zeros(3), "claim": dpl.GDP(1), **changed
+    }  # fmt: skip
+    with pytest.raises(dpl.ParameterError, match=named):
+        dpl.audit_steps(**asked)
+
+
+def test_a_canary_has_the_form_of_an_item() -> None:
+    torch = pytest.importorskip("torch")
+    assert with_canary(torch.zeros(2, 3), np.ones(3))[2].tolist() == [1, 1, 1]
+    assert with_canary(["a"], "b") == ["a", "b"]
+    for batch, canary in (({}, 1), (np.zeros((2, 3)), "x"), ((np.zeros(2), [1]), (1,))):
+        with pytest.raises(dpl.ParameterError):
+            with_canary(batch, canary)
+
+
+def test_a_result_goes_on_record() -> None:
+    result = dpl.audit_steps(noisy(0.5), states(80, 1), np.full(3, 50.0), dpl.GaussianLaw(1), seed=1)
+    book = dpl.Ledger.in_memory()
+    body = book.record(result).body
+    assert isinstance(body, Audited)
+    assert body.schedule == STEPS
+    assert body.verdict == "violation"
+    assert "audit_steps" in result.again
+    with pytest.raises(dpl.ParameterError, match="steps of a training"):
+        dpl.Audit.again(body, noisy(0.5), 0, 1)
+    assert "noise multiplier is at most" in str(result)

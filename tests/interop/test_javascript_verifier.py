@@ -1,0 +1,277 @@
+"""The verifier in JavaScript and the one in Python say the same: of every vector, of every byte of a record that is
+changed, and of records that somebody with the key wrote against the rules.
+
+Where a price or a claim needs the engine, the one in JavaScript accepts what it cannot judge, and says so at that
+entry; nothing else may pass that Python refuses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import subprocess
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+import ledger_golden
+import ledger_vectors
+from dpledger.errors import ParameterError, VerificationError
+from dpledger.ledger.signed import envelope, wire
+from dpledger.ledger.signed.keys import SigningKey
+from dpledger.ledger.verifying import bundle, verification
+from golden import content_of
+from javascript_verifier import CLI, Verdict, bundle as case_of, data, judged, node
+from ledger_forger import forged_payloads, signed_head
+
+KEY = ledger_golden.KEY
+LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
+HEAD = bundle.read(ledger_golden.DATA)[1]
+TEXT = KEY.public.text
+
+
+def python_says(content: bytes, head: bytes, key: SigningKey = KEY) -> tuple[bool, int | None]:
+    try:
+        verification.verify(bundle.lines(BytesIO(content)), head, key.public)
+    except VerificationError as error:
+        return False, error.index
+    return True, None
+
+
+def both_say_the_same(records: Sequence[tuple[bytes, bytes]]) -> None:
+    verdicts = judged(case_of(content, head, TEXT) for content, head in records)
+    for (content, head), verdict in zip(records, verdicts, strict=True):
+        assert (verdict.accepted, verdict.index) == python_says(content, head), verdict
+
+
+def joined(leaves: Sequence[bytes]) -> bytes:
+    return b"".join(leaf + b"\n" for leaf in leaves)
+
+
+# ---- vectors --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "judge"), [("payload", "payload"), ("envelope", "envelope"), ("checkpoint", "head"), ("keys", "key")]
+)
+def test_it_judges_every_vector_as_wanted(name: str, judge: str) -> None:
+    loaded = ledger_vectors.load(name)
+    vectors = loaded["vectors"]
+    cases = [
+        {
+            "judge": judge,
+            "data": data(content_of(vector)),
+            "text": vector.get("text", ""),
+            "key": loaded.get("key", ""),
+        }
+        for vector in vectors
+    ]
+    for vector, verdict in zip(vectors, judged(cases), strict=True):
+        assert verdict.accepted == ("want_error" not in vector), (vector["desc"], verdict)
+        if verdict.accepted and "leaf_hash" in vector:
+            assert verdict.found == vector["leaf_hash"]
+        if verdict.accepted and "root" in vector:
+            assert verdict.found == {"size": vector["size"], "root": vector["root"]}
+
+
+@pytest.mark.parametrize("group", ["ids", "ledger_ids", "times", "numbers"])
+def test_it_reads_every_field_as_wanted(group: str) -> None:
+    vectors = ledger_vectors.load("fields")[group]
+    for vector, verdict in zip(vectors, judged({**vector, "judge": group} for vector in vectors), strict=True):
+        assert verdict.accepted == ("want_error" not in vector), (vector["desc"], verdict)
+
+
+@pytest.mark.parametrize("group", ["inclusion", "consistency"])
+def test_it_checks_every_proof_as_wanted(group: str) -> None:
+    vectors = ledger_vectors.load("merkle")[group]
+    for vector, verdict in zip(vectors, judged({**vector, "judge": group} for vector in vectors), strict=True):
+        assert verdict.accepted == ("want_error" not in vector), (vector["desc"], verdict)
+
+
+def test_its_roots_and_its_sha256_are_those_of_the_standard() -> None:
+    loaded = ledger_vectors.load("merkle")
+    contents = [bytes(range(256)) * 3, *(b"x" * size for size in range(130))]
+    roots, *digests = judged(
+        [
+            {"judge": "roots", "leaves": loaded["leaves"]},
+            *({"judge": "sha256", "data": data(content)} for content in contents),
+        ]
+    )
+    assert roots.found == loaded["roots"]
+    assert [said.found for said in digests] == [hashlib.sha256(content).hexdigest() for content in contents]
+
+
+# ---- without the key ------------------------------------------------------------------------------------------------
+
+
+def test_every_flipped_byte_of_a_small_ledger_is_named_by_both() -> None:
+    leaves = LEAVES[:3]
+    content, head = joined(leaves), signed_head(leaves, KEY)
+    flips = [
+        content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :]
+        for place in range(len(content))
+    ]
+    both_say_the_same([(flip, head) for flip in flips])
+
+
+def test_every_flipped_byte_and_every_truncation_of_the_head_is_judged_alike() -> None:
+    content = joined(LEAVES)
+    flips = [HEAD[:place] + bytes([HEAD[place] ^ (1 << place % 8)]) + HEAD[place + 1 :] for place in range(len(HEAD))]
+    both_say_the_same([(content, head) for head in (*flips, *(HEAD[:size] for size in range(len(HEAD))))])
+
+
+def test_deleted_swapped_repeated_and_truncated_entries_are_named_by_both() -> None:
+    leaves = LEAVES[:8]
+    content, head = joined(leaves), signed_head(leaves, KEY)
+    others = [joined((*leaves[:index], *leaves[index + 1 :])) for index in range(8)]
+    others += [joined((*leaves[: index + 1], *leaves[index:])) for index in range(8)]
+    for left, right in combinations(range(8), 2):
+        swapped = list(leaves)
+        swapped[left], swapped[right] = swapped[right], swapped[left]
+        others.append(joined(swapped))
+    others += [content[:size] for size in range(0, len(content), 11)]
+    both_say_the_same([(other, head) for other in others])
+
+
+def test_what_is_no_record_at_all_is_refused_and_nothing_else_happens() -> None:
+    chance = random.Random(20261128)
+    content = joined(LEAVES[:5])
+    records = [(chance.randbytes(chance.randrange(300)), chance.randbytes(chance.randrange(300))) for _ in range(200)]
+    for _ in range(300):
+        start, end = sorted(chance.randrange(len(content)) for _ in range(2))
+        spliced = content[:start] + chance.randbytes(chance.randrange(4)) + content[end:]
+        records.append((spliced, signed_head(spliced.split(b"\n")[:-1], KEY)))
+    both_say_the_same(records)
+
+
+# ---- with the key ---------------------------------------------------------------------------------------------------
+
+
+def other_values(value: Any) -> Iterator[Any]:
+    """Values a little beside one of the profile."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield from (value + 1, max(0, value - 1), -1)
+    elif isinstance(value, str):
+        yield from (value + "0", value[:-1], "0", "0.5", "inf", "none", "Über")
+    elif isinstance(value, list):
+        yield from (value[1:], [*value, *value[:1]])
+    for name in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        for other in other_values(value[name]):
+            yield {**value, name: other} if isinstance(value, dict) else [*value[:name], other, *value[name + 1 :]]
+    if isinstance(value, dict):
+        yield from ({other: value[other] for other in value if other != name} for name in value)
+        yield {**value, "more": 1}
+
+
+def with_request(payload: dict[str, Any], scope: str) -> dict[str, Any] | None:
+    """The payload with the digest of what it says is reserved, so that the other rules are asked."""
+    names = ("claim", "form", "parts", "priced", "attested")
+    try:
+        asked: dict[str, Any] = {name: payload[name] for name in names if name in payload}
+        asked |= {"scope": scope, "mechanism": {name: payload["mechanism"][name] for name in ("kind", "parameters")}}
+        return {**payload, "request": hashlib.sha256(wire.dump(asked)).hexdigest()}
+    except (KeyError, TypeError, ParameterError):
+        return None
+
+
+def forgeries(payloads: Sequence[dict[str, Any]], index: int) -> Iterator[dict[str, Any]]:
+    for other in other_values(payloads[index]):
+        yield other
+        digested = (
+            with_request(other, payloads[index]["path"][-1]["scope"]) if other.get("kind") == "reserved" else None
+        )
+        if digested is not None:
+            yield digested
+
+
+def agree_on_forgeries(leaves: Sequence[bytes], key: SigningKey, chosen: random.Random, share: float) -> int:
+    """Both judge records that end in a forged entry alike; returns how many both refuse."""
+    payloads = [wire.parse(envelope.parse_unverified(leaf).payload) for leaf in leaves]
+    records: list[tuple[int, bytes, bytes]] = []
+    for index in range(len(payloads)):
+        for other in forgeries(payloads, index):
+            if chosen.random() >= share:
+                continue
+            try:
+                leaf = envelope.seal(wire.dump(other), key)
+            except ParameterError:  # what has no text in the profile cannot be forged
+                continue
+            record = (*leaves[:index], leaf)
+            records.append((index, joined(record), signed_head(record, key)))
+    verdicts = judged(case_of(content, head, key.public.text) for _, content, head in records)
+    refused = 0
+    for (index, content, head), verdict in zip(records, verdicts, strict=True):
+        refused += not verdict.accepted
+        assert_agrees(index, verdict, python_says(content, head, key), content)
+    return refused
+
+
+def assert_agrees(index: int, verdict: Verdict, python: tuple[bool, int | None], content: bytes) -> None:
+    shown = content.split(b"\n")[index] if verdict.accepted != python[0] else b""
+    what = envelope.parse_unverified(shown).payload if shown else b""
+    if verdict.accepted and not python[0]:
+        assert python[1] in verdict.not_recomputed, (index, what)
+    else:
+        assert (verdict.accepted, verdict.index) == python, (index, verdict, what)
+
+
+def test_what_somebody_with_the_key_writes_against_the_rules_is_judged_alike() -> None:
+    assert agree_on_forgeries(LEAVES, KEY, random.Random(1), share=0.03) > 80
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_more_of_it_in_both_golden_ledgers(seed: int) -> None:
+    assert agree_on_forgeries(LEAVES, KEY, random.Random(100 + seed), share=0.6) > 1000
+    leaves = tuple(bundle.read(ledger_golden.KINDS_DATA)[0])
+    assert agree_on_forgeries(leaves, ledger_golden.KINDS_KEY, random.Random(seed), share=0.05) > 300
+
+
+def test_newer_words_stop_it_as_newer() -> None:
+    first = wire.parse(envelope.parse_unverified(LEAVES[0]).payload)
+    later: dict[str, Any] = {
+        "index": 1,
+        "kind": "merged",
+        "ledger": first["ledger"],
+        "time": "2026-11-21T10:00:00Z",
+        "version": 1,
+    }
+    leaves, head = forged_payloads([first, later], KEY)
+    (verdict,) = judged([case_of(leaves, head, TEXT)])
+    assert (verdict.accepted, verdict.newer, verdict.index) == (False, True, 1)
+
+
+# ---- what it says ---------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [node(), "--no-warnings", str(CLI), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_says_what_is_left_and_what_was_not_recomputed() -> None:
+    ran = run(str(ledger_golden.DATA), "--key", TEXT, "--json")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    state = verification.verify(LEAVES, HEAD, KEY.public).state
+    assert {scope["scope"] for scope in found["scopes"]} == set(dict(state.scopes.items()))
+    ward = next(scope for scope in found["scopes"] if scope["scope"] == "ward-7")
+    assert ward["accounts"] == [{"account": "pure", "spent": "0.5", "limit": "1", "left": "0.5"}]
+    assert any("price not recomputed" in said["what"] for said in found["not_recomputed"])
+
+
+def test_the_exit_status_tells_refuted_from_unusable(tmp_path: Any) -> None:
+    (tmp_path / "entries.jsonl").write_bytes(joined(LEAVES[:-1]))
+    (tmp_path / "checkpoint").write_bytes(HEAD)
+    cut = run(str(tmp_path), "--key", TEXT)
+    assert (cut.returncode, cut.stdout) == (1, "")
+    assert f"entry {len(LEAVES) - 1}" in cut.stderr
+    assert run(str(tmp_path)).returncode == 2
+    assert run(str(tmp_path), "--key", "no key").returncode == 2
+    assert run(str(tmp_path / "missing"), "--key", TEXT).returncode == 2

@@ -1,0 +1,63 @@
+#!/usr/bin/env node
+// node verifier/cli.mjs BUNDLE --key KEY [--json]
+// Exit: 0 verified, 1 refuted, 2 cannot be used as asked, 3 newer than this verifier.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { webcrypto } from "node:crypto";
+import { Invalid, Newer, Unusable } from "./bytes.mjs";
+import { keyOf, verify } from "./verify.mjs";
+
+globalThis.crypto ??= webcrypto; // Node 18
+
+const USAGE = "usage: node verifier/cli.mjs BUNDLE --key KEY [--json]   (KEY: a public key, or a file that holds it)";
+
+function options() {
+  try {
+    const found = parseArgs({ allowPositionals: true, options: { key: { type: "string" }, json: { type: "boolean" } } });
+    if (found.positionals.length === 1 && found.values.key) return { source: found.positionals[0], ...found.values };
+  } catch {
+    // said below, as for too few
+  }
+  throw new Unusable(USAGE);
+}
+
+function readFile(path) {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new Unusable(`${path}: ${error.message}`);
+  }
+}
+
+function say(found) {
+  console.log(`verified: ${found.size} entries of ${found.ledger}`);
+  console.log(`  root ${found.root}`);
+  for (const { scope, accounts, closed } of found.scopes) {
+    console.log(`  scope ${scope}${closed ? " (closed)" : ""}`);
+    for (const { account, spent, limit, left } of accounts) console.log(`    ${account}: ${spent} of ${limit}, ${left} left`);
+  }
+  for (const { index, what } of found.not_recomputed) console.log(`  not recomputed, entry ${index}: ${what}`);
+}
+
+async function run() {
+  let asJson = process.argv.includes("--json");
+  try {
+    const { source, key, json = false } = options();
+    asJson = json;
+    const own = keyOf(existsSync(key) ? readFile(key).toString("utf8") : key);
+    const found = await verify(readFile(join(source, "entries.jsonl")), readFile(join(source, "checkpoint")), own);
+    if (asJson) console.log(JSON.stringify({ verified: true, ...found }));
+    else say(found);
+    return 0;
+  } catch (error) {
+    const code = error instanceof Newer ? 3 : error instanceof Invalid ? 1 : error instanceof Unusable ? 2 : undefined;
+    if (code === undefined) throw error;
+    if (asJson) console.log(JSON.stringify({ verified: false, newer: code === 3, index: error.index, reason: error.reason ?? error.message }));
+    else console.error(`${["", "not verified", "error", "newer than this verifier"][code]}: ${error.message}`);
+    return code;
+  }
+}
+
+process.exitCode = await run();
