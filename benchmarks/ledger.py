@@ -27,6 +27,7 @@ import dpledger as dpl
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import keys, merkle
 from dpledger.ledger.stores.memory import MemoryStore
+from dpledger.ledger.stores.protocol import Addition, Asked, Rows, streamed
 from dpledger.ledger.stores.sqlite import SQLiteStore
 
 AMPLE = dpl.PureDP(10**9)
@@ -54,14 +55,9 @@ def write(path: Path, charges: int) -> None:
     for _ in range(charges):
         scope.release(MEASURED, 1)
     file = SQLiteStore.create(path)
-    with made.reading() as reader, file.transaction() as work:
-        for leaf in reader.leaves():
-            work.append(leaf)
-        for row in reader.charges():
-            work.add_charge(row)
-        head = reader.checkpoint()
-        assert head is not None
-        work.put_checkpoint(head)
+    whole = made.tail(0, Asked(everything=True))
+    assert whole.head is not None
+    file.append(Addition(size=0, leaves=whole.leaves, head=whole.head, rows=Rows(charges=list(whole.charges))))
     file.close()
 
 
@@ -73,8 +69,7 @@ def new_scope(book: dpl.Ledger, name: str) -> Scope:
 def hashed(path: Path) -> None:
     """Reads every leaf and hashes the tree."""
     store = SQLiteStore.look(path)
-    with store.reading() as reader:
-        merkle.root(merkle.leaf_hash(leaf) for leaf in reader.leaves())
+    merkle.root(merkle.leaf_hash(leaf) for leaf in streamed(store, store.tail(None).size))
     store.close()
 
 

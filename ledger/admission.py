@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from dpledger.errors import ChargeInProgress, StoreFailure
-from dpledger.ledger.entries.bodies import Body, Reserved, Started
+from dpledger.errors import ChargeInProgress
+from dpledger.ledger.entries.bodies import Body, Reserved
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.log import Handle
 from dpledger.ledger.rules import gate, quotes, refusals
 from dpledger.ledger.rules.gate import Admitted, Earlier, Outdated, RefusedRequest, Replayed, Request
 from dpledger.ledger.rules.scope_state import State
-from dpledger.ledger.stores.protocol import ChargeRow, Transaction
+from dpledger.ledger.stores.protocol import Asked, ChargeRow
+from dpledger.ledger.writing import Writing
 
 __all__ = ["Entered", "Then", "enter"]
 
@@ -63,41 +64,23 @@ def _decide(book: Handle, request: Request, then: Then) -> tuple[gate.Decision, 
     decisions: list[gate.Decision] = []
     prices = gate.priced(book.state, request)
 
-    def decide(state: State, transaction: Transaction) -> Sequence[Body]:
-        row = transaction.charge_of(request.scope, request.key)
+    def decide(state: State, writing: Writing) -> Sequence[Body]:
+        row = writing.known.charge_of(request.scope, request.key)
         decision = gate.decide(state, request, None if row is None else _earlier(row), prices)
         decisions.append(decision)
         match decision:
             case Admitted(body=body):
                 return [body, *then(state, body)]
             case RefusedRequest(body=refused):
-                first = transaction.note_refusal(request.scope, request.key, refused.request)
-                return [refused] if first else []
+                told = (request.scope, request.key, refused.request)
+                return [] if told in writing.known.refusals else [refused]
             case Replayed() | Outdated():
                 return []
             case _:
                 assert_never(decision)
 
-    seen = book.state.size
-    try:
-        entries = book.transact(decide)
-    except StoreFailure:
-        entries = _appended(book, request.charge, seen)
-        if not entries:
-            raise
+    entries = book.transact(decide, Asked(key=(request.scope, request.key)))
     return decisions[-1], entries
-
-
-def _appended(book: Handle, charge: str, since: int) -> tuple[Entry, ...]:
-    """What stands of our own charge, after a store said that it failed: its reply may have been lost, and not the
-    commit. A key and a cap are not to be used up by that."""
-    state = book.refresh()
-    if state.open.get(charge) is None:
-        return ()
-    entries = map(book.entry, range(since, state.size))
-    return tuple(
-        entry for entry in entries if isinstance(entry.body, Reserved | Started) and entry.body.charge == charge
-    )
 
 
 def _earlier(row: ChargeRow) -> Earlier:

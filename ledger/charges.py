@@ -31,7 +31,7 @@ from dpledger.ledger.rules.capability import Redeem
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import OpenCharge, State, next_steps
 from dpledger.ledger.signed import values
-from dpledger.ledger.stores.protocol import Transaction
+from dpledger.ledger.writing import Writing
 from dpledger.mechanisms.callers import is_of_a_handler
 from dpledger.mechanisms.protocol import Release
 from dpledger.notebooks import summary
@@ -166,7 +166,7 @@ class Attempt:
         """Abort what was reserved, settle at its cap what was started; a note on the error says which."""
         told: list[str] = []
 
-        def end(state: State, _: Transaction) -> list[Body]:
+        def end(state: State, _: Writing) -> list[Body]:
             charge = state.open.get(self._charge)
             if charge is None:
                 return []
@@ -188,7 +188,7 @@ class Attempt:
         and nothing changes, while an exclusive interaction is open. A start that was interrupted once it was durable
         may be said again, and is recorded once."""
 
-        def begin(state: State, _: Transaction) -> list[Body]:
+        def begin(state: State, _: Writing) -> list[Body]:
             charge = self._own(state)
             return [gate.start(state, charge, self._redeem)] if charge.redeem is None else []
 
@@ -202,7 +202,7 @@ class Attempt:
         """Grant a training run its steps up to `upto`, durably, before any of them runs. Said again, after it was
         interrupted once it was durable, it is recorded once."""
 
-        def more(state: State, _: Transaction) -> list[Body]:
+        def more(state: State, _: Writing) -> list[Body]:
             if self._own(state).granted >= upto:
                 return []
             return [Progress(path=self._path(state), charge=self._charge, redeem=self._redeem.digest, upto=upto)]
@@ -287,10 +287,10 @@ class Attempt:
     ) -> Entry:
         """Commit, and keep the value, in one transaction. `parts`: None for those that were reserved."""
 
-        def settle(state: State, transaction: Transaction) -> list[Body]:
+        def settle(state: State, writing: Writing) -> list[Body]:
             charge = self._own(state)
             if stored is not None:
-                transaction.put_value(self._charge, self._book.seal(stored, self._origin(charge, state.size)))
+                writing.keep_value(self._charge, self._book.seal(stored, self._origin(charge, state.size)))
             outcome = charge.parts if parts is None else parts
             is_lost = planned(outcome) != outcome and self._home.has_forked
             return [

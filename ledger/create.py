@@ -1,4 +1,5 @@
-"""Founding a ledger file: the file and its three keys, all of them or none, also if the process dies meanwhile."""
+"""Founding a ledger: a file and its three keys, all of them or none, also if the process dies meanwhile; or the keys of
+one in a database, which are there before it."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from dataclasses import dataclass
 
 from dpledger.files import path_of
 from dpledger.ledger.signed.keyfiles import KeyFiles
-from dpledger.ledger.signed.keys import SigningKey, VerifyingKey, new_ledger_id
+from dpledger.ledger.signed.keys import Signer, SigningKey, VerifyingKey, new_ledger_id
 from dpledger.ledger.stores import sqlite, staging
 
-__all__ = ["Founded", "founded"]
+__all__ = ["Founded", "database_keys", "founded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,19 @@ def founded(path: str | os.PathLike[str], name: str | None, *, wait: float = 0.0
             yield Founded(store, signer, recovery.public)
         finally:
             store.close()
+
+
+def database_keys(keys: str | os.PathLike[str], name: str | None) -> tuple[Signer, VerifyingKey]:
+    """What will sign in an empty database, and the public half of the recovery key, from the files beside `keys`: those
+    that are there, as a process left them that died before it began the ledger, or new ones."""
+    files, stem = KeyFiles.beside(keys), path_of(keys, "keys").stem
+    if files.signing.exists() and files.recovery.exists():
+        return SigningKey.load(files.signing), SigningKey.load(files.recovery).public
+    files.require_absent()
+    ledger_id = new_ledger_id(name if name is not None else _label(stem))
+    signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
+    files.save(signer, recovery)
+    return signer, recovery.public
 
 
 def _label(stem: str) -> str:

@@ -19,11 +19,11 @@ from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.accounting.planning.allotting import Allowance
-from dpledger.errors import ParameterError, ScopeError, VerificationError
+from dpledger.errors import ForeignLedger, ParameterError, ScopeError, VerificationError
 from dpledger.files import path_of
 from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.overlap import SamePeople, same_people, warn_where_unrelated
-from dpledger.ledger.create import founded
+from dpledger.ledger.create import database_keys, founded
 from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, Intended, LedgerOpened, RollbackAccepted
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.log import SNAPSHOT_EVERY, Draw, Handle
@@ -33,13 +33,14 @@ from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import keys
-from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
+from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key, signer_of
 from dpledger.ledger.stores import sqlite
+from dpledger.ledger.stores.files import is_address
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Store, Transaction
-from dpledger.ledger.tip import caught_up, resumed
+from dpledger.ledger.stores.protocol import NOTHING, Store
+from dpledger.ledger.tip import resumed
 from dpledger.ledger.verifying import bundle
-from dpledger.ledger.writing import Clock, utc_now
+from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
@@ -87,6 +88,7 @@ class Ledger(Handle):
         path: str | os.PathLike[str],
         *,
         name: str | None = None,
+        keys: str | os.PathLike[str] | None = None,
         owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
@@ -95,12 +97,21 @@ class Ledger(Handle):
         twice, or two of them at once: they get the same ledger. `name`, `owner`: of a new one; ParameterError if the
         one that is there has another.
 
+        `path` may be a postgresql:// address (extra `postgres`, docs/team.md). `keys`: of a ledger there, the path
+        beside which its keys lie, `<keys>.key` and so on, or come to lie; without it the key is in DPLEDGER_KEY.
+
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     ids = [Ledger.open_or_create(f"{folder}/clinic.ledger", name="clinic").id for _ in range(2)]
         >>> ids[0] == ids[1]
         True
         """
+        if is_address(path):
+            return cls._named(
+                cls._in_database(path, name, _owner(owner), keys, clock, entropy), name, owner, "this address"
+            )
+        if keys is not None:
+            raise ParameterError("keys", str(keys), "none: the keys of a ledger file lie beside it")
         file = path_of(path, "ledger")
         if not file.exists():
             try:
@@ -108,15 +119,56 @@ class Ledger(Handle):
             except ParameterError:
                 if not file.exists():
                     raise
-        book = cls.open(file, clock=clock, entropy=entropy)
+        return cls._named(cls.open(file, clock=clock, entropy=entropy), name, owner, str(file))
+
+    @classmethod
+    def _named(
+        cls,
+        book: Self,
+        name: str | None,
+        owner: keys.VerifyingKey | str | os.PathLike[str] | None,
+        place: str,
+    ) -> Self:
+        """`book`, if it has that name and that owner."""
         found = book.id.rpartition("/")[0]
         if name is not None and name != found:
             book.close()
-            raise ParameterError("name", name, f"that of the ledger at {file}, {found!r}, or none")
+            raise ParameterError("name", name, f"that of the ledger at {place}, {found!r}, or none")
         if owner is not None and _owner(owner) != book.owner:
             book.close()
-            raise ParameterError("owner", "another key", f"that of the ledger at {file}, or none")
+            raise ParameterError("owner", "another key", f"that of the ledger at {place}, or none")
         return book
+
+    @classmethod
+    def _in_database(
+        cls,
+        address: str,
+        name: str | None,
+        owner: keys.VerifyingKey | None,
+        keys_at: str | os.PathLike[str] | None,
+        clock: Clock,
+        entropy: Entropy | None,
+    ) -> Self:
+        """Of processes that come at once, or after one that died at it, one begins the ledger; the others open it."""
+        from dpledger.ledger.stores.postgres import PostgresStore
+
+        store = PostgresStore.open_or_create(address)
+        try:
+            is_empty = store.tail(None).size == 0
+        finally:
+            store.close()
+        if is_empty:
+            if keys_at is None:
+                raise ParameterError("keys", "none", "a path beside which the keys of a new ledger are to lie")
+            signer, recovery = database_keys(keys_at, name)
+            try:
+                store = PostgresStore.open(address)
+                book = cls.begin(store, signer, recovery, owner=owner, clock=clock, entropy=entropy)
+                return book._remembering()
+            except (ParameterError, ForeignLedger):
+                pass  # another process was first: with these keys, or with its own
+        key = None if keys_at is None else KeyFiles.beside(keys_at).find(None)
+        return cls.open(address, key=key, clock=clock, entropy=entropy)
 
     @classmethod
     def _create(
@@ -166,9 +218,9 @@ class Ledger(Handle):
             owner_key=None if owner is None else owner.text,
         )
 
-        def first(_: State, transaction: Transaction) -> Sequence[Body]:
-            if transaction.size:
-                raise ParameterError("store", f"{transaction.size} entries", "an empty store (Ledger.resume opens one)")
+        def first(state: State, _: Writing) -> Sequence[Body]:
+            if state.size:
+                raise ParameterError("store", f"{state.size} entries", "an empty store (Ledger.resume opens one)")
             return [opened]
 
         try:
@@ -199,8 +251,8 @@ class Ledger(Handle):
         a store that a parent process made."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         try:
-            with logging.failures(book.state), store.reading() as reader:
-                book._head = resumed(reader, signer)
+            with logging.failures(book.state):
+                book._head = resumed(store, signer)
         except BaseException:
             store.close()
             raise
@@ -219,7 +271,12 @@ class Ledger(Handle):
         """An existing ledger; never creates one. `key`: the signing key or its file (default: `<path>.key` if it is
         there, else DPLEDGER_KEY, else as `look`). ForeignLedger if the file is not a ledger or its head is not signed
         by the key, StoreBehind if it lost entries, also if it is an older copy of what was used here before
-        (`ledger.remembered`; `accept_rollback` goes on with it)."""
+        (`ledger.remembered`; `accept_rollback` goes on with it). `path` may be a postgresql:// address, beside which no
+        key lies."""
+        if is_address(path):
+            from dpledger.ledger.stores.postgres import PostgresStore
+
+            return cls.resume(PostgresStore.open(path), signer_of(key), clock=clock, entropy=entropy)._remembering()
         signer = KeyFiles.beside(path).find(key)
         if signer is None:
             return cls.look(path)
@@ -229,6 +286,10 @@ class Ledger(Handle):
     def look(cls, path: str | os.PathLike[str]) -> Self:
         """An existing ledger, for reading only: no key is looked for, the right to read the file is enough, and nothing
         is written beside it. Raises as `open` does, but that of an older copy RollbackSeen warns."""
+        if is_address(path):
+            from dpledger.ledger.stores.postgres import PostgresStore
+
+            return cls.resume(PostgresStore.open(path), None)._remembering()
         return cls.resume(sqlite.SQLiteStore.look(path), None)._remembering()
 
     @classmethod
@@ -249,9 +310,8 @@ class Ledger(Handle):
         with cls.resume(sqlite.SQLiteStore.open(path), signer) as book:
             heads = remembered.Heads(book.id)
             seen = heads.newest()
-            with book._reading() as reader:
-                if seen is None or remembered.rolled_back(seen, book._head, reader) is None:
-                    raise ParameterError("ledger", str(path), "an older copy of a ledger that was used here")
+            if seen is None or remembered.rolled_back(seen, book._head, book._store) is None:
+                raise ParameterError("ledger", str(path), "an older copy of a ledger that was used here")
             accepted = RollbackAccepted(size=seen.size, leaf=seen.leaf, by=by, reason=reason)
             entry = book.transact(lambda *_: [accepted])[0]
             heads.keep(remembered.SeenHead.of(book._head), also_older=True)
@@ -262,10 +322,10 @@ class Ledger(Handle):
         heads = remembered.Heads(self.id, warns=self._signer is not None)
         known = heads.newest()
         try:
-            with logging.failures(self.state), self._reading() as reader:
-                self._head = caught_up(self._head, reader, self._signer)
+            with logging.failures(self.state), self._lock:
+                self._followed(NOTHING)
                 check = remembered.warn_where_behind if self._signer is None else remembered.require_seen
-                check(known, self._head, reader)
+                check(known, self._head, self._store)
         except BaseException:
             self.close()
             raise
@@ -351,7 +411,7 @@ class Ledger(Handle):
         approvals.require(self.state, body)
         warn_where_unrelated(self.state, body)
 
-        def open_scope(state: State, _: Transaction) -> Sequence[Body]:
+        def open_scope(state: State, _: Writing) -> Sequence[Body]:
             if name in state.scopes:  # another process was first
                 rules.require_same(state.scopes[name])
                 return []
@@ -392,7 +452,7 @@ class Ledger(Handle):
         said = declared_files.read(path)
         last = {_about(entry.body): entry.body for entry in self.entries() if isinstance(entry.body, Declared)}
 
-        def new(state: State, transaction: Transaction) -> Sequence[Body]:
+        def new(state: State, _: Writing) -> Sequence[Body]:
             bodies: list[Body] = []
             if not state.scopes and (scope := next((one.scope for one in said if one.scope), "")):
                 raise ScopeError(
@@ -403,7 +463,7 @@ class Ledger(Handle):
                 body = one.body()
                 before = last.get((one.scope, one.item))
                 if before is None or (before.text, before.by) != (body.text, body.by):
-                    placed = notes.placed(body, (one.scope,) if one.scope else (), state, transaction)
+                    placed = notes.placed(body, (one.scope,) if one.scope else (), state)
                     state = step(state, placed)
                     bodies.append(placed)
             return bodies

@@ -6,22 +6,23 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn, Self
 
 from dpledger.decimals import whole
-from dpledger.errors import ParameterError, PolicyError, StoreBehind
+from dpledger.errors import ParameterError, PolicyError, StoreBehind, StoreFailure
 from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.tables import LedgerTable, entries_table
-from dpledger.ledger.entries.bodies import Body, Note, Snapshot
+from dpledger.ledger.entries.bodies import Audited, Body, Note, Snapshot
 from dpledger.ledger.entries.entry import Entry, entry_of, signed_entry
 from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.scope_state import State, state_digest
 from dpledger.ledger.signed import envelope, keys, values
 from dpledger.ledger.signed.checkpoint import Checkpoint
-from dpledger.ledger.stores.protocol import Reader, Store, Transaction
+from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, Store, Tail, streamed
 from dpledger.ledger.tip import START, Head, caught_up
 from dpledger.ledger.verifying import verification
 from dpledger.ledger.writing import Clock, Writing, utc_now
@@ -34,11 +35,13 @@ __all__ = ["Clock", "Draw", "Handle", "Make"]
 
 Draw = Callable[[int], bytes]
 """Secret random bytes, as many as asked for: ids and salts, never noise."""
-Make = Callable[[State, Transaction], Sequence[Body]]
-"""Given the state and the open transaction, the bodies to append."""
+Make = Callable[[State, Writing], Sequence[Body]]
+"""Given the state, and what the store told of what was asked (`known`), the bodies to append. Called again, with the
+state then, where others appended in between: it keeps nothing from one call to the next."""
 
 SNAPSHOT_EVERY = 1000  # entries
-BATCH = 500  # leaves fetched at a time
+TRIES = 4  # at an append whose outcome stays unknown
+OVERTAKEN_SECONDS = 30.0  # how long a writer tries again that others overtake
 
 
 class Handle:
@@ -100,14 +103,13 @@ class Handle:
         return head
 
     def __len__(self) -> int:
-        with self._reading() as reader:
-            return reader.size
+        return self._tail().size
 
     def refresh(self) -> State:
         """The state, with what other processes appended since."""
         self._require_ours()
-        with logging.failures(self.state), self._lock, self._reading() as reader:
-            self._head = caught_up(self._head, reader, self._signer)
+        with logging.failures(self.state), self._lock:
+            self._followed(NOTHING)
         self._remember()
         return self.state
 
@@ -117,10 +119,9 @@ class Handle:
         return self._leaves(size if stop is None else min(whole(stop, field="stop"), size))
 
     def _leaves(self, stop: int) -> Iterator[bytes]:
-        for start in range(0, stop, BATCH):
-            with self._reading() as reader:
-                batch = list(reader.leaves(start, min(stop, start + BATCH)))
-            yield from batch
+        for leaf in streamed(self._store, stop):
+            self._require_ours()
+            yield leaf
 
     def entries(self, *, stop: int | None = None) -> LedgerTable[Entry]:
         """The entries, in order: all there are now, or the first `stop`. Iterate over them, or take `to_frame()`, a
@@ -132,15 +133,14 @@ class Handle:
         """The entry at `index`, its signature verified; that the entries before it are those that it follows, `verify`
         shows. ParameterError beyond the end."""
         place = whole(index, field="index", most=len(self) - 1)
-        with self._reading() as reader:
-            leaf = reader.leaf(place)
-        return signed_entry(leaf, self.public_key, place)
+        for leaf in self._store.leaves(place, place + 1):
+            return signed_entry(leaf, self.public_key, place)
+        raise StoreBehind(f"entry {place} is gone from the store")
 
     def kept(self, origin: values.ValueOrigin) -> bytes | None:
         """The bytes of a kept value; None if it was not kept. VerificationError unless this ledger signed it for
         `origin`."""
-        with self._reading() as reader:
-            stored = reader.value(origin.charge)
+        stored = self._tail(Asked(charge=origin.charge)).value
         return None if stored is None else values.unsealed(stored, origin, self.public_key)
 
     def verify(
@@ -163,11 +163,10 @@ class Handle:
 
     def _signed_part(self) -> tuple[bytes, Iterator[bytes]]:
         """The signed head, and the leaves that it covers."""
-        with self._reading() as reader:
-            head, size = reader.checkpoint(), reader.size
-        if head is None:
+        tail = self._tail()
+        if tail.head is None:
             raise StoreBehind("the signed head is gone from the store")
-        return head, self._leaves(size)
+        return tail.head, self._leaves(tail.size)
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -179,26 +178,34 @@ class Handle:
         said = notes.note_of(note)
         if intended is not None:
             said = notes.finishing(said, whole(intended, field="intended"))
-        return self.transact(lambda state, store: [notes.placed(said, about, state, store)])[0]
+        asked = Asked(charge=said.charge if isinstance(said, Audited) else None)
+        return self.transact(lambda state, writing: [notes.placed(said, about, state, writing.known.charges)], asked)[0]
 
-    def transact(self, make: Make) -> tuple[Entry, ...]:
-        """Append the bodies that `make` returns, in one durable transaction that excludes every other writer. The new
-        head is signed in it, and seen by nobody before it is durable."""
+    def transact(self, make: Make, asked: Asked = NOTHING) -> tuple[Entry, ...]:
+        """Append the bodies that `make` returns for the state and what the store knows of what is `asked`: all of them,
+        durably, behind what they were made for, or none. The new head is seen by nobody before it is durable.
+
+        No lock is held meanwhile: where others appended, `make` is asked again. An append whose reply was lost is said
+        again, and is there once."""
         signer = self._key()
+        deadline = time.monotonic() + OVERTAKEN_SECONDS
         with logging.failures(self.state), self._lock:
-            known = self._known()
-            with self._store.transaction() as transaction:
-                self._head = caught_up(self._head, transaction, self._signer)
-                remembered.require_seen(known, self._head, transaction)
+            while True:
+                seen, known = self._known(), self._followed(asked)
+                remembered.require_seen(seen, self._head, self._store)
                 if self.state.closed:
                     raise PolicyError("the ledger was ended: nothing may follow; open a new one")
-                writing = Writing(signer, self._clock(), self._head, transaction)
-                entries = tuple(writing.append(body) for body in make(self.state, transaction))
-                if entries:
-                    if self._is_snapshot_due(writing.head):
-                        writing.append(Snapshot(state_digest(writing.head.state)))
-                    writing.sign_head()
-            self._head = writing.head
+                writing = Writing(signer, self._clock(), self._head, known)
+                entries = tuple(writing.append(body) for body in make(self.state, writing))
+                if not entries:
+                    break
+                if self._is_snapshot_due(writing.head, known.size):
+                    writing.append(Snapshot(state_digest(writing.head.state)))
+                if self._is_appended(writing.sign_head()):
+                    self._head = writing.head
+                    break
+                if time.monotonic() >= deadline:
+                    raise StoreFailure(f"others wrote at every try for {OVERTAKEN_SECONDS:.0f} s: try again")
         self._remember()
         logging.appended(writing.appended)
         return entries
@@ -212,6 +219,35 @@ class Handle:
         if self._heads is not None:
             self._heads.keep(remembered.SeenHead.of(self._head))
 
+    def _followed(self, asked: Asked) -> Tail:
+        """What the store holds now: this handle has seen it afterwards. Under the lock."""
+        head = self._head
+        tail = self._store.tail(max(0, head.tree.size - 1), asked)
+        self._head = caught_up(head, tail, self._signer)
+        return tail
+
+    def _is_appended(self, addition: Addition) -> bool:
+        """Whether all of it is in the store, durably; False if nothing is, since others were first. StoreFailure where
+        that is not known, or the store cannot be written."""
+        for _ in range(TRIES):
+            try:
+                outcome = self._store.append(addition)
+            except StoreFailure:
+                with suppress(StoreFailure):  # the first one is the one to see
+                    if self._stands(addition):
+                        return True
+                raise
+            if outcome == "done":
+                return True
+            if outcome == "failed":  # an earlier try may have been first
+                return self._stands(addition)
+        if self._stands(addition):
+            return True
+        raise StoreFailure("the store did not say whether it appended the entries: the next call looks")
+
+    def _stands(self, addition: Addition) -> bool:
+        return self._store.leaves(addition.size, addition.size + len(addition.leaves)) == addition.leaves
+
     def seal(self, value: bytes, origin: values.ValueOrigin) -> bytes:
         """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""
         return values.sealed(value, origin, self._key())
@@ -221,9 +257,9 @@ class Handle:
         ParameterError for one that is too long, and for a handle without the signing key."""
         return envelope.seal(payload, self._key(), envelope.STATEMENT_TYPE)
 
-    def _is_snapshot_due(self, after: Head) -> bool:
+    def _is_snapshot_due(self, after: Head, before: int) -> bool:
         every = self._snapshot_every
-        return not after.state.closed and after.tree.size // every > self._head.tree.size // every
+        return not after.state.closed and after.tree.size // every > before // every
 
     @property
     def entropy(self) -> Entropy:
@@ -236,9 +272,10 @@ class Handle:
 
     # ---- life of the handle -----------------------------------------------------------------------------------------
 
-    def _reading(self) -> AbstractContextManager[Reader]:
+    def _tail(self, asked: Asked = NOTHING) -> Tail:
+        """Without leaves."""
         self._require_ours()
-        return self._store.reading()
+        return self._store.tail(None, asked)
 
     def _key(self) -> keys.Signer:
         self._require_ours()

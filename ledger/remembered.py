@@ -25,7 +25,7 @@ from pathlib import Path
 
 from dpledger.errors import RollbackSeen, StoreBehind, StoreFailure, UnrememberedHead
 from dpledger.ledger.signed.merkle import leaf_hash
-from dpledger.ledger.stores.protocol import Reader
+from dpledger.ledger.stores.protocol import Store
 from dpledger.ledger.tip import Head
 from dpledger.posix import fcntl
 
@@ -146,30 +146,30 @@ class Heads:
             )
 
 
-def rolled_back(known: SeenHead | None, head: Head, reader: Reader) -> str | None:
-    """How the store that `reader` reads, and `head` is of, lacks what was remembered before it was read: it holds fewer
+def rolled_back(known: SeenHead | None, head: Head, store: Store) -> str | None:
+    """How `store`, which `head` is of, lacks what was remembered before it was read: it holds fewer
     entries, or another one there; None where it holds what was seen."""
     if known is None or known == SeenHead.of(head):
         return None
     if known.size > head.tree.size:
         return f"this ledger had {known.size} entries when it was last used here, and now holds {head.tree.size}"
-    if leaf_hash(reader.leaf(known.size - 1)).hex() != known.leaf:
+    if [leaf_hash(leaf).hex() for leaf in store.leaves(known.size - 1, known.size)] != [known.leaf]:
         return f"entry {known.size - 1} is not the one that was seen here: this is a copy that went on by itself"
     return None
 
 
-def require_seen(known: SeenHead | None, head: Head, reader: Reader) -> None:
+def require_seen(known: SeenHead | None, head: Head, store: Store) -> None:
     """StoreBehind where the store was `rolled_back`."""
-    if (problem := rolled_back(known, head, reader)) is not None:
+    if (problem := rolled_back(known, head, store)) is not None:
         raise StoreBehind(
             f"{problem}; what is missing was charged, and would be spent again. Put the newest file back; if it is "
             "lost, `dpledger accept-rollback` says so in the record, and ends the scopes"
         )
 
 
-def warn_where_behind(known: SeenHead | None, head: Head, reader: Reader) -> None:
+def warn_where_behind(known: SeenHead | None, head: Head, store: Store) -> None:
     """RollbackSeen, a warning, where the store was `rolled_back`: who only reads may look at a copy."""
-    if (problem := rolled_back(known, head, reader)) is not None:
+    if (problem := rolled_back(known, head, store)) is not None:
         warnings.warn(f"{problem}; what it says of budgets is of then", RollbackSeen, stacklevel=2)
 
 

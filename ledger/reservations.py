@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeAlias, TypeVar
 
-from dpledger.errors import AlreadySpent, ScopeBusy, ScopeError
+from dpledger.errors import AlreadySpent, ScopeBusy, ScopeError, TakenOver
 from dpledger.ledger.charges import Attempt, Receipt
 from dpledger.ledger.entries.entry import Entry
 from dpledger.mechanisms.noise import unrecorded
@@ -72,4 +72,8 @@ class Reservation(Generic[Data, Value]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._is_over and self._home.is_here:
-            self.abort()
+            try:
+                self.abort()
+            except TakenOver:
+                if error is None:  # else it was given back as it was interrupted, right before it was over
+                    raise

@@ -40,8 +40,8 @@ from dpledger.ledger.rules.notes import Noted, intention_of
 from dpledger.ledger.rules.scope_state import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values, wire
-from dpledger.ledger.stores.protocol import Transaction
 from dpledger.ledger.takeovers import Resume, settled, taken_over
+from dpledger.ledger.writing import Writing
 from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import (
@@ -412,7 +412,7 @@ class Scope(GuardsCode):
         """Note that an open charge will not be settled, since its process died. Changes no number: it stays at its cap.
         ScopeError if it is not open."""
 
-        def lost(state: State, _: Transaction) -> Sequence[Body]:
+        def lost(state: State, _: Writing) -> Sequence[Body]:
             found = state.open.get(charge) if isinstance(charge, str) else None
             if found is None or found.scope != self.name:
                 raise ParameterError("charge", charge, f"a charge that is open in scope {self.name!r}")
@@ -424,7 +424,7 @@ class Scope(GuardsCode):
         """Close the scope for ever: nothing new begins in it. Charges that are open may still end. `approval`: the
         owner's, in a ledger that has one (ApprovalNeeded holds the request)."""
 
-        def close(state: State, _: Transaction) -> Sequence[Body]:
+        def close(state: State, _: Writing) -> Sequence[Body]:
             body = Closed(reason=reason, path=next_steps(state, (self.name,)), approval=approval)
             approvals.require(state, body)
             return [body]

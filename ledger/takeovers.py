@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from dpledger.accounting.pricing import outcomes
-from dpledger.errors import ParameterError, PolicyError, ScopeError, StepsLost, StoreFailure, TakenOver
+from dpledger.errors import ParameterError, PolicyError, ScopeError, StepsLost, TakenOver
 from dpledger.ledger.charges import Receipt
 from dpledger.ledger.entries.bodies import Body
 from dpledger.ledger.log import Handle
@@ -24,7 +24,8 @@ from dpledger.ledger.rules.gate import Earlier, Request
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import OpenCharge, State
 from dpledger.ledger.rules.transitions import step
-from dpledger.ledger.stores.protocol import Transaction
+from dpledger.ledger.stores.protocol import Asked
+from dpledger.ledger.writing import Writing
 
 __all__ = ["Resume", "settled", "taken_over"]
 
@@ -52,18 +53,13 @@ def taken_over(book: Handle, request: Request, redeem: Redeem, resume: Resume) -
     if saved is not None:
         run_tokens.require_of(saved, run=seen.charge, generation=seen.generation, granted=seen.granted)
 
-    def take(state: State, _: Transaction) -> Sequence[Body]:
+    def take(state: State, _: Writing) -> Sequence[Body]:
         found = state.open.get(seen.charge)
         if found is None or found.redeem != seen.redeem:
             raise TakenOver(_FIRST)
         return [gate.take_over(state, found, redeem)]
 
-    try:
-        book.transact(take)
-    except StoreFailure:  # its reply may have been lost, and not the commit
-        after = book.refresh().open.get(seen.charge)
-        if after is None or not redeem.opens(after.redeem):
-            raise
+    book.transact(take)
     taken = book.state.open.get(seen.charge)
     if taken is None or not redeem.opens(taken.redeem):
         raise TakenOver(_FIRST)
@@ -79,7 +75,7 @@ def settled(book: Handle, scope: str, key: str) -> Receipt[None]:
     changed, where all of the charge would stand though steps are left: the rest can still be run."""
     redeem = Redeem(book.draw(REDEEM_BYTES))
 
-    def settle(state: State, _: Transaction) -> Sequence[Body]:
+    def settle(state: State, _: Writing) -> Sequence[Body]:
         found = _open_under(state, scope, key)
         if found is None:
             raise ScopeError(f"no run is open under the key {key!r} in scope {scope!r}: nothing is left to settle")
@@ -117,13 +113,13 @@ def _open_under(state: State, scope: str, key: str) -> OpenCharge | None:
 def _require_used(book: Handle, request: Request) -> None:
     """ParameterError for a token where the key was never used: what it was saved beside is no run of this ledger."""
 
-    def look(_: State, transaction: Transaction) -> Sequence[Body]:
-        if transaction.charge_of(request.scope, request.key) is None:
+    def look(_: State, writing: Writing) -> Sequence[Body]:
+        if writing.known.charge_of(request.scope, request.key) is None:
             expected = f"True: no run was ever begun under the key {request.key!r} in scope {request.scope!r}"
             raise ParameterError("resume", "the token of a run", expected)
         return []
 
-    book.transact(look)
+    book.transact(look, Asked(key=(request.scope, request.key)))
 
 
 def _warn_of_lost(lost: int, charge: OpenCharge) -> None:

@@ -7,7 +7,7 @@ is never continued, since its next head would contradict a signed one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, VerificationError
@@ -40,10 +40,11 @@ from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.keys import Signer, VerifyingKey
-from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import ChargeRow, Reader, Transaction
+from dpledger.ledger.stores.protocol import Asked, ChargeRow, Ending, Rows, Store, Tail, streamed
 
 __all__ = ["START", "Head", "caught_up", "index_entry", "resumed"]
+
+NO_HEAD = "the store holds no signed head: it was never a whole ledger, or it was truncated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ class Head:
         """The head once `leaf`, which holds `body`, is at the end."""
         return Head(step(self.state, body), self.tree.append(merkle.leaf_hash(leaf)), leaf)
 
-    def after_all(self, leaves: Iterable[bytes], told: Transaction | None = None) -> Head:
-        """The head once `leaves` follow; their charges and refusals go into the tables of `told`. No signature is
+    def after_all(self, leaves: Iterable[bytes], told: Rows | None = None) -> Head:
+        """The head once `leaves` follow; their charges and refusals go into `told`. No signature is
         verified: check the root. Raises VerificationError with the index of the leaf that cannot follow."""
         head = self
         for leaf in leaves:
@@ -82,43 +83,51 @@ class Head:
 START = Head(EMPTY, merkle.CompactRange(), None)
 
 
-def resumed(reader: Reader, signer: Signer | None) -> Head:
+def resumed(store: Store, signer: Signer | None) -> Head:
     """The head of the ledger in a store that was opened: everything is folded, and checked against the signed head and
     the store's own tables of charges and refusals. Raises ForeignLedger for no ledger of this key, StoreBehind for a
     changed one."""
-    if reader.checkpoint() is None or reader.size == 0:
-        raise ForeignLedger("the store holds no signed head: it was never a whole ledger, or it was truncated")
-    with MemoryStore().transaction() as told:
-        head = START.after_all(reader.leaves(), told)
-        charges, refusals = list(told.charges()), list(told.refusals())
-    _require_signed(head, reader, signer)
-    if list(reader.charges()) != charges:
+    seen, rows = store.tail(None), Rows()
+    if seen.head is None or seen.size == 0:
+        raise ForeignLedger(NO_HEAD)
+    head = START.after_all(streamed(store, seen.size), rows)
+    tail = store.tail(head.tree.size, Asked(everything=True))  # what others appended meanwhile, and the tables with it
+    head = head.after_all(tail.leaves, rows)
+    _require_signed(head, tail, signer)
+    ended = {ending.charge: ending for ending in rows.endings}
+    charges = (_as_ended(row, ended.get(row.charge)) for row in rows.charges)
+    if list(tail.charges) != sorted(charges, key=lambda row: row.charge):
         raise StoreBehind("the stored charges are not those of the entries: the store was changed")
-    if list(reader.refusals()) != refusals:
+    if list(tail.refusals) != sorted(set(rows.refusals)):
         raise StoreBehind("the stored refusals are not those of the entries: the store was changed")
     return head
 
 
-def caught_up(head: Head, reader: Reader, signer: Signer | None) -> Head:
-    """`head`, and what others appended since. StoreBehind for a store that lost what this handle has seen."""
+def _as_ended(row: ChargeRow, ending: Ending | None) -> ChargeRow:
+    return row if ending is None else replace(row, status=ending.status, ended=ending.ended)
+
+
+def caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
+    """`head`, and what others appended since: `tail` has the leaves from the last one on that this handle has seen.
+    StoreBehind for a store that lost what it has seen."""
     known = head.tree.size
-    if reader.size < known:
-        raise StoreBehind(f"the store holds {reader.size} entries; this handle has seen {known}")
-    if known and reader.leaf(known - 1) != head.last_leaf:
+    if tail.size < known:
+        raise StoreBehind(f"the store holds {tail.size} entries; this handle has seen {known}")
+    if known and tail.leaves[:1] != (head.last_leaf,):
         raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
-    if reader.size > known:
-        head = head.after_all(reader.leaves(known))
-        _require_signed(head, reader, signer)
+    if tail.size > known:
+        head = head.after_all(tail.leaves[min(known, 1) :])
+        _require_signed(head, tail, signer)
     elif known:  # this handle saw that head signed: its bytes alone need a look
-        _require_covered(head, checkpoint.parse_unverified(reader.checkpoint() or b"")[0])
+        _require_covered(head, checkpoint.parse_unverified(tail.head or b"")[0])
     return head
 
 
-def _require_signed(head: Head, reader: Reader, signer: Signer | None) -> None:
+def _require_signed(head: Head, tail: Tail, signer: Signer | None) -> None:
     """Raises unless the stored head is that of `head`, signed by the key that the ledger names, and `signer` is it."""
-    opened, stored = head.state.opened, reader.checkpoint()
+    opened, stored = head.state.opened, tail.head
     if opened is None or stored is None:
-        raise ForeignLedger("the store holds no signed head: it was never a whole ledger, or it was truncated")
+        raise ForeignLedger(NO_HEAD)
     try:
         public = VerifyingKey.parse(opened.public_key)
     except ParameterError as error:
@@ -133,19 +142,19 @@ def _require_covered(head: Head, signed: checkpoint.Checkpoint) -> None:
         raise StoreBehind("the stored entries are not those of the signed head: the store was changed or truncated")
 
 
-def index_entry(transaction: Transaction, index: int, body: Body, after: State) -> None:
-    """Keep the store's tables, of charges with their keys and of refusals, in step with the entry that holds `body`, at
-    `index`."""
+def index_entry(rows: Rows, index: int, body: Body, after: State) -> None:
+    """Add what comes into the store's tables, of charges with their keys and of refusals, with the entry that holds
+    `body`, at `index`."""
     match body:
         case Reserved(charge=charge, key=key, request=request):
             scope = after.open[charge].scope
-            transaction.add_charge(ChargeRow(charge=charge, scope=scope, key=key, request=request, status="open"))
+            rows.charges.append(ChargeRow(charge=charge, scope=scope, key=key, request=request, status="open"))
         case Committed(charge=charge):
-            transaction.end_charge(charge, "committed", index)
+            rows.endings.append(Ending(charge, "committed", index))
         case Aborted(charge=charge):
-            transaction.end_charge(charge, "aborted", index)
+            rows.endings.append(Ending(charge, "aborted", index))
         case Refused(path=path, key=key, request=request):
-            transaction.note_refusal(charged_scope(after, path).scope, key, request)
+            rows.refusals.append((charged_scope(after, path).scope, key, request))
         case LedgerOpened() | ScopeOpened() | Started() | Progress() | Lost() | Snapshot() | Closed():
             pass
         case Declared() | Intended() | Audited() | Reported() | Heartbeat():

@@ -1,16 +1,15 @@
-"""Giving bodies their place: stamp, check, sign, hash, append; all inside one transaction of the store."""
+"""Giving bodies their place: stamp, check, sign, hash; all of them go into one append of the store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from dpledger.errors import StoreBehind
 from dpledger.ledger.entries.bodies import TIMELESS, Body
 from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.signed import checkpoint, envelope, wire
 from dpledger.ledger.signed.keys import Signer
-from dpledger.ledger.stores.protocol import Transaction
+from dpledger.ledger.stores.protocol import Addition, Rows, Tail
 from dpledger.ledger.tip import Head, index_entry
 
 __all__ = ["Clock", "Writing", "utc_now"]
@@ -24,18 +23,21 @@ def utc_now() -> str:
 
 
 class Writing:
-    """One transaction's worth of appending, from a head on. Nothing is visible before the transaction is durable."""
+    """One append's worth of entries, from a head on. `known`: what the store told of what was asked as it was read."""
 
-    def __init__(self, signer: Signer, time: str, head: Head, transaction: Transaction) -> None:
+    def __init__(self, signer: Signer, time: str, head: Head, known: Tail) -> None:
         self._ledger = signer.public.name
         self._signer = signer
         self._time = time
-        self._transaction = transaction
+        self._size = head.tree.size
+        self._leaves: list[bytes] = []
+        self._rows = Rows()
+        self.known = known
         self.head = head
         self.appended: list[Entry] = []
 
     def append(self, body: Body) -> Entry:
-        """Stamp, sign and append one body. The rules are checked first (`state.step`)."""
+        """Stamp and sign one body. The rules are checked first (`state.step`)."""
         entry = Entry(
             ledger=self._ledger,
             index=self.head.tree.size,
@@ -45,14 +47,22 @@ class Writing:
         )
         leaf = envelope.seal(wire.dump(format_entry(entry)), self._signer)
         self.head = self.head.after(leaf, body)
-        if self._transaction.append(leaf) != entry.index:
-            raise StoreBehind("the store has another size than the handle")
-        index_entry(self._transaction, entry.index, body, self.head.state)
+        index_entry(self._rows, entry.index, body, self.head.state)
+        self._leaves.append(leaf)
         self.appended.append(entry)
         return entry
 
-    def sign_head(self) -> None:
-        """Replace the signed head, in the same transaction as the entries that it covers."""
+    def keep_value(self, charge: str, value: bytes) -> None:
+        """Keep the value of a release beside its entries, so that a repetition is answered."""
+        self._rows.values.append((charge, value))
+
+    def sign_head(self) -> Addition:
+        """What the store is to append: the entries, with the signed head that covers them."""
         tree = self.head.tree
         head = checkpoint.Checkpoint(origin=self._ledger, size=tree.size, root=tree.root())
-        self._transaction.put_checkpoint(checkpoint.sign(head, self._signer))
+        return Addition(
+            size=self._size,
+            leaves=tuple(self._leaves),
+            head=checkpoint.sign(head, self._signer),
+            rows=self._rows,
+        )

@@ -18,7 +18,7 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.ledger.entries.bodies import Audited, Declared, Intended, Note
 from dpledger.ledger.rules.scope_state import State, next_steps, those
-from dpledger.ledger.stores.protocol import Reader
+from dpledger.ledger.stores.protocol import ChargeRow
 from dpledger.schema import words
 
 __all__ = [
@@ -77,10 +77,10 @@ def finishing(note: Note, intended: int) -> Audited:
     return replace(note, intended=intended)
 
 
-def placed(note: Note, about: Sequence[str], state: State, store: Reader) -> Note:
-    """`note` with its place in each scope that it is about. ScopeError if one of them is not open; ParameterError for
-    an audit that is not about them (under another relation, about a charge that is not in them), or not the one that
-    it says was intended."""
+def placed(note: Note, about: Sequence[str], state: State, charges: Sequence[ChargeRow] = ()) -> Note:
+    """`note` with its place in each scope that it is about. `charges`: the one that an audit is about, if there is one.
+    ScopeError if a scope is not open; ParameterError for an audit that is not about them (under another relation, about
+    a charge that is not in them), or not the one that it says was intended."""
     if not isinstance(note, (Declared, Intended, Audited)):
         return note
     names = tuple(sorted({*words(about, field="about"), *(level.scope for level in note.path)}))
@@ -91,7 +91,7 @@ def placed(note: Note, about: Sequence[str], state: State, store: Reader) -> Not
             if isinstance(note, Audited):
                 _check_finishes(state, note, names)
                 if note.charge is not None:
-                    scopes = {row.charge: row.scope for row in store.charges()}
+                    scopes = {row.charge: row.scope for row in charges}
                     require_about(state, note.charge, scopes.get(note.charge), names)
         except VerificationError as error:
             raise ParameterError("note", note.kind, error.reason) from None

@@ -17,7 +17,7 @@ from dpledger.errors import ParameterError
 from dpledger.files import path_of
 from dpledger.ledger.signed.keys import LONGEST_FILE, SIGNING, Signer, SigningKey, VerifyingKey, new_ledger_id
 
-__all__ = ["KeyFiles", "read_public_key", "save_owner_key"]
+__all__ = ["KeyFiles", "read_public_key", "save_owner_key", "signer_of"]
 
 MEANT = "the public key (.pub); this is a signing key, which signs entries: do not pass it on"
 TEXT_OF_A_KEY = 2  # plus signs in `name+id+base64`, at least; a path rarely has as many
@@ -69,13 +69,14 @@ class KeyFiles:
     def find(self, given: Signer | str | os.PathLike[str] | None) -> Signer | None:
         """What signs: `given`, or the key in the file `given`; without one: beside the ledger, else DPLEDGER_KEY, else
         None. ParameterError for what is neither."""
-        if isinstance(given, Signer):
-            return given
-        if given is not None:
-            return SigningKey.load(path_of(given, "key"))
-        if self.signing.exists():
-            return SigningKey.load(self.signing)
-        return SigningKey.from_environment()
+        return signer_of(self.signing if given is None and self.signing.exists() else given)
+
+
+def signer_of(given: Signer | str | os.PathLike[str] | None) -> Signer | None:
+    """What signs: `given`, or the key in the file `given`; without one DPLEDGER_KEY, else None."""
+    if isinstance(given, Signer):
+        return given
+    return SigningKey.from_environment() if given is None else SigningKey.load(path_of(given, "key"))
 
 
 def save_owner_key(path: str | os.PathLike[str]) -> tuple[Path, VerifyingKey]:

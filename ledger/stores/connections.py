@@ -56,6 +56,11 @@ class Connection(sqlite3.Connection):
         self.home.require()
         return super().execute(statement, parameters)
 
+    def executemany(self, statement: str, parameters: Any, /) -> sqlite3.Cursor:
+        """As sqlite3 does; ForkedProcess in a forked child."""
+        self.home.require()
+        return super().executemany(statement, parameters)
+
     def close(self) -> None:
         """Close it, unless this is a forked child: a close there would end what its parent holds."""
         if self.home.is_here:

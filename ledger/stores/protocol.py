@@ -1,25 +1,45 @@
-"""What a store must do: keep leaves in order, and which key and charge were used, in transactions that are durable.
+"""What a store must do: one read, one conditional append, leaves by their numbers, and an end.
 
-A store knows bytes, ids and statuses; it reads no entry. Everything that one call changes is in one transaction: all of
-it is there afterwards, or none. A transaction sees the head that the store holds now, which another process may have
-moved. An interrupt may fall anywhere: it leaves a whole transaction or none, and the store goes on. Of two transactions
-of one thread, one in the middle of the other, one is refused with StoreFailure. In a forked child a store refuses,
-before it takes a lock, and closes nothing. Every new store inherits the tests of
+A store knows bytes, ids and statuses; it reads no entry. A read tells everything of one moment. An append says which
+size it follows: all of it is there afterwards, durably, or none, and none if the store has another size. So no lock is
+held from one call to the next, and whoever was overtaken reads again. An append that is said again, since its reply was
+lost, is there once: the size that it follows is passed by then.
+
+An interrupt may fall anywhere: it leaves a whole append or none, and the store goes on. What a signal handler says in
+the middle of an append of its own thread is refused with StoreFailure, or one of the two appends is `failed`. In a
+forked child a store refuses, before it takes a lock, and closes nothing. Every new store inherits the tests of
 `store_conformance.StoreConformance`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-__all__ = ["ChargeRow", "Reader", "Refusal", "Status", "Store", "Transaction"]
+__all__ = [
+    "NOTHING",
+    "Addition",
+    "Asked",
+    "ChargeRow",
+    "Ending",
+    "Outcome",
+    "Refusal",
+    "Rows",
+    "Status",
+    "Store",
+    "Tail",
+    "streamed",
+]
 
 Status = Literal["open", "committed", "aborted"]
 Refusal: TypeAlias = tuple[str, str, str]
 """The scope, the key and the digest of a request that was refused: recorded once."""
+Outcome = Literal["done", "failed", "unknown"]
+"""Of an append: it is there, durably; nothing of it is there, nor will be, as the store has another size; or it may be
+there, or come to be, since the reply was lost: say it again."""
+
+BATCH = 500  # leaves fetched at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,83 +55,92 @@ class ChargeRow:
     ended: int | None = None
 
 
-class Reader(Protocol):
-    """The store at one moment. Not to be used after its context."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an open charge ended, and by which entry."""
 
-    @property
-    def size(self) -> int:
-        """How many leaves there are."""
-        ...
+    charge: str
+    status: Status
+    ended: int
 
-    def leaf(self, index: int) -> bytes:
-        """The leaf at `index`; IndexError beyond the end."""
-        ...
 
-    def leaves(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """The leaves from index `start` on, in order; before `stop`, if it is given."""
-        ...
+@dataclass(slots=True)
+class Rows:
+    """What comes into a store's tables with some leaves. A charge may begin and end in the same rows.
 
-    def checkpoint(self) -> bytes | None:
-        """The signed head; None before the first."""
-        ...
+    `values`: kept values by charge, so that a repetition is answered; in no export. `refusals`: those that are there
+    already change nothing."""
 
-    def charges(self) -> Iterator[ChargeRow]:
-        """Every charge, in the order of their ids."""
-        ...
+    charges: list[ChargeRow] = field(default_factory=list)
+    endings: list[Ending] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    values: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What one append adds to a store of `size` leaves: one leaf at least, the signed head that covers it, rows."""
+
+    size: int
+    leaves: tuple[bytes, ...]
+    head: bytes
+    rows: Rows = field(default_factory=Rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What else a read is to tell: of the (scope, key) that a charge may have used up, with the refusals under it; of a
+    charge, with its kept value; or every charge and refusal that there is."""
+
+    key: tuple[str, str] | None = None
+    charge: str | None = None
+    everything: bool = False
+
+
+NOTHING = Asked()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """A store at one moment: its size, the leaves that were asked for, the signed head (None before the first), and
+    what is known of what was asked: charges by their ids, refusals in order."""
+
+    size: int
+    leaves: tuple[bytes, ...]
+    head: bytes | None
+    charges: tuple[ChargeRow, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    value: bytes | None = None
 
     def charge_of(self, scope: str, key: str) -> ChargeRow | None:
-        """The charge that used `key` up in `scope`, if one did."""
-        ...
-
-    def refusals(self) -> Iterator[Refusal]:
-        """Every refusal that is remembered, in order."""
-        ...
-
-    def value(self, charge: str) -> bytes | None:
-        """The kept value of a committed release as it was put here, if it was kept."""
-        ...
-
-
-class Transaction(Reader, Protocol):
-    """Reads and writes that happen together. Leaving the context without an error makes them durable; with one,
-    nothing of it happened."""
-
-    def append(self, leaf: bytes) -> int:
-        """Add a leaf at the end; its index."""
-        ...
-
-    def put_checkpoint(self, checkpoint: bytes) -> None:
-        """Replace the signed head."""
-        ...
-
-    def add_charge(self, row: ChargeRow) -> None:
-        """Record a charge and its key. StoreBehind if either is there already."""
-        ...
-
-    def end_charge(self, charge: str, status: Status, index: int) -> None:
-        """Record how a charge ended, and by which entry. StoreBehind unless it is there and open."""
-        ...
-
-    def put_value(self, charge: str, value: bytes) -> None:
-        """Keep the value of a release, so that a repetition is answered. In no export."""
-        ...
-
-    def note_refusal(self, scope: str, key: str, request: str) -> bool:
-        """Remember a refusal. False if the same was remembered before."""
-        ...
+        """The charge that used `key` up in `scope`, if one did, and it was asked for."""
+        return next((row for row in self.charges if (row.scope, row.key) == (scope, key)), None)
 
 
 class Store(Protocol):
     """A durable, append-only list of leaves with its signed head. For many threads; one handle a process."""
 
-    def reading(self) -> AbstractContextManager[Reader]:
-        """The store as it is now: what is appended meanwhile is not seen."""
+    def tail(self, start: int | None, asked: Asked = NOTHING) -> Tail:
+        """The store as it is now, with the leaves from index `start` on (None: with no leaf)."""
         ...
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """A transaction that excludes every other writer."""
+    def append(self, addition: Addition) -> Outcome:
+        """Add all of it behind the `size` leaves that are there, durably, or nothing.
+
+        Where it raises nothing was added: StoreBehind for a charge or a key that is there already, and for an ending of
+        a charge that is not open; StoreFailure where the store cannot be written."""
+        ...
+
+    def leaves(self, start: int, stop: int) -> tuple[bytes, ...]:
+        """The leaves from index `start` on, before `stop`, as far as there are any."""
         ...
 
     def close(self) -> None:
         """Give back what is held open. A second call does nothing."""
         ...
+
+
+def streamed(store: Store, stop: int) -> Iterator[bytes]:
+    """The first `stop` leaves of a store, fetched as they are asked for; nothing stays open meanwhile."""
+    for start in range(0, stop, BATCH):
+        yield from store.leaves(start, min(stop, start + BATCH))

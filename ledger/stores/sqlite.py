@@ -3,7 +3,7 @@
 `create` never opens and `open` never creates. `look` writes nothing, and does with the right to read. What is not a
 dpledger ledger is refused before anything is written to it. Whatever closes a descriptor of the file in this process
 drops SQLite's locks, so handles have locks of their own (`stores.locks`): one for who writes, opens or closes, and
-others that say who is there and who reads. Each transaction looks, before it begins and before it is acknowledged,
+others that say who is there and who reads. Each call looks, before it begins and before it is acknowledged,
 whether the files are still those that were opened. A forked child uses, closes and opens nothing of what its parent had
 open (`stores.connections`).
 
@@ -27,7 +27,7 @@ from dpledger.ledger.stores import layout, staging
 from dpledger.ledger.stores.connections import Connection
 from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, require_local, sync_folder
 from dpledger.ledger.stores.locks import WriteLock, held_by_another
-from dpledger.ledger.stores.protocol import ChargeRow, Reader, Refusal, Status, Transaction
+from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, ChargeRow, Outcome, Refusal, Rows, Status, Tail
 from dpledger.posix import require_posix
 from dpledger.progress import Advance
 
@@ -55,6 +55,7 @@ _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a led
 )
 
 _ROW = "SELECT charge, scope, key, request, status, ended FROM charges"
+_REFUSAL = "SELECT scope, key, request FROM refusals"
 
 
 class SQLiteStore:
@@ -69,7 +70,7 @@ class SQLiteStore:
         self._writers = writers  # None: without the right to write
         self._at_rest = at_rest
         self._lock = threading.RLock()
-        self._inside = False
+        self._inside: Literal["BEGIN", "BEGIN IMMEDIATE"] | None = None
         self.path = path
         self._closed = False
 
@@ -137,7 +138,7 @@ class SQLiteStore:
                 raise
         store = cls(connection, file, writers, at_rest)
         try:
-            with store.reading():
+            with store._reading() as connection:
                 layout.require_whole(connection, file)
         except BaseException:
             store.close()
@@ -160,8 +161,8 @@ class SQLiteStore:
 
         with staging.staged(target, "backup", expected) as folder:
             file = made(folder / target.name, "backup", expected)
-            with self.reading() as reader, _as_ours(target):
-                assert reader.size >= 0, "the first read fixes the moment that is copied"
+            with self._reading() as connection, _as_ours(target):
+                assert _size(connection) >= 0, "the first read fixes the moment that is copied"
                 copy = _connect(file, "rw")
                 try:
                     self._connection.backup(copy, pages=BACKUP_PAGES, progress=report)
@@ -169,11 +170,40 @@ class SQLiteStore:
                     copy.close()
         return target
 
+    def tail(self, start: int | None, asked: Asked = NOTHING) -> Tail:
+        with self._reading() as connection:
+            size = _size(connection)
+            return Tail(
+                size=size,
+                leaves=() if start is None else _leaves(connection, start, size),
+                head=_head(connection),
+                charges=_charges(connection, asked),
+                refusals=_refusals(connection, asked),
+                value=None if asked.charge is None else _value(connection, asked.charge),
+            )
+
+    def leaves(self, start: int, stop: int) -> tuple[bytes, ...]:
+        with self._reading() as connection:
+            return _leaves(connection, start, stop)
+
+    def append(self, addition: Addition) -> Outcome:
+        with self._begun("BEGIN IMMEDIATE") as connection:
+            if _size(connection) != addition.size:
+                return "failed"
+            connection.executemany(
+                "INSERT INTO leaves (i, leaf) VALUES (?, ?)", enumerate(addition.leaves, addition.size)
+            )
+            connection.execute("INSERT OR REPLACE INTO head (one, checkpoint) VALUES (1, ?)", (addition.head,))
+            _put(connection, addition.rows)
+        self._require_same_files()  # before anything is acknowledged
+        return "done"
+
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
-        with self._begun("BEGIN") as work:
+    def _reading(self) -> Iterator[Connection]:
+        """The file at one moment."""
+        with self._begun("BEGIN") as connection:
             try:
-                yield work
+                yield connection
             finally:
                 self._require_at_rest()
 
@@ -186,31 +216,25 @@ class SQLiteStore:
             self._connection.require_same_files()
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        with self._begun("BEGIN IMMEDIATE") as work:
-            yield work
-        self._require_same_files()  # before anything is acknowledged
-
-    @contextmanager
-    def _begun(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[_Work]:
+    def _begun(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[Connection]:
         connection = self._connection
         connection.home.require()  # before the lock: a fork holds it for ever if another thread did
         with self._lock, _as_ours(self.path):
-            if self._inside:  # of the same thread: the lock is held
-                if begin != "BEGIN" or not connection.in_transaction:
+            if self._inside is not None:  # of the same thread: the lock is held
+                if "BEGIN IMMEDIATE" in (begin, self._inside) or not connection.in_transaction:
                     raise StoreFailure(
-                        f"{self.path} is in the middle of another transaction of this thread, and a write in it could "
-                        "be undone with it: nothing was written. A signal handler must not write; after an "
-                        "interruption, try again, or open the ledger again"
+                        f"{self.path} is in the middle of another transaction of this thread, and could be undone with "
+                        "it: nothing was read or written. A signal handler must do neither; after an interruption, try "
+                        "again, or open the ledger again"
                     )
-                yield _Work(connection)
+                yield connection
                 return
             self._end()  # what an interruption left that fell into another end
             try:
                 try:
-                    self._inside = True
+                    self._inside = begin
                     self._begin(begin)
-                    yield _Work(connection)
+                    yield connection
                     connection.execute("COMMIT")
                     if connection.in_transaction:
                         raise StoreFailure(f"{self.path} did not end its transaction: open the ledger again")
@@ -231,8 +255,8 @@ class SQLiteStore:
         self._require_same_files()
 
     def _end(self) -> None:
-        """End a transaction that nobody will commit, if there is one; only then may others write."""
-        self._inside = False
+        """End a transaction that nobody will commit, if there is one; only then may others write. A signal handler that
+        falls in here is still refused."""
         connection = self._connection
         if not connection.home.is_here:
             return
@@ -242,6 +266,7 @@ class SQLiteStore:
         connection.presence.end_reading()
         if self._writers is not None and not connection.in_transaction:
             self._writers.give()
+        self._inside = None
 
     def close(self) -> None:
         self._close(CLOSING_SECONDS)
@@ -272,78 +297,65 @@ class SQLiteStore:
                 self._closed = True  # now: an interrupted close is done again
 
 
-class _Work:
-    """What one transaction reads and writes."""
+def _size(connection: sqlite3.Connection) -> int:
+    (last,) = connection.execute("SELECT max(i) FROM leaves").fetchone()
+    return 0 if last is None else int(last) + 1
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
-    @property
-    def size(self) -> int:
-        (last,) = self._connection.execute("SELECT max(i) FROM leaves").fetchone()
-        return 0 if last is None else int(last) + 1
+def _leaves(connection: sqlite3.Connection, start: int, stop: int) -> tuple[bytes, ...]:
+    rows = connection.execute("SELECT leaf FROM leaves WHERE i >= ? AND i < ? ORDER BY i", (start, stop))
+    return tuple(_blob(leaf) for (leaf,) in rows)
 
-    def leaf(self, index: int) -> bytes:
-        row = self._connection.execute("SELECT leaf FROM leaves WHERE i = ?", (index,)).fetchone()
-        if row is None:
-            raise IndexError(index)
-        return _blob(row[0])
 
-    def leaves(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        end = self.size if stop is None else stop
-        rows = self._connection.execute("SELECT leaf FROM leaves WHERE i >= ? AND i < ? ORDER BY i", (start, end))
-        return (_blob(leaf) for (leaf,) in rows)
+def _head(connection: sqlite3.Connection) -> bytes | None:
+    row = connection.execute("SELECT checkpoint FROM head").fetchone()
+    return None if row is None else _blob(row[0])
 
-    def checkpoint(self) -> bytes | None:
-        row = self._connection.execute("SELECT checkpoint FROM head").fetchone()
-        return None if row is None else _blob(row[0])
 
-    def charges(self) -> Iterator[ChargeRow]:
-        return (_charge_row(row) for row in self._connection.execute(f"{_ROW} ORDER BY charge"))
+def _charges(connection: sqlite3.Connection, asked: Asked) -> tuple[ChargeRow, ...]:
+    found: list[tuple[str, str, str, str, Status, int | None]] = []
+    if asked.everything:
+        found += connection.execute(f"{_ROW} ORDER BY charge")
+    if asked.key is not None:
+        found += connection.execute(f"{_ROW} WHERE scope = ? AND key = ?", asked.key)
+    if asked.charge is not None:
+        found += connection.execute(f"{_ROW} WHERE charge = ?", (asked.charge,))
+    return tuple(_charge_row(row) for row in dict.fromkeys(found))
 
-    def charge_of(self, scope: str, key: str) -> ChargeRow | None:
-        row = self._connection.execute(f"{_ROW} WHERE scope = ? AND key = ?", (scope, key)).fetchone()
-        return None if row is None else _charge_row(row)
 
-    def refusals(self) -> Iterator[Refusal]:
-        return iter(self._connection.execute("SELECT scope, key, request FROM refusals ORDER BY scope, key, request"))
+def _refusals(connection: sqlite3.Connection, asked: Asked) -> tuple[Refusal, ...]:
+    if asked.everything:
+        return tuple(connection.execute(f"{_REFUSAL} ORDER BY scope, key, request"))
+    if asked.key is None:
+        return ()
+    return tuple(connection.execute(f"{_REFUSAL} WHERE scope = ? AND key = ? ORDER BY request", asked.key))
 
-    def value(self, charge: str) -> bytes | None:
-        row = self._connection.execute("SELECT value FROM kept WHERE charge = ?", (charge,)).fetchone()
-        return None if row is None else _blob(row[0])
 
-    def append(self, leaf: bytes) -> int:
-        index = self.size
-        self._connection.execute("INSERT INTO leaves (i, leaf) VALUES (?, ?)", (index, leaf))
-        return index
+def _value(connection: sqlite3.Connection, charge: str) -> bytes | None:
+    row = connection.execute("SELECT value FROM kept WHERE charge = ?", (charge,)).fetchone()
+    return None if row is None else _blob(row[0])
 
-    def put_checkpoint(self, checkpoint: bytes) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO head (one, checkpoint) VALUES (1, ?)", (checkpoint,))
 
-    def add_charge(self, row: ChargeRow) -> None:
+def _put(connection: sqlite3.Connection, rows: Rows) -> None:
+    for row in rows.charges:
         try:
-            self._connection.execute(
+            connection.execute(
                 "INSERT INTO charges (charge, scope, key, request, status, ended) VALUES (?, ?, ?, ?, ?, ?)",
                 (row.charge, row.scope, row.key, row.request, row.status, row.ended),
             )
         except sqlite3.IntegrityError:
             raise StoreBehind(f"charge or key {row.key!r} is in the store already") from None
-
-    def end_charge(self, charge: str, status: Status, index: int) -> None:
-        changed = self._connection.execute(
-            "UPDATE charges SET status = ?, ended = ? WHERE charge = ? AND status = 'open'", (status, index, charge)
+    for ending in rows.endings:
+        changed = connection.execute(
+            "UPDATE charges SET status = ?, ended = ? WHERE charge = ? AND status = 'open'",
+            (ending.status, ending.ended, ending.charge),
         )
         if changed.rowcount != 1:
             raise StoreBehind("a charge that the ledger holds open is not open in the store")
-
-    def put_value(self, charge: str, value: bytes) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO kept (charge, value) VALUES (?, ?)", (charge, value))
-
-    def note_refusal(self, scope: str, key: str, request: str) -> bool:
-        noted = self._connection.execute(
-            "INSERT OR IGNORE INTO refusals (scope, key, request) VALUES (?, ?, ?)", (scope, key, request)
-        )
-        return noted.rowcount == 1
+    for refusal in rows.refusals:
+        connection.execute("INSERT OR IGNORE INTO refusals (scope, key, request) VALUES (?, ?, ?)", refusal)
+    for kept in rows.values:
+        connection.execute("INSERT OR REPLACE INTO kept (charge, value) VALUES (?, ?)", kept)
 
 
 def _blob(value: object) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger
-from dpledger.ledger.stores.protocol import Reader
+from dpledger.ledger.stores.protocol import Store, streamed
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from dpledger.ledger.verifying import bundle
 
@@ -35,20 +35,20 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Source]:
         return
     store = SQLiteStore.look(path)
     try:
-        with store.reading() as reader:
-            head = reader.checkpoint()
-            if head is None:
-                raise ForeignLedger(f"{path} holds no signed head: it was never a whole ledger, or it was truncated")
-            yield Source(_Stored(reader), head)
+        tail = store.tail(None)
+        if tail.head is None:
+            raise ForeignLedger(f"{path} holds no signed head: it was never a whole ledger, or it was truncated")
+        yield Source(_Stored(store, tail.size), tail.head)
     finally:
         store.close()
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The leaves of a store at one moment."""
+    """The first leaves of a store, as many as there were at one moment."""
 
-    reader: Reader
+    store: Store
+    size: int
 
     def __iter__(self) -> Iterator[bytes]:
-        return self.reader.leaves()
+        return streamed(self.store, self.size)

@@ -184,7 +184,8 @@ def test_a_store_that_lost_entries_is_told_at_every_try() -> None:
     store = MemoryStore()
     book = ledger_golden.begin(store)
     scope = book.scope("s", budget=PureDP(1), **RULES)
-    store.leaves.pop()
+    store.log.pop()
+    store._additions.clear()
     with heard() as log:
         for attempt in (lambda: scope.release(laplace(), 1), book.refresh, lambda: book.declare("own_a", "b", by="c")):
             with pytest.raises(StoreBehind):
@@ -345,7 +346,8 @@ def test_a_log_that_breaks_changes_nothing(
 def test_a_log_that_breaks_does_not_hide_what_failed() -> None:
     store = MemoryStore()
     book = ledger_golden.begin(store)
-    store.leaves.clear()
+    store.log.clear()
+    store._additions.clear()
     with listening(Broken()), pytest.raises(StoreBehind):
         book.refresh()
 

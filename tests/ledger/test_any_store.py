@@ -48,7 +48,7 @@ STORES = Path(__file__).parents[2] / "ledger" / "stores"
 def is_store(node: ast.ClassDef) -> bool:
     """Whether it has the methods of the protocol `Store`, and is not the protocol itself."""
     methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
-    return {"reading", "transaction", "close"} <= methods and node.name != "Store"
+    return {"tail", "append", "leaves", "close"} <= methods and node.name != "Store"
 
 
 def classes(file: Path) -> list[ast.ClassDef]:
@@ -57,7 +57,7 @@ def classes(file: Path) -> list[ast.ClassDef]:
 
 @pytest.mark.parametrize("file", ["test_stores.py", "test_any_store.py"])
 def test_every_store_of_the_house_has_its_conformance_class(file: str) -> None:
-    """Of bytes and transactions, and of a ledger in it (CONTRIBUTING.md, "Adding a store")."""
+    """Of bytes and appends, and of a ledger in it (CONTRIBUTING.md, "Adding a store")."""
     stores = {node.name for module in STORES.glob("*.py") for node in classes(module) if is_store(node)}
     held = [node for node in classes(Path(__file__).with_name(file)) if "Conformance" in ast.unparse(node.bases[0])]
     named = {one.id for node in held for one in ast.walk(node) if isinstance(one, ast.Name)}

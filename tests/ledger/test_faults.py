@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyRe
 from dpledger.ledger.entries.bodies import Committed, Progress, Refused, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Receipt, Scope
+from dpledger.ledger.stores.protocol import Addition, Outcome
 from dpledger.mechanisms.numeric import Gaussian
 from dpledger.mechanisms.protocol import Release
 from forking import ignores_fork_warnings
@@ -260,18 +260,16 @@ def test_a_closed_handle_says_so(tmp_path: Path) -> None:
 
 
 def failing_commit(scope: Scope, monkeypatch: pytest.MonkeyPatch, from_call: int) -> None:
-    """The store fails in every transaction from the given one on, after its work and before it is durable."""
+    """The store fails in every append from the given one on, before it is durable."""
     store: Any = scope._ledger._store
-    genuine, calls = type(store).transaction, iter(range(10**6))
+    genuine, calls = type(store).append, iter(range(10**6))
 
-    @contextmanager
-    def transaction(self: Any) -> Any:
-        with genuine(self) as work:
-            yield work
-            if next(calls) >= from_call:
-                raise StoreFailure("the disk is full")
+    def append(self: Any, addition: Addition) -> Outcome:
+        if next(calls) >= from_call:
+            raise StoreFailure("the disk is full")
+        return genuine(self, addition)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(type(store), "transaction", transaction)
+    monkeypatch.setattr(type(store), "append", append)
 
 
 def test_a_value_whose_commit_fails_is_withheld_and_its_cap_stays(

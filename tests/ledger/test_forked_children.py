@@ -22,6 +22,7 @@ from dpledger.errors import Halted
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed.checkpoint import parse_unverified
+from dpledger.ledger.stores.protocol import Addition
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.threshold import SparseVector
@@ -78,8 +79,8 @@ def test_each_use_of_a_handle_is_refused(book: Ledger) -> None:
         "refresh": book.refresh,
         "length": lambda: len(book),
         "noise": lambda: book.entropy.words(1),
-        "reading": lambda: book._store.reading().__enter__(),
-        "writing": lambda: book._store.transaction().__enter__(),
+        "reading": lambda: book._store.tail(0),
+        "writing": lambda: book._store.append(Addition(size=len(book), leaves=(b"leaf",), head=b"head")),
     }
     before = book.head
     said = {name: in_child(use) for name, use in uses.items()}
@@ -233,12 +234,13 @@ def test_leaving_the_blocks_in_a_child_settles_and_closes_nothing(book: Ledger) 
 def test_garbage_of_a_child_takes_nothing_from_the_parent(file: Path) -> None:
     book = Ledger.open(file)
     scope = book.scope("s")
-    suspended = book._store.transaction()
+    store: Any = book._store
+    suspended = store._begun("BEGIN IMMEDIATE")
     suspended.__enter__()
 
     def drop_everything() -> None:
-        nonlocal book, scope, suspended
-        del book, scope, suspended
+        nonlocal book, scope, store, suspended
+        del book, scope, store, suspended
         gc.collect()
 
     assert in_child(drop_everything) == DONE

@@ -28,6 +28,7 @@ from dpledger.ledger.entries.entry import format_entry, parse_entry
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules.transitions import EMPTY, step
 from dpledger.ledger.signed import wire
+from dpledger.ledger.stores.protocol import Addition
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from dpledger.ledger.verifying import bundle, verification
 from ledger_forger import forged_payloads
@@ -239,10 +240,7 @@ def test_the_command_line_tells_newer_from_wrong(tmp_path: Path) -> None:
 def test_a_ledger_file_of_a_later_version_does_not_open_and_says_so(tmp_path: Path) -> None:
     leaves, head = newer_record(next(entry.index for entry in ENTRIES if entry.body.kind == "reserved"))
     store = SQLiteStore.create(tmp_path / "clinic.ledger")
-    with store.transaction() as work:
-        for leaf in leaves:
-            work.append(leaf)
-        work.put_checkpoint(head)
+    assert store.append(Addition(size=0, leaves=tuple(leaves), head=head)) == "done"
     store.close()
     with pytest.raises(NewerThanVerifier, match="upgrade dpledger"):
         Ledger.look(tmp_path / "clinic.ledger")

@@ -66,8 +66,7 @@ def with_other_scopes(count: int) -> Scope:
 
 def opened(store: Store) -> Head:
     """What opening a ledger does once the file is open."""
-    with store.reading() as reader:
-        return resumed(reader, ledger_golden.KEY)
+    return resumed(store, ledger_golden.KEY)
 
 
 # ---- the counters see what they are for -----------------------------------------------------------------------------

@@ -1,9 +1,8 @@
-"""No price is computed while a ledger is locked: what takes seconds stops no other writer."""
+"""No price is computed between the read of a ledger and the append: nobody overtakes what takes seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from dpledger.ledger.rules.gate import Request
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import keys
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Transaction
+from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, Outcome, Tail
 
 STEP = dpl.PoissonSampled(dpl.GaussianLaw(2), rate="0.01")
 PLAN = dpl.Repeated(STEP, times=3)
@@ -30,20 +29,20 @@ SAID: dict[str, Any] = {"unit": "record", "relation": "add_remove", "budget": dp
 
 
 class Watched(MemoryStore):
-    """A store that says whether it is locked for writing."""
+    """A store that says whether a price now would be one between its read and the append that follows it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_locked = False
 
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        with super().transaction() as work:
-            self.is_locked = True
-            try:
-                yield work
-            finally:
-                self.is_locked = False
+    def tail(self, start: int | None, asked: Asked = NOTHING) -> Tail:
+        found = super().tail(start, asked)
+        self.is_locked = asked.key is not None
+        return found
+
+    def append(self, addition: Addition) -> Outcome:
+        self.is_locked = False
+        return super().append(addition)
 
 
 def charged(scope: dpl.Scope, **said: Any) -> dpl.results.Receipt[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ from dpledger.errors import (
 )
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Store
+from dpledger.ledger.stores.protocol import Asked, Store
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from ledger_mechanisms import laplace
-from store_conformance import StoreConformance
+from store_conformance import ROW, StoreConformance, held, put
 
 
 class TestMemoryStore(StoreConformance):
@@ -44,19 +45,17 @@ class TestSQLiteStore(StoreConformance):
 
     def require_kept(self, leaves: list[bytes]) -> None:
         again = SQLiteStore.open(self.folder / "store.ledger")
-        with again.reading() as reader:
-            assert list(reader.leaves()) == leaves
+        assert held(again) == leaves
         again.close()
 
-    def test_what_is_committed_is_there_after_reopening(self) -> None:
+    def test_what_is_appended_is_there_after_reopening(self) -> None:
         store = self.make()
-        with store.transaction() as work:
-            work.append(b"leaf")
-            work.put_checkpoint(b"head")
+        put(store, b"leaf", head=b"head", charges=[ROW], refusals=[("s", "k", "r")], values=[("c1", b"value")])
+        before = store.tail(0, Asked(charge="c1", everything=True))
         store.close()
         again = SQLiteStore.open(self.folder / "store.ledger")
-        with again.reading() as reader:
-            assert (reader.size, reader.checkpoint()) == (1, b"head")
+        assert again.tail(0, Asked(charge="c1", everything=True)) == before
+        assert before.value == b"value"
         again.close()
 
     def test_a_transaction_that_nobody_owns_is_undone(self) -> None:
@@ -64,23 +63,21 @@ class TestSQLiteStore(StoreConformance):
         assert isinstance(store, SQLiteStore)
         store._connection.execute("BEGIN IMMEDIATE")  # as an interruption left it, before nesting had a depth
         store._connection.execute("INSERT INTO leaves (i, leaf) VALUES (0, ?)", (b"lost",))
-        with store.transaction() as work:
-            assert work.append(b"kept") == 0
+        put(store, b"kept")
         other = SQLiteStore.look(self.folder / "store.ledger")
-        with other.reading() as reader:
-            assert list(reader.leaves()) == [b"kept"]
+        assert held(other) == [b"kept"]
         other.close()
         store.close()
 
     def test_a_reader_sees_one_moment(self) -> None:
-        store, other = self.make(), SQLiteStore.open(self.folder / "store.ledger")
-        with store.reading() as reader:
-            assert reader.size == 0
-            with other.transaction() as work:
-                work.append(b"leaf")
-            assert reader.size == 0
-        with store.reading() as reader:
-            assert reader.size == 1
+        store = self.make()
+        assert isinstance(store, SQLiteStore)
+        other = SQLiteStore.open(self.folder / "store.ledger")
+        with store._reading():
+            assert held(store) == []
+            put(other)
+            assert held(store) == []
+        assert held(store) == [b"leaf"]
         store.close()
         other.close()
 
@@ -94,8 +91,23 @@ class TestSQLiteStore(StoreConformance):
     def test_after_closing_it_says_so(self) -> None:
         store = self.make()
         store.close()
-        with pytest.raises(StoreFailure, match="closed"), store.reading():
-            pass
+        for use in (lambda: store.tail(0), lambda: store.leaves(0, 1), lambda: put(store)):
+            with pytest.raises(StoreFailure, match="closed"):
+                use()
+
+    def test_nothing_is_done_in_the_middle_of_a_write_of_the_same_thread(self) -> None:
+        store = self.make()
+        assert isinstance(store, SQLiteStore)
+        uses: list[Callable[[], object]] = [lambda: store.tail(0), lambda: store.leaves(0, 1)]
+        with store._begun("BEGIN IMMEDIATE"):
+            for use in uses:
+                with pytest.raises(StoreFailure, match="in the middle of another"):
+                    use()
+        with store._reading(), pytest.raises(StoreFailure, match="in the middle of another"):
+            put(store)
+        put(store, b"later")
+        assert held(store) == [b"later"]
+        store.close()
 
 
 def small(path: Path, *, refused: bool = False) -> Path:
@@ -281,8 +293,7 @@ def test_a_torn_log_loses_no_acknowledged_entry_before_the_tear(
     sizes = {len(book)}
     scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
     sizes.add(len(book))
-    with book._store.reading():
-        pass
+    len(book)
     before = (tmp_path / "clinic.ledger-wal").stat().st_size
     scope.release(laplace(), 1)
     main, log = path.read_bytes(), (tmp_path / "clinic.ledger-wal").read_bytes()

@@ -18,11 +18,12 @@ EVERY_SEVENTH = 7
 
 
 class Lines:
-    """Raises KeyboardInterrupt before the `target`-th of the lines that count: every line of `ledger/stores/`, of
-    files in `also`, and every seventh of the rest of `ledger/`. `seen`: how many of them there were."""
+    """Raises KeyboardInterrupt, or calls `then`, before the `target`-th of the lines that count: every line of
+    `ledger/stores/`, of files in `also`, and every seventh of the rest of `ledger/`. `seen`: how many there were."""
 
-    def __init__(self, target: int, also: tuple[str, ...] = ()) -> None:
+    def __init__(self, target: int, also: tuple[str, ...] = (), then: Callable[[], object] | None = None) -> None:
         self._target = target
+        self._then = then
         self._also = also
         self.seen = 0
         self._rest = 0
@@ -54,7 +55,9 @@ class Lines:
         self.seen += 1
         if self.seen > self._target and not _is_finalizing(frame):
             self.has_raised = True
-            raise KeyboardInterrupt
+            if self._then is None:
+                raise KeyboardInterrupt
+            self._then()
         return self._line
 
 

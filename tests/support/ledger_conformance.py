@@ -16,7 +16,7 @@ from dpledger.ledger.entries.entry import entry_of, format_entry
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
-from dpledger.ledger.stores.protocol import Store
+from dpledger.ledger.stores.protocol import Addition, Store
 from forking import ignores_fork_warnings, in_child
 from interrupting import Lines
 from ledger_forger import forged_payloads
@@ -144,10 +144,7 @@ class LedgerConformance(ABC):
         named = {"ledger": NAME, "public_key": KEY.public.text, "recovery_key": RECOVERY.public.text}
         leaves, head = forged_payloads([{**opened, **named, **change}], KEY)
         store = self.make()
-        with store.transaction() as work:
-            for leaf in leaves:
-                work.append(leaf)
-            work.put_checkpoint(head)
+        assert store.append(Addition(size=0, leaves=tuple(leaves), head=head)) == "done"
         store.close()
         with pytest.raises(NewerThanVerifier) as refusal:
             Ledger.resume(self.again(), KEY)
@@ -157,10 +154,7 @@ class LedgerConformance(ABC):
         with self.begun() as book:
             leaves, head = list(book.leaves()), book.head
         store = self.fresh()
-        with store.transaction() as work:
-            for leaf in leaves[:-1]:
-                work.append(leaf)
-            work.put_checkpoint(head)
+        assert store.append(Addition(size=0, leaves=tuple(leaves[:-1]), head=head)) == "done"
         with pytest.raises(StoreBehind):
             Ledger.resume(store, KEY)
 
@@ -211,7 +205,7 @@ class LedgerConformance(ABC):
         closed: list[bool] = []
 
         class Told:
-            reading, transaction = store.reading, store.transaction
+            tail, append, leaves = store.tail, store.append, store.leaves
 
             def close(self) -> None:
                 closed.append(True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpledger.cli.audited_code import AuditedPair
     from dpledger.ledger.entries.bodies import Audited, Body
     from dpledger.ledger.rules.scope_state import State
-    from dpledger.ledger.stores.protocol import Transaction
+    from dpledger.ledger.writing import Writing
 
 __all__ = ["Record"]
 
@@ -41,7 +41,7 @@ class Record:
         with Ledger.open(self.ledger) as book:
             about = None if self.scope is None else book.scope(self.scope)
 
-            def nothing_yet(state: State, _: Transaction) -> Sequence[Body]:
+            def nothing_yet(state: State, _: Writing) -> Sequence[Body]:
                 notes.require_open(state, self._about())
                 return []
 

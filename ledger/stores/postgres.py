@@ -1,0 +1,329 @@
+"""The store in PostgreSQL, for several machines: compare-and-swap on one head row, each call one statement.
+
+An append is one statement, so it is one transaction and one round trip: whoever changes the head row from the size that
+the entries follow adds them; where others were first nothing is changed. What a role or a server sets to be fast and
+not durable is overridden or refused: `synchronous_commit` is on, and a server without `fsync` or `full_page_writes` is
+no store. The tables lie in the first schema of the connection's search path.
+
+A connection that is lost while an append is under way leaves its outcome unknown; a read is made again. Timeouts are
+the caller's: `connect_timeout`, and `options=-c statement_timeout=...` or `lock_timeout`, in the address.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, Self
+
+from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, StoreFailure
+from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, ChargeRow, Ending, Outcome, Tail
+from dpledger.process import Home
+
+try:
+    import psycopg
+    from psycopg import errors
+except ImportError:
+    raise ParameterError("ledger", "no psycopg", "the extra 'postgres': pip install 'dpledger[postgres]'") from None
+
+__all__ = ["PostgresStore"]
+
+LAYOUT = 1
+RECONNECTING_SECONDS = 20.0  # how long a server that was there is waited for
+PAUSE_SECONDS = 0.1  # between two tries
+READS = 3  # tries at a read whose connection is lost
+
+_CREATE = """
+CREATE TABLE dpledger_leaves (i bigint PRIMARY KEY, leaf bytea NOT NULL);
+CREATE TABLE dpledger_charges (
+    charge text COLLATE "C" PRIMARY KEY, scope text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL,
+    request text COLLATE "C" NOT NULL, status text NOT NULL CHECK (status IN ('open', 'committed', 'aborted')),
+    ended bigint, UNIQUE (scope, key)
+);
+CREATE TABLE dpledger_refusals (
+    scope text COLLATE "C", key text COLLATE "C", request text COLLATE "C", PRIMARY KEY (scope, key, request)
+);
+CREATE TABLE dpledger_kept (charge text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
+CREATE TABLE dpledger_head (
+    one int PRIMARY KEY CHECK (one = 1), layout int NOT NULL, size bigint NOT NULL, checkpoint bytea
+);
+INSERT INTO dpledger_head VALUES (1, 1, 0, NULL);
+"""
+
+# Dividing by zero undoes all of it where a charge that is to end is not open.
+_APPEND = """
+WITH moved AS (
+    UPDATE dpledger_head SET size = %(stop)s, checkpoint = %(head)s WHERE size = %(size)s RETURNING one
+), added AS (
+    INSERT INTO dpledger_leaves (i, leaf)
+    SELECT %(size)s + place - 1, leaf FROM moved, unnest(%(leaves)s::bytea[]) WITH ORDINALITY AS new (leaf, place)
+), opened AS (
+    INSERT INTO dpledger_charges (charge, scope, key, request, status, ended)
+    SELECT new.* FROM moved,
+        unnest(%(charges)s::text[], %(scopes)s::text[], %(keys)s::text[], %(requests)s::text[], %(status)s::text[],
+            %(ended)s::bigint[]) AS new
+), ended AS (
+    UPDATE dpledger_charges AS held SET status = new.status, ended = new.ended
+    FROM moved, unnest(%(ending)s::text[], %(ending_status)s::text[], %(ending_at)s::bigint[])
+        AS new (charge, status, ended)
+    WHERE held.charge = new.charge AND held.status = 'open' RETURNING 1
+), refused AS (
+    INSERT INTO dpledger_refusals
+    SELECT new.* FROM moved, unnest(%(refused_scopes)s::text[], %(refused_keys)s::text[], %(refused)s::text[]) AS new
+    ON CONFLICT DO NOTHING
+), kept AS (
+    INSERT INTO dpledger_kept
+    SELECT new.* FROM moved, unnest(%(kept)s::text[], %(values)s::bytea[]) AS new
+    ON CONFLICT (charge) DO UPDATE SET value = EXCLUDED.value
+)
+SELECT count(*), 1 / (count(*) = 0 OR (SELECT count(*) FROM ended) = cardinality(%(ending)s::text[]))::int FROM moved
+"""
+
+_TAIL = """
+SELECT size, checkpoint, ARRAY(SELECT leaf FROM dpledger_leaves WHERE i >= %(start)s::bigint AND i < size ORDER BY i),
+    (SELECT json_agg(json_build_array(charge, scope, key, request, status, ended) ORDER BY charge)
+        FROM dpledger_charges WHERE {charges}),
+    (SELECT json_agg(json_build_array(scope, key, request) ORDER BY scope, key, request)
+        FROM dpledger_refusals WHERE {refusals}),
+    (SELECT value FROM dpledger_kept WHERE charge = %(charge)s::text)
+FROM dpledger_head
+"""
+_KEY = "(scope = %(scope)s::text AND key = %(key)s::text)"
+_ASKED = _TAIL.format(charges=f"{_KEY} OR charge = %(charge)s::text", refusals=_KEY)
+_EVERYTHING = _TAIL.format(charges="true", refusals="true")
+_LEAVES = "SELECT leaf FROM dpledger_leaves WHERE i >= %s AND i < %s ORDER BY i"
+
+
+class PostgresStore:
+    """A ledger in the database at `address`, a libpq URI. Use `create`, `open` or `open_or_create`.
+
+    One connection, used by one thread at a time."""
+
+    def __init__(self, address: str) -> None:
+        self._connection: psycopg.Connection[Any] | None = None
+        self._address = address
+        self._home = Home("a ledger in PostgreSQL")
+        self._lock = threading.RLock()
+        self._is_busy = False
+        self._is_closed = False
+        self._was_reached = False
+        self.name = _named(address)
+
+    @classmethod
+    def create(cls, address: str) -> Self:
+        """A new, empty ledger. ParameterError if one is there, or no psycopg; StoreFailure if there is no server."""
+        store = cls(address)
+        try:
+            with store._connected() as connection:
+                connection.execute(_CREATE)
+        except (errors.DuplicateTable, errors.UniqueViolation):  # the latter: made at the same moment
+            store.close()
+            raise ParameterError("ledger", store.name, "a schema in which no ledger is yet") from None
+        except psycopg.Error as error:
+            store.close()
+            raise StoreFailure(f"{store.name}: no ledger could be made: {error}") from None
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    def open_or_create(cls, address: str) -> Self:
+        """The ledger that is there, else a new, empty one."""
+        with suppress(ParameterError):
+            return cls.open(address)
+        with suppress(ParameterError):  # another process made it at the same moment
+            return cls.create(address)
+        return cls.open(address)
+
+    @classmethod
+    def open(cls, address: str) -> Self:
+        """The ledger that is there. ParameterError if there is none; ForeignLedger for one of another layout."""
+        store = cls(address)
+        try:
+            with store._connected() as connection:
+                found = connection.execute("SELECT layout FROM dpledger_head").fetchone()
+        except errors.UndefinedTable:
+            store.close()
+            raise ParameterError("ledger", store.name, "a schema with a ledger in it") from None
+        except psycopg.Error as error:
+            store.close()
+            raise StoreFailure(f"{store.name} cannot be read: {error}") from None
+        except BaseException:
+            store.close()
+            raise
+        if found != (LAYOUT,):
+            store.close()
+            raise ForeignLedger(f"{store.name} has layout {found}; this program reads layout {LAYOUT}")
+        return store
+
+    def tail(self, start: int | None, asked: Asked = NOTHING) -> Tail:
+        scope, key = asked.key if asked.key is not None else (None, None)
+        said = {"start": start, "scope": scope, "key": key, "charge": asked.charge}
+        rows = self._read(_EVERYTHING if asked.everything else _ASKED, said)
+        if len(rows) != 1:
+            raise StoreBehind(f"{self.name} holds {len(rows)} heads")
+        size, head, leaves, charges, refusals, value = rows[0]
+        return Tail(
+            size=size,
+            leaves=tuple(leaves),
+            head=head,
+            charges=tuple(
+                ChargeRow(charge=charge, scope=scope, key=key, request=request, status=status, ended=ended)
+                for charge, scope, key, request, status, ended in charges or ()
+            ),
+            refusals=tuple((scope, key, request) for scope, key, request in refusals or ()),
+            value=value,
+        )
+
+    def leaves(self, start: int, stop: int) -> tuple[bytes, ...]:
+        return tuple(leaf for (leaf,) in self._read(_LEAVES, (start, stop)))
+
+    def append(self, addition: Addition) -> Outcome:
+        said = _said(addition)
+        try:
+            with self._connected() as connection:
+                row = connection.execute(_APPEND, said, binary=True).fetchone()
+        except _Lost:
+            return "unknown"
+        except (errors.SerializationFailure, errors.DeadlockDetected):
+            return "unknown"  # nothing of it is there: it may be said again
+        except (errors.UniqueViolation, errors.DivisionByZero):
+            raise StoreBehind(
+                "a charge or key is in the store already, or a charge that is to end is not open there"
+            ) from None
+        except psycopg.Error as error:
+            raise StoreFailure(f"{self.name} did not append: {error}") from None
+        return "done" if row is not None and row[0] == 1 else "failed"
+
+    def close(self) -> None:
+        if self._home.is_here:
+            self._is_closed = True
+            with self._lock:
+                self._drop()
+
+    def __del__(self) -> None:
+        if self._home.is_here:
+            self._drop()
+
+    def _read(self, statement: str, said: Any) -> list[Any]:
+        for _ in range(READS):
+            try:
+                with self._connected() as connection:
+                    return connection.execute(statement, said, binary=True).fetchall()
+            except _Lost:
+                continue
+            except psycopg.Error as error:
+                raise StoreFailure(f"{self.name} cannot be read: {error}") from None
+        raise StoreFailure(f"{self.name} lost the connection at each of {READS} tries: try again")
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        """The connection, for one statement. _Lost where it breaks; whatever interrupts it, it is not used again."""
+        self._home.require()
+        with self._lock:
+            if self._is_busy:
+                raise StoreFailure(
+                    f"{self.name} is in the middle of another call of this thread: nothing was read or written. A "
+                    "signal handler must do neither"
+                )
+            try:
+                try:
+                    self._is_busy = True
+                    yield self._reached()
+                except psycopg.OperationalError as error:
+                    if self._connection is None or self._connection.closed:
+                        self._drop()
+                        raise _Lost(f"{self.name} lost the connection: {error}") from None
+                    raise
+                except psycopg.Error:
+                    raise
+                except BaseException:
+                    self._drop()
+                    raise
+                finally:
+                    self._is_busy = False
+            finally:
+                self._is_busy = False  # an interrupt may have fallen into the first
+
+    def _reached(self) -> psycopg.Connection[Any]:
+        """An open connection. A server that was there before is waited for."""
+        if self._is_closed:
+            raise StoreFailure(f"{self.name} is closed in this process: open the ledger again")
+        deadline = time.monotonic() + RECONNECTING_SECONDS
+        while self._connection is None or self._connection.closed:
+            try:
+                self._connection = psycopg.connect(self._address, autocommit=True)
+                _require_durable(self._connection, self.name)
+            except psycopg.OperationalError as error:
+                self._drop()
+                if not self._was_reached or time.monotonic() >= deadline:
+                    raise StoreFailure(f"{self.name} cannot be reached: {error}") from None
+                time.sleep(PAUSE_SECONDS)
+        self._was_reached = True
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.close()
+
+
+class _Lost(StoreFailure):
+    """The connection broke: what was under way may have been done."""
+
+
+def _named(address: str) -> str:
+    """The host and the database, without what is secret."""
+    try:
+        said = psycopg.conninfo.conninfo_to_dict(address)
+    except psycopg.Error as error:
+        raise ParameterError("ledger", "an address", f"a postgresql:// address that can be read ({error})") from None
+    return f"postgresql://{said.get('host', '')}/{said.get('dbname', '')}"
+
+
+def _require_durable(connection: psycopg.Connection[Any], name: str) -> None:
+    """StoreFailure for a server that acknowledges what it may lose."""
+    connection.execute("SET synchronous_commit = on")
+    for setting in ("fsync", "full_page_writes"):
+        row = connection.execute("SELECT current_setting(%s)", (setting,)).fetchone()
+        if row != ("on",):
+            connection.close()
+            raise StoreFailure(f"{name} runs with {setting} off: what it acknowledges may be lost; nothing was written")
+
+
+def _said(addition: Addition) -> dict[str, Any]:
+    """The parameters of an append. A charge that begins and ends in it is put there ended."""
+    opened = {row.charge: row for row in addition.rows.charges}
+    endings: list[Ending] = []
+    for ending in addition.rows.endings:
+        row = opened.get(ending.charge)
+        if row is not None and row.status == "open":
+            opened[ending.charge] = replace(row, status=ending.status, ended=ending.ended)
+        else:
+            endings.append(ending)
+    charges = [opened[row.charge] for row in addition.rows.charges]
+    refusals, values = sorted(set(addition.rows.refusals)), dict(addition.rows.values)
+    return {
+        "size": addition.size,
+        "stop": addition.size + len(addition.leaves),
+        "head": addition.head,
+        "leaves": list(addition.leaves),
+        "charges": [row.charge for row in charges],
+        "scopes": [row.scope for row in charges],
+        "keys": [row.key for row in charges],
+        "requests": [row.request for row in charges],
+        "status": [row.status for row in charges],
+        "ended": [row.ended for row in charges],
+        "ending": [ending.charge for ending in endings],
+        "ending_status": [ending.status for ending in endings],
+        "ending_at": [ending.ended for ending in endings],
+        "refused_scopes": [scope for scope, _, _ in refusals],
+        "refused_keys": [key for _, key, _ in refusals],
+        "refused": [request for _, _, request in refusals],
+        "kept": list(values),
+        "values": list(values.values()),
+    }
