@@ -195,8 +195,14 @@ def _one_run(
     for canary, is_in in zip(canaries, included, strict=True):
         data = with_canary(data, canary) if is_in else data
     with bar("training with canaries", None, shown=shown):
-        model = train(data, noise)
-        scores = [float(score(model, canary)) for canary in canaries]
+        try:
+            model = train(data, noise)
+        except Exception as error:  # whatever the code of others does
+            raise ParameterError("train", type(error).__name__, "a function that trains on the data") from error
+        try:
+            scores = [float(score(model, canary)) for canary in canaries]
+        except Exception as error:
+            raise ParameterError("score", type(error).__name__, "a function that gives a number") from error
     return AuditResult(
         mechanism=named(name_of(train), {"canaries": plan.canaries, "guesses": plan.guesses}),
         claim=plan.claim.guarantee,
