@@ -56,7 +56,15 @@ class TrainingAudit:
     others. `announced`: what one run could show, said before it began.
 
     The results are of claims of their own: that of `steps` is the claim of one step. Record each in a ledger by
-    `book.record`."""
+    `book.record`.
+
+    >>> asked = {"score": lambda model, canary: model @ canary, "canaries": list(np.eye(40)), "seed": 1}
+    >>> found = dpl.audit_training(
+    ...     lambda rows, rng: sum(rows), [np.zeros(40)], dpl.PureDP(1), progress=False, **asked
+    ... )
+    >>> found.is_refuted, found.one_run.verdict, found.trainings
+    (True, 'violation', None)
+    """
 
     claim: StepClaim
     steps: AuditResult | None
