@@ -36,7 +36,7 @@ from dpledger.attach.opacus_public import Public, by_declaration
 from dpledger.audit.probes.asking import probe as ask
 from dpledger.audit.probes.loops import LEAST_ROWS, RANK_NUMBERS, positions_of
 from dpledger.audit.probes.result import ProbeReport
-from dpledger.audit.probes.set_ups import CannotTell, Charged, Course, Gradient, Positions, exploded
+from dpledger.audit.probes.set_ups import CannotTell, Charged, Gradient, Positions, StepCounts, exploded
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
@@ -147,7 +147,7 @@ class OfOpacus:
                 raise CannotTell("the sampler draws no batch")
         return found
 
-    def course(self) -> Course:
+    def course(self) -> StepCounts:
         """Three steps, then one of two physical batches, the first of which makes no update."""
         one = self._fresh()
         batch = self._items(np.arange(min(self.rows, LEAST_ROWS)))
@@ -156,7 +156,7 @@ class OfOpacus:
             one.optimizer.signal_skip_step(do_skip=skipped)
             self._step(one.model, one.optimizer, batch)
             found.append((one.updates, counted(one.engine) - before))
-        return Course(counted=tuple(found))
+        return StepCounts(counted=tuple(found))
 
     def ranks(self) -> Sequence[Gradient]:
         if self._ranks is None:

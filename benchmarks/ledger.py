@@ -27,7 +27,7 @@ import dpledger as dpl
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import keys, merkle
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Addition, Asked, Rows, streamed
+from dpledger.ledger.stores.protocol import Addition, Question, TableRows, streamed
 from dpledger.ledger.stores.sqlite import SQLiteStore
 
 AMPLE = dpl.PureDP(10**9)
@@ -55,9 +55,9 @@ def write(path: Path, charges: int) -> None:
     for _ in range(charges):
         scope.release(MEASURED, 1)
     file = SQLiteStore.create(path)
-    whole = made.tail(0, Asked(everything=True))
+    whole = made.tail(0, Question(everything=True))
     assert whole.head is not None
-    file.append(Addition(size=0, leaves=whole.leaves, head=whole.head, rows=Rows(charges=list(whole.charges))))
+    file.append(Addition(size=0, leaves=whole.leaves, head=whole.head, rows=TableRows(charges=list(whole.charges))))
     file.close()
 
 

@@ -15,7 +15,7 @@ from dpledger.ledger.log import Handle
 from dpledger.ledger.rules import gate, quotes, refusals
 from dpledger.ledger.rules.gate import Admitted, Earlier, Outdated, RefusedRequest, Replayed, Request
 from dpledger.ledger.rules.scope_state import State
-from dpledger.ledger.stores.protocol import Asked, ChargeRow
+from dpledger.ledger.stores.protocol import ChargeRow, Question
 from dpledger.ledger.writing import Writing
 
 __all__ = ["Entered", "Then", "enter"]
@@ -79,7 +79,7 @@ def _decide(book: Handle, request: Request, then: Then) -> tuple[gate.Decision, 
             case _:
                 assert_never(decision)
 
-    entries = book.transact(decide, Asked(key=(request.scope, request.key)))
+    entries = book.transact(decide, Question(key=(request.scope, request.key)))
     return decisions[-1], entries
 
 

@@ -22,7 +22,7 @@ from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.scope_state import State, state_digest
 from dpledger.ledger.signed import envelope, keys, values
 from dpledger.ledger.signed.checkpoint import Checkpoint
-from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, Store, Tail, streamed
+from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, Tail, streamed
 from dpledger.ledger.tip import START, Head, caught_up
 from dpledger.ledger.verifying import verification
 from dpledger.ledger.writing import Clock, Writing, utc_now
@@ -140,7 +140,7 @@ class Handle:
     def kept(self, origin: values.ValueOrigin) -> bytes | None:
         """The bytes of a kept value; None if it was not kept. VerificationError unless this ledger signed it for
         `origin`."""
-        stored = self._tail(Asked(charge=origin.charge)).value
+        stored = self._tail(Question(charge=origin.charge)).value
         return None if stored is None else values.unsealed(stored, origin, self.public_key)
 
     def verify(
@@ -178,10 +178,10 @@ class Handle:
         said = notes.note_of(note)
         if intended is not None:
             said = notes.finishing(said, whole(intended, field="intended"))
-        asked = Asked(charge=said.charge if isinstance(said, Audited) else None)
+        asked = Question(charge=said.charge if isinstance(said, Audited) else None)
         return self.transact(lambda state, writing: [notes.placed(said, about, state, writing.known.charges)], asked)[0]
 
-    def transact(self, make: Make, asked: Asked = NOTHING) -> tuple[Entry, ...]:
+    def transact(self, make: Make, asked: Question = NOTHING) -> tuple[Entry, ...]:
         """Append the bodies that `make` returns for the state and what the store knows of what is `asked`: all of them,
         durably, behind what they were made for, or none. The new head is seen by nobody before it is durable.
 
@@ -219,7 +219,7 @@ class Handle:
         if self._heads is not None:
             self._heads.keep(remembered.SeenHead.of(self._head))
 
-    def _followed(self, asked: Asked) -> Tail:
+    def _followed(self, asked: Question) -> Tail:
         """What the store holds now: this handle has seen it afterwards. Under the lock."""
         head = self._head
         tail = self._store.tail(max(0, head.tree.size - 1), asked)
@@ -272,7 +272,7 @@ class Handle:
 
     # ---- life of the handle -----------------------------------------------------------------------------------------
 
-    def _tail(self, asked: Asked = NOTHING) -> Tail:
+    def _tail(self, asked: Question = NOTHING) -> Tail:
         """Without leaves."""
         self._require_ours()
         return self._store.tail(None, asked)

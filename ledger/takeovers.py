@@ -24,7 +24,7 @@ from dpledger.ledger.rules.gate import Earlier, Request
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import OpenCharge, State
 from dpledger.ledger.rules.transitions import step
-from dpledger.ledger.stores.protocol import Asked
+from dpledger.ledger.stores.protocol import Question
 from dpledger.ledger.writing import Writing
 
 __all__ = ["Resume", "settled", "taken_over"]
@@ -119,7 +119,7 @@ def _require_used(book: Handle, request: Request) -> None:
             raise ParameterError("resume", "the token of a run", expected)
         return []
 
-    book.transact(look, Asked(key=(request.scope, request.key)))
+    book.transact(look, Question(key=(request.scope, request.key)))
 
 
 def _warn_of_lost(lost: int, charge: OpenCharge) -> None:

@@ -40,7 +40,7 @@ from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.keys import Signer, VerifyingKey
-from dpledger.ledger.stores.protocol import Asked, ChargeRow, Ending, Rows, Store, Tail, streamed
+from dpledger.ledger.stores.protocol import ChargeRow, Ending, Question, Store, TableRows, Tail, streamed
 
 __all__ = ["START", "Head", "caught_up", "index_entry", "resumed"]
 
@@ -59,7 +59,7 @@ class Head:
         """The head once `leaf`, which holds `body`, is at the end."""
         return Head(step(self.state, body), self.tree.append(merkle.leaf_hash(leaf)), leaf)
 
-    def after_all(self, leaves: Iterable[bytes], told: Rows | None = None) -> Head:
+    def after_all(self, leaves: Iterable[bytes], told: TableRows | None = None) -> Head:
         """The head once `leaves` follow; their charges and refusals go into `told`. No signature is
         verified: check the root. Raises VerificationError with the index of the leaf that cannot follow."""
         head = self
@@ -87,11 +87,11 @@ def resumed(store: Store, signer: Signer | None) -> Head:
     """The head of the ledger in a store that was opened: everything is folded, and checked against the signed head and
     the store's own tables of charges and refusals. Raises ForeignLedger for no ledger of this key, StoreBehind for a
     changed one."""
-    seen, rows = store.tail(None), Rows()
+    seen, rows = store.tail(None), TableRows()
     if seen.head is None or seen.size == 0:
         raise ForeignLedger(NO_HEAD)
     head = START.after_all(streamed(store, seen.size), rows)
-    tail = store.tail(head.tree.size, Asked(everything=True))  # what others appended meanwhile, and the tables with it
+    tail = store.tail(head.tree.size, Question(everything=True))  # with what others appended meanwhile
     head = head.after_all(tail.leaves, rows)
     _require_signed(head, tail, signer)
     ended = {ending.charge: ending for ending in rows.endings}
@@ -142,7 +142,7 @@ def _require_covered(head: Head, signed: checkpoint.Checkpoint) -> None:
         raise StoreBehind("the stored entries are not those of the signed head: the store was changed or truncated")
 
 
-def index_entry(rows: Rows, index: int, body: Body, after: State) -> None:
+def index_entry(rows: TableRows, index: int, body: Body, after: State) -> None:
     """Add what comes into the store's tables, of charges with their keys and of refusals, with the entry that holds
     `body`, at `index`."""
     match body:

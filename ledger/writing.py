@@ -9,7 +9,7 @@ from dpledger.ledger.entries.bodies import TIMELESS, Body
 from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.signed import checkpoint, envelope, wire
 from dpledger.ledger.signed.keys import Signer
-from dpledger.ledger.stores.protocol import Addition, Rows, Tail
+from dpledger.ledger.stores.protocol import Addition, TableRows, Tail
 from dpledger.ledger.tip import Head, index_entry
 
 __all__ = ["Clock", "Writing", "utc_now"]
@@ -31,7 +31,7 @@ class Writing:
         self._time = time
         self._size = head.tree.size
         self._leaves: list[bytes] = []
-        self._rows = Rows()
+        self._rows = TableRows()
         self.known = known
         self.head = head
         self.appended: list[Entry] = []

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from dpledger.audit.probes.asking import probe
 from dpledger.audit.probes.result import ProbeReport
-from dpledger.audit.probes.set_ups import CannotTell, Charged, Course, Gradient, Positions, exploded
+from dpledger.audit.probes.set_ups import CannotTell, Charged, Gradient, Positions, StepCounts, exploded
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded, system
@@ -82,9 +82,9 @@ class OfPlan:
         one, entropy = self.plan.one_step, seeded(seed)
         return [one.batch(self.rows, entropy) for _ in range(count)]
 
-    def course(self) -> Course:
+    def course(self) -> StepCounts:
         most = min(_COURSE, self.plan.steps)
-        return Course(counted=tuple((steps, self._counted(steps)) for steps in range(1, most + 1)))
+        return StepCounts(counted=tuple((steps, self._counted(steps)) for steps in range(1, most + 1)))
 
     def _counted(self, steps: int) -> int:
         run = self.plan.open(self.units.take(np.arange(self.rows)), entropy=seeded(0))
@@ -147,10 +147,10 @@ class OfLoop:
                 raise CannotTell("the sampler draws no batch")
         return found
 
-    def course(self) -> Course:
+    def course(self) -> StepCounts:
         if self.counted_after is None:
             raise CannotTell("no accountant was given (counted_after=)")
-        return Course(counted=tuple((steps, int(self.counted_after(steps))) for steps in range(1, _COURSE + 1)))
+        return StepCounts(counted=tuple((steps, int(self.counted_after(steps))) for steps in range(1, _COURSE + 1)))
 
     def ranks(self) -> Sequence[Gradient]:
         if self.generators is None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dpledger.errors import ParameterError
 
-__all__ = ["CannotTell", "Charged", "Course", "Gradient", "Positions", "SetUp", "exploded"]
+__all__ = ["CannotTell", "Charged", "Gradient", "Positions", "SetUp", "StepCounts", "exploded"]
 
 Positions = npt.NDArray[np.int64]
 Gradient = npt.NDArray[np.float64]
@@ -38,7 +38,7 @@ class Charged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class StepCounts:
     """A short training. `counted`: after each event, how many updates were made, and how many steps the accountant has
     counted since the start."""
 
@@ -74,7 +74,7 @@ class SetUp(Protocol):
         """The first `count` batches that the sampler draws."""
         ...
 
-    def course(self) -> Course:
+    def course(self) -> StepCounts:
         """A short training, and what the accountant counted meanwhile."""
         ...
 

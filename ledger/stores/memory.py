@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 from dpledger.errors import StoreBehind
-from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, ChargeRow, Outcome, Tail
+from dpledger.ledger.stores.protocol import NOTHING, Addition, AppendOutcome, ChargeRow, Question, Tail
 from dpledger.process import Home
 
 __all__ = ["MemoryStore"]
@@ -29,7 +29,7 @@ class MemoryStore:
         self.heads: dict[int, bytes] = {}
         self._additions: dict[int, Addition] = {}
 
-    def tail(self, start: int | None, asked: Asked = NOTHING) -> Tail:
+    def tail(self, start: int | None, asked: Question = NOTHING) -> Tail:
         self.home.require()
         with self.lock:
             self._finish()
@@ -50,13 +50,13 @@ class MemoryStore:
                 value=None if asked.charge is None else self.values.get(asked.charge),
             )
 
-    def _charges(self, asked: Asked) -> tuple[ChargeRow, ...]:
+    def _charges(self, asked: Question) -> tuple[ChargeRow, ...]:
         if asked.everything:
             return tuple(self.charges[charge] for charge in sorted(self.charges))
         used = None if asked.key is None else self.keys.get(asked.key)
         return tuple(self.charges[one] for one in dict.fromkeys((used, asked.charge)) if one in self.charges)
 
-    def append(self, addition: Addition) -> Outcome:
+    def append(self, addition: Addition) -> AppendOutcome:
         self.home.require()
         with self.lock:
             self._finish()

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, StoreFailure
-from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, ChargeRow, Ending, Outcome, Tail
+from dpledger.ledger.stores.protocol import NOTHING, Addition, AppendOutcome, ChargeRow, Ending, Question, Tail
 from dpledger.process import Home
 
 try:
@@ -159,7 +159,7 @@ class PostgresStore:
             raise ForeignLedger(f"{store.name} has layout {found}; this program reads layout {LAYOUT}")
         return store
 
-    def tail(self, start: int | None, asked: Asked = NOTHING) -> Tail:
+    def tail(self, start: int | None, asked: Question = NOTHING) -> Tail:
         scope, key = asked.key if asked.key is not None else (None, None)
         said = {"start": start, "scope": scope, "key": key, "charge": asked.charge}
         rows = self._read(_EVERYTHING if asked.everything else _ASKED, said)
@@ -181,7 +181,7 @@ class PostgresStore:
     def leaves(self, start: int, stop: int) -> tuple[bytes, ...]:
         return tuple(leaf for (leaf,) in self._read(_LEAVES, (start, stop)))
 
-    def append(self, addition: Addition) -> Outcome:
+    def append(self, addition: Addition) -> AppendOutcome:
         said = _said(addition)
         try:
             with self._connected() as connection:

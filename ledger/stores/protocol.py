@@ -20,14 +20,14 @@ from typing import Literal, Protocol, TypeAlias
 __all__ = [
     "NOTHING",
     "Addition",
-    "Asked",
+    "AppendOutcome",
     "ChargeRow",
     "Ending",
-    "Outcome",
+    "Question",
     "Refusal",
-    "Rows",
     "Status",
     "Store",
+    "TableRows",
     "Tail",
     "streamed",
 ]
@@ -35,7 +35,7 @@ __all__ = [
 Status = Literal["open", "committed", "aborted"]
 Refusal: TypeAlias = tuple[str, str, str]
 """The scope, the key and the digest of a request that was refused: recorded once."""
-Outcome = Literal["done", "failed", "unknown"]
+AppendOutcome = Literal["done", "failed", "unknown"]
 """Of an append: it is there, durably; nothing of it is there, nor will be, as the store has another size; or it may be
 there, or come to be, since the reply was lost: say it again."""
 
@@ -65,7 +65,7 @@ class Ending:
 
 
 @dataclass(slots=True)
-class Rows:
+class TableRows:
     """What comes into a store's tables with some leaves. A charge may begin and end in the same rows.
 
     `values`: kept values by charge, so that a repetition is answered; in no export. `refusals`: those that are there
@@ -84,11 +84,11 @@ class Addition:
     size: int
     leaves: tuple[bytes, ...]
     head: bytes
-    rows: Rows = field(default_factory=Rows)
+    rows: TableRows = field(default_factory=TableRows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Question:
     """What else a read is to tell: of the (scope, key) that a charge may have used up, with the refusals under it; of a
     charge, with its kept value; or every charge and refusal that there is."""
 
@@ -97,7 +97,7 @@ class Asked:
     everything: bool = False
 
 
-NOTHING = Asked()
+NOTHING = Question()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +120,11 @@ class Tail:
 class Store(Protocol):
     """A durable, append-only list of leaves with its signed head. For many threads; one handle a process."""
 
-    def tail(self, start: int | None, asked: Asked = NOTHING) -> Tail:
+    def tail(self, start: int | None, asked: Question = NOTHING) -> Tail:
         """The store as it is now, with the leaves from index `start` on (None: with no leaf)."""
         ...
 
-    def append(self, addition: Addition) -> Outcome:
+    def append(self, addition: Addition) -> AppendOutcome:
         """Add all of it behind the `size` leaves that are there, durably, or nothing.
 
         Where it raises nothing was added: StoreBehind for a charge or a key that is there already, and for an ending of

@@ -27,7 +27,17 @@ from dpledger.ledger.stores import layout, staging
 from dpledger.ledger.stores.connections import Connection
 from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, require_local, sync_folder
 from dpledger.ledger.stores.locks import WriteLock, held_by_another
-from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, ChargeRow, Outcome, Refusal, Rows, Status, Tail
+from dpledger.ledger.stores.protocol import (
+    NOTHING,
+    Addition,
+    AppendOutcome,
+    ChargeRow,
+    Question,
+    Refusal,
+    Status,
+    TableRows,
+    Tail,
+)
 from dpledger.posix import require_posix
 from dpledger.progress import Advance
 
@@ -170,7 +180,7 @@ class SQLiteStore:
                     copy.close()
         return target
 
-    def tail(self, start: int | None, asked: Asked = NOTHING) -> Tail:
+    def tail(self, start: int | None, asked: Question = NOTHING) -> Tail:
         with self._reading() as connection:
             size = _size(connection)
             return Tail(
@@ -186,7 +196,7 @@ class SQLiteStore:
         with self._reading() as connection:
             return _leaves(connection, start, stop)
 
-    def append(self, addition: Addition) -> Outcome:
+    def append(self, addition: Addition) -> AppendOutcome:
         with self._begun("BEGIN IMMEDIATE") as connection:
             if _size(connection) != addition.size:
                 return "failed"
@@ -312,7 +322,7 @@ def _head(connection: sqlite3.Connection) -> bytes | None:
     return None if row is None else _blob(row[0])
 
 
-def _charges(connection: sqlite3.Connection, asked: Asked) -> tuple[ChargeRow, ...]:
+def _charges(connection: sqlite3.Connection, asked: Question) -> tuple[ChargeRow, ...]:
     found: list[tuple[str, str, str, str, Status, int | None]] = []
     if asked.everything:
         found += connection.execute(f"{_ROW} ORDER BY charge")
@@ -323,7 +333,7 @@ def _charges(connection: sqlite3.Connection, asked: Asked) -> tuple[ChargeRow, .
     return tuple(_charge_row(row) for row in dict.fromkeys(found))
 
 
-def _refusals(connection: sqlite3.Connection, asked: Asked) -> tuple[Refusal, ...]:
+def _refusals(connection: sqlite3.Connection, asked: Question) -> tuple[Refusal, ...]:
     if asked.everything:
         return tuple(connection.execute(f"{_REFUSAL} ORDER BY scope, key, request"))
     if asked.key is None:
@@ -336,7 +346,7 @@ def _value(connection: sqlite3.Connection, charge: str) -> bytes | None:
     return None if row is None else _blob(row[0])
 
 
-def _put(connection: sqlite3.Connection, rows: Rows) -> None:
+def _put(connection: sqlite3.Connection, rows: TableRows) -> None:
     for row in rows.charges:
         try:
             connection.execute(

@@ -28,7 +28,7 @@ from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyRe
 from dpledger.ledger.entries.bodies import Committed, Progress, Refused, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Receipt, Scope
-from dpledger.ledger.stores.protocol import Addition, Outcome
+from dpledger.ledger.stores.protocol import Addition, AppendOutcome
 from dpledger.mechanisms.numeric import Gaussian
 from dpledger.mechanisms.protocol import Release
 from forking import ignores_fork_warnings
@@ -264,7 +264,7 @@ def failing_commit(scope: Scope, monkeypatch: pytest.MonkeyPatch, from_call: int
     store: Any = scope._ledger._store
     genuine, calls = type(store).append, iter(range(10**6))
 
-    def append(self: Any, addition: Addition) -> Outcome:
+    def append(self: Any, addition: Addition) -> AppendOutcome:
         if next(calls) >= from_call:
             raise StoreFailure("the disk is full")
         return genuine(self, addition)  # type: ignore[no-any-return]

@@ -18,7 +18,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Addition, Outcome
+from dpledger.ledger.stores.protocol import Addition, AppendOutcome
 from interrupting import LEDGER, Lines
 from ledger_mechanisms import laplace, stream, training
 
@@ -35,7 +35,7 @@ class Losing:
         self.fails: list[str] = []
         self.tail, self.leaves = self._inner.tail, self._inner.leaves
 
-    def append(self, addition: Addition) -> Outcome:
+    def append(self, addition: Addition) -> AppendOutcome:
         fails = self.fails.pop(0) if self.fails else None
         if fails == "full":
             raise StoreFailure("the disk is full")
@@ -80,7 +80,7 @@ def test_a_lost_reply_burns_neither_key_nor_cap(
     """Of the reservation, the start, the commit: whatever append it is of."""
     genuine, calls = store.append, iter(range(10**6))
 
-    def append(addition: Addition) -> Outcome:
+    def append(addition: Addition) -> AppendOutcome:
         if next(calls) == at:
             store.fails = fails.split(", ")
         return genuine(addition)

@@ -20,7 +20,7 @@ from dpledger.ledger.rules.gate import Request
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import keys
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import NOTHING, Addition, Asked, Outcome, Tail
+from dpledger.ledger.stores.protocol import NOTHING, Addition, AppendOutcome, Question, Tail
 
 STEP = dpl.PoissonSampled(dpl.GaussianLaw(2), rate="0.01")
 PLAN = dpl.Repeated(STEP, times=3)
@@ -35,12 +35,12 @@ class Watched(MemoryStore):
         super().__init__()
         self.is_locked = False
 
-    def tail(self, start: int | None, asked: Asked = NOTHING) -> Tail:
+    def tail(self, start: int | None, asked: Question = NOTHING) -> Tail:
         found = super().tail(start, asked)
         self.is_locked = asked.key is not None
         return found
 
-    def append(self, addition: Addition) -> Outcome:
+    def append(self, addition: Addition) -> AppendOutcome:
         self.is_locked = False
         return super().append(addition)
 

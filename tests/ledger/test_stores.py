@@ -24,7 +24,7 @@ from dpledger.errors import (
 )
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Asked, Store
+from dpledger.ledger.stores.protocol import Question, Store
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from ledger_mechanisms import laplace
 from store_conformance import ROW, StoreConformance, held, put
@@ -51,10 +51,10 @@ class TestSQLiteStore(StoreConformance):
     def test_what_is_appended_is_there_after_reopening(self) -> None:
         store = self.make()
         put(store, b"leaf", head=b"head", charges=[ROW], refusals=[("s", "k", "r")], values=[("c1", b"value")])
-        before = store.tail(0, Asked(charge="c1", everything=True))
+        before = store.tail(0, Question(charge="c1", everything=True))
         store.close()
         again = SQLiteStore.open(self.folder / "store.ledger")
-        assert again.tail(0, Asked(charge="c1", everything=True)) == before
+        assert again.tail(0, Question(charge="c1", everything=True)) == before
         assert before.value == b"value"
         again.close()
 

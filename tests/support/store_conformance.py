@@ -17,11 +17,11 @@ from dpledger.errors import StoreBehind, StoreFailure
 from dpledger.ledger.stores.protocol import (
     NOTHING,
     Addition,
-    Asked,
     ChargeRow,
     Ending,
-    Rows,
+    Question,
     Store,
+    TableRows,
     Tail,
     streamed,
 )
@@ -29,14 +29,14 @@ from forking import DONE, ignores_fork_warnings, in_child
 from interrupting import Lines
 
 ROW = ChargeRow(charge="c1", scope="s", key="k", request="r", status="open")
-KEY = Asked(key=("s", "k"))
-ALL = Asked(everything=True)
+KEY = Question(key=("s", "k"))
+ALL = Question(everything=True)
 
 
 def put(store: Store, *leaves: bytes, head: bytes = b"head", **rows: Any) -> None:
     """Append behind what is there; it is done."""
     size = store.tail(None).size
-    assert store.append(Addition(size=size, leaves=leaves or (b"leaf",), head=head, rows=Rows(**rows))) == "done"
+    assert store.append(Addition(size=size, leaves=leaves or (b"leaf",), head=head, rows=TableRows(**rows))) == "done"
 
 
 def held(store: Store) -> list[bytes]:
@@ -62,7 +62,7 @@ class StoreConformance(ABC):
 
     def test_it_is_empty_at_first(self, store: Store) -> None:
         for start in (None, 0, 7):
-            for asked in (NOTHING, KEY, ALL, Asked(charge="c1")):
+            for asked in (NOTHING, KEY, ALL, Question(charge="c1")):
                 assert store.tail(start, asked) == Tail(size=0, leaves=(), head=None)
         assert store.leaves(0, 9) == ()
 
@@ -81,14 +81,14 @@ class StoreConformance(ABC):
 
     def test_an_append_is_of_one_size(self, store: Store) -> None:
         """Whoever was overtaken has written nothing, and what is said again is there once."""
-        first = Addition(size=0, leaves=(b"a", b"b"), head=b"2", rows=Rows(charges=[ROW]))
+        first = Addition(size=0, leaves=(b"a", b"b"), head=b"2", rows=TableRows(charges=[ROW]))
         assert store.append(first) == "done"
         for size in (0, 1, 3):
             late = Addition(
                 size=size,
                 leaves=(b"late",),
                 head=b"late",
-                rows=Rows(
+                rows=TableRows(
                     charges=[replace(ROW, charge="late", key="late")],
                     endings=[Ending("c1", "aborted", 9)],
                     refusals=[("s", "k", "late")],
@@ -98,11 +98,11 @@ class StoreConformance(ABC):
             assert store.append(late) == "failed"
         assert store.append(first) == "failed"
         assert store.tail(0, ALL) == Tail(size=2, leaves=(b"a", b"b"), head=b"2", charges=(ROW,))
-        assert store.tail(None, Asked(charge="c1")).value is None
+        assert store.tail(None, Question(charge="c1")).value is None
 
     def test_everything_or_nothing(self, store: Store) -> None:
         """Of an append that is refused for its last row, nothing is there."""
-        rows = Rows(
+        rows = TableRows(
             charges=[ROW],
             endings=[Ending("unknown", "committed", 1)],
             refusals=[("s", "k", "r")],
@@ -152,10 +152,10 @@ class StoreConformance(ABC):
         told = store.tail(None, KEY)
         assert (told.charges, told.refusals, told.value) == ((ROW,), (("s", "k", "r"), ("s", "k", "r2")), None)
         assert told.charge_of("s", "k2") is None
-        told = store.tail(None, Asked(charge="c1"))
+        told = store.tail(None, Question(charge="c1"))
         assert (told.charges, told.refusals, told.value) == ((ROW,), (), b"value")
-        assert store.tail(None, Asked(charge="c2")).value is None
-        assert store.tail(None, Asked(key=("s", "k"), charge="c1")).charges == (ROW,)
+        assert store.tail(None, Question(charge="c2")).value is None
+        assert store.tail(None, Question(key=("s", "k"), charge="c1")).charges == (ROW,)
         told = store.tail(None, ALL)
         assert (told.charges, told.refusals) == ((ROW, other), tuple(sorted(refusals)))
 
@@ -165,7 +165,7 @@ class StoreConformance(ABC):
         def charge(number: int) -> None:
             row = replace(ROW, charge=f"c{number}", key=f"k{number}")
             put(store, charges=[row], refusals=[("s", f"k{number}", "r")])
-            assert store.tail(None, Asked(key=("s", row.key))).charges == (row,)
+            assert store.tail(None, Question(key=("s", row.key))).charges == (row,)
             put(store, endings=[Ending(row.charge, "committed", number)])
 
         def lines(number: int) -> int:
@@ -187,7 +187,7 @@ class StoreConformance(ABC):
         """As bytes: what else equals them, as the buffers of a database's driver do, cannot be read as they can."""
         every_byte = bytes(range(256))
         put(store, every_byte, head=every_byte, charges=[ROW], values=[("c1", every_byte)])
-        tail = store.tail(0, Asked(charge="c1"))
+        tail = store.tail(0, Question(charge="c1"))
         for found in (*store.leaves(0, 1), *tail.leaves, tail.head, tail.value):
             assert (found, type(found)) == (every_byte, bytes)
 
@@ -200,7 +200,7 @@ class StoreConformance(ABC):
         assert [row.charge for row in told.charges] == sorted(names)
         assert [key for _, key, _ in told.refusals] == sorted(names)
         for name in names:
-            assert [row.key for row in store.tail(None, Asked(key=("s", name))).charges] == [name]
+            assert [row.key for row in store.tail(None, Question(key=("s", name))).charges] == [name]
 
     def test_of_writers_at_once_one_is_first(self, store: Store) -> None:
         """Each reads the size and appends it: of two that saw the same one, one has written nothing."""
