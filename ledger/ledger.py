@@ -273,14 +273,8 @@ class Ledger(Handle):
         by the key, StoreBehind if it lost entries, also if it is an older copy of what was used here before
         (`ledger.remembered`; `accept_rollback` goes on with it). `path` may be a postgresql:// address, beside which no
         key lies."""
-        if is_address(path):
-            from dpledger.ledger.stores.postgres import PostgresStore
-
-            return cls.resume(PostgresStore.open(path), signer_of(key), clock=clock, entropy=entropy)._remembering()
-        signer = KeyFiles.beside(path).find(key)
-        if signer is None:
-            return cls.look(path)
-        return cls.resume(sqlite.SQLiteStore.open(path), signer, clock=clock, entropy=entropy)._remembering()
+        store, signer = cls._at(path, key)
+        return cls.resume(store, signer, clock=clock, entropy=entropy)._remembering()
 
     @classmethod
     def look(cls, path: str | os.PathLike[str]) -> Self:
@@ -303,29 +297,44 @@ class Ledger(Handle):
     ) -> Entry:
         """Go on with the older copy at `path`, as the newest is lost: the entry says which entries are missing, who
         says so and why. Nobody knows what they charged, so every scope ends; new ones may be opened. ParameterError
-        where nothing newer was seen here, or without the signing key (as `open`)."""
-        signer = KeyFiles.beside(path).find(key)
+        where nothing newer was seen here, or without the signing key; `path` and `key` are as of `open`."""
+        store, signer = cls._at(path, key)
         if signer is None:
+            store.close()
             raise ParameterError("key", "none", "the signing key of the ledger: accept-rollback writes an entry")
-        with cls.resume(sqlite.SQLiteStore.open(path), signer) as book:
+        with cls.resume(store, signer) as book:
             heads = remembered.Heads(book.id)
             seen = heads.newest()
-            if seen is None or remembered.rolled_back(seen, book._head, book._store) is None:
-                raise ParameterError("ledger", str(path), "an older copy of a ledger that was used here")
+            if seen is None or remembered.rolled_back(seen, book.state.size, store) is None:
+                raise ParameterError("ledger", "the newest", "an older copy of a ledger that was used here")
             accepted = RollbackAccepted(size=seen.size, leaf=seen.leaf, by=by, reason=reason)
             entry = book.transact(lambda *_: [accepted])[0]
             heads.keep(remembered.SeenHead.of(book._head), also_older=True)
         return entry
 
+    @classmethod
+    def _at(
+        cls, path: str | os.PathLike[str], key: keys.Signer | str | os.PathLike[str] | None
+    ) -> tuple[Store, keys.Signer | None]:
+        """What is there to write to, and what signs; for reading only where nothing does."""
+        if is_address(path):
+            from dpledger.ledger.stores.postgres import PostgresStore
+
+            return PostgresStore.open(path), signer_of(key)
+        signer = KeyFiles.beside(path).find(key)
+        return (sqlite.SQLiteStore.look if signer is None else sqlite.SQLiteStore.open)(path), signer
+
     def _remembering(self) -> Self:
-        """This handle, which remembers from here on what it saw; refused, and closed, where others saw more."""
+        """This handle, which remembers from here on what it saw; refused, and closed, where others saw more. One that
+        reads such a copy warns, and remembers nothing of it."""
         heads = remembered.Heads(self.id, warns=self._signer is not None)
         known = heads.newest()
         try:
             with logging.failures(self.state), self._lock:
                 self._followed(NOTHING)
-                check = remembered.warn_where_behind if self._signer is None else remembered.require_seen
-                check(known, self._head, self._store)
+                if self._signer is None and remembered.is_behind(known, self.state.size, self._store):
+                    return self
+                remembered.require_seen(known, self._head, self._store)
         except BaseException:
             self.close()
             raise

@@ -29,7 +29,7 @@ from dpledger.ledger.stores.protocol import Store
 from dpledger.ledger.tip import Head
 from dpledger.posix import fcntl
 
-__all__ = ["Heads", "SeenHead", "require_seen", "rolled_back", "warn_where_behind"]
+__all__ = ["Heads", "SeenHead", "is_behind", "require_seen", "rolled_back"]
 
 SIZE = 256  # bytes of a file, all written at once: less than a sector
 CHECK = 16  # hex digits by which a torn write is told
@@ -146,31 +146,36 @@ class Heads:
             )
 
 
-def rolled_back(known: SeenHead | None, head: Head, store: Store) -> str | None:
-    """How `store`, which `head` is of, lacks what was remembered before it was read: it holds fewer
-    entries, or another one there; None where it holds what was seen."""
-    if known is None or known == SeenHead.of(head):
+def rolled_back(known: SeenHead | None, size: int, store: Store) -> str | None:
+    """How a store of `size` entries lacks what was remembered before it was read: it holds fewer, or another entry
+    there; None where it holds what was seen."""
+    if known is None:
         return None
-    if known.size > head.tree.size:
-        return f"this ledger had {known.size} entries when it was last used here, and now holds {head.tree.size}"
-    if [leaf_hash(leaf).hex() for leaf in store.leaves(known.size - 1, known.size)] != [known.leaf]:
+    if known.size > size:
+        return f"this ledger had {known.size} entries when it was last used here, and now holds {size}"
+    leaf = store.leaves(known.size - 1, known.size)
+    if len(leaf) != 1 or leaf_hash(leaf[0]).hex() != known.leaf:
         return f"entry {known.size - 1} is not the one that was seen here: this is a copy that went on by itself"
     return None
 
 
 def require_seen(known: SeenHead | None, head: Head, store: Store) -> None:
-    """StoreBehind where the store was `rolled_back`."""
-    if (problem := rolled_back(known, head, store)) is not None:
+    """StoreBehind where the store, which `head` is of, was `rolled_back`."""
+    if known == SeenHead.of(head):
+        return
+    if (problem := rolled_back(known, head.tree.size, store)) is not None:
         raise StoreBehind(
             f"{problem}; what is missing was charged, and would be spent again. Put the newest file back; if it is "
             "lost, `dpledger accept-rollback` says so in the record, and ends the scopes"
         )
 
 
-def warn_where_behind(known: SeenHead | None, head: Head, store: Store) -> None:
-    """RollbackSeen, a warning, where the store was `rolled_back`: who only reads may look at a copy."""
-    if (problem := rolled_back(known, head, store)) is not None:
-        warnings.warn(f"{problem}; what it says of budgets is of then", RollbackSeen, stacklevel=2)
+def is_behind(known: SeenHead | None, size: int, store: Store) -> bool:
+    """Whether the store was `rolled_back`; then RollbackSeen, a warning, says so: who only reads may look at a copy."""
+    if (problem := rolled_back(known, size, store)) is None:
+        return False
+    warnings.warn(f"{problem}; what it says of budgets is of then", RollbackSeen, stacklevel=2)
+    return True
 
 
 def _lock(descriptor: int) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger
+from dpledger.ledger.remembered import Heads, is_behind
+from dpledger.ledger.signed import checkpoint
 from dpledger.ledger.stores.protocol import Store, streamed
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from dpledger.ledger.verifying import bundle
@@ -29,15 +31,19 @@ class Source:
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[Source]:
     """The record at `path`, as it is while the context lasts. ForeignLedger or ParameterError for what is neither a
-    ledger file nor a bundle."""
+    ledger file nor a bundle; RollbackSeen, a warning, for a file of which more was seen here."""
     if Path(path).is_dir():
         yield Source(*bundle.read(path))
         return
     store = SQLiteStore.look(path)
     try:
-        tail = store.tail(None)
-        if tail.head is None:
+        first = store.tail(None).head
+        if first is None:
             raise ForeignLedger(f"{path} holds no signed head: it was never a whole ledger, or it was truncated")
+        known = Heads(checkpoint.parse_unverified(first)[0].origin, warns=False).newest()
+        tail = store.tail(None)  # after what is remembered was read
+        assert tail.head is not None, "entries are never taken away"
+        is_behind(known, tail.size, store)
         yield Source(_Stored(store, tail.size), tail.head)
     finally:
         store.close()

@@ -282,7 +282,7 @@ def test_secret_batches_need_a_unit_that_can_be_absent() -> None:
     assert compose(STEP, relation=Relation.ZERO_OUT).epsilon("1e-5") == compose(STEP).epsilon("1e-5")
     for relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP):
         with pytest.raises(CannotCertify, match=relation.value):
-            compose(STEP, relation=relation)
+            compose(PoissonSampled(LaplaceLaw(1), rate="0.1"), relation=relation)
 
 
 @pytest.mark.parametrize("leaf", [PureDP(1), ApproxDP(1, "1e-6"), LaplaceLaw(1), GDP(1), DiscreteLaplaceLaw(1, 1)])

@@ -13,7 +13,7 @@ from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.attach.training import private_sgd
-from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation, Halted, ParameterError, RelationError
+from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation, Halted, ParameterError
 from dpledger.ledger.entries.bodies import Committed, Progress, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -240,13 +240,6 @@ def test_a_run_that_the_budget_does_not_hold_is_refused() -> None:
     book, scope = scope_of(epsilon=1)
     with pytest.raises(BudgetRefused):
         private_sgd(scope, ROWS, rows, **{**PLAN, "noise_multiplier": 1, "steps": 4000})
-    assert nothing_was_spent(book)
-
-
-def test_a_scope_where_units_are_exchanged_is_refused() -> None:
-    book, scope = scope_of("replace_one")
-    with pytest.raises(RelationError):
-        private_sgd(scope, ROWS, rows, **PLAN)
     assert nothing_was_spent(book)
 
 

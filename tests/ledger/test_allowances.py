@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(book: Ledger) -
         book.scope("rows", budget=short, allowance=dpl.filters.Allowance(LAW, steps=3), **words)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="allowance"):
         book.scope("rows", budget=BUDGET, allowance=LAW, **words)  # type: ignore[arg-type]
-    sampled = dpl.filters.Allowance(dpl.PoissonSampled(LAW, rate="0.1"), steps=3)
+    sampled = dpl.filters.Allowance(dpl.PoissonSampled(dpl.LaplaceLaw(9), rate="0.1"), steps=3)
     with pytest.raises(CannotCertify, match="replace_one"):
         book.scope("rows", unit="record", relation="replace_one", budget=BUDGET, allowance=sampled)
     assert len(book) == before

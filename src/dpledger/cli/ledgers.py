@@ -81,6 +81,11 @@ def verify(
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
+        for entry in found.entries:
+            if entry.body.kind == "rollback_accepted":
+                voice.say(
+                    f"  entries are MISSING: entry {entry.index} says that a copy with {entry.body.size} had been seen"
+                )
         if found.attested:
             words = [said.by for said in found.attested.values()]
             voice.say(f"  {elsewhere(len(words))}: priced and settled by the rules; that they ran so is attested, by")
@@ -135,16 +140,17 @@ def backup(
 
 
 def accept_rollback(
-    ledger: LedgerFile,
+    ledger: Annotated[str, typer.Argument(help="A ledger file, or a postgresql:// address.")],
     by: Annotated[str, typer.Option(help="Who says so.")],
     reason: Annotated[str, typer.Option(help="What became of the newest file.")],
+    key: Annotated[str | None, typer.Option(help="The signing key's file (default: beside the ledger file).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Go on with an older copy of a ledger, as the newest file is lost. An entry says so, and every scope ends."""
     with speaking(as_json) as voice:
         from dpledger.ledger.ledger import Ledger
 
-        entry = Ledger.accept_rollback(ledger, by=by, reason=reason)
+        entry = Ledger.accept_rollback(ledger, by=by, reason=reason, key=key)
         voice.say(f"{ledger} goes on with entry {entry.index}, which says that newer ones are missing")
         voice.say("  its scopes have ended: what the missing entries charged is not known; open new ones")
         voice.give({"ledger": str(ledger), "index": entry.index})
