@@ -78,8 +78,8 @@ def probe(
     `ranks(rank)`: what a process of this rank makes, from its own seeds. Each starts with torch's generator in the
     state in which every fresh process has it.
     Claim: none; see `docs/training_probes.md` for what no probe sees.
-    Raises ParameterError for another make or dataset, RelationError but for add_remove and zero_out; whatever `make`
-    and `step` raise."""
+    Raises ParameterError for another make or dataset, RelationError under label_flip; whatever `make` and
+    `step` raise."""
     own = Relation(relation)
     require_relation(own)
     if (rate is None) != (expected_batch_size is None):

@@ -250,12 +250,13 @@ def probe_loop(
 
 def positions_of(exploding: Sequence[int], rows: int) -> tuple[int, ...]:
     """Two or more different positions of so many rows; ParameterError for anything else."""
+    expected = f"two or more different positions below {rows}, of at most half of the rows"
     try:
         found = tuple(whole(one, field="exploding", most=rows - 1) for one in exploding)
-    except TypeError:
-        raise ParameterError("exploding", type(exploding).__name__, "a list of positions of rows") from None
-    if len(set(found)) < 2 or len(set(found)) > rows // 2:
-        raise ParameterError("exploding", list(found), "two different positions or more, at most half of the rows")
+    except Exception:  # whatever a container of somebody raises
+        raise ParameterError("exploding", type(exploding).__name__, expected) from None
+    if not 2 <= len(set(found)) <= rows // 2:
+        raise ParameterError("exploding", f"{len(set(found))} positions", expected)
     return found
 
 

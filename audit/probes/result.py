@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from dpledger.errors import ParameterError
 from dpledger.notebooks import summary
 
 __all__ = ["QUESTIONS", "SCHEMA", "Answer", "ProbeFinding", "ProbeReport"]
@@ -64,8 +65,11 @@ class ProbeReport:
         return self._answered("cannot tell")
 
     def finding(self, name: str) -> ProbeFinding:
-        """The finding of the probe of this name. KeyError where there is none."""
-        return {one.name: one for one in self.findings}[name]
+        """The finding of the probe of this name. ParameterError where there is none."""
+        by_name = {one.name: one for one in self.findings}
+        if not isinstance(name, str) or name not in by_name:
+            raise ParameterError("name", name, f"one of {', '.join(by_name)}")
+        return by_name[name]
 
     def to_json(self) -> str:
         """The whole report as JSON."""

@@ -571,6 +571,9 @@ DOORS: dict[str, Door] = {
         names={"made_up_rows": "data|made_up_rows|gradients|exploding", "gradients": "gradients"},
         left={"gradients": OWN_CODE},
     ),
+    "results.ProbeReport.finding": Door(
+        of(lambda: dpl.learning.probe_sgd(PROBED, np.negative, MADE_UP), "finding"), {"name": "noise"}
+    ),
     "learning.probe_loop": Door(
         dpl.learning.probe_loop,
         {
