@@ -207,14 +207,23 @@ def other_seeds() -> Iterator[None]:
         np.random.set_state(states[1])
 
 
+@contextmanager
+def all_at_once() -> Iterator[None]:
+    """Each by itself costs the whole list of numbers; one that changes a number shows among the others too."""
+    with (
+        np.errstate(divide="raise", over="raise", invalid="raise"),
+        np.printoptions(precision=2, suppress=True, floatmode="fixed"),
+        ignored_warnings(),
+        other_precision(),
+        other_locale(),
+        other_seeds(),
+    ):
+        yield
+
+
 SURROUNDINGS: dict[str, Callable[[], AbstractContextManager[object]]] = {
-    "numpy raises": lambda: np.errstate(divide="raise", over="raise", invalid="raise"),
+    "all at once": all_at_once,
     "numpy is silent": lambda: np.errstate(all="ignore"),
-    "numpy prints otherwise": lambda: np.printoptions(precision=2, suppress=True, floatmode="fixed"),
-    "warnings are ignored": ignored_warnings,
-    "wide numbers are narrow": other_precision,
-    "another locale": other_locale,
-    "other seeds": other_seeds,
 }
 
 

@@ -56,7 +56,15 @@ class TrainingAudit:
     others. `announced`: what one run could show, said before it began.
 
     The results are of claims of their own: that of `steps` is the claim of one step. Record each in a ledger by
-    `book.record`."""
+    `book.record`.
+
+    >>> asked = {"score": lambda model, canary: model @ canary, "canaries": list(np.eye(40)), "seed": 1}
+    >>> found = dpl.audit_training(
+    ...     lambda rows, rng: sum(rows), [np.zeros(40)], dpl.PureDP(1), progress=False, **asked
+    ... )
+    >>> found.is_refuted, found.one_run.verdict, found.trainings
+    (True, 'violation', None)
+    """
 
     claim: StepClaim
     steps: AuditResult | None
@@ -195,8 +203,14 @@ def _one_run(
     for canary, is_in in zip(canaries, included, strict=True):
         data = with_canary(data, canary) if is_in else data
     with bar("training with canaries", None, shown=shown):
-        model = train(data, noise)
-        scores = [float(score(model, canary)) for canary in canaries]
+        try:
+            model = train(data, noise)
+        except Exception as error:  # whatever the code of others does
+            raise ParameterError("train", type(error).__name__, "a function that trains on the data") from error
+        try:
+            scores = [float(score(model, canary)) for canary in canaries]
+        except Exception as error:
+            raise ParameterError("score", type(error).__name__, "a function that gives a number") from error
     return AuditResult(
         mechanism=named(name_of(train), {"canaries": plan.canaries, "guesses": plan.guesses}),
         claim=plan.claim.guarantee,

@@ -59,6 +59,8 @@ NOT_HERE = (
     "recorded it so; one without a budget says nothing about this ledger. Planted faults, with which one shows that "
     "the auditor finds what is wrong, stand here too.",
 )
+CLAIMS_DRAWN = "Claims against audited lower bounds"
+ABOUT_A_BUDGET = "Claims against audited lower bounds, about a budget, of what did not run here by its name"
 BLIND = "Audits that were tried and saw nothing: they count as none"
 UNFINISHED = "Audits that were intended and never finished"
 UNFINISHED_SAYS = (
@@ -88,9 +90,11 @@ def audits_section(entries: tuple[Entry, ...], engine: CertifiedProfiles) -> Sec
     if nowhere:
         blocks.append(_table("audits/nowhere", NOWHERE, nowhere, None))
         blocks.append(Prose(id="audits/nowhere_says_nothing", lines=NOT_HERE, tone="note"))
+    if about := _groups(audits.about):
+        blocks.append(_claims_picture("audits/about_picture", ABOUT_A_BUDGET, about, engine))
     tested = (*here, *there)
     if tested:
-        blocks.append(_claims_picture(tested, engine))
+        blocks.append(_claims_picture("audits/claims_picture", CLAIMS_DRAWN, tested, engine))
         blocks += [_curve_picture(number, group, engine) for number, group in enumerate(tested[:MOST_CURVES], start=1)]
     return Section(
         id="audits",
@@ -309,7 +313,7 @@ def _never_audited(entries: tuple[Entry, ...]) -> Item:
 # ---- the pictures ---------------------------------------------------------------------------------------------------
 
 
-def _claims_picture(found: tuple[Alike[AuditEntry], ...], engine: CertifiedProfiles) -> Picture:
+def _claims_picture(id_: str, title: str, found: tuple[Alike[AuditEntry], ...], engine: CertifiedProfiles) -> Picture:
     rows = tuple(_claimed(group, engine) for group in found[:MOST_BARS])
     said = "; ".join(
         f"{row.label}: claimed {'no bound' if row.claim is None else words.at_most(row.claim)}, audited at least "
@@ -317,8 +321,8 @@ def _claims_picture(found: tuple[Alike[AuditEntry], ...], engine: CertifiedProfi
         for row in rows
     )
     return Picture(
-        id="audits/claims_picture",
-        title="Claims against audited lower bounds",
+        id=id_,
+        title=title,
         description=f"Epsilon at each audit's delta. A lower bound to the right of its claim is a violation. {said}.",
         chart=ClaimChart(rows=rows),
     )

@@ -138,6 +138,8 @@ def test_a_result_of_one_run_goes_on_record() -> None:
     [
         ({"score": 1}, "score"),
         ({"train": None}, "train"),
+        ({"train": lambda rows: rows}, "train"),
+        ({"score": lambda model, canary: model}, "score"),
         ({"canaries": 3}, "canaries"),
         ({"canaries": [np.eye(40)[0]] * 3}, "canaries"),
         ({"canaries": [], "trainings": 200}, "canaries"),

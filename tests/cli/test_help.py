@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -57,8 +58,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("plan.json").write_text(json.dumps({"relation": "add_remove", "entries": [{"mechanism": step}]}))
     Path("mine.py").write_text(
         "def release(data, rng):\n    return data + rng.laplace(scale=1.5)\n\n\n"
-        "def total(rows, rng):\n    return sum(rows) + rng.laplace(scale=1.5)\n"
+        "def total(rows, rng):\n    return sum(rows) + rng.laplace(scale=1.5)\n\n\n"
+        "def train(rows, rng):\n    return rows.sum(axis=0) + rng.normal(0, 20, rows.shape[1])\n\n\n"
+        "def score(model, canary):\n    return model @ canary\n"
     )
+    np.savetxt("rows.csv", np.vstack([np.zeros((5, 40)), np.eye(40)]), delimiter=",")
     Path("schema.json").write_text('{"rows": {"type": "number", "low": 0, "high": 1}, "most_rows": 2}')
     declared = (EXAMPLES / "declarations.yaml").read_text()
     Path("declarations.yaml").write_text(declared.replace("patients-2026", "patients"))

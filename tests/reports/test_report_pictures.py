@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import dpledger as dpl
 import dpledger.reports
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
 from dpledger.mechanisms.numeric.laplace import Laplace
@@ -148,6 +149,23 @@ def test_an_audit_is_drawn_on_the_side_that_its_verdict_says(lower: str, verdict
     assert (audited < claimed) is refuted
     (picture,) = (one for one in pictures(model) if one.chart == curves)
     assert ("the claim is refuted" in picture.description) is refuted
+
+
+def test_the_audits_of_a_training_that_are_about_a_budget_are_drawn() -> None:
+    """One of nothing that is charged here is no picture; what its entry says of a budget is."""
+    with dpl.Ledger.in_memory() as book:
+        book.scope("rows", unit="row", relation="add_remove", budget=PureDP(1))
+        found = audit("train", PureDP(2), "2.5", "violation")
+        book.record(found)
+        assert not charts(build(book.verify()), ClaimChart)
+        entry = book.record(found, about=["rows"])
+        model = build(book.verify())
+    (claims,) = charts(model, ClaimChart)
+    assert [(row.label, row.claim, row.lower) for row in claims.rows] == [
+        (f"train, entry {entry.index}", Decimal(2), Decimal("2.5"))
+    ]
+    (picture,) = (one for one in pictures(model) if one.chart == claims)
+    assert "about a budget" in picture.title
 
 
 def test_bars_say_what_was_charged_and_what_came_back() -> None:

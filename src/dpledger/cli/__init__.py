@@ -23,6 +23,7 @@ from dpledger.cli import (
     reporting,
     searching,
     statements,
+    training_audits,
 )
 from dpledger.cli.speaking import Commands
 
@@ -157,6 +158,11 @@ _COMMANDS = (
         searching.audit_search,
         "Search for a pair on which code breaks its claim.",
         ("dpledger audit-search mine:total --schema schema.json --epsilon 1 --trials 20000",),
+    ),
+    (
+        training_audits.audit_training,
+        "Audit a whole training by canaries in its data.",
+        ("dpledger audit-training mine:train --score mine:score --data rows.csv --canaries 40 --epsilon 1",),
     ),
     (
         reporting.declare,

@@ -1,4 +1,4 @@
-"""Where `dpledger audit` records what came of it: a ledger, and a scope in it if the audit is about one."""
+"""Where audits at the command line record what came of them: a ledger, and a scope in it if they are about one."""
 
 from __future__ import annotations
 
@@ -96,6 +96,15 @@ class Record:
                 return {"entry": book.record(entry, about=self._about(), intended=intended).index}
         except DpledgerError as error:
             return {"not_recorded": str(error)}
+
+    def note_results(self, results: Sequence[AuditResult]) -> list[int]:
+        """The indexes of their entries; none without a ledger."""
+        if self.ledger is None:
+            return []
+        from dpledger.ledger.ledger import Ledger
+
+        with Ledger.open(self.ledger) as book:
+            return [book.record(result, about=self._about()).index for result in results]
 
     def _required(self, field: str, value: object) -> Path:
         if self.ledger is None:
