@@ -39,7 +39,7 @@ from dpledger.ledger.stores.files import is_address
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import NOTHING, Store
 from dpledger.ledger.tip import resumed
-from dpledger.ledger.verifying import bundle
+from dpledger.ledger.verifying import bundle, proof
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.progress import Advance
@@ -358,6 +358,12 @@ class Ledger(Handle):
         """Write a bundle that anyone can verify offline with the public key: see `ledger.verifying.bundle`."""
         head, leaves = self._signed_part()
         return bundle.write(folder, leaves, head)
+
+    def prove(self, index: int) -> bytes:
+        """One entry with its inclusion proof and the signed head, for somebody who sees nothing else of the ledger: see
+        `ledger.verifying.proof`. ParameterError unless there is such an entry."""
+        head, leaves = self._signed_part()
+        return proof.prove(leaves, head, index)
 
     def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
         """Copy the ledger file as it is now, with what lies beside it, into one new file for its owner alone; no key.

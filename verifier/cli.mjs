@@ -1,17 +1,18 @@
 #!/usr/bin/env node
-// node verifier/cli.mjs BUNDLE --key KEY [--json]
+// node verifier/cli.mjs BUNDLE_OR_PROOF --key KEY [--json]
 // Exit: 0 verified, 1 refuted, 2 cannot be used as asked, 3 newer than this verifier.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { webcrypto } from "node:crypto";
 import { Invalid, Newer, Unusable } from "./bytes.mjs";
-import { keyOf, verify } from "./verify.mjs";
+import { isProof } from "./signed.mjs";
+import { keyOf, verify, verifyProof } from "./verify.mjs";
 
 globalThis.crypto ??= webcrypto; // Node 18
 
-const USAGE = "usage: node verifier/cli.mjs BUNDLE --key KEY [--json]   (KEY: a public key, or a file that holds it)";
+const USAGE = "usage: node verifier/cli.mjs BUNDLE_OR_PROOF --key KEY [--json]   (KEY: a public key, or a file that holds it)";
 
 function options() {
   try {
@@ -41,15 +42,31 @@ function say(found) {
   for (const { index, what } of found.not_recomputed) console.log(`  not recomputed, entry ${index}: ${what}`);
 }
 
+function sayProven({ ledger, index, size, entry }) {
+  console.log(`verified: entry ${index} of ${ledger}, as the ledger stood at ${size} entries`);
+  console.log(JSON.stringify(entry, null, 2));
+  console.log("  this shows no other entry: neither that this one was a legal step, nor what came before or after it");
+}
+
+/** What is verified of `source`, a proof or the folder of a bundle, and how to say it. */
+async function verified(source, own) {
+  if (statSync(source, { throwIfNoEntry: false })?.isFile()) {
+    const data = readFile(source);
+    if (!isProof(data)) throw new Unusable(`${source}: neither a proof nor the folder of a bundle`);
+    return [await verifyProof(data, own), sayProven];
+  }
+  return [await verify(readFile(join(source, "entries.jsonl")), readFile(join(source, "checkpoint")), own), say];
+}
+
 async function run() {
   let asJson = process.argv.includes("--json");
   try {
     const { source, key, json = false } = options();
     asJson = json;
     const own = keyOf(existsSync(key) ? readFile(key).toString("utf8") : key);
-    const found = await verify(readFile(join(source, "entries.jsonl")), readFile(join(source, "checkpoint")), own);
+    const [found, speak] = await verified(source, own);
     if (asJson) console.log(JSON.stringify({ verified: true, ...found }));
-    else say(found);
+    else speak(found);
     return 0;
   } catch (error) {
     const code = error instanceof Newer ? 3 : error instanceof Invalid ? 1 : error instanceof Unusable ? 2 : undefined;

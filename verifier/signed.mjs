@@ -224,3 +224,32 @@ export function requireConsistent(older, size, olderRoot, root, proof) {
   if (last !== 0n) throw new Invalid("proof: hashes are missing");
   if (!equal(first, olderRoot) || !equal(second, root)) throw new Invalid("proof: of another root");
 }
+
+// ---- proofs of one entry --------------------------------------------------------------------------------------------
+
+const MOST_PROOF_BYTES = 655360;
+const PROOF = "c2sp.org/tlog-proof@v1";
+
+/** Whether a file begins as a proof does, of this version or another. */
+export const isProof = (data) => String.fromCharCode(...data.subarray(0, 15)) === PROOF.slice(0, 15);
+
+/** The parts of a proof (SPEC.md section 11): index, leaf, audit path, the bytes of the head. Nothing is verified here. */
+export function parseProof(data) {
+  if (data.length > MOST_PROOF_BYTES) throw new Invalid("proof: too large");
+  const end = data.findIndex((byte, place) => byte === 10 && data[place + 1] === 10);
+  if (end < 0) throw new Invalid("proof: no empty line before the head");
+  const [first, extra, index, ...path] = text(data.subarray(0, end), "proof").split("\n");
+  if (first !== PROOF) throw new Invalid("proof: of another form, perhaps newer than this verifier");
+  if (!extra?.startsWith("extra ")) throw new Invalid("proof: no entry in line 2");
+  if (!/^index (?:0|[1-9][0-9]{0,15})$/.test(index)) throw new Invalid("proof: no index in line 3");
+  return {
+    index: Number(index.slice(6)),
+    leaf: base64(extra.slice(6), "proof: extra"),
+    path: path.map((line, place) => {
+      const hash = base64(line, `proof: line ${place + 4}`);
+      if (hash.length !== 32) throw new Invalid(`proof: line ${place + 4}: a hash has 32 bytes`);
+      return hash;
+    }),
+    head: data.subarray(end + 2),
+  };
+}

@@ -5,7 +5,7 @@ import { State } from "./fold.mjs";
 import { balance } from "./prices.mjs";
 import { parse } from "./profile.mjs";
 import { requireEntry } from "./schema.mjs";
-import { envelope, Key, leafHash, Tree, verifyHead } from "./signed.mjs";
+import { envelope, Key, leafHash, parseProof, requireIncluded, Tree, verifyHead } from "./signed.mjs";
 
 const TOGETHER = 256; // signatures that are checked at once
 const LONGEST_LINE = 65535;
@@ -38,6 +38,17 @@ export function keyOf(text) {
   }
 }
 
+/** The entry that a leaf is at `index`, its signature held or not: steps 5 and 6, but for what it follows. */
+function entryAt(index, { keyId, payload }, isSigned, key) {
+  if (keyId !== key.id) throw new Invalid(`signed by key ${keyId}, the key in force is ${key.id}`);
+  if (!isSigned) throw new Invalid(`not signed by the key ${key.id}`);
+  const entry = parse(payload);
+  requireEntry(entry);
+  if (entry.index !== index) throw new Invalid(`says that it is entry ${entry.index}`);
+  if (entry.ledger !== key.name) throw new Invalid(`is an entry of another ledger: ${entry.ledger}`);
+  return entry;
+}
+
 /** Goes through the leaves in order, steps 5 and 6; calls `next(entry)` with each, and `advance(done)` after some. */
 async function readThrough(leaves, key, next, advance = () => {}) {
   let previous = ZEROS;
@@ -50,13 +61,7 @@ async function readThrough(leaves, key, next, advance = () => {}) {
       const index = from + place;
       try {
         if (some[place].error) throw some[place].error;
-        const { keyId, payload } = some[place].value;
-        if (keyId !== key.id) throw new Invalid(`signed by key ${keyId}, the key in force is ${key.id}`);
-        if (!signed[place]) throw new Invalid(`not signed by the key ${key.id}`);
-        const entry = parse(payload);
-        requireEntry(entry);
-        if (entry.index !== index) throw new Invalid(`says that it is entry ${entry.index}`);
-        if (entry.ledger !== key.name) throw new Invalid(`is an entry of another ledger: ${entry.ledger}`);
+        const entry = entryAt(index, some[place].value, signed[place], key);
         if (entry.previous !== previous) throw new Invalid("does not follow the entry before it");
         previous = hex(leafHash(leaves[index]));
         await next(entry);
@@ -118,6 +123,25 @@ export async function verify(entries, head, key, { advance = () => {} } = {}) {
     })),
     not_recomputed: skipped,
   };
+}
+
+/**
+ * Verifies a proof of one entry (SPEC.md section 11) with a Key of the verifier's own. Raises Invalid, Newer as `verify`.
+ *
+ * It shows this entry and a head that covers it; no other entry, and so not that this one is a legal step.
+ */
+export async function verifyProof(data, key) {
+  const { index, leaf, path, head } = parseProof(data);
+  const signed = await verifyHead(head, key);
+  try {
+    requireIncluded(index, signed.size, leafHash(leaf), path, signed.root);
+    const sealed = envelope(leaf);
+    const isSigned = sealed.keyId === key.id && (await key.holds(sealed.signature, sealed.message));
+    const entry = entryAt(index, sealed, isSigned, key);
+    return { ledger: signed.origin, index, size: signed.size, root: hex(signed.root), key: key.text, entry };
+  } catch (error) {
+    throw error instanceof Invalid ? error.at(index) : error;
+  }
 }
 
 /** The leaves are not those of the head: says which entry is at fault. */

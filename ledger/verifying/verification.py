@@ -62,7 +62,7 @@ from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import claims
 from dpledger.progress import Advance
 
-__all__ = ["Verified", "verify", "verify_quick"]
+__all__ = ["Verified", "signed_entry", "verify", "verify_quick"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +194,14 @@ def _name_the_entry(leaves: Iterable[bytes], key: VerifyingKey, signed: Checkpoi
 
 def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: VerifyingKey) -> Entry:
     """Steps 5 and 6."""
+    entry = signed_entry(index, leaf, origin, key)
+    if entry.previous != previous:
+        raise VerificationError("does not follow the entry before it", index=index)
+    return entry
+
+
+def signed_entry(index: int, leaf: bytes, origin: str, key: VerifyingKey) -> Entry:
+    """Steps 5 and 6 for one leaf by itself: all but what it follows."""
 
     def in_force(key_id: str) -> VerifyingKey:
         if key_id != key.key_id_hex:
@@ -208,8 +216,6 @@ def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: Verifyin
         raise VerificationError(f"says that it is entry {entry.index}", index=index)
     if entry.ledger != origin:
         raise VerificationError(f"is an entry of another ledger: {entry.ledger}", index=index)
-    if entry.previous != previous:
-        raise VerificationError("does not follow the entry before it", index=index)
     return entry
 
 

@@ -1,4 +1,5 @@
-"""How a file that somebody else wrote is read: a regular file, whole, and no larger than is said beforehand.
+"""How a file that somebody else wrote is read: a regular file, whole, and no larger than is said beforehand; and how a
+new one is written.
 
 A pipe would wait for ever and a device has no end, so neither is read; of a file that is too large no more than the
 limit is.
@@ -13,7 +14,7 @@ from pathlib import Path
 from dpledger import bounded
 from dpledger.errors import ParameterError
 
-__all__ = ["digest_of", "path_of", "place_of", "read_whole"]
+__all__ = ["digest_of", "path_of", "place_of", "read_whole", "write_new"]
 
 FILE = "the path of a file"
 BLOCK = 2**20  # bytes read at a time
@@ -66,3 +67,16 @@ def digest_of(path: str | os.PathLike[str], *, field: str = "path") -> str:
         return digest.hexdigest()
     except OSError as error:
         raise ParameterError(field, str(name), f"a regular file that can be read ({error.strerror})") from None
+
+
+def write_new(path: str | os.PathLike[str], data: bytes, *, field: str = "path") -> None:
+    """A new file of `data` at `path`. ParameterError, naming `field` and the path, where something is there already, or
+    the file cannot be written."""
+    name = path_of(path, field)
+    try:
+        with open(name, "xb") as stream:
+            stream.write(data)
+    except FileExistsError:
+        raise ParameterError(field, str(name), "a path where nothing exists yet") from None
+    except OSError as error:
+        raise ParameterError(field, str(name), f"a path that can be written ({error.strerror})") from None

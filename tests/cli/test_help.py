@@ -71,6 +71,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         scope.release(dpl.Laplace(sensitivity=1, epsilon="0.25"), 10, key="model-2026")
         Path("remembered.checkpoint").write_bytes(book.head)
         book.export("bundle")
+        Path("entry-3.tlog-proof").write_bytes(book.prove(3))
         for name in ("model.safetensors", "model.bin"):
             Path(name).write_bytes(b"weights")
         request = approvals.request_of(book.id, Closed(reason="the study is over"))

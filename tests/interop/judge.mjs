@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { base64, Invalid, Newer, Unusable, hex, sha256, unhex } from "../../verifier/bytes.mjs";
 import * as profile from "../../verifier/profile.mjs";
 import { envelope, Key, leafHash, requireConsistent, requireIncluded, Tree, verifyHead } from "../../verifier/signed.mjs";
-import { keyOf, verify } from "../../verifier/verify.mjs";
+import { keyOf, verify, verifyProof } from "../../verifier/verify.mjs";
 
 const must = (holds) => {
   if (!holds) throw new Invalid("not of this form");
@@ -14,6 +14,10 @@ const hashes = (proof) => proof.map(unhex);
 
 const JUDGES = {
   bundle: async ({ entries, head, key }) => verify(bytes(entries), bytes(head), keyOf(key)),
+  proof: async ({ data, key }) => {
+    const { index, size, root } = await verifyProof(bytes(data), keyOf(key));
+    return { index, size, root };
+  },
   payload: ({ data }) => profile.dump(profile.parse(bytes(data))).length,
   envelope: async ({ data, key }) => {
     const { keyId, signature, message } = envelope(bytes(data));

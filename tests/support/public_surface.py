@@ -955,6 +955,7 @@ DOORS: dict[str, Door] = {
     "Ledger.intend": Door(of(kept, "intend"), {"audit": planned(), "about": ("rows",)}, {"about": "about|scope"}),
     "Ledger.verify": Door(of(kept, "verify"), {"key": None, "since": ()}),
     "Ledger.export": Door(lambda folder: kept().export(folder), {"folder": "nowhere"}),
+    "Ledger.prove": Door(of(kept, "prove"), {"index": 0}),
     "Ledger.backup": Door(of(kept, "backup"), {"path": "copy.ledger"}, names={"path": "ledger"}),
     "Scope.declare": Door(of(scope, "declare"), {"item": "accuracy", "text": "words", "by": "me"}, longest=900),
     "Scope.end": Door(of(scope, "end"), {"reason": "done"}),

@@ -19,6 +19,7 @@ from dpledger.cli import (
     ledgers,
     looking,
     profiling,
+    proving,
     reporting,
     searching,
     statements,
@@ -107,11 +108,12 @@ _COMMANDS = (
     ),
     (
         ledgers.verify,
-        "Verify a ledger, a bundle or a statement offline.",
+        "Verify a ledger, a bundle, a statement or a proof.",
         (
             "dpledger verify clinic.ledger --key clinic.ledger.pub",
             "dpledger verify bundle --key clinic.ledger.pub --since remembered.checkpoint",
             "dpledger verify model.safetensors.intoto.json --key clinic.ledger.pub --file model.safetensors",
+            "dpledger verify entry-3.tlog-proof --key clinic.ledger.pub",
         ),
     ),
     (
@@ -126,6 +128,11 @@ _COMMANDS = (
         ledgers.export,
         "Write a bundle that anyone can verify.",
         ("dpledger export clinic.ledger -o bundle",),
+    ),
+    (
+        proving.prove,
+        "Show one entry, with its proof, and no other.",
+        ("dpledger prove clinic.ledger 2 -o entry-2.tlog-proof",),
     ),
     (
         ledgers.backup,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpledger.cli import records, statements
+from dpledger.cli import proving, records, statements
 from dpledger.cli.entries_in_words import elsewhere, names_of
 from dpledger.cli.speaking import AsJson, speaking
 
@@ -51,7 +51,8 @@ def init(
 
 def verify(
     source: Annotated[
-        Path, typer.Argument(help="A ledger file, the folder of a bundle, or a statement of `dpledger attest`.")
+        Path,
+        typer.Argument(help="A ledger file, the folder of a bundle, a statement of `dpledger attest`, a proof."),
     ],
     key: Annotated[
         str | None, typer.Option(help="The public key you trust: its text, or a file that holds it. Required.")
@@ -62,8 +63,8 @@ def verify(
     ledger: Annotated[Path | None, typer.Option(help="Of a statement: the ledger, or a bundle of it.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a ledger, a bundle or a statement about a file (`dpledger attest`) offline, against your own copy of the
-    public key."""
+    """Verify a ledger, a bundle, a statement about a file (`dpledger attest`) or a proof of one entry (`dpledger
+    prove`) offline, against your own copy of the public key."""
     with speaking(as_json) as voice:
         from dpledger.errors import ParameterError
 
@@ -73,6 +74,12 @@ def verify(
             if since is not None or quick:
                 raise ParameterError("since" if since else "quick", "one", "none, for a statement: give --ledger")
             statements.say(voice, *records.stated(source, key, file, ledger), has_file=file is not None)
+            return
+        if records.is_proof(source):
+            for name, given in (("since", since), ("quick", quick or None), ("file", file), ("ledger", ledger)):
+                if given is not None:
+                    raise ParameterError(name, str(given), f"none: {source} is a proof of one entry")
+            proving.say(voice, records.proven(source, key))
             return
         if file is not None or ledger is not None:
             expected = f"none: {source} is no statement about a file (dpledger attest makes one)"

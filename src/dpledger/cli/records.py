@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from dpledger.ledger.rules.scope_state import State
     from dpledger.ledger.signed.checkpoint import Checkpoint
     from dpledger.ledger.signed.keys import VerifyingKey
+    from dpledger.ledger.verifying.proof import Proven
     from dpledger.ledger.verifying.sources import Source
     from dpledger.ledger.verifying.verification import Verified
 
-__all__ = ["WHICH_KEY", "Key", "Looked", "Record", "is_statement", "looked", "stated", "verified"]
+__all__ = ["WHICH_KEY", "Key", "Looked", "Record", "is_proof", "is_statement", "looked", "proven", "stated", "verified"]
 
 WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
 REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
-BEGINNING = 16  # bytes of a file, by which an envelope is told from a ledger
+BEGINNING = 16  # bytes of a file, by which an envelope and a proof are told from a ledger
 
 Record = Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")]
 Key = Annotated[
@@ -87,14 +88,35 @@ def verified(source: Path, key: str | None, since: Path | None, *, quick: bool =
 
 def is_statement(source: Path) -> bool:
     """Whether `source` is a file that begins as an envelope does, and no ledger."""
-    from dpledger import bounded
     from dpledger.attach import intoto
+
+    return intoto.looks_like_one(_beginning(source))
+
+
+def is_proof(source: Path) -> bool:
+    """Whether `source` is a file that begins as a proof of one entry does."""
+    from dpledger.ledger.verifying import proof
+
+    return proof.looks_like_one(_beginning(source))
+
+
+def _beginning(source: Path) -> bytes:
+    from dpledger import bounded
 
     try:
         with bounded.opened(source) as stream:
-            return intoto.looks_like_one(stream.read(BEGINNING))
+            return stream.read(BEGINNING)
     except OSError:
-        return False
+        return b""
+
+
+def proven(source: Path, key: str) -> Proven:
+    """The entry that the proof in `source` shows, verified with a key."""
+    from dpledger import files
+    from dpledger.ledger.signed.keyfiles import read_public_key
+    from dpledger.ledger.verifying import proof
+
+    return proof.verify(files.read_whole(source, limit=proof.MAX_BYTES, field="source"), read_public_key(key))
 
 
 def stated(source: Path, key: str, file: Path | None, ledger: Path | None) -> tuple[FileStatement, Verified | None]:

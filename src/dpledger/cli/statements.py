@@ -34,13 +34,14 @@ def attest(
 ) -> None:
     """Bind a file to a scope of a ledger: a signed in-toto statement of its SHA-256, the entries and the guarantee."""
     with speaking(as_json) as voice:
+        from dpledger import files
         from dpledger.attach import intoto
         from dpledger.ledger.ledger import Ledger
 
         with Ledger.open(ledger) as book:
             data, key = intoto.attest(book, scope, file, by=by, run=run), book.public_key
         target = file.with_name(file.name + SUFFIX) if output is None else output
-        _write(target, data)
+        files.write_new(target, data + b"\n", field="output")
         statement = intoto.read(data, key)
         voice.say(f"wrote {target}")
         voice.say(f"  sha256 {statement.sha256}  {inert(statement.name)}")
@@ -93,16 +94,3 @@ def _guarantee(statement: FileStatement) -> str:
     words += f"; {charges['elsewhere']} of {charges['all']} charges attested"
     broken = charges["outside_guarantee"]
     return inert(words + (f"; {broken} OUTSIDE the guarantee" if broken else ""))
-
-
-def _write(target: Path, data: bytes) -> None:
-    """A new file. ParameterError where something is there, or it cannot be written."""
-    from dpledger.errors import ParameterError
-
-    try:
-        with open(target, "xb") as stream:
-            stream.write(data + b"\n")
-    except FileExistsError:
-        raise ParameterError("output", str(target), "a path where nothing exists yet") from None
-    except OSError as error:
-        raise ParameterError("output", str(target), f"a path that can be written ({error.strerror})") from None
