@@ -53,7 +53,6 @@ __all__ = ["probe"]
 Made: TypeAlias = "tuple[PrivacyEngine, torch.nn.Module, DPOptimizer, torch.utils.data.DataLoader[Any]]"
 _MADE = "engine, model, optimizer and loader, as make_private made them"
 _COURSE = 3
-_START = 67_280_421_310_721  # the seed of torch's own generator in every fresh process
 
 
 def probe(
@@ -75,8 +74,8 @@ def probe(
     default: floats of the first two of a TensorDataset are multiplied.
     `relation`: that of the scope. `rate`, `expected_batch_size`: as given to `charging`, which sets them; else what
     Opacus takes from the rows is asked about, against what its accountant is told.
-    `ranks(rank)`: what a process of this rank makes, from its own seeds. Each starts with torch's generator in the
-    state in which every fresh process has it.
+    `ranks(rank)`: what a process of this rank makes, from its own seeds. Each starts with torch's generator seeded
+    anew, as a fresh process does.
     Claim: none; see `docs/training_probes.md` for what no probe sees.
     Raises ParameterError for another make or dataset, RelationError under label_flip; whatever `make` and
     `step` raise."""
@@ -163,7 +162,7 @@ class OfOpacus:
             raise CannotTell("one process, as far as was said (ranks=)")
         found, batch = [], self._items(np.arange(min(self.rows, LEAST_ROWS)))
         for rank in (0, 1):
-            torch.manual_seed(_START)
+            torch.seed()  # as in a process of its own
             one = _Made(self._ranks(rank))
             first = one.step(self._step, batch, None)
             pairs = math.ceil(RANK_NUMBERS / max(1, len(first)))

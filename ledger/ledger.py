@@ -508,7 +508,11 @@ class Ledger(Handle):
 
 
 def _owner(key: keys.VerifyingKey | str | os.PathLike[str] | None) -> keys.VerifyingKey | None:
-    return key if key is None or isinstance(key, keys.VerifyingKey) else read_public_key(key)
+    if key is None or isinstance(key, keys.VerifyingKey):
+        return key
+    if not isinstance(key, (str, os.PathLike)):
+        raise ParameterError("owner", type(key).__name__, "the public key of an owner: its text or its file")
+    return read_public_key(key)
 
 
 def _about(declared: Declared) -> tuple[str, str]:

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from typer.testing import CliRunner
 
 import dpledger as dpl
+from dpledger.cli import app
 from dpledger.errors import ForeignLedger, RollbackSeen, ScopeError, StoreBehind, StoreFailure, UnrememberedHead
 from dpledger.ledger.entries.bodies import RollbackAccepted
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.remembered import SIZE, Heads, SeenHead
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores import files
+from dpledger.ledger.verifying import sources
 from ledger_mechanisms import laplace
 
 ORIGIN = "clinic/" + "0" * 32
@@ -142,6 +145,37 @@ def test_a_rollback_that_is_accepted_is_an_entry_and_ends_the_scopes(tmp_path: P
         book.verify()
         told = dpl.report(book).markdown()
     assert "a copy with 6 entries had been seen, and the ledger went on from another" in " ".join(told.split())
+
+
+def test_reading_an_abandoned_copy_changes_nothing_that_is_remembered(tmp_path: Path) -> None:
+    """It is longer than the one that was accepted, and would lock that one out."""
+    path = made(tmp_path / "clinic.ledger")
+    older = path.read_bytes()
+    released(path, 3)
+    newest = path.read_bytes()
+    path.write_bytes(older)
+    Ledger.accept_rollback(path, by="me", reason="lost")
+    accepted = path.read_bytes()
+    path.write_bytes(newest)
+    with pytest.warns(RollbackSeen, match="a copy that went on by itself"):
+        Ledger.look(path).close()
+    with pytest.raises(StoreBehind):
+        Ledger.open(path)
+    path.write_bytes(accepted)
+    with Ledger.open(path) as book:
+        assert len(book) == 3
+
+
+def test_who_verifies_a_file_that_went_back_is_warned(tmp_path: Path) -> None:
+    path = made(tmp_path / "clinic.ledger")
+    kept = path.read_bytes()
+    released(path)
+    path.write_bytes(kept)
+    with pytest.warns(RollbackSeen, match="had 4 entries"), sources.opened(path) as source:
+        assert len(list(source.leaves)) == 2
+    Ledger.accept_rollback(path, by="me", reason="lost")
+    done = CliRunner().invoke(app, ["verify", str(path), "--key", f"{path}.pub"])
+    assert "entry 2: entries are MISSING, a copy with 4 had been seen" in done.output
 
 
 def test_there_must_be_one_to_accept(tmp_path: Path) -> None:

@@ -911,19 +911,24 @@ DOORS: dict[str, Door] = {
     ),
     # the ledger
     "Ledger.create": Door(
-        lambda path="a.ledger", name=None: dpl.Ledger.create(path, name=name).close(),
-        {"path": "nowhere/a", "name": "a"},
-        {"path": "ledger|key", "name": "name|ledger"},
+        lambda path="a.ledger", **given: dpl.Ledger.create(path, **given).close(),
+        {"path": "nowhere/a", "name": "a", "owner": None},
+        {"path": "ledger|key", "name": "name|ledger", "owner": "owner|public key|ledger"},
     ),
     "Ledger.open_or_create": Door(
-        lambda path="a.ledger", name=None: dpl.Ledger.open_or_create(path, name=name).close(),
-        {"path": "nowhere/a", "name": "a"},
-        {"path": "ledger|key", "name": "name|ledger"},
+        lambda path="a.ledger", **given: dpl.Ledger.open_or_create(path, **given).close(),
+        {"path": "nowhere/a", "name": "a", "owner": None, "keys": None},
+        {"path": "ledger|key", "name": "name|ledger", "owner": "owner|public key|ledger", "keys": "keys|ledger"},
     ),
     "Ledger.open": Door(
         dpl.Ledger.open, {"path": "nowhere.ledger", "key": None}, {"path": "ledger", "key": "key|ledger"}
     ),
     "Ledger.look": Door(dpl.Ledger.look, {"path": "nowhere.ledger"}, {"path": "ledger"}),
+    "Ledger.accept_rollback": Door(
+        dpl.Ledger.accept_rollback,
+        {"path": "nowhere.ledger", "by": "me", "reason": "lost", "key": None},
+        {"path": "ledger", "by": "ledger", "reason": "ledger", "key": "key|ledger"},
+    ),
     "Ledger.in_memory": Door(dpl.Ledger.in_memory, {"name": "memory"}),
     "Ledger.scope": Door(
         of(book, "scope"),

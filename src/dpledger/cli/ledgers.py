@@ -90,9 +90,7 @@ def verify(
         voice.say(f"  {_seen(found)}")
         for entry in found.entries:
             if entry.body.kind == "rollback_accepted":
-                voice.say(
-                    f"  entries are MISSING: entry {entry.index} says that a copy with {entry.body.size} had been seen"
-                )
+                voice.say(f"  entry {entry.index}: entries are MISSING, a copy with {entry.body.size} had been seen")
         if found.attested:
             words = [said.by for said in found.attested.values()]
             voice.say(f"  {elsewhere(len(words))}: priced and settled by the rules; that they ran so is attested, by")
