@@ -111,7 +111,7 @@ class Ledger(Handle):
                 cls._in_database(path, name, _owner(owner), keys, clock, entropy), name, owner, "this address"
             )
         if keys is not None:
-            raise ParameterError("keys", str(keys), "none: the keys of a ledger file lie beside it")
+            raise ParameterError("keys", type(keys).__name__, "none: the keys of a ledger file lie beside it")
         file = path_of(path, "ledger")
         if not file.exists():
             try:

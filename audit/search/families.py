@@ -8,7 +8,7 @@ Zhang, Kifer, Detecting Violations of Differential Privacy, 2018, section 4.2).
 >>> from dpledger.relations import Relation, Unit
 >>> schema = read_schema({"rows": {"type": "boolean"}})
 >>> [(pair.left, pair.right) for pair in pairs_of(schema, Relation.ADD_REMOVE, Unit())][:2]
-[([], [False]), ([False], [False, False])]
+[([], [False]), ([], [True])]
 """
 
 from __future__ import annotations
