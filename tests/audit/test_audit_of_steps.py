@@ -145,6 +145,23 @@ def test_an_exception_that_one_record_decides_is_found() -> None:
     assert result.verdict == "violation"
 
 
+@pytest.mark.parametrize("fails", ["raises", "nan"])
+def test_a_loop_that_crashed_does_not_pass(fails: str) -> None:
+    def gradient(step: int, rows: Rows, rng: np.random.Generator) -> Rows:
+        if step >= ends and fails == "raises":
+            raise ZeroDivisionError
+        return noisy(1.0)(np.zeros(3), rows, rng) * (math.nan if step >= ends else 1)  # type: ignore[no-any-return]
+
+    for ends, is_blind in ((3, True), (38, False)):
+        numbered = [(step, np.zeros((4, 3))) for step in range(40)]
+        result = dpl.audit_steps(gradient, numbered, np.full(3, 50.0), dpl.GaussianLaw(1), seed=1)
+        assert result.verdict == "not_refuted"
+        assert f"in {40 - ends} of 40 steps" in result.told[0]
+        assert (result.blind is not None) is is_blind
+        assert (result.power is None) is is_blind
+        assert result.body().blind == result.blind
+
+
 def test_noise_that_both_gradients_share_accuses_nobody() -> None:
     """Noise of a step's own seed: fresh at each step, the same on both sides. Its law is as claimed."""
 
