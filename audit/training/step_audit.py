@@ -72,9 +72,9 @@ def audit_steps(
     the audit goes. Which state comes next may depend on all steps before, and on what they released.
     `canary`: one more item of a batch, an extreme one; with space="gradients", of a `DPSGD`, its gradient.
     `claim`: what one step claims of a batch with and without one item: a guarantee, or a law, like `GaussianLaw(1)`.
-    None, of a `DPSGD`: Gaussian noise at its multiplier, with the canary in the batch for certain. A claim that is
-    given is tested on steps at the rate of the plan, where `states` gives all items and not a batch; a function draws
-    its batch itself, if its claim is that of a sample.
+    None, of a `DPSGD`: Gaussian noise at its multiplier. The canary is in the batch for certain, but where the claim is
+    the law of a sample (`PoissonSampled`): then steps are at the rate of the plan, and `states` gives all items and
+    not a batch; a function draws its batch itself. A guarantee is of the noise alone: of a sample give the law.
 
     `direction`: of a function, along which the canary moves its gradient: a vector, or a function of the state; None:
     as earlier steps suggest, which needs many steps where there are many numbers. `rehearsals`: of a function, calls at
@@ -99,11 +99,15 @@ def audit_steps(
     settings = Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=seed, jobs=1)
     stop, progress = flag(stop_at_violation, field="stop_at_violation"), flag(progress, field="progress")
     most = decimals.whole(steps, field="steps", least=1, most=MOST_STEPS)
-    subject = _subject(gradient, gradients, canary, claim, space, direction, rehearsals, settings.seed)
-    claimed = step_claim(subject.own_claim if claim is None else claim, settings.delta)
+    given = None if claim is None else step_claim(claim, settings.delta)
+    certain = given is None or not given.of_sample
+    subject = _subject(
+        gradient, gradients, canary, space, direction, rehearsals, settings.seed, canary_is_certain=certain
+    )
+    claimed = step_claim(subject.own_claim, settings.delta) if given is None else given
     record: StepRecord | None = None
-    for step, given in enumerate(track(_pairs(states, most), "auditing steps", shown=progress)):
-        taken = subject.taken(step, *given)
+    for step, pair in enumerate(track(_pairs(states, most), "auditing steps", shown=progress)):
+        taken = subject.taken(step, *pair)
         if record is None:
             record = StepRecord(subject.note, claimed, settings, told=subject.told, paired=subject.paired)
         record.add(taken)
@@ -129,11 +133,12 @@ def _subject(
     gradient: object,
     gradients: Callable[[Any, Any], npt.ArrayLike] | None,
     canary: object,
-    claim: object,
     space: str,
     direction: npt.ArrayLike | Callable[[Any], npt.ArrayLike] | None,
     rehearsals: int,
     seed: int,
+    *,
+    canary_is_certain: bool,
 ) -> AuditedSteps:
     if not isinstance(space, str) or space not in ("records", "gradients"):
         raise ParameterError("space", space, "records or gradients")
@@ -148,7 +153,7 @@ def _subject(
             gradients=gradients,
             canary=canary,
             in_gradients=space == "gradients",
-            given_batch=claim is None,
+            given_batch=canary_is_certain,
             seed=seed,
         )
     if not callable(gradient):
