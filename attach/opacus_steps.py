@@ -44,7 +44,7 @@ from dpledger.attach.extras import extra
 from dpledger.attach.opacus import OpacusRun
 from dpledger.attach.opacus_objects import noise_of
 from dpledger.audit.training.step_audit import StepRecord, step_record
-from dpledger.audit.training.step_subjects import HeldAlong
+from dpledger.audit.training.step_subjects import NOT_FINITE, HeldAlong, TakenStep
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number, round_down, whole
 from dpledger.errors import ParameterError
@@ -151,10 +151,11 @@ class StepsAudited:
         params = self._optimizer.params
         kept = [(one.grad, one.grad_sample, one.summed_grad) for one in params]
         held = self._along(_flat([total for *_, total in kept]))
-        left, right = (held.of(self._gradient(with_canary=side)) for side in (True, False))
+        drawn = [self._gradient(with_canary=side) for side in (True, False)]
         for one, (gradient, sample, total) in zip(params, kept, strict=True):
             one.grad, one.grad_sample, one.summed_grad = gradient, sample, total
-        self._record.add(left, right)
+        why_left, why_right = (None if np.isfinite(one).all() else NOT_FINITE for one in drawn)
+        self._record.add(TakenStep(held.of(drawn[0]), held.of(drawn[1]), (why_left, why_right)))
         self._step["add_noise"]()
 
     def _along(self, total: npt.NDArray[np.float64]) -> HeldAlong:

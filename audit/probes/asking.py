@@ -48,7 +48,8 @@ def probe(set_up: SetUp) -> ProbeReport:
 
 def _asked(name: str, question: Callable[[SetUp], Answered], set_up: SetUp) -> ProbeFinding:
     try:
-        answer, evidence, numbers = question(set_up)
+        with np.errstate(all="ignore"):  # what is not finite is answered by name
+            answer, evidence, numbers = question(set_up)
     except CannotTell as why:
         answer, evidence, numbers = "cannot tell", str(why), {}
     return ProbeFinding(name=name, answer=answer, evidence=evidence, numbers=numbers)
@@ -80,9 +81,9 @@ def _clipping(set_up: SetUp) -> Answered:
 
 def _noise(set_up: SetUp) -> Answered:
     one, batch = set_up.charged, _company(set_up)
-    first = set_up.step(batch, 0)
+    first = _step(set_up, batch, 0)
     draws = max(_FEWEST_DRAWS, math.ceil(_NUMBERS / max(1, len(first))))
-    drawn = np.stack([first, *(set_up.step(batch, seed) for seed in range(1, draws))])
+    drawn = np.stack([first, *(_step(set_up, batch, seed) for seed in range(1, draws))])
     spread = (drawn - drawn.mean(axis=0)) * (one.divisor / one.clip_norm)
     squares = np.square(spread).sum(axis=0)
     seen = math.sqrt(float(squares.sum()) / (spread.shape[1] * (draws - 1)))
@@ -193,7 +194,7 @@ def _accountant(set_up: SetUp) -> Answered:
 
 
 def _ranks(set_up: SetUp) -> Answered:
-    noises = set_up.ranks()
+    noises = [_finite(noise) for noise in set_up.ranks()]
     if not any(np.any(noise) for noise in noises):
         return "no", "no rank draws noise", {}
     closest = 0.0
@@ -208,6 +209,17 @@ def _ranks(set_up: SetUp) -> Answered:
 
 
 # ---- measures -------------------------------------------------------------------------------------------------------
+
+
+def _step(set_up: SetUp, batch: Positions, seed: int) -> Gradient:
+    return _finite(set_up.step(batch, seed))
+
+
+def _finite(gradient: Gradient) -> Gradient:
+    if not gradient.size or not np.isfinite(gradient).all():
+        what = "is not finite" if gradient.size else "has no numbers"
+        raise CannotTell(f"the noisy gradient of made-up rows {what}: nothing can be measured")
+    return gradient
 
 
 def _pair(set_up: SetUp) -> tuple[int, int]:
@@ -236,7 +248,7 @@ def _swaps(set_up: SetUp) -> list[tuple[int, int]]:
 
 def _moved(set_up: SetUp, company: Positions, one: int, other: int) -> Gradient:
     """What the step changes by when a row of the batch is another one. The noise, of one seed, cancels."""
-    return set_up.step(np.append(company, one), 0) - set_up.step(np.append(company, other), 0)
+    return _step(set_up, np.append(company, one), 0) - _step(set_up, np.append(company, other), 0)
 
 
 def _company_changes(set_up: SetUp) -> tuple[float, float]:
@@ -256,14 +268,14 @@ def _added(set_up: SetUp, company: Positions, rows: tuple[int, int]) -> float:
     if abs(_sum_scale(set_up, size) / _sum_scale(set_up, size + 1) - 1) > min(0.01, 0.2 / size):
         return max(float(np.linalg.norm(_moved(set_up, company, *two))) for two in _swaps(set_up)) / 2
     noise = _noise_scale(set_up, size - 1) / _noise_scale(set_up, size) if size > 1 else 1.0
-    without = set_up.step(company, 0)
-    return max(float(np.linalg.norm(set_up.step(np.append(company, row), 0) * noise - without)) for row in rows)
+    without = _step(set_up, company, 0)
+    return max(float(np.linalg.norm(_step(set_up, np.append(company, row), 0) * noise - without)) for row in rows)
 
 
 def _noise_scale(set_up: SetUp, rows: int) -> float:
     """The distance of two steps on the same rows: what noise is divided by, up to a factor of all sizes."""
     batch = _company(set_up, rows)
-    found = float(np.linalg.norm(set_up.step(batch, 1) - set_up.step(batch, 2)))
+    found = float(np.linalg.norm(_step(set_up, batch, 1) - _step(set_up, batch, 2)))
     if not 0 < found < math.inf:
         raise CannotTell(f"two steps with other seeds differ by {found}: no noise follows from the seed")
     return found
@@ -280,5 +292,5 @@ def _sum_scale(set_up: SetUp, rows: int) -> float:
 
 def _require_repeats(set_up: SetUp) -> None:
     batch = _company(set_up)
-    if not np.array_equal(set_up.step(batch, 0), set_up.step(batch, 0)):
+    if not np.array_equal(_step(set_up, batch, 0), _step(set_up, batch, 0)):
         raise CannotTell("the same rows and the same seed give another step: noise does not follow from the seed")

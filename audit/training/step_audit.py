@@ -15,6 +15,7 @@ violation
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -27,7 +28,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.subjects import FEWEST_TRIALS, Settings, named
 from dpledger.audit.training.step_claims import StepClaim, step_claim
-from dpledger.audit.training.step_subjects import AnySteps, AuditedSteps, OwnSteps
+from dpledger.audit.training.step_subjects import AnySteps, AuditedSteps, OwnSteps, TakenStep
 from dpledger.audit.training.step_wealth import StepWealth
 from dpledger.audit.verdict import STEPS, AuditResult
 from dpledger.decimals import Number
@@ -42,6 +43,8 @@ __all__ = ["StepRecord", "audit_steps", "step_record"]
 
 MOST_STEPS = 10**9
 MOST_REHEARSALS = 10_000
+MOST_FAILED = 0.1  # of the steps may lack both gradients; an audit in which more do is blind
+MOST_CAUSES = 3
 
 
 def audit_steps(
@@ -69,9 +72,9 @@ def audit_steps(
     the audit goes. Which state comes next may depend on all steps before, and on what they released.
     `canary`: one more item of a batch, an extreme one; with space="gradients", of a `DPSGD`, its gradient.
     `claim`: what one step claims of a batch with and without one item: a guarantee, or a law, like `GaussianLaw(1)`.
-    None, of a `DPSGD`: Gaussian noise at its multiplier, with the canary in the batch for certain. A claim that is
-    given is tested on steps at the rate of the plan, where `states` gives all items and not a batch; a function draws
-    its batch itself, if its claim is that of a sample.
+    None, of a `DPSGD`: Gaussian noise at its multiplier. The canary is in the batch for certain, but where the claim is
+    the law of a sample (`PoissonSampled`): then steps are at the rate of the plan, and `states` gives all items and
+    not a batch; a function draws its batch itself. A guarantee is of the noise alone: of a sample give the law.
 
     `direction`: of a function, along which the canary moves its gradient: a vector, or a function of the state; None:
     as earlier steps suggest, which needs many steps where there are many numbers. `rehearsals`: of a function, calls at
@@ -96,14 +99,18 @@ def audit_steps(
     settings = Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=seed, jobs=1)
     stop, progress = flag(stop_at_violation, field="stop_at_violation"), flag(progress, field="progress")
     most = decimals.whole(steps, field="steps", least=1, most=MOST_STEPS)
-    subject = _subject(gradient, gradients, canary, claim, space, direction, rehearsals, settings.seed)
-    claimed = step_claim(subject.own_claim if claim is None else claim, settings.delta)
+    given = None if claim is None else step_claim(claim, settings.delta)
+    certain = given is None or not given.of_sample
+    subject = _subject(
+        gradient, gradients, canary, space, direction, rehearsals, settings.seed, canary_is_certain=certain
+    )
+    claimed = step_claim(subject.own_claim, settings.delta) if given is None else given
     record: StepRecord | None = None
-    for step, given in enumerate(track(_pairs(states, most), "auditing steps", shown=progress)):
-        left, right = subject.taken(step, *given)
+    for step, pair in enumerate(track(_pairs(states, most), "auditing steps", shown=progress)):
+        taken = subject.taken(step, *pair)
         if record is None:
             record = StepRecord(subject.note, claimed, settings, told=subject.told, paired=subject.paired)
-        record.add(left, right)
+        record.add(taken)
         if stop and record.is_refuted:
             break
     if record is None:
@@ -126,11 +133,12 @@ def _subject(
     gradient: object,
     gradients: Callable[[Any, Any], npt.ArrayLike] | None,
     canary: object,
-    claim: object,
     space: str,
     direction: npt.ArrayLike | Callable[[Any], npt.ArrayLike] | None,
     rehearsals: int,
     seed: int,
+    *,
+    canary_is_certain: bool,
 ) -> AuditedSteps:
     if not isinstance(space, str) or space not in ("records", "gradients"):
         raise ParameterError("space", space, "records or gradients")
@@ -145,7 +153,7 @@ def _subject(
             gradients=gradients,
             canary=canary,
             in_gradients=space == "gradients",
-            given_batch=claim is None,
+            given_batch=canary_is_certain,
             seed=seed,
         )
     if not callable(gradient):
@@ -188,31 +196,55 @@ class StepRecord:
         self._note, self._claim, self._settings, self._told = note, claim, settings, told
         self._wealth = StepWealth(claim, settings.alpha, paired=paired)
         self._started = time.perf_counter()
+        self._causes: Counter[str] = Counter()
+        self._failed = self._failed_alike = 0  # steps
 
     @property
     def is_refuted(self) -> bool:
         """Whether the claim has fallen."""
         return self._wealth.fell_after is not None
 
-    def add(self, left: float, right: float) -> None:
+    def add(self, taken: TakenStep) -> None:
         """One step: where its noisy gradient lies along the canary, with it and without it, in deviations of the noise,
         by a measure that was fixed before the noise was drawn."""
-        self._wealth.add(left, right)
+        self._wealth.add(taken.left, taken.right)
+        causes = {why for why in taken.failed if why is not None}
+        self._causes.update(causes)
+        self._failed += bool(causes)
+        self._failed_alike += None not in taken.failed
 
     def result(self) -> AuditResult:
         """What the steps so far say. ParameterError before the first one."""
         if not self._wealth.steps:
             raise ParameterError("states", "no steps", "at least one step")
+        evidence = self._wealth.evidence()
+        if evidence.fell_after is None and evidence.blind is None:
+            evidence = replace(evidence, blind=self._blind())
         return AuditResult(
             mechanism=self._note,
             claim=self._claim.guarantee,
             target=self._claim.target,
             relation=Relation.ADD_REMOVE,
             confidence=self._settings.confidence,
-            evidence=self._wealth.evidence(),
+            evidence=evidence,
             pair="the batch of each step, with a canary and without it",
             seconds=time.perf_counter() - self._started,
             seed=self._settings.seed,
-            told=self._told,
+            told=(*self._told, *self._failures()),
             schedule=STEPS,
+        )
+
+    def _failures(self) -> tuple[str, ...]:
+        if not self._failed:
+            return ()
+        causes = ", ".join(f"{why} in {steps:,}" for why, steps in self._causes.most_common(MOST_CAUSES))
+        return (f"a gradient raised, or was not finite, in {self._failed:,} of {self._wealth.steps:,} steps: {causes}",)
+
+    def _blind(self) -> str | None:
+        """Why nothing follows where both gradients of many steps are missing."""
+        if self._failed_alike <= MOST_FAILED * self._wealth.steps:
+            return None
+        return (
+            f"the gradients with the canary and without it both raised, or were not finite, in {self._failed_alike:,} "
+            f"of {self._wealth.steps:,} steps"
         )

@@ -22,7 +22,14 @@ from pydantic import TypeAdapter
 from scipy.special import ndtr
 
 from dpledger import decimals
-from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled
+from dpledger.accounting.composition import (
+    Composition,
+    GaussianLaw,
+    PoissonSampled,
+    RandomAllocation,
+    SampledWithoutReplacement,
+    children,
+)
 from dpledger.accounting.guarantees import GDP, GUARANTEES, Guarantee, PrivacyCurve
 from dpledger.accounting.profile import compose
 from dpledger.audit.claims import MOST_TESTED, AuditTarget, ClaimPoint, target
@@ -34,6 +41,7 @@ from dpledger.schema import validated
 __all__ = ["StepClaim", "StepLaw", "step_claim"]
 
 _TREE: TypeAdapter[Composition] = TypeAdapter(Composition)
+SAMPLES = (PoissonSampled, SampledWithoutReplacement, RandomAllocation)
 LEAST_MASS = 1e-12  # of a cell, in a law that is bet on
 
 
@@ -63,11 +71,12 @@ class StepLaw:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepClaim:
     """What one step claims. `guarantee`: as a ledger says it; `target`: what is tested; `law`: the Gaussian step that
-    it is the claim of, None where it is that of none."""
+    it is the claim of, None where it is that of none. `of_sample`: it is the law of a step that draws its batch."""
 
     guarantee: Guarantee
     target: AuditTarget
     law: StepLaw | None
+    of_sample: bool = False
 
 
 def step_claim(claim: object, delta: Decimal | None = None) -> StepClaim:
@@ -78,11 +87,15 @@ def step_claim(claim: object, delta: Decimal | None = None) -> StepClaim:
     if claim is None or not (hasattr(claim, "kind") or isinstance(claim, Mapping)):
         raise ParameterError("claim", claim, "what one step claims: a guarantee like GDP(1), or a law like GaussianLaw")
     tree: Composition = validated(_TREE, claim, "claim")
-    made = _claim(tree, delta)
+    made = replace(_claim(tree, delta), of_sample=_draws(tree))
     if made.target.point.epsilon > MOST_TESTED:
         asked = "a claim, and a delta, at which epsilon is at most 600"
         raise ParameterError("claim, delta", made.target.point.words, asked)
     return made
+
+
+def _draws(tree: Composition) -> bool:
+    return isinstance(tree, SAMPLES) or any(_draws(one) for one in children(tree))
 
 
 def _claim(tree: Composition, delta: Decimal | None) -> StepClaim:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from dpledger.mechanisms.training.training_run import StepNumbers
 from dpledger.mechanisms.units import Units
 from dpledger.relations import Relation, Unit
 
-__all__ = ["AnySteps", "AuditedSteps", "HeldAlong", "OwnSteps"]
+__all__ = ["NOT_FINITE", "AnySteps", "AuditedSteps", "HeldAlong", "OwnSteps", "TakenStep"]
 
 FIRST = 32  # rehearsals of the first step, at least: they say how large the noise is
 FEWEST = 4  # earlier steps that say where the next one lies
@@ -38,6 +38,7 @@ UNNOISED = (
     "gradients of one state and batch come out alike whatever generator they are given: there is no noise, or it is "
     "that of a seed which the code sets itself; the two gradients of a step count as dependent"
 )
+NOT_FINITE = "NaN or infinite"
 SAME = 1e-9  # of the deviation: what rounding leaves of noise that is none
 
 
@@ -61,6 +62,15 @@ class HeldAlong:
         return 0.0 if abs(apart) <= SAME * max(1.0, abs(self.centre)) else math.copysign(math.inf, apart)
 
 
+class TakenStep(NamedTuple):
+    """Where the noisy gradients of a step lie, with the canary (`left`) and without it; `failed`: of each, why it is no
+    finite number, None where it is one."""
+
+    left: float
+    right: float
+    failed: tuple[str | None, str | None] = (None, None)
+
+
 class AuditedSteps(Protocol):
     """What is audited, one step at a time."""
 
@@ -78,7 +88,7 @@ class AuditedSteps(Protocol):
         """Whether the noise of both gradients of a step may be one; known once a step was taken."""
         ...
 
-    def taken(self, step: int, state: Any, batch: Any) -> tuple[float, float]:
+    def taken(self, step: int, state: Any, batch: Any) -> TakenStep:
         """Where the noisy gradients of a step lie, with the canary and without it."""
         ...
 
@@ -112,7 +122,7 @@ class OwnSteps:
         rate = Decimal(1) if self.given_batch else self.plan.rate
         return replace(self.plan, steps=1, rate=rate).under(Relation.ADD_REMOVE, self.plan.unit or Unit())
 
-    def taken(self, step: int, state: Any, batch: Any) -> tuple[float, float]:
+    def taken(self, step: int, state: Any, batch: Any) -> TakenStep:
         plan = self.one
         held = self._along(plan.one_step, state, batch)
         found: dict[Side, float] = {}
@@ -120,7 +130,7 @@ class OwnSteps:
             data, gradients = self._of(side, state, batch)
             run = plan.open(data, entropy=seeded(self.seed, step, int(side)))
             found[side] = held.of(run.ask(gradients))
-        return found[Side.LEFT], found[Side.RIGHT]
+        return TakenStep(found[Side.LEFT], found[Side.RIGHT])
 
     def _of(self, side: Side, state: Any, batch: Any) -> tuple[Any, Callable[[Any], npt.ArrayLike]]:
         """The items of a step, and the function that is asked for their gradients."""
@@ -173,16 +183,16 @@ class AnySteps:
     def own_claim(self) -> None:
         return None
 
-    def taken(self, step: int, state: Any, batch: Any) -> tuple[float, float]:
+    def taken(self, step: int, state: Any, batch: Any) -> TakenStep:
         data = {Side.LEFT: with_canary(batch, self.canary), Side.RIGHT: batch}
         held = self._along(step, state, data)
-        drawn = {side: self._drawn(state, data[side], step, int(side)) for side in _order(self.seed, step)}
-        left, right = drawn[Side.LEFT], drawn[Side.RIGHT]
+        drawn = {side: self._tried(state, data[side], step, int(side)) for side in _order(self.seed, step)}
+        (left, why_left), (right, why_right) = drawn[Side.LEFT], drawn[Side.RIGHT]
         if self.direction is None:
             self._learn(left, right)
         if self.paired and right.shape == held.direction.shape:
             self._earlier.append(float(right @ held.direction))
-        return held.of(left), held.of(right)
+        return TakenStep(held.of(left), held.of(right), (why_left, why_right))
 
     def _along(self, step: int, state: Any, data: dict[Side, Any]) -> HeldAlong:
         if self.paired:  # a rehearsal would show the noise of the step itself
@@ -244,11 +254,16 @@ class AnySteps:
             self._apart = left - right if self._apart is None else self._apart + left - right
 
     def _drawn(self, state: Any, batch: Any, step: int, draw: int) -> Floats:
-        """A noisy gradient; one NaN where the function raises, which is an outcome as any other."""
+        return self._tried(state, batch, step, draw)[0]
+
+    def _tried(self, state: Any, batch: Any, step: int, draw: int) -> tuple[Floats, str | None]:
+        """A noisy gradient; one NaN where the function raises, which is an outcome as any other. And why it is no
+        finite number, None where it is one."""
         try:
-            return _vector(self.gradient(state, batch, _generator(self.seed, step, draw)))
-        except Exception:
-            return np.array([math.nan])
+            found = _vector(self.gradient(state, batch, _generator(self.seed, step, draw)))
+        except Exception as error:
+            return np.array([math.nan]), type(error).__name__
+        return found, None if np.isfinite(found).all() else NOT_FINITE
 
 
 def _generator(seed: int, step: int, draw: int) -> np.random.Generator:

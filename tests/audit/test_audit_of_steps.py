@@ -92,7 +92,7 @@ def test_a_canary_may_be_a_gradient() -> None:
     assert result.witness.left > result.witness.right  # the canary is in the batch
 
 
-def test_a_claim_that_is_given_is_tested_on_samples() -> None:
+def test_the_law_of_a_sample_is_tested_on_samples() -> None:
     law = dpl.PoissonSampled(dpl.GaussianLaw("0.5"), rate="0.5")
     plan: dict[str, Any] = {**RUN, "rate": "0.5", "noise_multiplier": "0.5"}
     for kind, verdict in ((DPSGD, "not_refuted"), (HalfTheNoise, "violation")):
@@ -102,6 +102,27 @@ def test_a_claim_that_is_given_is_tested_on_samples() -> None:
         )  # fmt: skip
         assert result.verdict == verdict
         assert result.claim.kind == "privacy_curve"
+
+
+@pytest.mark.parametrize("claim", [dpl.GaussianLaw(1), dpl.GDP(1)])
+def test_a_claim_of_the_noise_alone_is_tested_with_the_canary_for_certain(claim: Any) -> None:
+    for kind, verdict in ((DPSGD, "not_refuted"), (HalfTheNoise, "violation")):
+        result = dpl.audit_steps(kind(**RUN), states(80, 1), np.full(3, 50.0), claim, gradients=of_rows, seed=1)
+        assert result.verdict == verdict
+        assert result.trials < 80 or kind is DPSGD
+
+
+@pytest.mark.parametrize(
+    ("claim", "of_sample"),
+    [
+        (dpl.GaussianLaw(1), False),
+        (dpl.GDP(1), False),
+        (dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.1"), True),
+        (dpl.Repeated(dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.1"), times=2), True),
+    ],
+)
+def test_which_claims_are_of_a_sample(claim: Any, of_sample: bool) -> None:
+    assert step_claim(claim).of_sample is of_sample
 
 
 # ---- any function ---------------------------------------------------------------------------------------------------
@@ -143,6 +164,23 @@ def test_an_exception_that_one_record_decides_is_found() -> None:
 
     result = dpl.audit_steps(gradient, states(80, 1), np.full(3, 50.0), dpl.GaussianLaw(1), direction=[1, 1, 1], seed=1)
     assert result.verdict == "violation"
+
+
+@pytest.mark.parametrize("fails", ["raises", "nan"])
+def test_a_loop_that_crashed_does_not_pass(fails: str) -> None:
+    def gradient(step: int, rows: Rows, rng: np.random.Generator) -> Rows:
+        if step >= ends and fails == "raises":
+            raise ZeroDivisionError
+        return noisy(1.0)(np.zeros(3), rows, rng) * (math.nan if step >= ends else 1)  # type: ignore[no-any-return]
+
+    for ends, is_blind in ((3, True), (38, False)):
+        numbered = [(step, np.zeros((4, 3))) for step in range(40)]
+        result = dpl.audit_steps(gradient, numbered, np.full(3, 50.0), dpl.GaussianLaw(1), seed=1)
+        assert result.verdict == "not_refuted"
+        assert f"in {40 - ends} of 40 steps" in result.told[0]
+        assert (result.blind is not None) is is_blind
+        assert (result.power is None) is is_blind
+        assert result.body().blind == result.blind
 
 
 def test_noise_that_both_gradients_share_accuses_nobody() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -296,6 +297,17 @@ def test_rows_that_do_not_explode_cannot_tell_of_clipping() -> None:
     report = probe_loop(right, MADE_UP * 1e-9, exploding=(0, 1), **CORRECT)
     assert report.finding("clipping").answer == "cannot tell"
     assert "give larger ones" in report.finding("clipping").evidence
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf, None])
+def test_a_gradient_that_is_no_number_cannot_be_told(broken: float | None) -> None:
+    def gradient(_: object, batch: Any, rng: np.random.Generator) -> Any:
+        return None if broken is None else noisy(clip(batch).sum(axis=0), rng) + broken
+
+    report = probe_loop(gradient, MADE_UP, **CORRECT)
+    for name in ("clipping", "noise", "divisor", "ranks"):
+        assert report.finding(name).answer == "cannot tell"
+        assert "not finite" in report.finding(name).evidence
 
 
 def test_noise_that_no_seed_makes_cannot_be_told() -> None:
