@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
+from dpledger.accounting import filters, rules
 from dpledger.errors import ApprovalNeeded, ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Body, Closed, ScopeOpened
 from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, format_entry, parse_entry
@@ -49,7 +50,8 @@ def request_of(ledger: str, body: Approved, rollbacks: int = 0) -> bytes:
 
 
 def asked(request: bytes) -> tuple[str, Approved, int]:
-    """The ledger, the body and the number of rollbacks that a request is about. ParameterError for anything else."""
+    """The ledger, the body and the number of rollbacks that a request is about. ParameterError for anything else;
+    ClaimTooSmall for a budget that does not follow from its filter, which no ledger would take."""
     expected = "a request for approval: what `ApprovalNeeded.request` holds"
     try:
         members = dict(wire.parse(request))
@@ -62,6 +64,9 @@ def asked(request: bytes) -> tuple[str, Approved, int]:
         raise ParameterError("request", "something else", expected)
     if request_of(entry.ledger, body, rollbacks) != request:
         raise ParameterError("request", "another text of it", expected)
+    if isinstance(body, ScopeOpened):
+        for rule in (body.filter,) if body.instead is None else (body.filter, body.instead):
+            rules.check(body.budget, filters.budget_guarantee(rule), body.relation)
     return entry.ledger, body, rollbacks
 
 

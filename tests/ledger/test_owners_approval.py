@@ -244,6 +244,12 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         told = dpl.report(book).markdown()
     assert "Each scope was opened with the approval of the owner's key" in told
     assert run("approve", "request.json", "--key", "officer.key", "--json")[0] == 2
+    edited = json.loads(Path("request.json").read_text())
+    edited["budget"]["epsilon"] = "0.5"
+    Path("request.json").write_text(json.dumps(edited, sort_keys=True, separators=(",", ":")))
+    status, said = run("approve", "request.json", "--key", "officer.key", "--yes")
+    assert status == 2
+    assert "claimed epsilon 0.5" in said
     Path("request.json").write_text("{}")
     assert run("approve", "request.json", "--key", "officer.key", "--yes")[0] == 2
     another = save_owner_key(tmp_path / "another.key")[0]

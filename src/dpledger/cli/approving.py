@@ -68,6 +68,7 @@ def _in_words(body: Approved) -> list[str]:
     """What is approved, all of it."""
     from dpledger.cli.entries_in_words import guarantee_in_words
     from dpledger.ledger.entries.bodies import Closed, ScopeOpened
+    from dpledger.reports.words import filter_rule
     from dpledger.schema import plain
 
     match body:
@@ -75,20 +76,19 @@ def _in_words(body: Approved) -> list[str]:
             what = f"close scope {path[0].scope}" if path else "end the ledger: nothing may follow"
             return [what, f"reason: {inert(reason)}"]
         case ScopeOpened():
-            unit = f"{body.unit.name}, of at most {body.unit.max_contributions} rows"
+            most = body.unit.max_contributions
+            unit = f"{body.unit.name}, of at most {most} row{'s' if most > 1 else ''}"
             rules = [
                 f"open scope {body.path[0].scope}",
                 f"budget: {guarantee_in_words(body.budget)}",
                 f"for one {unit}; relation {body.relation.value}",
                 f"kept of released values: {body.keep}",
-                f"filter: {plain(body.filter)}",
+                f"dataset: {'none is named' if body.dataset is None else inert(body.dataset)}",
+                f"charged to other scopes as well: {', '.join(body.parents) or 'no'}",
+                f"it refuses what would break this: {filter_rule(body.filter)}",
             ]
             if body.instead is not None:
-                rules.append(f"or, by its first charge: {plain(body.instead)}")
-            if body.parents:
-                rules.append(f"charged to as well: {', '.join(body.parents)}")
-            if body.dataset is not None:
-                rules.append(f"dataset: {inert(body.dataset)}")
+                rules.append(f"or this, if its first charge says so: {filter_rule(body.instead)}")
             if body.odometer is not None:
                 rules.append(f"odometer: {plain(body.odometer)}")
             return rules
