@@ -20,7 +20,7 @@ from dpledger.ledger.entries.bodies import Audited, Body, Note, Snapshot
 from dpledger.ledger.entries.entry import Entry, entry_of, signed_entry
 from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.scope_state import State, state_digest
-from dpledger.ledger.signed import envelope, keys, values
+from dpledger.ledger.signed import checkpoint, envelope, keys, values
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, Tail, streamed
 from dpledger.ledger.tip import START, Head, caught_up
@@ -147,19 +147,21 @@ class Handle:
         self,
         *,
         key: keys.VerifyingKey | None = None,
-        since: Sequence[Checkpoint] = (),
+        since: Sequence[Checkpoint | bytes] = (),
         advance: Advance | None = None,
     ) -> verification.Verified:
         """Verify the whole ledger, bytes first, against `key` (default: its own; then this shows that the file is
-        consistent, not whose it is). Raises VerificationError with the index and the reason."""
+        consistent, not whose it is). `since`: heads that you kept from before, or the bytes of such files; what they
+        cover must still be there. Raises VerificationError with the index and the reason."""
         if key is not None and not isinstance(key, keys.VerifyingKey):
             raise ParameterError("key", type(key).__name__, "a VerifyingKey (VerifyingKey.parse reads its text)")
-        remembered = listed(since, field="since")
-        if not all(isinstance(head, Checkpoint) for head in remembered):
-            raise ParameterError("since", type(since).__name__, "a list of checkpoints (Checkpoint.parse reads one)")
+        kept = listed(since, field="since")
+        if not all(isinstance(head, (Checkpoint, bytes)) for head in kept):
+            raise ParameterError("since", type(since).__name__, "a list of checkpoints, or of the bytes of their files")
         head, leaves = self._signed_part()
         own = key if key is not None else self.public_key
-        return verification.verify(leaves, head, own, since=remembered, advance=advance)
+        read = [head if isinstance(head, Checkpoint) else checkpoint.verify(head, own) for head in kept]
+        return verification.verify(leaves, head, own, since=read, advance=advance)
 
     def _signed_part(self) -> tuple[bytes, Iterator[bytes]]:
         """The signed head, and the leaves that it covers."""

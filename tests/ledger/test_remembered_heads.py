@@ -15,7 +15,15 @@ from typer.testing import CliRunner
 
 import dpledger as dpl
 from dpledger.cli import app
-from dpledger.errors import ForeignLedger, RollbackSeen, ScopeError, StoreBehind, StoreFailure, UnrememberedHead
+from dpledger.errors import (
+    ForeignLedger,
+    RollbackSeen,
+    ScopeError,
+    StoreBehind,
+    StoreFailure,
+    UnrememberedHead,
+    VerificationError,
+)
 from dpledger.ledger.entries.bodies import RollbackAccepted
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.remembered import SIZE, Heads, SeenHead
@@ -318,3 +326,21 @@ def test_a_network_file_system_is_refused_with_two_ways_out(
     with pytest.raises(ForeignLedger, match=told):
         Ledger.create(tmp_path / "other.ledger")
     assert not (tmp_path / "other.ledger").exists()
+
+
+def test_a_head_that_was_kept_shows_a_rollback_where_nobody_remembers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made(tmp_path / "clinic.ledger")
+    older = path.read_bytes()
+    released(path)
+    with Ledger.look(path) as book:
+        kept = book.head
+        assert book.verify(since=[kept]).head.size == 4
+    elsewhere(monkeypatch, tmp_path / "another machine")
+    path.write_bytes(older)
+    with Ledger.look(path) as book:
+        with pytest.raises(VerificationError):
+            book.verify(since=[kept])
+        with pytest.raises(VerificationError):
+            book.verify(since=[kept[:-9]])
