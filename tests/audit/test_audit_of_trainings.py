@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from scipy.stats import binom
 
@@ -145,7 +146,15 @@ def test_a_result_of_one_run_goes_on_record() -> None:
         ({"canaries": [], "trainings": 200}, "canaries"),
         ({"trainings": 5}, "trainings"),
         ({"steps": "none"}, "steps"),
-        ({"claim": None}, "claim"),
+        ({"claim": None}, "claim.*the training claims"),
+        ({"claim": 1}, "claim.*the training claims"),
+        ({"canaries": []}, "canaries, trainings.*one canary, and trainings="),
+        ({"canaries": [np.eye(40)[0]]}, "trainings.*with the one canary"),
+        ({"score": lambda model, canary: None}, "score"),
+        ({"score": lambda model, canary: None, "trainings": 200, "canaries": [np.eye(40)[0]]}, "score"),
+        ({"score": lambda model, canary: model, "trainings": 200, "canaries": [np.eye(40)[0]]}, "score"),
+        ({"data": None}, "data.*an array"),
+        ({"data": pd.DataFrame(np.zeros((3, 40)))}, "data.*an array"),
     ],
 )
 def test_bad_parameters_are_named(changed: dict[str, Any], named: str) -> None:
