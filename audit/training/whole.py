@@ -55,8 +55,8 @@ class TrainingAudit:
     """What is known of a training: the claim, and one `AuditResult` for each way in which it was audited, None for the
     others. `announced`: what one run could show, said before it began.
 
-    The results are of claims of their own: that of `steps` is the claim of one step. Record each in a ledger by
-    `book.record`.
+    The results are of claims of their own: that of `steps` is the claim of one step. Record each of `results` in
+    a ledger by `book.record`.
 
     >>> asked = {"score": lambda model, canary: model @ canary, "canaries": list(np.eye(40)), "seed": 1}
     >>> found = dpl.audit_training(

@@ -128,6 +128,8 @@ def test_all_stand_in_one_table_and_one_picture(tmp_path: Path, capsys: pytest.C
 def test_a_result_of_one_run_goes_on_record() -> None:
     found = dpl.audit_training(summed, np.zeros((10, 40)), POINT, **ASKED)
     assert found.one_run is not None
+    with pytest.raises(dpl.ParameterError, match=r"each of its \.results.*TrainingAudit"):
+        dpl.Ledger.in_memory().record(found)  # type: ignore[arg-type]  # its results are
     body = dpl.Ledger.in_memory().record(found.one_run).body
     assert body == found.one_run.body()
     assert found.one_run.body().schedule == CANARIES
