@@ -73,14 +73,13 @@ def probe(
     `step(model, optimizer, batch)`: one step of your loop. `made_up_rows`: a dataset in the form of yours, at least 16
     rows, never private ones. `exploding`: positions of two of them or more with gradients far beyond the clip norm;
     default: floats of the first two of a TensorDataset are multiplied.
-    `relation`: that of the scope: add_remove, zero_out or replace_one. `rate`, `expected_batch_size`: as given to
-    `charging`, which sets them; else what Opacus takes from the rows is asked about, against what its accountant is
-    told.
+    `relation`: that of the scope. `rate`, `expected_batch_size`: as given to `charging`, which sets them; else what
+    Opacus takes from the rows is asked about, against what its accountant is told.
     `ranks(rank)`: what a process of this rank makes, from its own seeds. Each starts with torch's generator in the
     state in which every fresh process has it.
     Claim: none; see `docs/training_probes.md` for what no probe sees.
-    Raises ParameterError for another make or dataset, or a step without an update; RelationError under label_flip;
-    whatever `make` and `step` raise."""
+    Raises ParameterError for another make or dataset, or a step without an update; RelationError under label_flip
+    (add_remove, zero_out and replace_one are answered); whatever `make` and `step` raise."""
     own = Relation(relation)
     require_relation(own)
     if (rate is None) != (expected_batch_size is None):
