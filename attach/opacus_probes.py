@@ -77,8 +77,8 @@ def probe(
     `ranks(rank)`: what a process of this rank makes, from its own seeds. Each starts with torch's generator seeded
     anew, as a fresh process does.
     Claim: none; see `docs/training_probes.md` for what no probe sees.
-    Raises ParameterError for another make or dataset, RelationError under label_flip; whatever `make` and
-    `step` raise."""
+    Raises ParameterError for another make or dataset, or a step without an update; RelationError under label_flip
+    (add_remove, zero_out and replace_one are answered); whatever `make` and `step` raise."""
     own = Relation(relation)
     require_relation(own)
     if (rate is None) != (expected_batch_size is None):
@@ -101,7 +101,11 @@ def probe(
     else:
         raise ParameterError("exploding", None, "positions of rows with huge gradients, if rows are no TensorDataset")
     with torch.random.fork_rng():
-        return ask(OfOpacus(make, step, made_up_rows, rows, positions, own, public, ranks))
+        try:
+            set_up = OfOpacus(make, step, made_up_rows, rows, positions, own, public, ranks)
+        except CannotTell as why:
+            raise ParameterError("step", str(why), "one step of your loop, with optimizer.step()") from None
+        return ask(set_up)
 
 
 class OfOpacus:

@@ -217,6 +217,8 @@ def _column(given: object, field: str) -> SchemaColumn:
         raise ParameterError(f"{field}.low, {field}.high", kind, "no ends: they are of numbers and integers")
     if low is not None and high is not None and low >= high:
         raise ParameterError(f"{field}.high", high, f"more than low, {low}")
+    if kind == "integer" and low is not None and high is not None and math.floor(high) < math.ceil(low):
+        raise ParameterError(f"{field}.low, {field}.high", f"{low}, {high}", "ends with a whole number between them")
     finite = flag(given.get("finite", low is not None and high is not None), field=f"{field}.finite")
     values = given.get("values", ())
     if not isinstance(values, (list, tuple)) or (kind == "category" and len(values) < 2):

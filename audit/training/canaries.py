@@ -18,14 +18,14 @@ from dpledger.errors import ParameterError
 __all__ = ["with_canary"]
 
 
-def with_canary(batch: object, canary: object) -> Any:
+def with_canary(batch: object, canary: object, *, field: str = "states") -> Any:
     """A batch with one more item, its last. `batch`: an array, a tensor of torch, a list, or a tuple of such, side by
-    side; of a tuple the canary is a tuple as well. ParameterError for another container, and where the canary does not
-    have the shape of an item."""
+    side; of a tuple the canary is a tuple as well. ParameterError for another container, which it names as `field`, and
+    where the canary does not have the shape of an item."""
     if isinstance(batch, tuple):
         if not isinstance(canary, tuple) or len(canary) != len(batch):
             raise ParameterError("canary", type(canary).__name__, f"a tuple of {len(batch)}, as a batch is")
-        return tuple(with_canary(column, item) for column, item in zip(batch, canary, strict=True))
+        return tuple(with_canary(column, item, field=field) for column, item in zip(batch, canary, strict=True))
     if isinstance(batch, list):
         return [*batch, canary]
     try:
@@ -38,4 +38,5 @@ def with_canary(batch: object, canary: object) -> Any:
     except (ValueError, TypeError, RuntimeError):
         shape = tuple(getattr(batch, "shape", ()))[1:]
         raise ParameterError("canary", type(canary).__name__, f"an item of a batch, of shape {shape}") from None
-    raise ParameterError("states", f"a batch that is a {type(batch).__name__}", "an array, a tensor, a list or a tuple")
+    given = f"{'a batch that is ' if field == 'states' else ''}a {type(batch).__name__}"
+    raise ParameterError(field, given, "an array, a tensor, a list or a tuple")

@@ -79,13 +79,13 @@ class StepClaim:
     of_sample: bool = False
 
 
-def step_claim(claim: object, delta: Decimal | None = None) -> StepClaim:
+def step_claim(claim: object, delta: Decimal | None = None, *, of: str = "one step claims") -> StepClaim:
     """A claim that was given: a guarantee, or a law or tree of laws of one step, under add_remove.
 
-    `delta`: where epsilon_lower is reported; None: the claim's own, or 10^-5.
+    `delta`: where epsilon_lower is reported; None: the claim's own, or 10^-5. `of`: whose claim it is, for errors.
     Claim: whoever keeps the law keeps the guarantee and every point of the target. ParameterError for anything else."""
     if claim is None or not (hasattr(claim, "kind") or isinstance(claim, Mapping)):
-        raise ParameterError("claim", claim, "what one step claims: a guarantee like GDP(1), or a law like GaussianLaw")
+        raise ParameterError("claim", claim, f"what {of}: a guarantee like GDP(1), or a law like GaussianLaw")
     tree: Composition = validated(_TREE, claim, "claim")
     made = replace(_claim(tree, delta), of_sample=_draws(tree))
     if made.target.point.epsilon > MOST_TESTED:

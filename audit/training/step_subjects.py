@@ -26,6 +26,7 @@ from dpledger.ledger.entries.members import MechanismNote
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.training import DPSGD
+from dpledger.mechanisms.training.gradients import BrokenShape
 from dpledger.mechanisms.training.training_run import StepNumbers
 from dpledger.mechanisms.units import Units
 from dpledger.relations import Relation, Unit
@@ -123,6 +124,13 @@ class OwnSteps:
         return replace(self.plan, steps=1, rate=rate).under(Relation.ADD_REMOVE, self.plan.unit or Unit())
 
     def taken(self, step: int, state: Any, batch: Any) -> TakenStep:
+        try:
+            return self._taken(step, state, batch)
+        except BrokenShape as error:
+            wanted = f"real numbers of shape (rows, {self.plan.dimension}), one row a unit"
+            raise ParameterError("gradients", str(error), wanted) from None
+
+    def _taken(self, step: int, state: Any, batch: Any) -> TakenStep:
         plan = self.one
         held = self._along(plan.one_step, state, batch)
         found: dict[Side, float] = {}
@@ -173,6 +181,8 @@ class AnySteps:
     _apart: Floats | None = None  # with the canary less without it, added up
     _squares: float = 0.0  # of rehearsals, about their mean at each step
     _freedom: int = 0
+    _length: int | None = None  # of a gradient at the first step
+    _why: str = ""  # no direction is learnt from the first step
     _earlier: list[float] = field(default_factory=list)  # without the canary, along the directions of their steps
 
     @property
@@ -224,11 +234,14 @@ class AnySteps:
         direction was given, about which way the canary moves it."""
         if not all(np.isfinite(one).all() and one.shape == tried[0].shape for one in tried):
             self._raise_its_cause(step, state, data[Side.RIGHT])
+        self._length = tried[0].size
         if all(np.array_equal(one, tried[0]) for one in tried):
             self.paired, self.told = True, (UNNOISED,)
         if self.direction is None:
             for one, without in enumerate(tried):
-                self._learn(self._drawn(state, data[Side.LEFT], step, 2 + len(tried) + one), without)
+                found, why = self._tried(state, data[Side.LEFT], step, 2 + len(tried) + one)
+                self._why = f"with the canary {why or f'{found.size} numbers'}, without it {without.size} numbers"
+                self._learn(found, without)
 
     def _raise_its_cause(self, step: int, state: Any, batch: Any) -> None:
         wanted = "a function gradient(state, batch, rng) whose first noisy gradients are finite, and of one shape"
@@ -240,13 +253,20 @@ class AnySteps:
 
     def _directed(self, state: Any) -> Floats:
         if self.direction is None:
-            assert self._apart is not None, "the first step"
+            if self._apart is None:
+                wanted = (
+                    "one vector of floats for the batch, finite and of one length with the canary, too; or a direction"
+                )
+                raise ParameterError("gradient", self._why, wanted)
             return _unit(self._apart)
         given = self.direction(state) if callable(self.direction) else self.direction
         try:
             numbers = _vector(given)
         except Exception:  # what it is made of may raise anything
             raise ParameterError("direction", type(given).__name__, "as many numbers as a gradient has") from None
+        if self._length is not None and numbers.size != self._length:
+            wanted = f"{self._length}, as many as the gradient of a batch has"
+            raise ParameterError("direction", f"{numbers.size} numbers", wanted)
         return _unit(numbers, "direction")
 
     def _learn(self, left: Floats, right: Floats) -> None:

@@ -55,8 +55,8 @@ class TrainingAudit:
     """What is known of a training: the claim, and one `AuditResult` for each way in which it was audited, None for the
     others. `announced`: what one run could show, said before it began.
 
-    The results are of claims of their own: that of `steps` is the claim of one step. Record each in a ledger by
-    `book.record`.
+    The results are of claims of their own: that of `steps` is the claim of one step. Record each of `results` in
+    a ledger by `book.record`.
 
     >>> asked = {"score": lambda model, canary: model @ canary, "canaries": list(np.eye(40)), "seed": 1}
     >>> found = dpl.audit_training(
@@ -147,8 +147,9 @@ def audit_training(
 
     `canaries`: with ten or more, one training is made in which each is by a fair coin; how many are guessed right is
     tested. What that can show at all is printed before it begins. `trainings`: so many, at most, with the first
-    canary and as many without it, in `jobs` processes of joblib. `steps`: what `audit_steps` found, to stand
-    beside them. `delta`, `confidence`, `seed`: as `audit_mechanism` has them.
+    canary and as many without it, in `jobs` processes of joblib, and one before them that shows that it can be done.
+    `steps`: what `audit_steps` found, to stand beside them. `delta`, `confidence`, `seed`: as `audit_mechanism` has
+    them.
 
     Claim: of each result, if the training keeps its claim, the verdict is `violation` with probability at most
         1 - confidence. Source: docs/proofs/audit.md 5 and 6; Steinke, Nasr and Jagielski 2023, theorem 5.2.
@@ -172,7 +173,15 @@ def audit_training(
         raise ParameterError("canaries", type(canaries).__name__, "a list of items")
     if many and not len(canaries):
         raise ParameterError("canaries", "none", "at least one, for trainings with it and without it")
-    claimed = step_claim(claim, settings.delta)
+    if not (len(canaries) or many or steps is not None):
+        wanted = "ten canaries or more, for one training; or one canary, and trainings= for many"
+        raise ParameterError("canaries, trainings", "neither", wanted)
+    if len(canaries) == 1 and not many:
+        wanted = f"how many to make with the one canary and without it, at least {FEWEST_TRIALS}; or ten canaries"
+        raise ParameterError("trainings", trainings, wanted)
+    claimed = step_claim(claim, settings.delta, of="the training claims")
+    if len(canaries):
+        with_canary(data, canaries[0], field="data")
     plan = None
     if len(canaries) and not (many and len(canaries) == 1):
         plan = OneRun.planned(len(canaries), claimed, alpha=settings.alpha)
@@ -201,16 +210,9 @@ def _one_run(
     coins, noise = (np.random.default_rng(one) for one in np.random.SeedSequence(settings.seed).spawn(2))
     included = coins.random(len(canaries)) < 0.5
     for canary, is_in in zip(canaries, included, strict=True):
-        data = with_canary(data, canary) if is_in else data
+        data = with_canary(data, canary, field="data") if is_in else data
     with bar("training with canaries", None, shown=shown):
-        try:
-            model = train(data, noise)
-        except Exception as error:  # whatever the code of others does
-            raise ParameterError("train", type(error).__name__, "a function that trains on the data") from error
-        try:
-            scores = [float(score(model, canary)) for canary in canaries]
-        except Exception as error:
-            raise ParameterError("score", type(error).__name__, "a function that gives a number") from error
+        scores = _scores(train, data, noise, score, canaries)
     return AuditResult(
         mechanism=named(name_of(train), {"canaries": plan.canaries, "guesses": plan.guesses}),
         claim=plan.claim.guarantee,
@@ -223,6 +225,25 @@ def _one_run(
         seed=settings.seed,
         schedule=CANARIES,
     )
+
+
+def _scores(
+    train: Callable[[Any, np.random.Generator], Any],
+    data: object,
+    rng: np.random.Generator,
+    score: Callable[[Any, Any], float],
+    canaries: Sequence[object],
+) -> list[float]:
+    """Of one training, the score of each canary. ParameterError where a function raises, whatever the code of others
+    does, or a score is no number."""
+    try:
+        model = train(data, rng)
+    except Exception as error:
+        raise ParameterError("train", type(error).__name__, "a function that trains on the data") from error
+    try:
+        return [float(score(model, canary)) for canary in canaries]
+    except Exception as error:
+        raise ParameterError("score", type(error).__name__, "a function that gives a number") from error
 
 
 def _in_words(claim: Guarantee) -> str:
@@ -260,6 +281,8 @@ def _many(
     *,
     shown: bool,
 ) -> AuditResult:
+    tried = np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=(2,)))
+    _scores(train, data, tried, score, [canary])  # in the runs of an audit what raises is an outcome
     return audit_mechanism(
         _Scored(train, score, canary),
         with_canary(data, canary),

@@ -56,6 +56,8 @@ def note_of(what: Note | Noted) -> Note:
         note = what.body()
     if not isinstance(note, Note):
         expected = "what an audit or `report` returned, or a note: Declared, Intended, Audited, Reported or Heartbeat"
+        if isinstance(getattr(what, "results", None), tuple):
+            expected = "each of its .results by itself"
         raise ParameterError("note", type(what).__name__, expected)
     if isinstance(note, Audited):
         _check_numbers(note)

@@ -289,5 +289,7 @@ def test_what_is_no_set_up_is_refused() -> None:
         probe(make, step, rows_of(), relation="add_remove", rate="0.1")
     with pytest.raises(ParameterError, match="exploding"):
         probe(make, step, torch.utils.data.Subset(rows_of(), range(20)), **PUBLIC)
+    with pytest.raises(ParameterError, match=r"step.*no update"):
+        probe(make, lambda model, optimizer, batch: None, rows_of(), **PUBLIC)
     with pytest.raises(RelationError, match="label_flip"):
         probe(make, step, rows_of(), relation="label_flip")

@@ -293,6 +293,12 @@ def test_what_is_no_claim_is_refused(claim: Composition | None) -> None:
         ({"gradient": lambda state, batch, rng: 1 / 0}, "gradient"),
         ({"canary": np.zeros(2)}, "canary"),
         ({"direction": np.zeros(3)}, "direction"),
+        ({"direction": np.ones(2)}, "direction.*as many as the gradient"),
+        ({"gradient": lambda state, rows, rng: rows - state}, "gradient.*one vector of floats for the batch"),
+        ({"canary": np.full(3, math.nan)}, "gradient.*with the canary NaN"),
+        ({"gradient": DPSGD(**RUN), "gradients": lambda state, rows: rows[:, :2]}, "gradients.*one row a unit"),
+        ({"gradient": DPSGD(**RUN), "gradients": lambda state, rows: rows[0]}, "gradients.*one row a unit"),
+        ({"gradient": DPSGD(**RUN), "gradients": lambda state, rows: None}, "gradients.*one row a unit"),
     ],
 )
 def test_bad_parameters_are_named(changed: dict[str, Any], named: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from scipy.stats import binom
 
@@ -127,6 +128,8 @@ def test_all_stand_in_one_table_and_one_picture(tmp_path: Path, capsys: pytest.C
 def test_a_result_of_one_run_goes_on_record() -> None:
     found = dpl.audit_training(summed, np.zeros((10, 40)), POINT, **ASKED)
     assert found.one_run is not None
+    with pytest.raises(dpl.ParameterError, match=r"each of its \.results.*TrainingAudit"):
+        dpl.Ledger.in_memory().record(found)  # type: ignore[arg-type]  # its results are
     body = dpl.Ledger.in_memory().record(found.one_run).body
     assert body == found.one_run.body()
     assert found.one_run.body().schedule == CANARIES
@@ -145,7 +148,15 @@ def test_a_result_of_one_run_goes_on_record() -> None:
         ({"canaries": [], "trainings": 200}, "canaries"),
         ({"trainings": 5}, "trainings"),
         ({"steps": "none"}, "steps"),
-        ({"claim": None}, "claim"),
+        ({"claim": None}, "claim.*the training claims"),
+        ({"claim": 1}, "claim.*the training claims"),
+        ({"canaries": []}, "canaries, trainings.*one canary, and trainings="),
+        ({"canaries": [np.eye(40)[0]]}, "trainings.*with the one canary"),
+        ({"score": lambda model, canary: None}, "score"),
+        ({"score": lambda model, canary: None, "trainings": 200, "canaries": [np.eye(40)[0]]}, "score"),
+        ({"score": lambda model, canary: model, "trainings": 200, "canaries": [np.eye(40)[0]]}, "score"),
+        ({"data": None}, "data.*an array"),
+        ({"data": pd.DataFrame(np.zeros((3, 40)))}, "data.*an array"),
     ],
 )
 def test_bad_parameters_are_named(changed: dict[str, Any], named: str) -> None:

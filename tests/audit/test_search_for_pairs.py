@@ -179,6 +179,7 @@ def test_every_pair_keeps_to_its_schema() -> None:
         ({"rows": {"type": "number", "low": float("nan")}}, r"rows\[0\].low"),
         ({"rows": {"type": "number", "low": 2, "high": 1}}, r"rows\[0\].high"),
         ({"rows": {"type": "text", "low": 0}}, "low"),
+        ({"rows": {"type": "integer", "low": 0.2, "high": 0.7}}, "whole number between"),
         ({"rows": {"type": "category", "values": ["a"]}}, "values"),
         ({"rows": {"type": "number", "colour": 1}}, "colour"),
         ({"rows": {"type": "number"}, "form": "set"}, "form"),
