@@ -156,9 +156,9 @@ def accept_rollback(
         from dpledger.ledger.ledger import Ledger
 
         entry = Ledger.accept_rollback(ledger, by=by, reason=reason, key=key)
-        voice.say(f"{ledger} goes on with entry {entry.index}, which says that newer ones are missing")
+        voice.say(f"{entry.ledger} goes on with entry {entry.index}, which says that newer ones are missing")
         voice.say("  its scopes have ended: what the missing entries charged is not known; open new ones")
-        voice.give({"ledger": str(ledger), "index": entry.index})
+        voice.give({"ledger": entry.ledger, "index": entry.index})
 
 
 def _entries(count: int) -> str:
