@@ -280,8 +280,8 @@ def _named(address: str) -> str:
     """The host and the database, without what is secret."""
     try:
         said = psycopg.conninfo.conninfo_to_dict(address)
-    except psycopg.Error as error:
-        raise ParameterError("ledger", "an address", f"a postgresql:// address that can be read ({error})") from None
+    except psycopg.Error:  # which tells a part of the address, the password among it
+        raise ParameterError("ledger", "an address", "a postgresql:// address that libpq can read") from None
     return f"postgresql://{said.get('host', '')}/{said.get('dbname', '')}"
 
 
