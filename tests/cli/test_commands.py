@@ -40,7 +40,9 @@ DOCUMENT = {
 }
 
 
+EXCHANGED = {"relation": "replace_one"}
 SILENT = {"kind": "gaussian", "noise_multiplier": 0}
+SAMPLED = {"kind": "poisson_sampled", "rate": "0.1", "of": {"kind": "laplace", "epsilon": "1"}}
 
 
 @pytest.fixture
@@ -128,7 +130,7 @@ def test_compose_shows_a_whole_profile(run: Run) -> None:
         (json.dumps(DOCUMENT), (), "exactly one"),
         (json.dumps(DOCUMENT), ("--delta", "1e-5", "--profile"), "exactly one"),
         (json.dumps({"relation": "add_remove", "entries": [{"mechanism": SILENT}]}), ("--delta", "1e-5"), "noise_mult"),
-        (json.dumps({"relation": "replace_one", "entries": DOCUMENT["entries"]}), ("--delta", "1e-5"), "replace_one"),
+        (json.dumps({**EXCHANGED, "entries": [{"mechanism": SAMPLED}]}), ("--delta", "1e-5"), "replace_one"),
     ],
 )  # fmt: skip
 def test_compose_names_what_is_wrong(run: Run, document: str, words: tuple[str, ...], complaint: str) -> None:

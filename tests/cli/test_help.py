@@ -52,6 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the examples find what they name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DPLEDGER_KEY", raising=False)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)  # of another folder
     step = {"kind": "gaussian", "noise_multiplier": "2"}
     Path("run.json").write_text(json.dumps({"relation": "add_remove", "entries": [{"mechanism": step}]}))
     step = {"kind": "gaussian", "noise_multiplier": "free"}

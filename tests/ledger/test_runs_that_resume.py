@@ -42,6 +42,7 @@ from dpledger.ledger.entries.bodies import Committed, Progress, Started
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
+from dpledger.ledger.stores.protocol import Addition
 from dpledger.mechanisms.entropy import Entropy
 from forking import PATIENCE, ignores_fork_warnings, in_child
 from interrupting import LEDGER, Lines
@@ -228,15 +229,15 @@ def test_what_cannot_be_resumed_says_so(book: Ledger, scope: Scope) -> None:
 
 def test_a_lost_reply_takes_the_run_over_all_the_same(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(scope)
-    book, real = scope._ledger, scope._ledger.transact
+    book, real = scope._ledger, scope._ledger._store.append
 
-    def lost(make: Any) -> Any:
-        real(make)
+    def lost(addition: Addition) -> Any:
+        real(addition)
         raise StoreFailure("the reply was lost")
 
     redeem = scope._redeem()
     request = scope._request(training(40), "model", None)[1]
-    monkeypatch.setattr(book, "transact", lost)
+    monkeypatch.setattr(book._store, "append", lost)
     taken = takeovers.taken_over(book, request, redeem, True)
     assert taken is not None
     assert taken.redeem == redeem.digest
