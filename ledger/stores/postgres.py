@@ -281,7 +281,7 @@ def _named(address: str) -> str:
     try:
         said = psycopg.conninfo.conninfo_to_dict(address)
     except psycopg.Error:  # which tells a part of the address, the password among it
-        raise ParameterError("ledger", "an address", "a postgresql:// address that libpq can read") from None
+        raise ParameterError("ledger", "an address", "a postgresql:// address that can be read") from None
     return f"postgresql://{said.get('host', '')}/{said.get('dbname', '')}"
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import opacus
 import pytest
+import torch
+from opacus.optimizers import DPOptimizer
 
 import dpledger as dpl
+from dpledger.attach.opacus import charging
+from dpledger.attach.opacus_steps import auditing_steps
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
     pytest.mark.filterwarnings("ignore:Full backward hook"),
 ]
-opacus = pytest.importorskip("opacus")
-torch = pytest.importorskip("torch")
-
-from opacus.optimizers import DPOptimizer  # noqa: E402
-
-from dpledger.attach.opacus import charging  # noqa: E402
-from dpledger.attach.opacus_steps import auditing_steps  # noqa: E402
 
 
 class HalfTheNoise(DPOptimizer):  # type: ignore[misc]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 import dpledger as dpl
 from dpledger.accounting.composition import Composition
@@ -310,7 +311,6 @@ def test_bad_parameters_are_named(changed: dict[str, Any], named: str) -> None:
 
 
 def test_a_canary_has_the_form_of_an_item() -> None:
-    torch = pytest.importorskip("torch")
     assert with_canary(torch.zeros(2, 3), np.ones(3))[2].tolist() == [1, 1, 1]
     assert with_canary(["a"], "b") == ["a", "b"]
     for batch, canary in (({}, 1), (np.zeros((2, 3)), "x"), ((np.zeros(2), [1]), (1,))):

@@ -11,11 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("psycopg")
-
 import psycopg
+import pytest
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import ForeignLedger, ParameterError, StoreFailure
@@ -26,12 +23,12 @@ from dpledger.ledger.stores.postgres import PostgresStore
 from dpledger.ledger.stores.protocol import Store
 from ledger_conformance import LedgerConformance, Work, asked, held_and_released, released, reopened, reserved
 from ledger_mechanisms import laplace
-from postgres_server import Server, programs
+from postgres_server import Server
 from store_conformance import StoreConformance, held
 
 WORKER = Path(__file__).parents[1] / "support" / "postgres_worker.py"
 
-pytestmark = [pytest.mark.skipif(programs() is None, reason="no server is installed"), pytest.mark.sliced]
+pytestmark = pytest.mark.sliced
 
 
 @pytest.fixture(scope="module")

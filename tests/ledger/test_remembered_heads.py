@@ -79,7 +79,9 @@ def test_on_another_machine_nobody_notices(tmp_path: Path, monkeypatch: pytest.M
     for restored in range(3):
         elsewhere(monkeypatch, tmp_path / f"machine{restored}")
         shutil.copy(kept, path)
-        released(path, 3)
+        released(path, 3)  # of a budget of 3, three times
+        with Ledger.open(path) as book:
+            assert book.verify().head.size == 8
 
 
 def test_a_copy_that_went_on_by_itself_is_refused(tmp_path: Path) -> None:
