@@ -77,8 +77,9 @@ from dpledger.attach.huggingface.rows import (
     row_losses_of,
     unpadded,
 )
-from dpledger.attach.opacus import KIND, OpacusRun, charging
-from dpledger.attach.opacus_objects import forget_seeds, require_relation
+from dpledger.attach.opacus import OpacusRun, charging
+from dpledger.attach.opacus.charging import KIND
+from dpledger.attach.opacus.objects import forget_seeds, require_relation
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ContractViolation, ParameterError, ScopeError
 from dpledger.ledger.scope import Scope

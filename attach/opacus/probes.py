@@ -31,8 +31,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpledger.attach.extras import extra
-from dpledger.attach.opacus_objects import clipped_to, counted, require_relation
-from dpledger.attach.opacus_public import Public, by_declaration
+from dpledger.attach.opacus.objects import clipped_to, counted, require_relation
+from dpledger.attach.opacus.public import Public, by_declaration
 from dpledger.audit.probes.asking import probe as ask
 from dpledger.audit.probes.loops import LEAST_ROWS, RANK_NUMBERS, positions_of
 from dpledger.audit.probes.result import ProbeReport
