@@ -26,8 +26,6 @@ from dpledger.ledger.entries.bodies import (
     Body,
     Closed,
     Heartbeat,
-    KeyRevoked,
-    KeyRotated,
     PlanRegistered,
     PolicyChanged,
     Reported,
@@ -214,8 +212,6 @@ def reserved_kinds() -> bytes:
             epoch=1,
             budget=ApproxDP(2, "0.000001"),
         ),
-        KeyRotated(public_key=RECOVERY.public.text),
-        KeyRevoked(last_trusted=3, reason="the signing host was broken into"),
     )
     entries = (
         Entry(ledger=LEDGER_ID, index=index, previous="00" * 32, body=body, time="2026-11-21T10:00:00Z")
