@@ -408,7 +408,7 @@ class Ledger(Handle):
         """One entry with its inclusion proof and the signed head, for somebody who sees nothing else of the ledger: see
         `ledger.verifying.proof`. ParameterError unless there is such an entry."""
         head, leaves = self._signed_part()
-        return proof.prove(leaves, head, index)
+        return proof.prove(leaves, head, index, self.refresh().keys)
 
     def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
         """Copy the ledger file as it is now, with what lies beside it, into one new file for its owner alone; no key.
@@ -554,9 +554,7 @@ class Ledger(Handle):
         body = KeyRotated(public_key=successor.public.text)
         return self._named_key(body, "successor", successor)
 
-    def rotate_owner(
-        self, owner: keys.VerifyingKey | str | os.PathLike[str], *, approval: str | None = None
-    ) -> Entry:
+    def rotate_owner(self, owner: keys.VerifyingKey | str | os.PathLike[str], *, approval: str | None = None) -> Entry:
         """From the next entry on, `owner` (a public key, or its file) approves what opens or ends a scope. `approval`:
         that of the owner before or, where that key is lost or stolen, of the recovery key (ApprovalNeeded holds the
         request). ParameterError for a key that was an owner's before, or is one of the ledger's own."""

@@ -28,9 +28,7 @@ class Writing:
     """One append's worth of entries, from a head on. `known`: what the store told of what was asked as it was read.
     `successor`: what signs once an entry names its key."""
 
-    def __init__(
-        self, signer: Signer, time: str, head: Head, known: Tail, *, successor: Signer | None = None
-    ) -> None:
+    def __init__(self, signer: Signer, time: str, head: Head, known: Tail, *, successor: Signer | None = None) -> None:
         self._ledger = signer.public.name
         self._signers = [signer, *([signer.entry] if isinstance(signer, Delegating) else [])]
         if successor is not None:

@@ -84,7 +84,8 @@ def check(state: State, body: Body) -> None:
     if body.approval is None:
         raise VerificationError("without the approval of the ledger's owner")
     message = envelope.pre_authentication(request_of(state.keys.name, body, state.rollbacks), APPROVAL_TYPE)
-    keys = (owner, key_of(state.keys.recovery)) if isinstance(body, OwnerRotated) else (owner,)
+    recovery = state.keys.recovery
+    keys = (owner, key_of(recovery)) if isinstance(body, OwnerRotated) and recovery is not None else (owner,)
     if not any(_is_signed(body.approval, message, key) for key in keys):
         raise VerificationError("the approval is not the owner's signature of this")
 

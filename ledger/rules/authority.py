@@ -41,10 +41,11 @@ class Term:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
     """The keys of a ledger, as text. `terms`: those that sign, in the order in which they were named; `owners`: who
-    approves, the newest last; `revoked`: whether the recovery key ended the ledger."""
+    approves, the newest last; `revoked`: whether the recovery key ended the ledger. `recovery` is None where nobody
+    said which it is."""
 
     terms: tuple[Term, ...]
-    recovery: str
+    recovery: str | None
     owners: tuple[str, ...] = ()
     revoked: bool = False
 
@@ -62,7 +63,7 @@ class Authority:
     @property
     def name(self) -> str:
         """The ledger's id, which all its keys bear."""
-        return key_of(self.recovery).name
+        return key_of(self.terms[0].key).name
 
     @property
     def owner(self) -> VerifyingKey | None:
@@ -75,24 +76,37 @@ class Authority:
 
     def usual(self, index: int) -> VerifyingKey:
         """The key that signs an entry at `index` which names no key."""
-        term = next(term for term in reversed(self.terms) if term.first <= index)
-        return key_of(term.key) if term.last is None or index <= term.last else self.own(index)
+        return key_of(self.term(index).key)
+
+    def term(self, index: int) -> Term:
+        """The term in which an entry at `index` lies."""
+        lasting = (term for term in reversed(self.terms) if term.first <= index)
+        term = next(lasting)
+        if term.last is None or index <= term.last:
+            return term
+        return next(term for term in lasting if term.last is None)
 
     def signer(self, index: int, body: Body) -> VerifyingKey:
         """The key that signs `body` at `index`."""
         if isinstance(body, KeyRevoked):
-            return key_of(self.recovery)
+            return self._recovery()
         return self.own(index) if isinstance(body, KEY_ENTRIES) else self.usual(index)
 
     def of_head(self, size: int) -> VerifyingKey:
         """The key that signs the head of `size` leaves."""
-        return key_of(self.recovery) if self.revoked else self.usual(size)
+        return self._recovery() if self.revoked else self.usual(size)
+
+    def _recovery(self) -> VerifyingKey:
+        if self.recovery is None:
+            raise VerificationError("its recovery key is not known here")
+        return key_of(self.recovery)
 
     def one_of(self, index: int, key_id: str) -> VerifyingKey:
         """The key with that id (8 hexadecimal digits) which may sign something at `index`. VerificationError for none:
         what it may sign, `require` says once it is read."""
         usual = self.usual(index)
-        for key in (usual, self.own(index), key_of(self.recovery)):
+        others = () if self.recovery is None else (key_of(self.recovery),)
+        for key in (usual, self.own(index), *others):
             if key.key_id_hex == key_id:
                 return key
         raise VerificationError(f"signed by key {key_id}, the key in force is {usual.key_id_hex}")
@@ -159,15 +173,18 @@ class Authority:
         new = key_of(key)
         if new.name != self.name:
             raise VerificationError("names a key of another ledger")
-        known = [key_of(term.key) for term in self.terms]
-        if any(new.key_id == old.key_id for old in (*known, key_of(self.recovery))):
+        if any(new.key_id == key_of(old).key_id for old in self._all()):
             raise VerificationError("names a key that was one of the ledger's before: none comes back")
         if any(new.public == key_of(owner).public for owner in self.owners):
             raise VerificationError("names the owner's key: two keys are two secrets")
 
+    def _all(self) -> tuple[str, ...]:
+        """Every key that bears the ledger's name."""
+        return (*(term.key for term in self.terms), *(() if self.recovery is None else (self.recovery,)))
+
     def _with_owner(self, key: str) -> Self:
         new = key_of(key)
-        if any(new.public == key_of(own).public for own in (*(term.key for term in self.terms), self.recovery)):
+        if any(new.public == key_of(own).public for own in self._all()):
             raise VerificationError("the owner's key is one of the ledger's own: two keys are two secrets")
         if key in self.owners:
             raise VerificationError("names an owner's key that was one before: none comes back")

@@ -7,15 +7,18 @@ key may sign, the fold of all entries tells.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from dpledger.errors import VerificationError
-from dpledger.ledger.entries.bodies import LedgerOpened
-from dpledger.ledger.entries.entry import Entry, entry_of, parse_entry
-from dpledger.ledger.rules.authority import Authority
+from dpledger.ledger.entries.bodies import Body, LedgerOpened
+from dpledger.ledger.entries.entry import Entry, entry_of, last_trusted_of, parse_entry
+from dpledger.ledger.rules.authority import Authority, Term
 from dpledger.ledger.signed import envelope, wire
+from dpledger.ledger.signed.checkpoint import Checkpoint
+from dpledger.ledger.signed.keys import VerifyingKey
 
-__all__ = ["Following", "signed_entry"]
+__all__ = ["Following", "authority_after", "authority_of", "key_entries", "signed_entry"]
 
 
 def signed_entry(index: int, leaf: bytes, origin: str, authority: Authority | None) -> Entry:
@@ -34,6 +37,43 @@ def signed_entry(index: int, leaf: bytes, origin: str, authority: Authority | No
     if known.name != origin:
         raise VerificationError("names another signing key than one of the ledger's own", index=index)
     return entry
+
+
+def key_entries(authority: Authority, size: int, *indices: int) -> tuple[int, ...]:
+    """Which of the first `size` entries show somebody who has no others who signed those at `indices`, and the head:
+    none, where the ledger's first key signed everything. The inverse of `authority_of`."""
+    begun: dict[str, int] = {}  # a key that takes entries back began before
+    for term in authority.terms:
+        begun.setdefault(term.key, term.first)
+    named = {begun[authority.term(index).key] for index in (*indices, size)}
+    named.update(begun[term.key] for term in authority.terms if term.last is None and term.first <= size)
+    found = {first - 1 for first in named if first} | ({size - 1} if authority.revoked else set())
+    return tuple(sorted({0} | found)) if found else ()
+
+
+def authority_of(leaves: Sequence[bytes], head: Checkpoint, key: VerifyingKey) -> tuple[Authority, int | None]:
+    """Who signs, by key entries alone, as of a head that is not verified, to whoever trusts `key`; and the last trusted
+    entry, where the last of them revokes the key. VerificationError where they do not lead from one to the other."""
+    authority, before, last_trusted = None, -1, None
+    for leaf in leaves:
+        index = entry_of(leaf).index
+        if not before < index < head.size or (authority is None) is not (index == 0):
+            raise VerificationError("the entries that name its keys are not in order")
+        body = signed_entry(index, leaf, head.origin, authority).body
+        authority = authority_after(authority, index, body)
+        before, last_trusted = index, last_trusted_of(leaf)
+    if authority is None:
+        authority = Authority(terms=(Term(key=key.text, first=0),), recovery=None)
+    authority.require_trusted(key, last_trusted)
+    return authority, last_trusted
+
+
+def authority_after(authority: Authority | None, index: int, body: Body) -> Authority:
+    """Who signs once `body`, which was read by `signed_entry`, stands at `index`."""
+    if authority is None:
+        assert isinstance(body, LedgerOpened), "checked where it was read"
+        return Authority.opened(body)
+    return authority.after(index, body)
 
 
 def _first(leaf: bytes) -> Authority:
@@ -80,12 +120,13 @@ class Following:
         """Take in what the entry at `index` says of keys."""
         if index <= self._looked:
             return
+        if self._authority is not None and self._authority.revoked:
+            raise VerificationError("nothing may follow a revocation", index=index)
         body = signed_entry(index, leaf, self._origin, self._authority).body
-        if self._authority is None:
-            assert isinstance(body, LedgerOpened), "checked where it was read"
-            self._authority = Authority.opened(body)
-        else:
-            self._authority = self._authority.after(index, body)
+        try:
+            self._authority = authority_after(self._authority, index, body)
+        except VerificationError as error:
+            raise error.at(index) from None
         self._looked = index
         self._usual = self._authority.of_head(index + 1).key_id_hex
         last = self._authority.terms[-1].last

@@ -65,7 +65,7 @@ from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import claims
-from dpledger.ledger.verifying.following import Following, signed_entry
+from dpledger.ledger.verifying.following import Following, authority_after, signed_entry
 from dpledger.progress import Advance
 
 __all__ = ["Remembered", "Verified", "verify", "verify_quick"]
@@ -246,10 +246,7 @@ def _name_the_entry(leaves: Iterable[bytes], signed: Checkpoint) -> NoReturn:
     for index, leaf in enumerate(leaves):
         body = _entry_at(index, leaf, previous, signed.origin, authority).body
         try:
-            if authority is not None:
-                authority = authority.after(index, body)
-            elif isinstance(body, LedgerOpened):
-                authority = Authority.opened(body)
+            authority = authority_after(authority, index, body)
         except VerificationError as error:
             raise error.at(index) from None
         previous, size = merkle.leaf_hash(leaf).hex(), index + 1
@@ -311,9 +308,9 @@ def _step_at(index: int, state: State, entry: Entry, used: _Used) -> State:
             case Audited(charge=charge, path=path):
                 if charge is not None:
                     notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
-            case LedgerOpened() | ScopeOpened() | Started() | Progress() | Committed() | Aborted() | Lost() | Snapshot():
+            case ScopeOpened() | Started() | Progress() | Committed() | Aborted() | Lost() | Snapshot() | Closed():
                 pass  # what they may do is in `step`
-            case Closed() | Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
+            case LedgerOpened() | Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
                 pass
             case PolicyChanged() | KeyRotated() | KeyDelegated() | OwnerRotated() | KeyRevoked() | RollbackAccepted():
                 pass
