@@ -114,10 +114,10 @@ def attest(book: Ledger, scope: str, file: str | os.PathLike[str], *, by: str, r
     digest, name = digest_of(file, field="file"), wire.check_text(path_of(file, "file").name, "file")
     said, head = words(by, "by"), book.head
     signed, _ = checkpoint.parse_unverified(head)
-    predicate = _predicate(tuple(book.entries(stop=signed.size)), head.decode(), signed.origin, scope, run)
     authority = book.refresh().keys
     if authority.revoked:
         raise PolicyError("the signing key of this ledger was revoked: it signs no statement")
+    predicate = _predicate(tuple(book.entries(stop=signed.size)), head.decode(), signed.origin, scope, run)
     places = key_entries(authority, signed.size)
     named = [leaf.decode("ascii") for index, leaf in enumerate(book.leaves(stop=signed.size)) if index in places]
     predicate = {**predicate, "by": said, **({"keys": named} if named else {})}
@@ -206,7 +206,9 @@ def require_record(
 ) -> Verified:
     """Steps 5 and 6, of a record that is verified whole for it (`verification.verify`, whose errors it raises too)."""
     record = verification.verify(leaves, head, statement.key, since=[statement.head], advance=advance)
-    size = statement.head.size
+    size, last = statement.head.size, record.state.last_trusted
+    if last is not None and size - 1 > last:
+        raise VerificationError(f"the key was revoked: who stole it may have signed this, after entry {last}")
     said = dict(statement.predicate)
     said.pop("by")
     said.pop("keys", None)

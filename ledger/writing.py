@@ -9,8 +9,8 @@ from dpledger.errors import ForeignLedger
 from dpledger.ledger.entries.bodies import TIMELESS, Body, KeyDelegated
 from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.signed import checkpoint, envelope, values, wire
-from dpledger.ledger.signed.delegating import Delegating
 from dpledger.ledger.signed.keys import Signer, VerifyingKey
+from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.protocol import Addition, TableRows, Tail
 from dpledger.ledger.tip import Head, index_entry
 

@@ -35,8 +35,8 @@ from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.rules.transitions import EMPTY, fold
 from dpledger.ledger.signed import checkpoint, envelope, merkle, wire
 from dpledger.ledger.signed.checkpoint import Checkpoint
-from dpledger.ledger.signed.delegating import Delegating
 from dpledger.ledger.signed.keys import SigningKey
+from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.verifying import proof, verification
 from javascript_verifier import bundle as case_of, data, judged

@@ -41,8 +41,8 @@ from dpledger.ledger.rules import approvals
 from dpledger.ledger.rules.scope_state import state_digest, state_payload
 from dpledger.ledger.rules.transitions import EMPTY, step
 from dpledger.ledger.signed import wire
-from dpledger.ledger.signed.delegating import Delegating
 from dpledger.ledger.signed.keys import SigningKey
+from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store
 from dpledger.mechanisms.entropy import seeded
