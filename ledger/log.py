@@ -155,8 +155,8 @@ class Handle:
     ) -> verification.Verified:
         """Verify the whole ledger, bytes first, against `key` (default: its own; then this shows that the file is
         consistent, not whose it is). `since`: heads that you kept from before, or the bytes of such files; what they
-        cover must still be there. Raises VerificationError with the index and the reason; ForeignLedger for a store that
-        is damaged, StoreBehind for one whose charges are not those of the entries."""
+        cover must still be there. Raises VerificationError with the index and the reason; ForeignLedger for a store
+        that is damaged, StoreBehind for one whose charges are not those of the entries."""
         if key is not None and not isinstance(key, keys.VerifyingKey):
             raise ParameterError("key", type(key).__name__, "a VerifyingKey (VerifyingKey.parse reads its text)")
         kept = listed(since, field="since")

@@ -102,8 +102,8 @@ class Resumed:
 
 def resumed(store: Store, signer: Signer | None) -> Resumed:
     """The head of the ledger in a store that was opened, checked against the signed head: from what was saved of the
-    fold and the entries after it, or, where that cannot be used, from all entries. Raises ForeignLedger for no ledger of
-    this key, StoreBehind for a changed one."""
+    fold and the entries after it, or, where that cannot be used, from all entries. Raises ForeignLedger for no ledger
+    of this key, StoreBehind for a changed one."""
     seen = store.tail(None, Question(saved=True))
     if seen.head is None or seen.size == 0:
         raise ForeignLedger(NO_HEAD)

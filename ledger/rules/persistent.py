@@ -15,7 +15,7 @@ from there. Copying every scope and every open charge at each entry would make n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Generic, TypeAlias, TypeVar, get_args
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -45,9 +45,9 @@ class PersistentMap(Mapping[str, Value], Generic[Value]):
         self._size = 0
 
     @classmethod
-    def of(cls, items: Mapping[str, Value]) -> Self:
+    def of(cls, items: Mapping[str, Value]) -> PersistentMap[Value]:
         """A mapping of these."""
-        made: Any = cls()
+        made: PersistentMap[Value] = PersistentMap()
         for key, value in items.items():
             made = made.with_item(key, value)
         return made

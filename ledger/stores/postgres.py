@@ -56,8 +56,8 @@ INSERT INTO dpledger_head VALUES (1, 2, 0, NULL);
 # Dividing by zero undoes all of it where a charge that is to end is not open.
 _APPEND = """
 WITH moved AS (
-    UPDATE dpledger_head SET size = %(stop)s, checkpoint = %(head)s WHERE size = %(size)s AND (%(after)s::bytea IS NULL OR checkpoint = %(after)s::bytea)
-    RETURNING one
+    UPDATE dpledger_head SET size = %(stop)s, checkpoint = %(head)s
+    WHERE size = %(size)s AND (%(after)s::bytea IS NULL OR checkpoint = %(after)s::bytea) RETURNING one
 ), added AS (
     INSERT INTO dpledger_leaves (i, leaf)
     SELECT %(size)s + place - 1, leaf FROM moved, unnest(%(leaves)s::bytea[]) WITH ORDINALITY AS new (leaf, place)
@@ -200,8 +200,8 @@ class PostgresStore:
         )
 
     def _require_whole(self, size: int) -> None:
-        """ForeignLedger unless leaves up to `size` are there, without a gap. That the pages of the database are whole is
-        its administrator's to check (amcheck, checksums)."""
+        """ForeignLedger unless leaves up to `size` are there, without a gap. That the pages of the database are whole
+        is its administrator's to check (amcheck, checksums)."""
         (found,) = self._read("SELECT count(*), min(i), max(i) FROM dpledger_leaves WHERE i < %s", (size,))
         if size and found != (size, 0, size - 1):
             raise ForeignLedger(f"{self.name} is damaged: of its {size} entries it holds {found[0]}")

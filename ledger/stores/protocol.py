@@ -81,8 +81,9 @@ class TableRows:
 class Addition:
     """What one append adds to a store of `size` leaves: one leaf at least, the signed head that covers it, rows.
 
-    `after`: the signed head that they follow; None: whichever is there. `saved`: what was folded from all leaves, these among them, so that who opens the ledger need not do it again; it
-    takes the place of the one before. None: that one stays."""
+    `after`: the signed head that they follow; None: whichever is there. `saved`: what was folded from all leaves, these
+    among them, so that who opens the ledger need not do it again; it takes the place of the one before. None: that one
+    stays."""
 
     size: int
     leaves: tuple[bytes, ...]
