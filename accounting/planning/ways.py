@@ -452,9 +452,7 @@ def _least_in(
     return least_within(excess, within=within, digits=digits, start=guess, step=BESIDE_A_GUESS)
 
 
-def _guess(
-    levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], start: Decimal
-) -> Decimal | None:
+def _guess(levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], start: Decimal) -> Decimal | None:
     """About the least value, where the charged scope sums epsilons and an estimate of one takes far less than its price;
     else None."""
     level = _searched(levels[0], way)

@@ -4,7 +4,7 @@ Every tuple of places has a score: minus how many rows the parts between its pla
 of. A tuple is chosen by exponential weights among all of them, and handed out in order. Tuples are too many to race.
 So a proposal is made stage by stage, with weights that are whole numbers, near those that sums over all that may follow
 say in floats; and a coin corrects it, which falls with exactly the probability that is missing. docs/proofs/noise.md,
-section 12. Source: Gillenwater-Joseph-Kulesza 2021, the law; the sampler is ours.
+section 11. Source: Gillenwater-Joseph-Kulesza 2021, the law; the sampler is ours.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RisingPlaces:
     `shares`: of the rows, rising, in (0, 1). A tuple has the score -s sum |rows of part j - share of part j|, s the
     common denominator of the shares; `sensitivity`: by how much, in such steps, one unit moves any. Claim: `drawn` has
     weight e^(exponent score) on each tuple of places, exactly, and hands it out in order. Source: docs/proofs/noise.md,
-    section 12.
+    section 11.
     """
 
     def __init__(
