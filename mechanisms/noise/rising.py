@@ -55,9 +55,9 @@ class _Segments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tables:
-    """Of what may follow, logarithms of sums of weights. `windows[j]`: the segments where place number j may be, from 0;
-    `runs[j][r - 1][k]`: of the places from number j on, r of them in segment k of its window. `total`: of all; `slack`:
-    above all roundings."""
+    """Of what may follow, logarithms of sums of weights. `windows[j]`: the segments where place number j may be, from
+    0; `runs[j][r - 1][k]`: of the places from number j on, r of them in segment k of its window. `total`: of all;
+    `slack`: above all roundings."""
 
     runs: list[Floats]
     windows: list[slice]

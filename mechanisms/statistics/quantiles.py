@@ -1,5 +1,5 @@
-"""Several quantiles of a column at once: all of them as one choice, or by halving, the middle one of all rows, then those
-of the rows on each side.
+"""Several quantiles of a column at once: all of them as one choice, or by halving, the middle one of all rows, then
+those of the rows on each side.
 
 A level of choices reads each row once, so that by halving many quantiles cost the logarithm of how many they are.
 
@@ -97,8 +97,8 @@ class Quantiles(InRange):
     spread over its step, so that they are divided in the right proportion. `way`: "joint", all of them as one choice,
     by how many rows lie between them (at most 16, and no tiny epsilon); "halving", the middle one first, then in the
     rows on each side the middle one of those that are left, an equal share of epsilon for each of the
-    ceil(log2(len(qs) + 1)) levels. Default: the one whose `interval` at 95 % is smaller under the relation. A single one
-    is better asked by `Quantile`.
+    ceil(log2(len(qs) + 1)) levels. Default: the one whose `interval` at 95 % is smaller under the relation. A single
+    one is better asked by `Quantile`.
     Claim: epsilon-DP; jointly a bounded range of epsilon, by halving one of a share of epsilon, once a level. Source:
     Gillenwater-Joseph-Kulesza 2021; Kaplan-Schnapp-Stemmer 2022; docs/proofs/statistics.md, section 3. The value is a
     tuple of floats, one for each of `qs`.
