@@ -7,7 +7,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,19 @@ import pytest
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import ForeignLedger, ParameterError, StoreFailure
-from dpledger.ledger.create import database_keys
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.stores import postgres
+from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.stores.postgres import PostgresStore
 from dpledger.ledger.stores.protocol import Store
 from ledger_conformance import LedgerConformance, Work, asked, held_and_released, released, reopened, reserved
 from ledger_mechanisms import laplace
 from postgres_server import Server
 from store_conformance import StoreConformance, held
+from threads import together
 
 WORKER = Path(__file__).parents[1] / "support" / "postgres_worker.py"
 
 pytestmark = pytest.mark.sliced
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
 
 
 class TestPostgresStore(StoreConformance):
@@ -175,27 +167,54 @@ def test_a_script_runs_twice_on_an_address(server: Server, tmp_path: Path, monke
         book.declare("limits", "none", by="you")
     with pytest.raises(ParameterError, match="keys"):
         Ledger.open_or_create(tmp_path / "a.ledger", keys=keys)
+    with pytest.raises(ParameterError, match=r"clinik\.key"):  # nobody means to read who names a key
+        Ledger.open_or_create(address, keys=tmp_path / "clinik")
+    with pytest.raises(ParameterError, match="where no ledger is yet"):
+        Ledger.create(address, keys=tmp_path / "other")
+    assert not (tmp_path / "other.key").exists()
 
 
-def test_who_died_before_the_first_entry_is_followed_under_the_same_keys(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [("key", "recovery.key", "pub"), ("key", "recovery.key")])
+def test_who_died_before_the_first_entry_is_followed_under_the_same_keys(
+    server: Server, tmp_path: Path, left: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpledger.ledger.ledger.WAIT_SECONDS", 0.1)  # for who makes the rest of the keys
     address, keys = server.address(), tmp_path / "clinic"
+    Ledger.open_or_create(server.address(), keys=keys).close()
+    for suffix in {"key", "recovery.key", "pub"} - {*left}:
+        (tmp_path / f"clinic.{suffix}").unlink()
     PostgresStore.create(address).close()
-    signer, _ = database_keys(keys, None)
     with Ledger.open_or_create(address, keys=keys) as book:
-        assert book.public_key == signer.public
+        assert book.public_key == SigningKey.load(tmp_path / "clinic.key").public
+
+
+def test_of_processes_that_come_at_once_one_begins_the_ledger(server: Server, tmp_path: Path) -> None:
+    address, keys = server.address(), tmp_path / "clinic"
+    books = together(*[lambda: Ledger.open_or_create(address, keys=keys)] * 4)
+    assert len({book.id for book in books}) == 1
+    for book in books:
+        book.close()
+
+
+def test_an_owner_that_cannot_be_is_refused(server: Server, tmp_path: Path) -> None:
+    """The key that signs would approve what it writes: told as it is, not as a ledger that is not there."""
+    address, keys = server.address(), tmp_path / "clinic"
+    Ledger.open_or_create(server.address(), keys=keys).close()
+    with pytest.raises(ParameterError, match="owner"):
+        Ledger.open_or_create(address, keys=keys, owner=tmp_path / "clinic.pub")
 
 
 def test_what_is_no_ledger_is_told(server: Server) -> None:
     empty = server.address()
     for opened in (Ledger.open, Ledger.look):
-        with pytest.raises(ParameterError, match="with a ledger in it"):
+        with pytest.raises(ParameterError, match="where a ledger is"):
             opened(empty)
     with pytest.raises(ParameterError, match="can be read"):
         Ledger.look("postgresql://a b:c:d")
     with pytest.raises(StoreFailure, match="cannot be reached"):
         Ledger.look("postgresql://secret:word@127.0.0.1:1/none?connect_timeout=1")
     made = PostgresStore.create(empty)
-    with pytest.raises(ParameterError, match="no ledger is yet"):
+    with pytest.raises(ParameterError, match="no ledger is yet; another schema"):
         PostgresStore.create(empty)
     made._read("UPDATE dpledger_head SET layout = 2 RETURNING layout", ())
     with pytest.raises(ForeignLedger, match="layout"):
@@ -220,18 +239,31 @@ def test_a_release_takes_four_round_trips(server: Server, monkeypatch: pytest.Mo
         assert 1 < len(said) <= 4
 
 
-def test_a_server_that_may_lose_what_it_acknowledged_is_refused(tmp_path: Path) -> None:
+def test_a_server_that_may_lose_what_it_acknowledged_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+
     class Refused:
         def execute(self, statement: str, said: tuple[str, ...] = ()) -> Any:
-            self.said = said
             return self
 
         def fetchone(self) -> tuple[str]:
             return ("off",)
 
         def close(self) -> None:
-            pass
+            closed.append(True)
 
-    refused: Any = Refused()
+    monkeypatch.setattr(psycopg, "connect", lambda *_, **__: Refused())
     with pytest.raises(StoreFailure, match="with fsync off"):
-        postgres._require_durable(refused, "postgresql://here")
+        PostgresStore.open("postgresql://here")
+    assert closed == [True]
+
+
+def test_who_may_not_make_tables_is_told_so(server: Server) -> None:
+    address = server.address()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE ROLE analyst LOGIN")
+    theirs = address.replace("postgres@", "analyst@")
+    with pytest.raises(ParameterError, match="the right to make tables"):
+        PostgresStore.create(theirs)
+    with pytest.raises(ParameterError, match="a schema that is there"):
+        PostgresStore.create(address.replace("search_path%3D", "search_path%3Dno_"))
