@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, StoreBehind
 from dpledger.files import path_of
+from dpledger.ledger.remembered import Heads
 from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.signed.keys import Signer, SigningKey, VerifyingKey, new_ledger_id
 from dpledger.ledger.stores import sqlite, staging
@@ -57,18 +58,26 @@ def founded_in_database(
     """The empty ledger at `address`, whose tables are made if they are not there, with the keys beside `keys`; None
     where a ledger is there already, or another process was first in the body of the context.
 
-    The keys are on the disk before anything is signed. `wait`: as of `founded`."""
+    The keys are on the disk before anything is signed. `wait`: as of `founded`. StoreBehind for the keys of a ledger
+    that was used here."""
     from dpledger.ledger.stores.postgres import PostgresStore
 
     store = PostgresStore.open_or_create(address)
     try:
-        if store.tail(None).size:
-            yield None
-            return
-        if keys is None:
-            raise ParameterError("keys", "none", "a path beside which the keys of a new ledger are to lie")
-        signer, recovery = _keys_beside(keys, name, wait)
-        yield Founded(store, signer, recovery)
+        made: Founded | None = None
+        if not store.tail(None).size:
+            if keys is None:
+                raise ParameterError("keys", "none", "a path beside which the keys of a new ledger are to lie")
+            signer, recovery = _keys_beside(keys, name, wait)
+            is_known = Heads(signer.public.name, warns=False).newest() is not None
+            if not store.tail(None).size:  # after what is remembered was read
+                if is_known:
+                    raise StoreBehind(
+                        f"the keys beside {keys} are of a ledger that was used here, and at {store.name} there is "
+                        "none: look for its address, or restore the database; another ledger needs keys of its own"
+                    )
+                made = Founded(store, signer, recovery)
+        yield made
     finally:
         store.close()
 

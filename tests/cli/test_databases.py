@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def address(server: Server, folder: Path) -> Iterator[str]:
+def address(server: Server, folder: Path) -> str:
     """Of a ledger with one release, made by `init`, whose keys lie beside `clinic`."""
     made = server.address()
     told = run("init", made, "--keys", "clinic", "--name", "north")
@@ -52,7 +51,7 @@ def address(server: Server, folder: Path) -> Iterator[str]:
     with dpl.Ledger.open_or_create(made, keys="clinic") as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
         scope.release(laplace("0.25"), 10, key="model-2026")
-    yield made
+    return made
 
 
 def test_it_is_read_and_verified_as_a_file_is(address: str, folder: Path) -> None:
@@ -123,6 +122,9 @@ def test_a_ledger_is_made_once_and_with_keys(server: Server, address: str, folde
     assert "where a ledger is" in run("scopes", server.address(), status=2).stderr
 
 
+TRAINING = "audit-training m:t --score m:s --data r.csv --canaries 4 --epsilon 1"
+
+
 def commands(address: str) -> list[list[str]]:
     """A call of every command that takes a ledger."""
     return [
@@ -140,8 +142,8 @@ def commands(address: str) -> list[list[str]]:
         ["declare", address, "d.yaml"],
         ["report", address, "-o", "r.html"],
         ["audit", "zoo:laplace", "--ledger", address],
-        ["audit-training", "m:t", "--score", "m:s", "--data", "r.csv", "--canaries", "4", "--epsilon", "1", "--ledger", address],
-    ]  # fmt: skip
+        [*TRAINING.split(), "--ledger", address],
+    ]
 
 
 @pytest.mark.parametrize("address", ["postgresql://ann:s3cret@h/clinic", "postgres://h/clinic?password=s3cret&user=a"])

@@ -59,15 +59,12 @@ def no_password(place: str | None) -> str | None:
     return place
 
 
-LedgerPlace = Annotated[
-    str, typer.Argument(help="A ledger file, or a postgresql:// address.", callback=no_password, metavar="LEDGER")
-]
+LedgerPlace = Annotated[str, typer.Argument(help="A ledger file, or a postgresql:// address.", callback=no_password)]
 Record = Annotated[
     str,
     typer.Argument(
         help="A ledger file, a postgresql:// address, or the folder of a bundle.",
         callback=no_password,
-        metavar="SOURCE",
     ),
 ]
 SigningKeyFile = Annotated[
