@@ -14,7 +14,15 @@ import psycopg
 import pytest
 
 from dpledger.accounting.guarantees import PureDP
-from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, StoreFailure, VerificationError
+from dpledger.errors import (
+    ForeignLedger,
+    ParameterError,
+    PolicyError,
+    RollbackSeen,
+    StoreBehind,
+    StoreFailure,
+    VerificationError,
+)
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
@@ -159,6 +167,40 @@ def test_processes_spend_a_budget_exactly_while_the_server_is_killed_twice(tmp_p
         assert (sum(released), counts(where)) == (200, (200, 200))
     finally:
         own.close()
+
+
+# ---- a server that is restored ---------------------------------------------------------------------------------------
+
+
+def test_a_restored_dump_is_an_older_ledger_that_verifies(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, keys = server.address(), tmp_path / "clinic"
+    schema = address.rpartition("%3D")[2]
+    with Ledger.open_or_create(address, keys=keys) as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(3))
+        scope.release(laplace("1"), 1)
+        dump = server.dumped(schema)
+    server.restored(schema, dump)
+    with Ledger.open_or_create(address, keys=keys) as book:  # nothing is missing
+        book.scope("s").release(laplace("1"), 1)
+        kept = book.head
+        server.restored(schema, dump)
+        with pytest.raises(StoreBehind):
+            book.refresh()
+    with pytest.raises(StoreBehind, match="accept-rollback"):
+        Ledger.open_or_create(address, keys=keys)
+    with pytest.warns(RollbackSeen):
+        Ledger.look(address).close()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / "another machine"))
+        with Ledger.open_or_create(address, keys=keys) as book, pytest.raises(VerificationError):
+            book.verify(since=[kept])
+    Ledger.accept_rollback(address, by="me", reason="the server was lost", key=tmp_path / "clinic.key")
+    with Ledger.open_or_create(address, keys=keys) as book:
+        assert book.verify().state.rollbacks == 1
+        with pytest.raises(PolicyError, match="is closed"):
+            book.scope("s").release(laplace("1"), 1)
 
 
 # ---- the way in ------------------------------------------------------------------------------------------------------

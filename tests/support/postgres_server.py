@@ -78,6 +78,23 @@ class Server:
                 connection.execute(f"CREATE SCHEMA {schema}")
         return f"{base}&options=-csearch_path%3D{schema}"
 
+    def dumped(self, schema: str) -> bytes:
+        """What `pg_dump` makes of a schema."""
+        return self._client("pg_dump", "--schema", schema)
+
+    def restored(self, schema: str, dump: bytes) -> None:
+        """The schema is as it was when it was dumped."""
+        with psycopg.connect(self.address("public"), autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+        self._client("psql", "--quiet", "--set", "ON_ERROR_STOP=1", given=dump)
+
+    def _client(self, program: str, *said: str, given: bytes = b"") -> bytes:
+        where = ["--host", "127.0.0.1", "--port", str(self._port), "--username", "postgres", "postgres"]
+        done = subprocess.run(
+            [str(self._programs / program), *said, *where], input=given, check=True, capture_output=True, timeout=60
+        )
+        return done.stdout
+
     def close(self) -> None:
         try:
             self._run("pg_ctl", "-m", "immediate", "stop")
