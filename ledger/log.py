@@ -71,6 +71,7 @@ class Handle:
         self._head = START
         self._is_alone = False  # nobody else appended when this handle looked last
         self._saved = 0  # how many entries the newest fold covers that this handle knows the store to keep
+        self._key_file: str | None = None  # of the signing key, where it was named
         self._heads: remembered.Heads | None = None  # of a store that nobody remembers
 
     def __repr__(self) -> str:
@@ -330,7 +331,8 @@ class Handle:
     def _key(self) -> keys.Signer:
         self._require_ours()
         if self._signer is None:
-            raise ParameterError("key", "none", "the signing key of the ledger (it is open for reading only)")
+            expected = "the signing key of the ledger, which is open for reading only: its file, or DPLEDGER_KEY"
+            raise ParameterError("key", "none", expected)
         return self._signer
 
     def _require_ours(self) -> None:

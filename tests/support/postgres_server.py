@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -58,10 +59,14 @@ class Server:
                     raise
             time.sleep(0.1)
 
-    def kill(self) -> None:
-        """As the machine would: no process of it ends what it was at."""
+    def kill(self, *, every: bool = False) -> None:
+        """As the machine would: no process of it ends what it was at. Of the first process alone, the others see it
+        after a moment; `every`: all at once."""
         first = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
-        os.kill(first, signal.SIGKILL)
+        others = Path(f"/proc/{first}/task/{first}/children").read_text().split() if every else []
+        for process in (first, *map(int, others)):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
     def address(self, schema: str | None = None) -> str:
         """Of an empty schema, or of one that is there."""
@@ -72,6 +77,23 @@ class Server:
             with psycopg.connect(base, autocommit=True) as connection:
                 connection.execute(f"CREATE SCHEMA {schema}")
         return f"{base}&options=-csearch_path%3D{schema}"
+
+    def dumped(self, schema: str) -> bytes:
+        """What `pg_dump` makes of a schema."""
+        return self._client("pg_dump", "--schema", schema)
+
+    def restored(self, schema: str, dump: bytes) -> None:
+        """The schema is as it was when it was dumped."""
+        with psycopg.connect(self.address("public"), autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+        self._client("psql", "--quiet", "--set", "ON_ERROR_STOP=1", given=dump)
+
+    def _client(self, program: str, *said: str, given: bytes = b"") -> bytes:
+        where = ["--host", "127.0.0.1", "--port", str(self._port), "--username", "postgres", "postgres"]
+        done = subprocess.run(
+            [str(self._programs / program), *said, *where], input=given, check=True, capture_output=True, timeout=60
+        )
+        return done.stdout
 
     def close(self) -> None:
         try:

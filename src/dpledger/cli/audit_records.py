@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpledger.errors import DpledgerError, ParameterError
@@ -25,7 +24,7 @@ class Record:
     """Where the result is noted, about which scope, if any; `ledger` None: nowhere. The file is open no longer than it
     takes to look and to write: what is audited may take hours, and may use the ledger itself."""
 
-    ledger: Path | None
+    ledger: str | None
     scope: str | None
 
     def rules(self) -> dict[str, Any]:
@@ -106,7 +105,7 @@ class Record:
         with Ledger.open(self.ledger) as book:
             return [book.record(result, about=self._about()).index for result in results]
 
-    def _required(self, field: str, value: object) -> Path:
+    def _required(self, field: str, value: object) -> str:
         if self.ledger is None:
             raise ParameterError(field, str(value), "--ledger as well: the ledger that it is in")
         return self.ledger
