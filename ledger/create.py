@@ -5,29 +5,37 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dpledger.errors import ParameterError, StoreBehind
 from dpledger.files import path_of
+from dpledger.ledger.remembered import Heads
 from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.signed.keys import Signer, SigningKey, VerifyingKey, new_ledger_id
 from dpledger.ledger.stores import sqlite, staging
+from dpledger.ledger.stores.protocol import Store
 
-__all__ = ["Founded", "database_keys", "founded"]
+__all__ = ["Founded", "founded", "founded_in_database"]
+
+PAUSE_SECONDS = 0.05  # between two looks at keys that another process makes
 
 
 @dataclass(frozen=True, slots=True)
 class Founded:
     """An empty store, the key that will sign in it, and the public half of the recovery key."""
 
-    store: sqlite.SQLiteStore
-    signer: SigningKey
+    store: Store
+    signer: Signer
     recovery: VerifyingKey
 
 
 @contextmanager
-def founded(path: str | os.PathLike[str], name: str | None, *, wait: float = 0.0) -> Iterator[Founded]:
+def founded(
+    path: str | os.PathLike[str], name: str | None, passphrase: str | None, *, wait: float = 0.0
+) -> Iterator[Founded]:
     """Make the file and the keys beside it; all of them have their names once the body of the context has ended, and
     none if it fails, or if the process dies before. `wait`: how many seconds to wait for another process that is at it.
 
@@ -37,7 +45,7 @@ def founded(path: str | os.PathLike[str], name: str | None, *, wait: float = 0.0
     signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
     with staging.staged(file, "ledger", sqlite.NOTHING_YET, wait=wait) as folder:
         files.require_absent()
-        KeyFiles.beside(folder / file.name).save(signer, recovery)
+        KeyFiles.beside(folder / file.name).save(signer, recovery, passphrase)
         store = sqlite.SQLiteStore.create(folder / file.name)
         try:
             yield Founded(store, signer, recovery.public)
@@ -45,17 +53,64 @@ def founded(path: str | os.PathLike[str], name: str | None, *, wait: float = 0.0
             store.close()
 
 
-def database_keys(keys: str | os.PathLike[str], name: str | None) -> tuple[Signer, VerifyingKey]:
-    """What will sign in an empty database, and the public half of the recovery key, from the files beside `keys`: those
-    that are there, as a process left them that died before it began the ledger, or new ones."""
+@contextmanager
+def founded_in_database(
+    address: str,
+    keys: str | os.PathLike[str] | None,
+    name: str | None,
+    passphrase: str | None,
+    *,
+    wait: float = 0.0,
+) -> Iterator[Founded | None]:
+    """The empty ledger at `address`, whose tables are made if they are not there, with the keys beside `keys`; None
+    where a ledger is there already, or another process was first in the body of the context.
+
+    The keys are on the disk before anything is signed. `wait`: as of `founded`. StoreBehind for the keys of a ledger
+    that was used here."""
+    from dpledger.ledger.stores.postgres import PostgresStore
+
+    store = PostgresStore.open_or_create(address)
+    try:
+        made: Founded | None = None
+        if not store.tail(None).size:
+            if keys is None:
+                raise ParameterError("keys", "none", "a path beside which the keys of a new ledger are to lie")
+            signer, recovery = _keys_beside(keys, name, passphrase, wait)
+            is_known = Heads(signer.public.name, warns=False).newest() is not None
+            if not store.tail(None).size:  # after what is remembered was read
+                if is_known:
+                    raise StoreBehind(
+                        f"the keys beside {keys} are of a ledger that was used here, and at {store.name} there is "
+                        "none: look for its address, or restore the database; another ledger needs keys of its own"
+                    )
+                made = Founded(store, signer, recovery)
+        yield made
+    finally:
+        store.close()
+
+
+def _keys_beside(
+    keys: str | os.PathLike[str], name: str | None, passphrase: str | None, wait: float
+) -> tuple[Signer, VerifyingKey]:
+    """What will sign in an empty database, and the public half of the recovery key: of the files beside `keys`, as a
+    process left them that died before it began the ledger, or new ones. Another process may be making them."""
     files, stem = KeyFiles.beside(keys), path_of(keys, "keys").stem
-    if files.signing.exists() and files.recovery.exists():
-        return SigningKey.load(files.signing), SigningKey.load(files.recovery).public
-    files.require_absent()
-    ledger_id = new_ledger_id(name if name is not None else _label(stem))
-    signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
-    files.save(signer, recovery)
-    return signer, recovery.public
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            files.require_absent()
+            ledger_id = new_ledger_id(name if name is not None else _label(stem))
+            signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
+            files.save(signer, recovery, passphrase)
+            return signer, recovery.public
+        except ParameterError:
+            is_late = time.monotonic() >= deadline
+            if files.signing.exists() and files.recovery.exists() and (files.public.exists() or is_late):  # the last
+                signing = SigningKey.load(files.signing, passphrase=passphrase)
+                return signing, SigningKey.load(files.recovery, passphrase=passphrase).public
+            if is_late or not files.signing.exists():
+                raise
+            time.sleep(PAUSE_SECONDS)
 
 
 def _label(stem: str) -> str:

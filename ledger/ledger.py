@@ -24,7 +24,7 @@ from dpledger.errors import ForeignLedger, ParameterError, ScopeError, Verificat
 from dpledger.files import path_of
 from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.overlap import SamePeople, same_people, warn_where_unrelated
-from dpledger.ledger.create import database_keys, founded
+from dpledger.ledger.create import founded, founded_in_database
 from dpledger.ledger.entries.bodies import (
     FORMAT,
     Body,
@@ -37,7 +37,7 @@ from dpledger.ledger.entries.bodies import (
     OwnerRotated,
     RollbackAccepted,
 )
-from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.entry import Entry, entry_of
 from dpledger.ledger.log import SNAPSHOT_EVERY, Draw, Handle
 from dpledger.ledger.rules import approvals, notes
 from dpledger.ledger.rules.opening import Keep, Rules
@@ -46,9 +46,11 @@ from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import keys
 from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key, signer_of
+from dpledger.ledger.signed.keys import Passphrase, said_once
+from dpledger.ledger.signers.named import is_elsewhere, signer_named
 from dpledger.ledger.stores import sqlite
-from dpledger.ledger.stores.files import is_address
 from dpledger.ledger.stores.memory import MemoryStore
+from dpledger.ledger.stores.places import Place, is_address, looked, opened, signer_at
 from dpledger.ledger.stores.protocol import NOTHING, Store
 from dpledger.ledger.tip import resumed
 from dpledger.ledger.verifying import bundle, proof
@@ -81,27 +83,38 @@ class Ledger(Handle):
     @classmethod
     def create(
         cls,
-        path: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-        owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
-        clock: Clock = utc_now,
-        entropy: Entropy | None = None,
-    ) -> Self:
-        """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
-        (`<path>.recovery.key`, for later versions: move it offline). ParameterError if any of them is there already; if
-        it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew.
-        `owner`: the public key, or its file, of who has to approve what opens or ends a scope (`rules.approvals`)."""
-        return cls._create(path, name, _owner(owner), clock=clock, entropy=entropy)
-
-    @classmethod
-    def open_or_create(
-        cls,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         name: str | None = None,
         keys: str | os.PathLike[str] | None = None,
         owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
+        passphrase: Passphrase | None = None,
+        clock: Clock = utc_now,
+        entropy: Entropy | None = None,
+    ) -> Self:
+        """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
+        (`<path>.recovery.key`, which revokes: move it offline). ParameterError if any of them is there already; if
+        it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew.
+        `owner`: the public key, or its file, of who has to approve what opens or ends a scope (`rules.approvals`).
+        `passphrase`: locks both private files; text, or a function that gives it.
+        `path` may be a postgresql:// address, and `keys` says where its keys come to lie: see `open_or_create`."""
+        if not is_address(path):
+            _no_keys(keys)
+            return cls._create(path, name, _owner(owner), said_once(passphrase), clock=clock, entropy=entropy)
+        book = cls._in_database(path, name, keys, _owner(owner), said_once(passphrase), clock, entropy)
+        if book is None:
+            raise ParameterError("ledger", "one with entries", "an address where no ledger is yet")
+        return book
+
+    @classmethod
+    def open_or_create(
+        cls,
+        path: Place,
+        *,
+        name: str | None = None,
+        keys: str | os.PathLike[str] | None = None,
+        owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
+        passphrase: Passphrase | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
@@ -110,7 +123,8 @@ class Ledger(Handle):
         one that is there has another.
 
         `path` may be a postgresql:// address (extra `postgres`, docs/team.md). `keys`: of a ledger there, the path
-        beside which its keys lie, `<keys>.key` and so on, or come to lie; without it the key is in DPLEDGER_KEY.
+        beside which its keys lie, `<keys>.key` and so on, or come to lie; ParameterError where a ledger is and no such
+        key. Without it the key is in DPLEDGER_KEY, or the ledger is open for reading only.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -119,19 +133,23 @@ class Ledger(Handle):
         True
         """
         if is_address(path):
-            return cls._named(
-                cls._in_database(path, name, _owner(owner), keys, clock, entropy), name, owner, "this address"
-            )
-        if keys is not None:
-            raise ParameterError("keys", type(keys).__name__, "none: the keys of a ledger file lie beside it")
+            book = cls._in_database(path, name, keys, _owner(owner), passphrase, clock, entropy)
+            if book is None:
+                key = None if keys is None else KeyFiles.beside(keys).signing
+                book = cls.open(path, key=key, passphrase=passphrase, clock=clock, entropy=entropy)
+            return cls._named(book, name, owner, "this address")
+        _no_keys(keys)
         file = path_of(path, "ledger")
         if not file.exists():
             try:
-                return cls._create(file, name, _owner(owner), clock=clock, entropy=entropy, wait=WAIT_SECONDS)
+                return cls._create(
+                    file, name, _owner(owner), passphrase, clock=clock, entropy=entropy, wait=WAIT_SECONDS
+                )
             except ParameterError:
                 if not file.exists():
                     raise
-        return cls._named(cls.open(file, clock=clock, entropy=entropy), name, owner, str(file))
+        book = cls.open(file, passphrase=passphrase, clock=clock, entropy=entropy)
+        return cls._named(book, name, owner, str(file))
 
     @classmethod
     def _named(
@@ -156,31 +174,27 @@ class Ledger(Handle):
         cls,
         address: str,
         name: str | None,
-        owner: keys.VerifyingKey | None,
         keys_at: str | os.PathLike[str] | None,
+        owner: keys.VerifyingKey | None,
+        passphrase: Passphrase | None,
         clock: Clock,
         entropy: Entropy | None,
-    ) -> Self:
-        """Of processes that come at once, or after one that died at it, one begins the ledger; the others open it."""
-        from dpledger.ledger.stores.postgres import PostgresStore
-
-        store = PostgresStore.open_or_create(address)
-        try:
-            is_empty = store.tail(None).size == 0
-        finally:
-            store.close()
-        if is_empty:
-            if keys_at is None:
-                raise ParameterError("keys", "none", "a path beside which the keys of a new ledger are to lie")
-            signer, recovery = database_keys(keys_at, name)
+    ) -> Self | None:
+        """A new ledger at `address`; None where one is there. Of processes that come at once, or after one that died at
+        it, one begins the ledger."""
+        passphrase = said_once(passphrase)
+        with founded_in_database(address, keys_at, name, passphrase, wait=WAIT_SECONDS) as made:
+            if made is None:
+                return None
             try:
-                store = PostgresStore.open(address)
-                book = cls.begin(store, signer, recovery, owner=owner, clock=clock, entropy=entropy)
-                return book._remembering()
+                cls.begin(made.store, made.signer, made.recovery, owner=owner, clock=clock).close()
             except (ParameterError, ForeignLedger):
-                pass  # another process was first: with these keys, or with its own
-        key = None if keys_at is None else KeyFiles.beside(keys_at).find(None)
-        return cls.open(address, key=key, clock=clock, entropy=entropy)
+                if not _is_begun(address):
+                    raise
+                return None  # another process was first: with these keys, or with its own
+        assert keys_at is not None, "a ledger was begun with them"
+        key = KeyFiles.beside(keys_at).signing
+        return cls.open(address, key=key, passphrase=passphrase, clock=clock, entropy=entropy)
 
     @classmethod
     def _create(
@@ -188,12 +202,13 @@ class Ledger(Handle):
         path: str | os.PathLike[str],
         name: str | None,
         owner: keys.VerifyingKey | None,
+        passphrase: Passphrase | None,
         *,
         clock: Clock,
         entropy: Entropy | None,
         wait: float = 0.0,
     ) -> Self:
-        with founded(path, name, wait=wait) as made:
+        with founded(path, name, said_once(passphrase), wait=wait) as made:
             begun = cls.begin(made.store, made.signer, made.recovery, owner=owner, clock=clock)
         book = cls(sqlite.SQLiteStore.open(path), made.signer, clock=clock, entropy=entropy)
         book._head = begun._head
@@ -272,43 +287,46 @@ class Ledger(Handle):
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         key: keys.Signer | str | os.PathLike[str] | None = None,
+        passphrase: Passphrase | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
-        """An existing ledger; never creates one. `key`: the signing key or its file (default: `<path>.key` if it is
-        there, else DPLEDGER_KEY, else as `look`). ForeignLedger if the file is not a ledger or its head is not signed
+        """An existing ledger; never creates one. `key`: the signing key or its file, `ssh-agent:` with the comment or
+        the fingerprint of a key in one, or `hv:NAME`, a key in Vault (default: `<path>.key` if it is there, else
+        DPLEDGER_KEY, else as `look`). `passphrase`: of a file that is locked; text, or a function that gives it, which
+        is asked for a locked one alone. ForeignLedger if the file is not a ledger or its head is not signed
         by the key, StoreBehind if it lost entries, also if it is an older copy of what was used here before
         (`ledger.remembered`; `accept_rollback` goes on with it). `path` may be a postgresql:// address, beside which no
         key lies."""
-        store, signer = cls._at(path, key)
-        return cls.resume(store, signer, clock=clock, entropy=entropy)._remembering()
+        store, signer = cls._at(path, key, passphrase)
+        book = cls.resume(store, signer, clock=clock, entropy=entropy)._remembering()
+        in_a_file = key is not None and not isinstance(key, keys.Signer) and not is_elsewhere(key)
+        book._key_file = str(path_of(key, "key").absolute()) if in_a_file else None
+        return book
 
     @classmethod
-    def look(cls, path: str | os.PathLike[str]) -> Self:
+    def look(cls, path: Place) -> Self:
         """An existing ledger, for reading only: no key is looked for, the right to read the file is enough, and nothing
         is written beside it. Raises as `open` does, but that of an older copy RollbackSeen warns."""
-        if is_address(path):
-            from dpledger.ledger.stores.postgres import PostgresStore
-
-            return cls.resume(PostgresStore.open(path), None)._remembering()
-        return cls.resume(sqlite.SQLiteStore.look(path), None)._remembering()
+        return cls.resume(looked(path), None)._remembering()
 
     @classmethod
     def accept_rollback(
         cls,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         by: str,
         reason: str,
         key: keys.Signer | str | os.PathLike[str] | None = None,
+        passphrase: Passphrase | None = None,
     ) -> Entry:
         """Go on with the older copy at `path`, as the newest is lost: the entry says which entries are missing, who
         says so and why. Nobody knows what they charged, so every scope ends; new ones may be opened. ParameterError
         where nothing newer was seen here, or without the signing key; `path` and `key` are as of `open`."""
-        store, signer = cls._at(path, key)
+        store, signer = cls._at(path, key, passphrase)
         if signer is None:
             store.close()
             raise ParameterError("key", "none", "the signing key of the ledger: accept-rollback writes an entry")
@@ -325,19 +343,20 @@ class Ledger(Handle):
     @classmethod
     def revoke_key(
         cls,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         recovery: keys.Signer | str | os.PathLike[str],
         last_trusted: int,
         reason: str,
+        passphrase: Passphrase | None = None,
     ) -> Entry:
         """End a ledger whose signing key was stolen. `recovery`: the recovery key, or its file; `last_trusted`: the
         index of the last entry that you know to be yours. What was charged after it counts as spent; what came back
         after it, and keys that it names, do not. ParameterError for an entry that is not there, ForeignLedger for
         another key. `path` is as of `open`."""
-        signer = signer_of(recovery)
+        signer = signer_of(recovery, passphrase)
         assert signer is not None, "one is given"
-        store = cls._store_at(path)
+        store = opened(path)
         book = cls(store, signer)
         try:
             with logging.failures(book.state):
@@ -352,23 +371,19 @@ class Ledger(Handle):
             book.close()
 
     @classmethod
-    def _store_at(cls, path: str | os.PathLike[str]) -> Store:
-        """What is there to write to."""
-        if is_address(path):
-            from dpledger.ledger.stores.postgres import PostgresStore
-
-            return PostgresStore.open(path)
-        return sqlite.SQLiteStore.open(path)
-
-    @classmethod
     def _at(
-        cls, path: str | os.PathLike[str], key: keys.Signer | str | os.PathLike[str] | None
+        cls, path: Place, key: keys.Signer | str | os.PathLike[str] | None, passphrase: Passphrase | None
     ) -> tuple[Store, keys.Signer | None]:
         """What is there to write to, and what signs; for reading only where nothing does."""
-        if is_address(path):
-            return cls._store_at(path), signer_of(key)
-        signer = KeyFiles.beside(path).find(key)
-        return (sqlite.SQLiteStore.look(path) if signer is None else cls._store_at(path)), signer
+        if isinstance(key, str) and is_elsewhere(key):
+            store = opened(path)
+            try:
+                return store, signer_named(key, _id_in(store))
+            except BaseException:
+                store.close()
+                raise
+        signer = signer_at(path, key, passphrase)
+        return (looked if signer is None else opened)(path), signer
 
     def _remembering(self) -> Self:
         """This handle, which remembers from here on what it saw; refused, and closed, where others saw more. One that
@@ -418,7 +433,8 @@ class Ledger(Handle):
         ParameterError if something is at `path`, it cannot be written, or the ledger is in memory."""
         self._require_ours()
         if not isinstance(self._store, sqlite.SQLiteStore):
-            raise ParameterError("ledger", "one without a file", "a ledger file")
+            expected = "a ledger file (of a database: pg_dump; and `export` writes a bundle of any ledger)"
+            raise ParameterError("ledger", "one without a file", expected)
         return self._store.backup(path, advance=advance)
 
     # ---- writing ----------------------------------------------------------------------------------------------------
@@ -580,6 +596,26 @@ class Ledger(Handle):
         body = Closed(reason=reason, approval=approval)
         approvals.require(self.refresh(), body)
         return self.transact(lambda *_: [body])[0]
+
+
+def _id_in(store: Store) -> str:
+    """The id of the ledger in a store, as its first entry says; it is held against the key."""
+    for leaf in store.leaves(0, 1):
+        return entry_of(leaf).ledger
+    raise ForeignLedger("the store holds no entry: it was never a whole ledger")
+
+
+def _no_keys(keys_at: object) -> None:
+    if keys_at is not None:
+        raise ParameterError("keys", type(keys_at).__name__, "none: the keys of a ledger file lie beside it")
+
+
+def _is_begun(address: str) -> bool:
+    store = opened(address)
+    try:
+        return store.tail(None).size > 0
+    finally:
+        store.close()
 
 
 def _owner(key: keys.VerifyingKey | str | os.PathLike[str] | None) -> keys.VerifyingKey | None:

@@ -68,6 +68,7 @@ class Handle:
         self._home = Home("a ledger handle")
         self._is_closed = False
         self._head = START
+        self._key_file: str | None = None  # of the signing key, where it was named
         self._heads: remembered.Heads | None = None  # of a store that nobody remembers
 
     def __repr__(self) -> str:
@@ -280,7 +281,8 @@ class Handle:
     def _key(self) -> keys.Signer:
         self._require_ours()
         if self._signer is None:
-            raise ParameterError("key", "none", "the signing key of the ledger (it is open for reading only)")
+            expected = "the signing key of the ledger, which is open for reading only: its file, or DPLEDGER_KEY"
+            raise ParameterError("key", "none", expected)
         return self._signer
 
     def _require_ours(self) -> None:

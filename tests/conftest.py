@@ -15,14 +15,18 @@ import os
 import subprocess
 import zlib
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mpmath
 import pytest
 from hypothesis import settings
 
 from seed_batches import SLICES
+
+if TYPE_CHECKING:
+    from postgres_server import Server
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded: its threads wait by spinning
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -71,6 +75,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = set(others)
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=others)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server of the tests' own. Who kills it starts one for itself."""
+    from postgres_server import Server
+
+    made = Server()
+    yield made
+    made.close()
 
 
 @pytest.fixture(autouse=True)

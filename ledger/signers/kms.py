@@ -13,7 +13,7 @@ from dpledger.errors import ParameterError, StoreFailure, VerificationError
 from dpledger.ledger.signed.keys import KEY_BYTES, VerifyingKey
 
 if TYPE_CHECKING:
-    from securesystemslib.signer import Signer as TheirSigner
+    from securesystemslib.signer._signer import Signer as TheirSigner
 
 __all__ = ["KmsKey"]
 
@@ -42,7 +42,7 @@ class KmsKey:
         if not uri.startswith(VAULT):
             raise ParameterError("key", uri, f"a key of a KMS, like {VAULT}NAME (Vault)")
         try:
-            from securesystemslib.signer import VaultSigner
+            from securesystemslib.signer._vault_signer import VaultSigner
         except ImportError:
             raise ParameterError("key", uri, "the extra `kms` (pip install 'dpledger[kms]')") from None
         try:

@@ -2,8 +2,8 @@
 
 The protocol is that of draft-ietf-sshm-ssh-agent: messages of a length (4 bytes), a type, and strings, over the socket
 that SSH_AUTH_SOCK names. Two of them are used: 11, the list of keys, and 13, a signature. An agent signs what it is
-given, as it is: with a key of the type ssh-ed25519 the Ed25519 signature (RFC 8032) that a ledger needs (RFC 8709). Keys
-of other types are refused by name. An agent that is forwarded to another host signs for whoever rules that host.
+given, as it is: with a key of the type ssh-ed25519 the Ed25519 signature (RFC 8032) that a ledger needs (RFC 8709).
+Keys of other types are refused by name. An agent that is forwarded to another host signs for whoever rules that host.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class SshAgentKey:
 
     def __init__(self, ledger: str, key: str | None = None, *, socket_path: str | None = None) -> None:
         """`ledger`: the ledger's id, which is the name of the key. `key`: its comment, or its fingerprint
-        (`SHA256:...`); None where the agent holds one Ed25519 key alone. ParameterError where no agent answers, it holds
-        no such key, several, or one of another type."""
+        (`SHA256:...`); None where the agent holds one Ed25519 key alone. ParameterError where no agent answers, it
+        holds no such key, several, or one of another type."""
         path = os.environ.get(SOCKET) if socket_path is None else socket_path
         if not path:
             raise ParameterError(SOCKET, "not set", "the socket of an ssh-agent (start one: eval $(ssh-agent))")

@@ -7,7 +7,6 @@ import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreFailure
 from dpledger.files import path_of
@@ -18,7 +17,6 @@ __all__ = [
     "beside",
     "existing",
     "identity",
-    "is_address",
     "made",
     "may_write",
     "remove",
@@ -48,11 +46,6 @@ NETWORKS = {  # statfs(2), linux/magic.h
 A_FILE = (
     "a ledger file, no folder (a bundle is read by `dpledger verify`, `report`, `scopes`, `show`, `spent` with --key)"
 )
-
-
-def is_address(path: str | os.PathLike[str]) -> TypeGuard[str]:
-    """Whether it names a database, and no file."""
-    return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
 
 
 def remove(file: Path) -> None:

@@ -34,6 +34,7 @@ LAYOUT = 1
 RECONNECTING_SECONDS = 20.0  # how long a server that was there is waited for
 PAUSE_SECONDS = 0.1  # between two tries
 READS = 3  # tries at a read whose connection is lost
+ANOTHER_SCHEMA = "another schema of the database is named at its end, ?options=-csearch_path%3DNAME"
 
 _CREATE = """
 CREATE TABLE dpledger_leaves (i bigint PRIMARY KEY, leaf bytea NOT NULL);
@@ -103,7 +104,7 @@ class PostgresStore:
 
     def __init__(self, address: str) -> None:
         self._connection: psycopg.Connection[Any] | None = None
-        self._address = address
+        self.place = address
         self._home = Home("a ledger in PostgreSQL")
         self._lock = threading.RLock()
         self._is_busy = False
@@ -120,7 +121,11 @@ class PostgresStore:
                 connection.execute(_CREATE)
         except (errors.DuplicateTable, errors.UniqueViolation):  # the latter: made at the same moment
             store.close()
-            raise ParameterError("ledger", store.name, "a schema in which no ledger is yet") from None
+            raise ParameterError("ledger", store.name, f"an address where no ledger is yet; {ANOTHER_SCHEMA}") from None
+        except (errors.InvalidSchemaName, errors.InsufficientPrivilege) as error:
+            store.close()
+            expected = f"a schema that is there, and the right to make tables in it ({error.diag.message_primary})"
+            raise ParameterError("ledger", store.name, f"{expected}; {ANOTHER_SCHEMA}") from None
         except psycopg.Error as error:
             store.close()
             raise StoreFailure(f"{store.name}: no ledger could be made: {error}") from None
@@ -147,7 +152,8 @@ class PostgresStore:
                 found = connection.execute("SELECT layout FROM dpledger_head").fetchone()
         except errors.UndefinedTable:
             store.close()
-            raise ParameterError("ledger", store.name, "a schema with a ledger in it") from None
+            expected = f"an address where a ledger is (Ledger.open_or_create makes one); {ANOTHER_SCHEMA}"
+            raise ParameterError("ledger", store.name, expected) from None
         except psycopg.Error as error:
             store.close()
             raise StoreFailure(f"{store.name} cannot be read: {error}") from None
@@ -255,8 +261,7 @@ class PostgresStore:
         deadline = time.monotonic() + RECONNECTING_SECONDS
         while self._connection is None or self._connection.closed:
             try:
-                self._connection = psycopg.connect(self._address, autocommit=True)
-                _require_durable(self._connection, self.name)
+                self._connection = _durable(self.place, self.name)
             except psycopg.OperationalError as error:
                 self._drop()
                 if not self._was_reached or time.monotonic() >= deadline:
@@ -282,17 +287,25 @@ def _named(address: str) -> str:
         said = psycopg.conninfo.conninfo_to_dict(address)
     except psycopg.Error:  # which tells a part of the address, the password among it
         raise ParameterError("ledger", "an address", "a postgresql:// address that can be read") from None
-    return f"postgresql://{said.get('host', '')}/{said.get('dbname', '')}"
+    service = f"?service={said['service']}" if "service" in said else ""
+    return f"postgresql://{said.get('host', '')}/{said.get('dbname', '')}{service}"
 
 
-def _require_durable(connection: psycopg.Connection[Any], name: str) -> None:
-    """StoreFailure for a server that acknowledges what it may lose."""
-    connection.execute("SET synchronous_commit = on")
-    for setting in ("fsync", "full_page_writes"):
-        row = connection.execute("SELECT current_setting(%s)", (setting,)).fetchone()
-        if row != ("on",):
-            connection.close()
-            raise StoreFailure(f"{name} runs with {setting} off: what it acknowledges may be lost; nothing was written")
+def _durable(address: str, name: str) -> psycopg.Connection[Any]:
+    """A connection whose commits are durable. StoreFailure for a server that acknowledges what it may lose."""
+    connection = psycopg.connect(address, autocommit=True)
+    try:
+        connection.execute("SET synchronous_commit = on")
+        for setting in ("fsync", "full_page_writes"):
+            row = connection.execute("SELECT current_setting(%s)", (setting,)).fetchone()
+            if row != ("on",):
+                raise StoreFailure(
+                    f"{name} runs with {setting} off: what it acknowledges may be lost; nothing was written"
+                )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _said(addition: Addition) -> dict[str, Any]:

@@ -82,7 +82,13 @@ class SQLiteStore:
         self._lock = threading.RLock()
         self._inside: Literal["BEGIN", "BEGIN IMMEDIATE"] | None = None
         self.path = path
+        self.name = str(path)
         self._closed = False
+
+    @property
+    def place(self) -> str:
+        """The whole path of the file."""
+        return str(self.path.resolve())
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> SQLiteStore:

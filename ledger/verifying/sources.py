@@ -1,10 +1,9 @@
-"""Where a verifier reads a signed record from: a ledger file, or the folder of a bundle. Read as they are; verification
+"""Where a verifier reads a signed record from: a ledger, or the folder of a bundle. Read as they are; verification
 judges them.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from pathlib import Path
 from dpledger.errors import ForeignLedger
 from dpledger.ledger.remembered import Heads, is_behind
 from dpledger.ledger.signed import checkpoint
+from dpledger.ledger.stores.places import Place, is_address, looked
 from dpledger.ledger.stores.protocol import Store, streamed
-from dpledger.ledger.stores.sqlite import SQLiteStore
 from dpledger.ledger.verifying import bundle
 
 __all__ = ["Source", "opened"]
@@ -29,17 +28,17 @@ class Source:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[Source]:
-    """The record at `path`, as it is while the context lasts. ForeignLedger or ParameterError for what is neither a
-    ledger file nor a bundle; RollbackSeen, a warning, for a file of which more was seen here."""
-    if Path(path).is_dir():
-        yield Source(*bundle.read(path))
+def opened(place: Place) -> Iterator[Source]:
+    """The record at `place`, as it is while the context lasts. ForeignLedger or ParameterError for what is neither a
+    ledger nor a bundle; RollbackSeen, a warning, for a ledger of which more was seen here."""
+    if not is_address(place) and Path(place).is_dir():
+        yield Source(*bundle.read(place))
         return
-    store = SQLiteStore.look(path)
+    store = looked(place)
     try:
         first = store.tail(None).head
         if first is None:
-            raise ForeignLedger(f"{path} holds no signed head: it was never a whole ledger, or it was truncated")
+            raise ForeignLedger(f"{store.name} holds no signed head: it was never a whole ledger, or it was truncated")
         known = Heads(checkpoint.parse_unverified(first)[0].origin, warns=False).newest()
         tail = store.tail(None)  # after what is remembered was read
         assert tail.head is not None, "entries are never taken away"

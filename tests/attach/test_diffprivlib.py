@@ -223,9 +223,18 @@ def test_threads_share_the_budget() -> None:
     assert len(charges(scope)) == 3
 
 
-def test_a_worker_of_joblib_charges_the_ledger_itself(tmp_path: Path) -> None:
+def made_in(store: str, request: pytest.FixtureRequest, folder: Path) -> Ledger:
+    if store == "sqlite":
+        return Ledger.create(folder / "a.ledger")
+    return Ledger.create(request.getfixturevalue("server").address(), keys=folder / "clinic")
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_a_worker_of_joblib_charges_the_ledger_itself(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     """In processes of loky, under one budget: those that do not fit are refused there, and run nothing."""
-    with Ledger.create(tmp_path / "a.ledger") as book:
+    with made_in(store, request, tmp_path) as book:
         scope = opened(PureDP("1.5"), book)
         back = Parallel(n_jobs=2, backend="loky")(delayed(FIT)(logistic(of(scope)), X, Y) for _ in range(3))
         assert len(charges(scope)) == 3
@@ -272,6 +281,8 @@ def test_what_no_worker_could_charge_is_refused_before_anything_runs(tmp_path: P
         other.save(key)
         with pytest.raises(ScopeError, match="its signing key is neither in"):
             pickle.dumps(of(scope))
+    with Ledger.open(tmp_path / "a.ledger", key=tmp_path / "elsewhere.key") as book:  # the worker opens it with that
+        assert pickle.loads(pickle.dumps(of(book.scope("s")))).epsilon == 2
     assert charges(in_memory._reached()) == []
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import random
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,109 +25,54 @@ import pytest
 from dpledger.accounting.composition import GaussianLaw, Repeated
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
 from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, PolicyError, StoreFailure
-from dpledger.ledger.entries.bodies import Committed, Progress, Refused, Reserved
+from dpledger.ledger.entries.bodies import Committed, Progress, Refused
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Receipt, Scope
 from dpledger.ledger.stores.protocol import Addition, AppendOutcome
 from dpledger.mechanisms.numeric import Gaussian
 from dpledger.mechanisms.protocol import Release
+from fault_conformance import FaultConformance, Lying, counts, forked, read_all, released_until_refused, with_budget
 from forking import ignores_fork_warnings
 from ledger_mechanisms import Once, laplace, stream, training
 from threads import Meeting
 
 
 def file_with_budget(path: Path, epsilon: str) -> Path:
-    with Ledger.create(path) as book:
-        book.scope("s", unit="patient", relation="add_remove", budget=PureDP(epsilon))
+    with_budget(Lying(str(path), path), epsilon)
     return path
 
 
-def forked(path: Path, epsilon: str = "1") -> tuple[int, int]:
-    """A forked process that opens the ledger and releases until it is refused; its id, and a pipe to which it writes a
-    byte once it is ready and another for each value that was handed out."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writing)
-        return pid, reading
-    try:
-        with Ledger.open(path) as book:
-            scope = book.scope("s")
-            os.write(writing, b".")
-            while True:
-                scope.release(laplace(epsilon), 0)
-                os.write(writing, b".")
-    except BudgetRefused:
-        os._exit(0)
-    finally:
-        os._exit(1)
+class TestFaultsOfFiles(FaultConformance):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder, self.count = tmp_path, 0
 
+    def lying(self) -> Lying:
+        self.count += 1
+        path = self.folder / f"{self.count}.ledger"
+        return Lying(str(path), path)
 
-def read_all(descriptor: int) -> int:
-    """How many bytes come out of a pipe until it is closed."""
-    with os.fdopen(descriptor, "rb") as pipe:
-        return len(pipe.read())
-
-
-def counts(path: Path) -> tuple[int, int]:
-    """How many charges the verified ledger holds, and how many of them are committed."""
-    with Ledger.open(path) as book:
-        bodies = [entry.body for entry in book.verify().entries]
-        return sum(isinstance(body, Reserved) for body in bodies), sum(isinstance(body, Committed) for body in bodies)
-
-
-@ignores_fork_warnings
-def test_a_process_killed_at_any_point_released_no_more_than_was_charged(tmp_path: Path) -> None:
-    moments = random.Random(1)
-    total = 0
-    for number in range(10):
-        path, released = file_with_budget(tmp_path / f"{number}.ledger", "1000000"), 0
-        for kills in range(1, 4):  # the next process goes on with what the killed one left
-            pid, pipe = forked(path)
-            os.read(pipe, 1)
-            if kills == 1:  # however slow the machine is, something is released
-                released += len(os.read(pipe, 1))
-            time.sleep(moments.uniform(0.0, 0.03))
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            released += read_all(pipe)
-            charged, committed = counts(path)
-            assert released <= committed <= charged <= committed + kills
-        total += released
-    assert total > 0
-
-
-@ignores_fork_warnings
-def test_two_processes_grant_the_budget_exactly(tmp_path: Path) -> None:
-    path = file_with_budget(tmp_path / "clinic.ledger", "30")
-    children = [forked(path) for _ in range(2)]
-    released = [read_all(pipe) - 1 for _, pipe in children]
-    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid, _ in children] == [0, 0]
-    assert sum(released) == 30
-    assert counts(path) == (30, 30)
+    @contextmanager
+    def full(self, book: Ledger, room: int) -> Iterator[None]:
+        store: Any = book._store
+        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+        store._connection.execute(f"PRAGMA max_page_count = {pages + room}")
+        yield
+        store._connection.execute("PRAGMA max_page_count = 1073741823")
 
 
 @ignores_fork_warnings
 def test_children_forked_before_and_threads_after_the_opening_share_one_budget(tmp_path: Path) -> None:
     """The children open the file on their own, the parent goes on with its handle: each release is granted once."""
     path = file_with_budget(tmp_path / "clinic.ledger", "30")
-    children = [forked(path) for _ in range(2)]
+    where = Lying(str(path), path)
+    children = [forked(where) for _ in range(2)]
     with Ledger.open(path) as book:
         granted = in_threads(2, lambda _: released_until_refused(book.scope("s")))
     released = [read_all(pipe) - 1 for _, pipe in children]
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid, _ in children] == [0, 0]
     assert sum(released) + sum(count for count in granted if isinstance(count, int)) == 30
-    assert counts(path) == (30, 30)
-
-
-def released_until_refused(scope: Scope) -> int:
-    released = 0
-    while True:
-        try:
-            scope.release(laplace("1"), 0)
-        except BudgetRefused:
-            return released
-        released += 1
+    assert counts(where) == (30, 30)
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
@@ -150,10 +95,21 @@ def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
     return results
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+def made_in(store: str, request: pytest.FixtureRequest, folder: Path) -> Ledger:
+    match store:
+        case "memory":
+            return Ledger.in_memory()
+        case "sqlite":
+            return Ledger.create(folder / "clinic.ledger")
+        case "postgres":
+            return Ledger.create(request.getfixturevalue("server").address(), keys=folder / "clinic")
+    raise AssertionError(store)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def scope(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scope]:
-    """A scope of epsilon 10, in either store."""
-    with Ledger.in_memory() if request.param == "memory" else Ledger.create(tmp_path / "clinic.ledger") as book:
+    """A scope of epsilon 10, in every store."""
+    with made_in(request.param, request, tmp_path) as book:
         yield book.scope("s", unit="patient", relation="add_remove", budget=PureDP(10))
 
 
@@ -387,4 +343,4 @@ def test_a_time_limit_that_falls_while_a_release_waits_for_another_writer(tmp_pa
         assert released_until_refused(scope) == 3
         with Ledger.open(path) as fresh:
             assert list(fresh.leaves()) == list(book.leaves())
-    assert counts(path) == (3, 3)
+    assert counts(Lying(str(path), path)) == (3, 3)

@@ -1,5 +1,4 @@
-"""Calls that are cut off: by Ctrl-C, or by a store whose reply is lost. No charge stays open that nobody owns, and what
-the store did is known."""
+"""Calls that are cut off: by Ctrl-C, or by a store that fails. No charge stays open that nobody owns."""
 
 from __future__ import annotations
 
@@ -18,78 +17,23 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Addition, AppendOutcome
 from interrupting import LEDGER, Lines
 from ledger_mechanisms import laplace, stream, training
+from losing import Losing
 
 NAME = new_ledger_id("clinic")
 STEP = 9  # lines between two interruptions
 
 
-class Losing:
-    """A store in memory whose reply is lost, as often as `fails` says: after its append, before, or both in turn. With
-    "full" it says that nothing was written."""
-
-    def __init__(self) -> None:
-        self._inner = MemoryStore()
-        self.fails: list[str] = []
-        self.tail, self.leaves = self._inner.tail, self._inner.leaves
-
-    def append(self, addition: Addition) -> AppendOutcome:
-        fails = self.fails.pop(0) if self.fails else None
-        if fails == "full":
-            raise StoreFailure("the disk is full")
-        if fails == "before":
-            return "unknown"
-        outcome = self._inner.append(addition)
-        if fails == "after and raises":
-            raise StoreFailure("the reply was lost")
-        return "unknown" if fails == "after" else outcome
-
-    def close(self) -> None:
-        self._inner.close()
-
-
 @pytest.fixture
 def store() -> Losing:
-    return Losing()
+    return Losing(MemoryStore())
 
 
 @pytest.fixture
 def scope(store: Losing) -> Scope:
     book = Ledger.begin(store, SigningKey.generate(NAME), SigningKey.generate(NAME).public)
     return book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(90, "1e-5"))
-
-
-def opened(scope: Scope) -> None:
-    with scope.open(stream("0.5"), None, key="k") as session:
-        session.ask(0)
-
-
-def reserved(scope: Scope) -> None:
-    with scope.reserve(laplace("0.5"), key="k") as held:
-        held.release(1)
-
-
-@pytest.mark.parametrize("call", [lambda scope: scope.release(laplace("0.5"), 1, key="k"), opened, reserved])
-@pytest.mark.parametrize("fails", ["after", "before", "after, after", "before, after", "after and raises"])
-@pytest.mark.parametrize("at", range(3))
-def test_a_lost_reply_burns_neither_key_nor_cap(
-    scope: Scope, store: Losing, call: Callable[[Scope], object], fails: str, at: int
-) -> None:
-    """Of the reservation, the start, the commit: whatever append it is of."""
-    genuine, calls = store.append, iter(range(10**6))
-
-    def append(addition: Addition) -> AppendOutcome:
-        if next(calls) == at:
-            store.fails = fails.split(", ")
-        return genuine(addition)
-
-    store.append = append  # type: ignore[method-assign]
-    call(scope)
-    (charge,) = scope.releases()
-    assert charge.key == "k"
-    assert scope._ledger.verify().state.open == {}
 
 
 def test_a_commit_that_did_not_happen_charges_nothing(scope: Scope, store: Losing) -> None:

@@ -3,11 +3,10 @@ killed, what the server may not be."""
 
 from __future__ import annotations
 
-import random
-import subprocess
-import sys
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +14,29 @@ import psycopg
 import pytest
 
 from dpledger.accounting.guarantees import PureDP
-from dpledger.errors import ForeignLedger, ParameterError, StoreFailure
-from dpledger.ledger.create import database_keys
+from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, StoreFailure, VerificationError
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.stores import postgres
+from dpledger.ledger.signed.keyfiles import KeyFiles
+from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.postgres import PostgresStore
 from dpledger.ledger.stores.protocol import Store
-from ledger_conformance import LedgerConformance, Work, asked, held_and_released, released, reopened, reserved
+from fault_conformance import FaultConformance, Lying, counts, forked, read_all, with_budget
+from ledger_conformance import (
+    SHORT_STEP,
+    LedgerConformance,
+    Work,
+    asked,
+    held_and_released,
+    released,
+    reopened,
+    reserved,
+)
 from ledger_mechanisms import laplace
 from postgres_server import Server
 from store_conformance import StoreConformance, held
-
-WORKER = Path(__file__).parents[1] / "support" / "postgres_worker.py"
+from threads import together
 
 pytestmark = pytest.mark.sliced
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
 
 
 class TestPostgresStore(StoreConformance):
@@ -67,85 +68,95 @@ class TestInPostgres(LedgerConformance):
         return PostgresStore.create(self.server.address())
 
     @pytest.mark.slow
+    @pytest.mark.parametrize("step", [SHORT_STEP])
     @pytest.mark.parametrize("work", [released, held_and_released, reserved, asked, reopened])
-    def test_an_interrupt_anywhere_loses_nothing_that_was_acknowledged(self, work: Work) -> None:
-        super().test_an_interrupt_anywhere_loses_nothing_that_was_acknowledged(work)
+    def test_an_interrupt_anywhere_loses_nothing_that_was_acknowledged(self, work: Work, step: int) -> None:
+        super().test_an_interrupt_anywhere_loses_nothing_that_was_acknowledged(work, step)
 
 
-# ---- many processes, and a server that is killed ---------------------------------------------------------------------
+class TestFaultsOfPostgres(FaultConformance):
+    @pytest.fixture(autouse=True)
+    def _server(self, server: Server, tmp_path: Path) -> None:
+        self.server, self.folder, self.count = server, tmp_path, 0
+
+    def lying(self) -> Lying:
+        self.count += 1
+        return Lying(self.server.address(), self.folder / f"clinic{self.count}")
+
+    @contextmanager
+    def full(self, book: Ledger, room: int) -> Iterator[None]:
+        """The server says so, where a leaf is to be written: after `room` more."""
+        store: Any = book._store
+        with psycopg.connect(store.place, autocommit=True) as connection:
+            connection.execute(FULL.replace("$room", str(len(book) + room)))
+            yield
+            connection.execute("DROP FUNCTION full_disk CASCADE")
 
 
-def shared(server: Server, folder: Path, epsilon: str) -> tuple[str, Path]:
-    """An address with a scope of that budget in it, and where its keys lie."""
-    address, keys = server.address(), folder / "clinic"
-    with Ledger.open_or_create(address, keys=keys) as book:
-        book.scope("s", unit="patient", relation="add_remove", budget=PureDP(epsilon))
-    return address, keys
+FULL = """
+CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF NEW.i >= $room THEN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END IF; RETURN NEW;
+END $$;
+CREATE TRIGGER full_disk BEFORE INSERT ON dpledger_leaves FOR EACH ROW EXECUTE FUNCTION full_disk();
+"""
 
 
-def workers(count: int, address: str, keys: Path) -> list[subprocess.Popen[str]]:
-    """Processes that begin together, release until they are refused, and write a line for each value handed out."""
-    started = [
-        subprocess.Popen(
-            [sys.executable, str(WORKER), address, str(keys)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(count)
-    ]
-    for one in started:
-        assert one.stdout is not None
-        assert one.stdout.readline() == "ready\n"
-    for one in started:
-        assert one.stdin is not None
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    return started
+# ---- connections and servers that end --------------------------------------------------------------------------------
 
 
-def counts(address: str) -> tuple[int, int]:
-    """How many charges the verified ledger holds, and how many of them are committed."""
-    with Ledger.look(address) as book:
-        kinds = [entry.body.kind for entry in book.verify().entries]
-        return kinds.count("reserved"), kinds.count("committed")
+def ending(at: int, moment: str, other: str, told: list[int]) -> Callable[..., Any]:
+    """`Connection.execute`, whose connection the server ends before its statement number `at`, or after it, so that the
+    reply is lost. `told`: the statements it heard."""
+    genuine = psycopg.Connection.execute
+
+    def execute(self: Any, statement: Any, *operands: Any, **options: Any) -> Any:
+        told.append(len(told))
+        if len(told) != at + 1:
+            return genuine(self, statement, *operands, **options)
+        if moment == "after":
+            genuine(self, statement, *operands, **options)
+        with psycopg.connect(other) as connection:
+            genuine(connection, "SELECT pg_terminate_backend(%s, 5000)", (self.info.backend_pid,))
+        return genuine(self, statement, *operands, **options)  # finds the connection ended
+
+    return execute
 
 
-def test_processes_grant_a_budget_exactly(server: Server, tmp_path: Path) -> None:
-    address, keys = shared(server, tmp_path, "40")
-    started = workers(3, address, keys)
-    released = [len(one.communicate(timeout=120)[0].splitlines()) for one in started]
-    assert [one.returncode for one in started] == [0, 0, 0]
-    assert (sum(released), counts(address)) == (40, (40, 40))
-    assert all(released)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_connection_that_ends_at_any_statement_loses_nothing(
+    server: Server, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger.open_or_create(server.address(), keys=tmp_path / "clinic") as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(100))
+        at, told = 0, [0]
+        while at < len(told):
+            told = []
+            with monkeypatch.context() as patched:
+                patched.setattr(psycopg.Connection, "execute", ending(at, moment, server.address("public"), told))
+                scope.release(laplace("0.1"), 7, key=f"k{at}")
+            at += 1
+        assert at > 4
+        assert [charge.key for charge in scope.releases()] == [f"k{number}" for number in range(at)]
+        assert book.verify().state.open == {}
+        assert scope.spent().upper == pytest.approx(at * 0.1)
 
 
 @pytest.mark.slow
-def test_a_killed_process_released_no_more_than_was_charged(server: Server, tmp_path: Path) -> None:
-    address, keys = shared(server, tmp_path, "100000")
-    moments = random.Random(1)
-    released = 0
-    for kills in range(1, 4):
-        (process,) = workers(1, address, keys)
-        assert process.stdout is not None
-        released += len(process.stdout.readline().splitlines())
-        time.sleep(moments.uniform(0.0, 0.1))
-        process.kill()
-        released += len(process.communicate()[0].splitlines())
-        charged, committed = counts(address)
-        assert 0 < released <= committed <= charged <= committed + kills
-
-
-@pytest.mark.slow
-def test_a_killed_server_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("signal", ["the first process alone", "every process"])
+def test_processes_spend_a_budget_exactly_while_the_server_is_killed_twice(tmp_path: Path, signal: str) -> None:
     own = Server()
     try:
-        address, keys = shared(own, tmp_path, "200")
-        started = workers(2, address, keys)
+        where = with_budget(Lying(own.address(), tmp_path / "clinic"), "200")
+        children = [forked(where) for _ in range(4)]
+        for _, pipe in children:
+            os.read(pipe, 1)  # it is open
         for _ in range(2):
-            time.sleep(0.3)
-            own.kill()
+            time.sleep(0.5)
+            own.kill(every=signal == "every process")
             own.start()
-        released = [len(one.communicate(timeout=120)[0].splitlines()) for one in started]
-        assert [one.returncode for one in started] == [0, 0]
-        assert (sum(released), counts(address)) == (200, (200, 200))
+        released = [read_all(pipe) for _, pipe in children]
+        assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid, _ in children] == [0] * 4
+        assert (sum(released), counts(where)) == (200, (200, 200))
     finally:
         own.close()
 
@@ -175,27 +186,72 @@ def test_a_script_runs_twice_on_an_address(server: Server, tmp_path: Path, monke
         book.declare("limits", "none", by="you")
     with pytest.raises(ParameterError, match="keys"):
         Ledger.open_or_create(tmp_path / "a.ledger", keys=keys)
+    with pytest.raises(ParameterError, match=r"clinik\.key"):  # nobody means to read who names a key
+        Ledger.open_or_create(address, keys=tmp_path / "clinik")
+    with pytest.raises(ParameterError, match="where no ledger is yet"):
+        Ledger.create(address, keys=tmp_path / "other")
+    assert not (tmp_path / "other.key").exists()
 
 
-def test_who_died_before_the_first_entry_is_followed_under_the_same_keys(server: Server, tmp_path: Path) -> None:
+def save_keys(keys: Path) -> None:
+    """The keys of a ledger that nobody has begun."""
+    name = new_ledger_id("clinic")
+    KeyFiles.beside(keys).save(SigningKey.generate(name), SigningKey.generate(name))
+
+
+def test_the_keys_of_a_ledger_that_was_used_here_begin_no_second_one(server: Server, tmp_path: Path) -> None:
+    """At an address that was mistyped, or where the tables are gone, its budgets would be there once more."""
+    Ledger.open_or_create(server.address(), keys=tmp_path / "clinic").close()
+    empty = server.address()
+    with pytest.raises(StoreBehind, match="another ledger needs keys of its own"):
+        Ledger.open_or_create(empty, keys=tmp_path / "clinic")
+    store = PostgresStore.open(empty)
+    assert store.tail(None).size == 0
+    store.close()
+
+
+@pytest.mark.parametrize("left", [("key", "recovery.key", "pub"), ("key", "recovery.key")])
+def test_who_died_before_the_first_entry_is_followed_under_the_same_keys(
+    server: Server, tmp_path: Path, left: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpledger.ledger.ledger.WAIT_SECONDS", 0.1)  # for who makes the rest of the keys
     address, keys = server.address(), tmp_path / "clinic"
+    save_keys(keys)
+    for suffix in {"key", "recovery.key", "pub"} - {*left}:
+        (tmp_path / f"clinic.{suffix}").unlink()
     PostgresStore.create(address).close()
-    signer, _ = database_keys(keys, None)
     with Ledger.open_or_create(address, keys=keys) as book:
-        assert book.public_key == signer.public
+        assert book.public_key == SigningKey.load(tmp_path / "clinic.key").public
+
+
+def test_of_processes_that_come_at_once_one_begins_the_ledger(server: Server, tmp_path: Path) -> None:
+    address, keys = server.address(), tmp_path / "clinic"
+    found = together(*[lambda: Ledger.open_or_create(address, keys=keys)] * 4)
+    books = [book for book in found if isinstance(book, Ledger)]
+    assert (len(books), len({book.id for book in books})) == (4, 1), found
+    for book in books:
+        book.close()
+
+
+def test_an_owner_that_cannot_be_is_refused(server: Server, tmp_path: Path) -> None:
+    """The key that signs would approve what it writes: told as it is, not as a ledger that is not there."""
+    address, keys = server.address(), tmp_path / "clinic"
+    save_keys(keys)
+    with pytest.raises(VerificationError, match="two keys are two secrets"):
+        Ledger.open_or_create(address, keys=keys, owner=tmp_path / "clinic.pub")
 
 
 def test_what_is_no_ledger_is_told(server: Server) -> None:
     empty = server.address()
     for opened in (Ledger.open, Ledger.look):
-        with pytest.raises(ParameterError, match="with a ledger in it"):
+        with pytest.raises(ParameterError, match="where a ledger is"):
             opened(empty)
     with pytest.raises(ParameterError, match="can be read"):
         Ledger.look("postgresql://a b:c:d")
     with pytest.raises(StoreFailure, match="cannot be reached"):
         Ledger.look("postgresql://secret:word@127.0.0.1:1/none?connect_timeout=1")
     made = PostgresStore.create(empty)
-    with pytest.raises(ParameterError, match="no ledger is yet"):
+    with pytest.raises(ParameterError, match="no ledger is yet; another schema"):
         PostgresStore.create(empty)
     made._read("UPDATE dpledger_head SET layout = 2 RETURNING layout", ())
     with pytest.raises(ForeignLedger, match="layout"):
@@ -220,18 +276,31 @@ def test_a_release_takes_four_round_trips(server: Server, monkeypatch: pytest.Mo
         assert 1 < len(said) <= 4
 
 
-def test_a_server_that_may_lose_what_it_acknowledged_is_refused(tmp_path: Path) -> None:
+def test_a_server_that_may_lose_what_it_acknowledged_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+
     class Refused:
         def execute(self, statement: str, said: tuple[str, ...] = ()) -> Any:
-            self.said = said
             return self
 
         def fetchone(self) -> tuple[str]:
             return ("off",)
 
         def close(self) -> None:
-            pass
+            closed.append(True)
 
-    refused: Any = Refused()
+    monkeypatch.setattr(psycopg, "connect", lambda *_, **__: Refused())
     with pytest.raises(StoreFailure, match="with fsync off"):
-        postgres._require_durable(refused, "postgresql://here")
+        PostgresStore.open("postgresql://here")
+    assert closed == [True]
+
+
+def test_who_may_not_make_tables_is_told_so(server: Server) -> None:
+    address = server.address()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE ROLE analyst LOGIN")
+    theirs = address.replace("postgres@", "analyst@")
+    with pytest.raises(ParameterError, match="the right to make tables"):
+        PostgresStore.create(theirs)
+    with pytest.raises(ParameterError, match="a schema that is there"):
+        PostgresStore.create(address.replace("search_path%3D", "search_path%3Dno_"))

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -58,10 +59,14 @@ class Server:
                     raise
             time.sleep(0.1)
 
-    def kill(self) -> None:
-        """As the machine would: no process of it ends what it was at."""
+    def kill(self, *, every: bool = False) -> None:
+        """As the machine would: no process of it ends what it was at. Of the first process alone, the others see it
+        after a moment; `every`: all at once."""
         first = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
-        os.kill(first, signal.SIGKILL)
+        others = Path(f"/proc/{first}/task/{first}/children").read_text().split() if every else []
+        for process in (first, *map(int, others)):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
     def address(self, schema: str | None = None) -> str:
         """Of an empty schema, or of one that is there."""

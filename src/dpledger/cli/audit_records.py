@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpledger.errors import DpledgerError, ParameterError
@@ -25,7 +24,7 @@ class Record:
     """Where the result is noted, about which scope, if any; `ledger` None: nowhere. The file is open no longer than it
     takes to look and to write: what is audited may take hours, and may use the ledger itself."""
 
-    ledger: Path | None
+    ledger: str | None
     scope: str | None
 
     def rules(self) -> dict[str, Any]:
@@ -38,7 +37,7 @@ class Record:
         from dpledger.ledger.ledger import Ledger
         from dpledger.ledger.rules import notes
 
-        with Ledger.open(self.ledger) as book:
+        with Ledger.open(self.ledger, passphrase=passphrases.asked) as book:
             about = None if self.scope is None else book.scope(self.scope)
 
             def nothing_yet(state: State, _: Writing) -> Sequence[Body]:
@@ -81,7 +80,7 @@ class Record:
         """The index of the entry that says, before its first run, that it will be made."""
         from dpledger.ledger.ledger import Ledger
 
-        with Ledger.open(self._required("intend", "an audit")) as book:
+        with Ledger.open(self._required("intend", "an audit"), passphrase=passphrases.asked) as book:
             return book.intend(asked, about=self._about()).index
 
     def note(self, asked: Audit, result: AuditResult, intended: int | None, *, made_up: bool) -> dict[str, Any]:
@@ -91,7 +90,7 @@ class Record:
         from dpledger.ledger.ledger import Ledger
 
         try:
-            with Ledger.open(self.ledger) as book:
+            with Ledger.open(self.ledger, passphrase=passphrases.asked) as book:
                 entry = asked.entry(result, made_up=made_up)
                 return {"entry": book.record(entry, about=self._about(), intended=intended).index}
         except DpledgerError as error:
@@ -103,10 +102,10 @@ class Record:
             return []
         from dpledger.ledger.ledger import Ledger
 
-        with Ledger.open(self.ledger) as book:
+        with Ledger.open(self.ledger, passphrase=passphrases.asked) as book:
             return [book.record(result, about=self._about()).index for result in results]
 
-    def _required(self, field: str, value: object) -> Path:
+    def _required(self, field: str, value: object) -> str:
         if self.ledger is None:
             raise ParameterError(field, str(value), "--ledger as well: the ledger that it is in")
         return self.ledger

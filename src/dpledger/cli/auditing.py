@@ -12,6 +12,7 @@ import typer
 
 from dpledger.cli.audit_records import Record
 from dpledger.cli.audited_code import AuditedPair, causes_shown, current_folder_first, imported, subject_of
+from dpledger.cli.records import no_password
 from dpledger.cli.speaking import AsJson, Voice, speaking
 from dpledger.errors import ParameterError
 
@@ -95,8 +96,12 @@ def audit(
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Write the picture of the audit here (.png, .svg or .pdf).")] = None,
     ledger: Annotated[
-        Path | None,
-        typer.Option(help="Record the result in this ledger, for its reports; the signing key lies beside it."),
+        str | None,
+        typer.Option(
+            help="Record the result in this ledger, for its reports; the signing key lies beside the file, or is in "
+            "DPLEDGER_KEY.",
+            callback=no_password,
+        ),
     ] = None,
     scope: Annotated[
         str | None, typer.Option(help="With --ledger: the scope it is about, under whose relation and unit it is run.")
@@ -232,7 +237,7 @@ def _compared(asked: Audit, result: AuditResult, earlier: Audited) -> dict[str, 
     return {"changes": list(asked.changes(earlier)), "differences": list(differences(earlier, asked.entry(result)))}
 
 
-def _as_told(noted: Mapping[str, Any], ledger: Path | None) -> Iterator[str]:
+def _as_told(noted: Mapping[str, Any], ledger: str | None) -> Iterator[str]:
     """Where it was recorded, or whether it came to the same, in words."""
     if "entry" in noted:
         yield f"recorded in {ledger}: entry {noted['entry']}"

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpledger.cli import proving, records, statements
+from dpledger.cli import passphrases, proving, records, statements
 from dpledger.cli.entries_in_words import elsewhere, names_of
+from dpledger.cli.passphrases import Locked
 from dpledger.cli.speaking import AsJson, speaking
 
 if TYPE_CHECKING:
@@ -20,17 +21,25 @@ if TYPE_CHECKING:
 
 __all__ = ["accept_rollback", "backup", "export", "init", "verify"]
 
-LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
-
 
 def init(
-    ledger: Annotated[Path, typer.Argument(help="Where the ledger file is to be.")],
+    ledger: Annotated[
+        str,
+        typer.Argument(
+            help="Where the ledger file is to be, or the postgresql:// address of a database.",
+            callback=records.no_password,
+        ),
+    ],
     name: Annotated[
         str | None, typer.Option(help="The readable part of the ledger's id (default: the file's name).")
     ] = None,
     owner: Annotated[
         str | None, typer.Option(help="The public key, or its file, of who has to approve each scope (owner-key).")
     ] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="Of a ledger in a database: the path beside which its keys come to lie.")
+    ] = None,
+    passphrase: Locked = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger and its keys."""
@@ -38,21 +47,23 @@ def init(
         from dpledger.ledger.ledger import Ledger
         from dpledger.ledger.signed.keyfiles import KeyFiles
 
-        with Ledger.create(ledger, name=name, owner=owner) as book:
-            files = KeyFiles.beside(ledger)
+        with Ledger.create(ledger, name=name, keys=keys, owner=owner, passphrase=passphrases.new(passphrase)) as book:
+            files = KeyFiles.beside(ledger if keys is None else keys)
             voice.say(f"created {ledger}: {book.id}")
             voice.say(f"  {files.signing}            signs entries; only you can read it")
             voice.say(f"  {files.public}            verifies them; give it to those who check")
-            voice.say(
-                f"  {files.recovery}   is for later versions, to revoke a stolen signing key; move it offline now"
-            )
-            voice.give({"ledger": str(ledger), "id": book.id, "public_key": book.public_key.text})
+            voice.say(f"  {files.recovery}   revokes a stolen signing key; move it offline now")
+            voice.give({"ledger": ledger, "id": book.id, "public_key": book.public_key.text})
 
 
 def verify(
     source: Annotated[
-        Path,
-        typer.Argument(help="A ledger file, the folder of a bundle, a statement of `dpledger attest`, a proof."),
+        str,
+        typer.Argument(
+            help="A ledger file, a postgresql:// address, the folder of a bundle, a statement of `dpledger attest`, a "
+            "proof.",
+            callback=records.no_password,
+        ),
     ],
     key: Annotated[
         str | None, typer.Option(help="The public key you trust: its text, or a file that holds it. Required.")
@@ -60,7 +71,10 @@ def verify(
     since: Annotated[Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept from before.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
     file: Annotated[Path | None, typer.Option(help="Of a statement: the file that it is about.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Of a statement: the ledger, or a bundle of it.")] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(help="Of a statement: the ledger, or a bundle of it.", callback=records.no_password),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify a ledger, a bundle, a statement about a file (`dpledger attest`) or a proof of one entry (`dpledger
@@ -110,7 +124,7 @@ def verify(
 
 
 def export(
-    ledger: LedgerFile,
+    ledger: records.LedgerPlace,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the bundle; it is made.")],
     as_json: AsJson = False,
 ) -> None:
@@ -121,16 +135,17 @@ def export(
         with Ledger.look(ledger) as book:
             folder, size = book.export(output), len(book)
         voice.say(f"wrote {_entries(size)} to {folder}")
-        voice.say(f"  check it with: dpledger verify {folder} --key {ledger}.pub")
+        voice.say(f"  check it with: dpledger verify {folder} --key {records.public_key_of(ledger)}")
         voice.give({"bundle": str(folder), "size": size})
 
 
 def backup(
-    ledger: LedgerFile,
+    ledger: records.LedgerPlace,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file of the copy; nothing may be there yet.")],
     as_json: AsJson = False,
 ) -> None:
-    """Copy a ledger file, whole, also while it is in use; a plain copy could lack the last entries."""
+    """Copy a ledger file, whole, also while it is in use; a plain copy could lack the last entries. A database is
+    copied by its own means, as pg_dump; `dpledger export` writes a bundle of any ledger."""
     with speaking(as_json) as voice:
         from dpledger.ledger.ledger import Ledger
         from dpledger.progress import bar
@@ -145,17 +160,17 @@ def backup(
 
 
 def accept_rollback(
-    ledger: Annotated[str, typer.Argument(help="A ledger file, or a postgresql:// address.")],
+    ledger: records.LedgerPlace,
     by: Annotated[str, typer.Option(help="Who says so.")],
     reason: Annotated[str, typer.Option(help="What became of the newest file.")],
-    key: Annotated[str | None, typer.Option(help="The signing key's file (default: beside the ledger file).")] = None,
+    key: records.SigningKeyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Go on with an older copy of a ledger, as the newest file is lost. An entry says so, and every scope ends."""
     with speaking(as_json) as voice:
         from dpledger.ledger.ledger import Ledger
 
-        entry = Ledger.accept_rollback(ledger, by=by, reason=reason, key=key)
+        entry = Ledger.accept_rollback(ledger, by=by, reason=reason, key=key, passphrase=passphrases.asked)
         voice.say(f"{entry.ledger} goes on with entry {entry.index}, which says that newer ones are missing")
         voice.say("  its scopes have ended: what the missing entries charged is not known; open new ones")
         voice.give({"ledger": entry.ledger, "index": entry.index})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpledger.cli import records
 from dpledger.cli.speaking import AsJson, Voice, speaking
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ __all__ = ["prove", "say"]
 
 
 def prove(
-    ledger: Annotated[Path, typer.Argument(help="A ledger file.")],
+    ledger: records.LedgerPlace,
     index: Annotated[int, typer.Argument(help="Which entry, as `dpledger show` numbers them.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file of the proof; nothing may be there yet.")],
     as_json: AsJson = False,
@@ -32,7 +33,7 @@ def prove(
             data = book.prove(index)
         files.write_new(output, data, field="output")
         voice.say(f"wrote entry {index} of {ledger}, with its proof, to {output}")
-        voice.say(f"  check it with: dpledger verify {output} --key {ledger}.pub")
+        voice.say(f"  check it with: dpledger verify {output} --key {records.public_key_of(ledger)}")
         voice.give({"proof": str(output), "index": index})
 
 

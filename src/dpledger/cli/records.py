@@ -1,4 +1,5 @@
-"""How commands read a signed record: with which key, against which checkpoint, from a ledger file or a bundle."""
+"""How commands find a ledger, and read a signed record: with which key, against which checkpoint, from a ledger or a
+bundle."""
 
 from __future__ import annotations
 
@@ -19,13 +20,56 @@ if TYPE_CHECKING:
     from dpledger.ledger.verifying.sources import Source
     from dpledger.ledger.verifying.verification import Verified
 
-__all__ = ["WHICH_KEY", "Key", "Looked", "Record", "is_proof", "is_statement", "looked", "proven", "stated", "verified"]
+__all__ = [
+    "WHICH_KEY",
+    "Key",
+    "LedgerPlace",
+    "Looked",
+    "Record",
+    "SigningKeyFile",
+    "is_bundle",
+    "is_proof",
+    "is_statement",
+    "looked",
+    "no_password",
+    "proven",
+    "public_key_of",
+    "stated",
+    "verified",
+]
 
 WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
 REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
 BEGINNING = 16  # bytes of a file, by which an envelope and a proof are told from a ledger
 
-Record = Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")]
+
+def no_password(place: str | None) -> str | None:
+    """A place of a ledger on a command line, where everybody on the machine may read it."""
+    from urllib.parse import parse_qs, urlsplit
+
+    if place is not None and place.startswith(("postgresql://", "postgres://")):
+        address = urlsplit(place)
+        asked = parse_qs(address.query, keep_blank_values=True)
+        if ":" in address.netloc.rpartition("@")[0] or "password" in asked or "sslpassword" in asked:
+            raise typer.BadParameter(
+                "an address without a password, which others could read here: keep it in ~/.pgpass, or name a service, "
+                "postgresql://?service=NAME"
+            )
+    return place
+
+
+LedgerPlace = Annotated[str, typer.Argument(help="A ledger file, or a postgresql:// address.", callback=no_password)]
+Record = Annotated[
+    str,
+    typer.Argument(
+        help="A ledger file, a postgresql:// address, or the folder of a bundle.",
+        callback=no_password,
+    ),
+]
+SigningKeyFile = Annotated[
+    str | None,
+    typer.Option("--key", help="The file of the signing key (default: that beside a ledger file, else DPLEDGER_KEY)."),
+]
 Key = Annotated[
     str | None,
     typer.Option(help="The public key you trust: its text, or a file that holds it. A bundle is verified with it."),
@@ -41,13 +85,27 @@ class Looked:
     first: int = 0
 
 
-def looked(source: Path, key: str | None, since: Path | None = None) -> Looked:
-    """What `source` says. A ledger file is read as it is; a bundle is verified first, and so is a file for which a key
-    or a checkpoint is given."""
+def is_bundle(source: str) -> bool:
+    """Whether `source` is a folder, and so no ledger."""
+    from dpledger.ledger.stores.places import is_address
+
+    return not is_address(source) and Path(source).is_dir()
+
+
+def public_key_of(ledger: str) -> str:
+    """The file of the public key of a ledger, for what is said of it."""
+    from dpledger.ledger.stores.places import is_address
+
+    return "KEY.pub" if is_address(ledger) else f"{ledger}.pub"
+
+
+def looked(source: str, key: str | None, since: Path | None = None) -> Looked:
+    """What `source` says. A ledger is read as it is; a bundle is verified first, and so is a ledger for which a key or
+    a checkpoint is given."""
     from dpledger.ledger.ledger import Ledger
     from dpledger.ledger.signed import checkpoint
 
-    if source.is_dir() or key is not None or since is not None:
+    if is_bundle(source) or key is not None or since is not None:
         found = verified(source, key, since)
         return Looked(
             found.entries, found.state, 0 if since is None else checkpoint.parse_unverified(_kept(since))[0].size
@@ -56,21 +114,23 @@ def looked(source: Path, key: str | None, since: Path | None = None) -> Looked:
         return Looked(tuple(book.entries()), book.state)
 
 
-def _trusted(source: Path, key: str | None) -> VerifyingKey:
+def _trusted(source: str, key: str | None) -> VerifyingKey:
     """The key that was given, or the one beside a ledger file. ParameterError where there is neither."""
     from dpledger.errors import ParameterError
     from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
+    from dpledger.ledger.stores.places import is_address
 
     if key is not None:
         return read_public_key(key)
+    if is_address(source) or is_bundle(source):
+        raise ParameterError("key", "none", WHICH_KEY)
     beside = KeyFiles.beside(source).public
-    if source.is_dir() or not beside.exists():
-        there = "" if source.is_dir() else f", and there is no {beside}"
-        raise ParameterError("key", f"none{there}", WHICH_KEY)
+    if not beside.exists():
+        raise ParameterError("key", f"none, and there is no {beside}", WHICH_KEY)
     return read_public_key(beside)
 
 
-def verified(source: Path, key: str | None, since: Path | None, *, quick: bool = False) -> Verified:
+def verified(source: str, key: str | None, since: Path | None, *, quick: bool = False) -> Verified:
     """`source`, verified with a key (of a ledger file, without one, with that beside it), against a checkpoint that was
     kept if one is given."""
     from dpledger.ledger.signed import checkpoint
@@ -88,21 +148,21 @@ def verified(source: Path, key: str | None, since: Path | None, *, quick: bool =
     return _remembered(found, since, source)
 
 
-def is_statement(source: Path) -> bool:
+def is_statement(source: str) -> bool:
     """Whether `source` is a file that begins as an envelope does, and no ledger."""
     from dpledger.attach import intoto
 
     return intoto.looks_like_one(_beginning(source))
 
 
-def is_proof(source: Path) -> bool:
+def is_proof(source: str) -> bool:
     """Whether `source` is a file that begins as a proof of one entry does."""
     from dpledger.ledger.verifying import proof
 
     return proof.looks_like_one(_beginning(source))
 
 
-def _beginning(source: Path) -> bytes:
+def _beginning(source: str) -> bytes:
     from dpledger import bounded
 
     try:
@@ -112,7 +172,7 @@ def _beginning(source: Path) -> bytes:
         return b""
 
 
-def proven(source: Path, key: str) -> Proven:
+def proven(source: str, key: str) -> Proven:
     """The entry that the proof in `source` shows, verified with a key."""
     from dpledger import files
     from dpledger.ledger.signed.keyfiles import read_public_key
@@ -121,7 +181,7 @@ def proven(source: Path, key: str) -> Proven:
     return proof.verify(files.read_whole(source, limit=proof.MAX_BYTES, field="source"), read_public_key(key))
 
 
-def stated(source: Path, key: str, file: Path | None, ledger: Path | None) -> tuple[FileStatement, Verified | None]:
+def stated(source: str, key: str, file: Path | None, ledger: str | None) -> tuple[FileStatement, Verified | None]:
     """The statement in `source`, verified with a key, and against the file and the ledger that are given."""
     from dpledger import files
     from dpledger.attach import intoto
@@ -140,7 +200,7 @@ def stated(source: Path, key: str, file: Path | None, ledger: Path | None) -> tu
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[Source]:
+def _opened(source: str) -> Iterator[Source]:
     """The record at `source`; of a report, which is none, what to do with it."""
     from dpledger.errors import ForeignLedger
     from dpledger.ledger.verifying import sources
@@ -149,9 +209,10 @@ def _opened(source: Path) -> Iterator[Source]:
         with sources.opened(source) as signed:
             yield signed
     except ForeignLedger as error:
-        if source.suffix.lower() not in REPORTS:
+        suffix = Path(source).suffix.lower()
+        if suffix not in REPORTS:
             raise
-        is_json = source.suffix.lower() == ".json"
+        is_json = suffix == ".json"
         what = f"{source} is no ledger, no bundle and no statement of dpledger attest" if is_json else str(error)
         raise ForeignLedger(
             f"{what}. A report is checked by making it again: dpledger report BUNDLE --key KEY -o r.json, with the "
@@ -178,9 +239,9 @@ def _kept(path: Path) -> bytes:
     return note
 
 
-def _remembered(found: Verified, since: Path | None, source: Path) -> Verified:
+def _remembered(found: Verified, since: Path | None, source: str) -> Verified:
     """What was verified, for a checkpoint that the verifier kept: one that lies within the bundle that it is held
     against shows nothing."""
-    if since is None or not source.is_dir() or not since.resolve().is_relative_to(source.resolve()):
+    if since is None or not is_bundle(source) or not since.resolve().is_relative_to(Path(source).resolve()):
         return found
     return dataclasses.replace(found, witnessed=0, is_own=True)

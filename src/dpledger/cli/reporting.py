@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli import records
+from dpledger.cli import passphrases, records
 from dpledger.cli.speaking import AsJson, speaking
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def report(
         bool,
         typer.Option(
             "--record",
-            help="Record the SHA-256 of the .json that is written; the signing key lies beside the ledger.",
+            help="Record the SHA-256 of the .json that is written; the signing key lies beside the ledger file, or is "
+            "in DPLEDGER_KEY.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -99,12 +100,12 @@ def _check_forms(output: Sequence[Path], summary: bool) -> None:
             raise ParameterError("output", str(path), forms)
 
 
-def _check_recorded(source: Path, output: list[Path], summary: bool) -> None:
+def _check_recorded(source: str, output: list[Path], summary: bool) -> None:
     """ParameterError, before anything is written, where nothing can be recorded, or a digest of what nobody has."""
     from dpledger.errors import ParameterError
 
-    if source.is_dir():
-        raise ParameterError("record", str(source), "a ledger file: nothing is appended to a bundle")
+    if records.is_bundle(source):
+        raise ParameterError("record", source, "a ledger: nothing is appended to a bundle")
     if summary:
         raise ParameterError("record", "--summary", "the whole report: give --record without --summary")
     if not any(path.suffix.lower() == ".json" for path in output):
@@ -112,17 +113,18 @@ def _check_recorded(source: Path, output: list[Path], summary: bool) -> None:
         raise ParameterError("record", ", ".join(map(str, output)), expected)
 
 
-def _recorded(source: Path, made: Report) -> int:
+def _recorded(source: str, made: Report) -> int:
     """The index of the entry that records a report."""
     from dpledger.ledger.ledger import Ledger
 
-    with Ledger.open(source) as book:
+    with Ledger.open(source, passphrase=passphrases.asked) as book:
         return book.record(made.body()).index
 
 
 def declare(
-    ledger: Annotated[Path, typer.Argument(help="A ledger file; its signing key lies beside it.")],
+    ledger: records.LedgerPlace,
     file: Annotated[Path, typer.Argument(help="Declarations in YAML; examples/declarations.yaml is one to copy.")],
+    key: records.SigningKeyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Declare what a file says: what no ledger can measure, and a report asks for."""
@@ -133,7 +135,7 @@ def declare(
         from dpledger.reports import readings
         from dpledger.reports.sections.declared import Declarations
 
-        with Ledger.open(ledger) as book:
+        with Ledger.open(ledger, key=key, passphrase=passphrases.asked) as book:
             entries = book.declare_file(file)
             standing = Declarations(book.entries())
         said = declared_files.read(file)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpledger.cli import passphrases, records
 from dpledger.cli.entries_in_words import guarantee_in_words
 from dpledger.cli.speaking import AsJson, Voice, inert, speaking
 
@@ -21,12 +22,19 @@ SUFFIX = ".intoto.json"
 
 def attest(
     file: Annotated[Path, typer.Argument(help="The file that the scope made, of any size, as model.safetensors.")],
-    ledger: Annotated[Path, typer.Option(help="The ledger; its signing key is needed.")],
+    ledger: Annotated[
+        str,
+        typer.Option(
+            help="The ledger file, or a postgresql:// address; its signing key is needed.",
+            callback=records.no_password,
+        ),
+    ],
     scope: Annotated[str, typer.Option(help="The scope that the file came out of.")],
     by: Annotated[str, typer.Option(help="Whose word it is that it did.")],
     run: Annotated[
         str | None, typer.Option(help="The key of the charge that made it (default: all of the scope).")
     ] = None,
+    key: records.SigningKeyFile = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help=f"Where the statement goes (default: FILE{SUFFIX}).")
     ] = None,
@@ -38,15 +46,16 @@ def attest(
         from dpledger.attach import intoto
         from dpledger.ledger.ledger import Ledger
 
-        with Ledger.open(ledger) as book:
-            data, key = intoto.attest(book, scope, file, by=by, run=run), book.public_key
+        with Ledger.open(ledger, key=key, passphrase=passphrases.asked) as book:
+            data, public = intoto.attest(book, scope, file, by=by, run=run), book.public_key
         target = file.with_name(file.name + SUFFIX) if output is None else output
         files.write_new(target, data + b"\n", field="output")
-        statement = intoto.read(data, key)
+        statement = intoto.read(data, public)
         voice.say(f"wrote {target}")
         voice.say(f"  sha256 {statement.sha256}  {inert(statement.name)}")
         voice.say(f"  {_guarantee(statement)}")
-        voice.say(f"  check it with: dpledger verify {target} --key {ledger}.pub --file {file} --ledger {ledger}")
+        pub = records.public_key_of(ledger)
+        voice.say(f"  check it with: dpledger verify {target} --key {pub} --file {file} --ledger {ledger}")
         voice.give({"statement": str(target), "sha256": statement.sha256, "predicate": dict(statement.predicate)})
 
 

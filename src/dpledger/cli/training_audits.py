@@ -10,6 +10,7 @@ import typer
 
 from dpledger.cli.audit_records import Record
 from dpledger.cli.audited_code import causes_shown, current_folder_first, imported
+from dpledger.cli.records import no_password
 from dpledger.cli.speaking import AsJson, speaking
 from dpledger.errors import ParameterError
 
@@ -50,7 +51,9 @@ def audit_training(
     seed: Annotated[int | None, typer.Option(help="To repeat an audit (default: a fresh one).")] = None,
     jobs: Annotated[int, typer.Option(help="Processes of --trainings; -1 is every core.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Write the picture here (.png, .svg or .pdf).")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Record the results in this ledger, for its reports.")] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Record the results in this ledger, for its reports.", callback=no_password)
+    ] = None,
     scope: Annotated[str | None, typer.Option(help="With --ledger: the scope that they are about.")] = None,
     as_json: AsJson = False,
 ) -> None:
