@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpledger.cli import passphrases
 from dpledger.errors import DpledgerError, ParameterError
 
 if TYPE_CHECKING:

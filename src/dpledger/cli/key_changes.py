@@ -1,6 +1,4 @@
-"""`dpledger rotate-key, rotate-owner, revoke-key`: another key for a ledger, or for its owner, and the end of one whose key
-was stolen.
-"""
+"""`dpledger rotate-key, rotate-owner, revoke-key`: another key of a ledger, or its owner; the end of a stolen one."""
 
 from __future__ import annotations
 
@@ -42,15 +40,13 @@ def rotate_key(
         done = rotating.rotate(ledger, to, key, passphrases.asked, lambda: passphrases.new(passphrase))
         voice.say(f"{done.ledger} is signed by the key {done.key.key_id_hex} from here on")
         if done.public is not None:
-            voice.say(
-                f"  {done.public}   verifies it: give it to those who check; who has the old one can go on with that"
-            )
+            voice.say(f"  {done.public}   verifies it: give it to those who check, in place of the old one")
         if done.former is not None:
             voice.say(f"  {done.former}   is the old key: destroy it, once no older copy of the ledger is to go on")
         voice.say(
-            "  show somebody a head from now on (dpledger export): whoever has the old key can write another history"
+            "  hand out a head as well (dpledger export): whoever has the old key can show another history to those"
         )
-        voice.say("  for those who hold nothing newer")
+        voice.say("  who hold nothing newer")
         voice.give({"ledger": done.ledger, "public_key": done.key.text})
 
 

@@ -105,6 +105,9 @@ def verify(
         for entry in found.entries:
             if entry.body.kind == "rollback_accepted":
                 voice.say(f"  entry {entry.index}: entries are MISSING, a copy with {entry.body.size} had been seen")
+            if entry.body.kind == "key_revoked":
+                last = entry.body.last_trusted
+                voice.say(f"  entry {entry.index}: the key was REVOKED, only entries up to {last} are trusted")
         if found.attested:
             words = [said.by for said in found.attested.values()]
             voice.say(f"  {elsewhere(len(words))}: priced and settled by the rules; that they ran so is attested, by")

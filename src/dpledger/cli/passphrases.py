@@ -8,9 +8,7 @@ import typer
 
 __all__ = ["Locked", "asked", "new"]
 
-Locked = Annotated[
-    bool, typer.Option("--passphrase", help="Lock the key files with a passphrase; you are asked for it.")
-]
+Locked = Annotated[bool, typer.Option("--passphrase", help="Lock the new key files; you are asked for the passphrase.")]
 
 
 def asked() -> str:
