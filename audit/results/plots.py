@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from dpledger.audit.claims import AuditTarget, ClaimPoint
-from dpledger.audit.course import Evidence
-from dpledger.audit.events import InStratum
+from dpledger.audit.course.blocks import Evidence
 from dpledger.audit.evidence.witness import Direction, Witness
+from dpledger.audit.features.events import InStratum
 from dpledger.audit.outcomes import Floats
+from dpledger.audit.tested.claims import AuditTarget, ClaimPoint
 from dpledger.errors import ParameterError
 from dpledger.files import place_of
 from dpledger.ledger.entries.members import MechanismNote
@@ -145,7 +145,7 @@ def _trade_off(axes: Axes, result: Plottable) -> None:
     witness = result.witness
     most = max(*result.evidence.trials, 1)
     rates = np.geomspace(0.3 / most, 1, STEPS)
-    ceiling = claimed_ceiling(rates, (result.target.point, *result.target.knots))
+    ceiling = claimed_ceiling(rates, result.target.points)
     axes.fill_between(rates, rates, ceiling, color="tab:blue", alpha=0.12, lw=0)
     axes.plot(rates, ceiling, color="tab:blue", ls="--", lw=1.4, label="the claim: no event lies above this line")
     rarer, likelier = "the other", "one"

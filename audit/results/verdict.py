@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee, words_of
-from dpledger.audit.claims import AuditTarget, ClaimPoint
-from dpledger.audit.course import Evidence
-from dpledger.audit.events import Event, InStratum
+from dpledger.audit.course.blocks import Evidence
 from dpledger.audit.evidence.witness import Witness
-from dpledger.audit.neighbours import ONE_UNIT
-from dpledger.audit.plots import drawn
+from dpledger.audit.features.events import Event, InStratum
 from dpledger.audit.replay.result import ReplayResult
-from dpledger.audit.searched import PairSearch
+from dpledger.audit.results.plots import drawn
+from dpledger.audit.results.searched import PairSearch
 from dpledger.audit.strata import Stratum
+from dpledger.audit.tested.claims import AuditTarget, ClaimPoint
+from dpledger.audit.tested.neighbours import ONE_UNIT
 from dpledger.decimals import RoundsDown
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.entries.members import MechanismNote, Power, RefutedPoint, Step
@@ -288,8 +288,11 @@ class AuditResult:
             return "power: none is known: it cannot be said what so many runs would have found"
         if self.power is None:
             return f"power: {event} would have been found with probability 0.9, if a score sees it"
+        seen = f"a true epsilon of {float(self.power.epsilon):.6g}"
+        if self.target.knots and self.power.epsilon <= self.target.point.epsilon:
+            seen = f"a curve that is broken elsewhere than at epsilon {float(self.power.epsilon):.6g}"
         return (
-            f"power: a true epsilon of {float(self.power.epsilon):.6g} would have been refuted with probability "
+            f"power: {seen} would have been refuted with probability "
             f"{self.power.probability}{f', and {event}, if a score sees it' if event else ''}"
         )
 
