@@ -25,9 +25,10 @@ from dpledger.ledger.signed.keys import (
     new_ledger_id,
 )
 
-__all__ = ["KeyFiles", "read_public_key", "save_owner_key", "signer_of"]
+__all__ = ["KeyFiles", "is_private", "read_public_key", "save_owner_key", "signer_of"]
 
 MEANT = "the public key (.pub); this is a signing key, which signs entries: do not pass it on"
+PRIVATE = "PRIVATE KEY-----"
 TEXT_OF_A_KEY = 2  # plus signs in `name+id+base64`, at least; a path rarely has as many
 
 
@@ -110,13 +111,18 @@ def save_owner_key(path: str | os.PathLike[str], *, passphrase: str | None = Non
     return public, owner.public
 
 
+def is_private(text: str) -> bool:
+    """Whether what was given as a public key is a private one: of ours, or in a file of OpenSSH or PEM."""
+    return text.lstrip().startswith(SIGNING) or PRIVATE in text
+
+
 def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
     """A public key, from its text (`name+id+base64`) or from a file that holds it. ParameterError for anything else,
     naming the file where one was meant."""
     text = os.fspath(source)
     try:
-        if not Path(text).is_file():
-            if text.startswith(SIGNING):
+        if is_private(text) or not Path(text).is_file():
+            if is_private(text):
                 raise ParameterError("public key", "the text of a signing key", MEANT)
             if text.count("+") >= TEXT_OF_A_KEY:
                 return VerifyingKey.parse(text)
@@ -128,7 +134,7 @@ def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
         raise ParameterError("public key", text, f"a readable file ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ParameterError("public key", text, "a file with one public key (this one is not ASCII)") from None
-    if line.startswith(SIGNING):
+    if is_private(line):
         raise ParameterError("public key", text, MEANT)
     try:
         return VerifyingKey.parse(line)
