@@ -87,8 +87,8 @@ def _in_place(ledger: str, passphrase: Passphrase | None, new: Callable[[], str 
         if former.exists():
             raise ParameterError("key", str(former), "a path where nothing is yet: keys are never written over")
         files.signing.rename(former)
-    following.rename(files.signing)
     _write_public(files.public, successor.public)
+    following.rename(files.signing)  # the last, so that what is interrupted is seen
     return Rotated(ledger=ledger_id, key=successor.public, public=files.public, former=former)
 
 

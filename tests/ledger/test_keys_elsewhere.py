@@ -1,8 +1,9 @@
-"""Keys that are in no file: a real ssh-agent, and a KMS whose stub speaks Vault's protocol. And files that are locked."""
+"""Keys that are in no file: a real ssh-agent, and a stub that speaks Vault's protocol. And files that are locked."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import pty
 import re
@@ -14,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, strategies as st
@@ -111,7 +112,7 @@ def test_a_key_is_named_by_its_comment_or_its_fingerprint(agent: Agent) -> None:
 def test_a_key_of_another_type_is_refused_by_name(agent: Agent, kind: str, named: str) -> None:
     agent.add("other", kind)
     for key in (None, "other"):
-        with pytest.raises(ParameterError, match=f"{named}.*ssh-ed25519"):
+        with pytest.raises(ParameterError, match=f"ssh-ed25519.*{named}"):
             keys.SshAgentKey(NAME, key)
 
 
@@ -135,17 +136,15 @@ def test_an_agent_that_is_locked_or_gone_signs_nothing_and_nothing_is_appended(a
 
 def test_without_an_agent_it_is_said_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    with pytest.raises(ParameterError, match="SSH_AUTH_SOCK: .*eval"):
+    with pytest.raises(ParameterError, match=r"SSH_AUTH_SOCK: .*eval"):
         keys.SshAgentKey(NAME)
 
 
 @given(st.binary(max_size=200))
 def test_whatever_an_agent_answers_is_read_or_refused(answer: bytes) -> None:
     for read in (lambda: list(ssh_agent._listed(answer)), lambda: ssh_agent._strings(answer, 2)):
-        try:
+        with contextlib.suppress(ssh_agent._Malformed):
             read()
-        except ssh_agent._Malformed:
-            pass
 
 
 def test_a_signature_that_does_not_hold_is_not_used(tmp_path_factory: pytest.TempPathFactory, agent: Agent) -> None:
@@ -254,9 +253,9 @@ def test_a_key_of_another_type_in_a_kms_is_refused_by_name() -> None:
     class Theirs:
         class public_key:
             keytype = "ecdsa"
-            keyval: dict[str, str] = {}
+            keyval: ClassVar[dict[str, str]] = {}
 
-    with pytest.raises(ParameterError, match="ecdsa.*Ed25519"):
+    with pytest.raises(ParameterError, match=r"Ed25519.*ecdsa"):
         keys.KmsKey(NAME, Theirs())  # type: ignore[arg-type]
 
 
@@ -340,9 +339,9 @@ def test_a_private_key_where_a_public_one_is_asked_is_named_and_never_shown(tmp_
     for place, secret in enumerate(secrets):
         file = tmp_path / f"key-{place}"
         file.write_text(secret + "\n")
-        for given in (secret, str(file)):
+        for source in (secret, str(file)):
             with pytest.raises(ParameterError, match="signing key") as refused:
-                read_public_key(given)
+                read_public_key(source)
             assert secret[-30:] not in str(refused.value)
             assert secret[40:60] not in str(refused.value)
         (verdict,) = judged([{"judge": "bundle", "entries": "", "head": "", "key": secret}])

@@ -309,16 +309,13 @@ def test_quick_and_full_tell_the_same_head_of_any_signatures(choices: st.DataObj
     parts, model = [opened()], _Model()
     for index in range(1, choices.draw(st.integers(1, 7))):
         signer = choices.draw(st.sampled_from(keys))
-        body: Body = choices.draw(
-            st.sampled_from(
-                [
-                    Heartbeat(),
-                    KeyRotated(public_key=SECOND.public.text),
-                    KeyDelegated(public_key=ENTRY.public.text, last=index + 2),
-                    KeyDelegated(),
-                ]
-            )
-        )
+        bodies: list[Body] = [
+            Heartbeat(),
+            KeyRotated(public_key=SECOND.public.text),
+            KeyDelegated(public_key=ENTRY.public.text, last=index + 2),
+            KeyDelegated(),
+        ]
+        body = choices.draw(st.sampled_from(bodies))
         parts.append(Said(body, signer))
         model.see(index, body, signer)
     head = choices.draw(st.sampled_from(keys))
@@ -337,7 +334,8 @@ class _Model:
     """The rule, told another way: who signs next."""
 
     def __init__(self) -> None:
-        self.legal, self.own, self.lent, self.last = True, FIRST, None, 0
+        self.legal, self.own, self.last = True, FIRST, 0
+        self.lent: SigningKey | None = None
         self.used = {FIRST.public.text}
 
     def usual(self, index: int) -> SigningKey:

@@ -16,8 +16,12 @@ from typing import Any
 import numpy as np
 
 import dpledger as dpl
+from dpledger import keys
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.documents import DocumentLine
+from dpledger.errors import ApprovalNeeded
+from dpledger.ledger.rules.approvals import approval_of
+from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of
@@ -126,6 +130,25 @@ def stepped() -> dpl.results.DeclaredRun:
 def squares() -> dpl.Scope:
     """A scope that prices a plan by a formula: by its certified profile one of two steps takes seconds."""
     return book().scope("squares", unit="record", relation="add_remove", budget=dpl.GDP(1))
+
+
+RIGHT = object()  # a key of the right name
+
+
+def with_another_key(successor: Any = None) -> object:
+    """A ledger whose key is another one: of the right name, where none is given."""
+    made = kept()
+    return made.rotate_key(keys.SigningKey.generate(made.id) if successor is None else successor)
+
+
+def with_another_owner(owner: Any, approval: Any = None) -> object:
+    """A ledger whose owner is another one, which the one before approves, where nothing is given."""
+    first, signer, recovery = (keys.SigningKey.generate("example/" + digit * 32) for digit in "022")
+    made = dpl.Ledger.begin(MemoryStore(), signer, recovery.public, owner=first.public)
+    try:
+        return made.rotate_owner(owner, approval=approval)
+    except ApprovalNeeded as needed:
+        return made.rotate_owner(owner, approval=approval_of(needed.request, first))
 
 
 def kept() -> dpl.Ledger:
@@ -913,21 +936,42 @@ DOORS: dict[str, Door] = {
     "Ledger.create": Door(
         lambda path="a.ledger", **given: dpl.Ledger.create(path, **given).close(),
         {"path": "nowhere/a", "name": "a", "owner": None},
-        {"path": "ledger|key", "name": "name|ledger", "owner": "owner|public key|ledger"},
+        {"path": "ledger|key", "name": "name|ledger", "owner": "owner|public key|ledger", "passphrase": "ledger|key"},
     ),
     "Ledger.open_or_create": Door(
         lambda path="a.ledger", **given: dpl.Ledger.open_or_create(path, **given).close(),
         {"path": "nowhere/a", "name": "a", "owner": None, "keys": None},
-        {"path": "ledger|key", "name": "name|ledger", "owner": "owner|public key|ledger", "keys": "keys|ledger"},
+        {
+            "path": "ledger|key",
+            "name": "name|ledger",
+            "owner": "owner|public key|ledger",
+            "keys": "keys|ledger",
+            "passphrase": "ledger|key",
+        },
     ),
     "Ledger.open": Door(
-        dpl.Ledger.open, {"path": "nowhere.ledger", "key": None}, {"path": "ledger", "key": "key|ledger"}
+        dpl.Ledger.open,
+        {"path": "nowhere.ledger", "key": None},
+        {"path": "ledger", "key": "key|ledger", "passphrase": "ledger"},
     ),
     "Ledger.look": Door(dpl.Ledger.look, {"path": "nowhere.ledger"}, {"path": "ledger"}),
     "Ledger.accept_rollback": Door(
         dpl.Ledger.accept_rollback,
         {"path": "nowhere.ledger", "by": "me", "reason": "lost", "key": None},
-        {"path": "ledger", "by": "ledger", "reason": "ledger", "key": "key|ledger"},
+        {"path": "ledger", "by": "ledger", "reason": "ledger", "key": "key|ledger", "passphrase": "ledger"},
+    ),
+    "Ledger.revoke_key": Door(
+        dpl.Ledger.revoke_key,
+        {"path": "nowhere.ledger", "recovery": "nowhere.key", "last_trusted": 0, "reason": "stolen"},
+        dict.fromkeys(("path", "recovery", "last_trusted", "reason", "passphrase"), "key|ledger"),
+    ),
+    "Ledger.rotate_key": Door(
+        lambda successor=RIGHT: with_another_key(None if successor is RIGHT else successor), {"successor": RIGHT}
+    ),
+    "Ledger.rotate_owner": Door(
+        with_another_owner,
+        {"owner": keys.SigningKey.generate("example/" + "1" * 32).public, "approval": None},
+        {"owner": "owner|public key", "approval": "approval|request|owner"},
     ),
     "Ledger.in_memory": Door(dpl.Ledger.in_memory, {"name": "memory"}),
     "Ledger.scope": Door(
@@ -1347,7 +1391,7 @@ ANSWERS: dict[str, str] = {
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
     ),
     **dict.fromkeys(
-        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal", "Ledger.stated"),
+        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.stated"),
         "between the rooms of the ledger",
     ),
     **dict.fromkeys(

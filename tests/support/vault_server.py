@@ -1,4 +1,4 @@
-"""A stub that speaks the part of HashiCorp Vault's protocol that signing needs: the Transit engine's keys and signatures.
+"""A stub that speaks what signing needs of HashiCorp Vault's protocol: the Transit engine's keys and signatures.
 
 `GET /v1/transit/keys/NAME` tells the public keys by version, `POST /v1/transit/sign/NAME` signs what stands in `input`,
 in base64; both want the token in `X-Vault-Token`.
