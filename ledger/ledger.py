@@ -356,8 +356,9 @@ class Ledger(Handle):
         index of the last entry that you know to be yours. What was charged after it counts as spent; what came back
         after it, and keys that it names, do not. ParameterError for an entry that is not there, ForeignLedger for
         another key. `path` is as of `open`."""
-        signer = signer_of(recovery, passphrase)
-        assert signer is not None, "one is given"
+        signer = None if recovery is None else signer_of(recovery, passphrase)
+        if signer is None:
+            raise ParameterError("recovery", "none", "the recovery key of the ledger, or its file")
         store = opened(path)
         book = cls(store, signer)
         try:
@@ -577,7 +578,8 @@ class Ledger(Handle):
         that of the owner before or, where that key is lost or stolen, of the recovery key (ApprovalNeeded holds the
         request). ParameterError for a key that was an owner's before, or is one of the ledger's own."""
         new = _owner(owner)
-        assert new is not None, "one is given"
+        if new is None:
+            raise ParameterError("owner", "none", "the public key of the new owner: its text or its file")
         body = OwnerRotated(owner_key=new.text, approval=approval)
         approvals.require(self.refresh(), body)
         return self._named_key(body, "owner", None)

@@ -255,8 +255,12 @@ class SigningKey:
 
 
 def said_once(passphrase: Passphrase | None) -> str | None:
-    """The passphrase as text, asked for now."""
-    return passphrase() if callable(passphrase) else passphrase
+    """The passphrase as text, asked for now. ParameterError for what is neither text nor a function that gives it."""
+    if passphrase is not None and not isinstance(passphrase, str):
+        if isinstance(passphrase, type) or not callable(passphrase):
+            raise ParameterError("passphrase", type(passphrase).__name__, "text, or a function that gives it")
+        return passphrase()
+    return passphrase
 
 
 def new_ledger_id(label: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
+import ledger_golden
 from dpledger.attach import intoto
 from dpledger.decimals import text
 from dpledger.errors import ApprovalNeeded, ForeignLedger, ParameterError, PolicyError, VerificationError
@@ -38,7 +40,7 @@ from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.verifying import proof, verification
+from dpledger.ledger.verifying import bundle, proof, verification
 from javascript_verifier import bundle as case_of, data, judged
 from ledger_forger import TIME
 from ledger_mechanisms import laplace
@@ -582,3 +584,32 @@ def test_a_snapshot_tells_the_keys_and_both_verifiers_fold_the_same() -> None:
     assert fold(entry.body for entry in book.entries()) == book.state
     both_accept(book, FIRST, SECOND)
     assert EMPTY.authority is None
+
+
+def test_the_golden_ledger_of_keys_is_the_golden_one_and_both_verify_it() -> None:
+    files = ledger_golden.bundled(ledger_golden.build_keys())
+    assert {name: (ledger_golden.KEYS_DATA / name).read_bytes() for name in files} == files
+    leaves, head = list(bundle.read(ledger_golden.KEYS_DATA)[0]), files["checkpoint"]
+    for key in (ledger_golden.TURNS_KEY, ledger_golden.TURNS_SECOND):
+        assert verdict(leaves, head, key) == (True, None)
+        assert quick(leaves, head, key)
+    for key in (ledger_golden.TURNS_ENTRY, ledger_golden.TURNS_RECOVERY):  # no key of the ledger's own
+        assert verdict(leaves, head, key) == (False, None)
+    found = verification.verify(leaves, head, ledger_golden.TURNS_KEY.public)
+    assert text(found.state.scope("clinic").sums["pure"][0]) == "0.25"  # it came back after the last trusted entry
+
+
+def test_every_changed_byte_of_it_is_refused_by_both_at_the_same_entry() -> None:
+    leaves, head = list(bundle.read(ledger_golden.KEYS_DATA)[0]), bundle.read(ledger_golden.KEYS_DATA)[1]
+    content, key = b"".join(leaf + b"\n" for leaf in leaves), ledger_golden.TURNS_KEY
+    cases = []
+    for place in range(0, len(content), 23):
+        flipped = content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :]
+        cases.append((flipped, head))
+    for place in range(len(head)):
+        cases.append((content, head[:place] + bytes([head[place] ^ (1 << place % 8)]) + head[place + 1 :]))
+    theirs = judged(case_of(entries, signed, key.public.text) for entries, signed in cases)
+    for (entries, signed), said in zip(cases, theirs, strict=True):
+        with pytest.raises(VerificationError) as refusal:
+            verification.verify(bundle.lines(BytesIO(entries)), signed, key.public)
+        assert (said.accepted, said.index) == (False, refusal.value.index)

@@ -936,7 +936,13 @@ DOORS: dict[str, Door] = {
     "Ledger.create": Door(
         lambda path="a.ledger", **given: dpl.Ledger.create(path, **given).close(),
         {"path": "nowhere/a", "name": "a", "owner": None},
-        {"path": "ledger|key", "name": "name|ledger", "owner": "owner|public key|ledger", "passphrase": "ledger|key"},
+        {
+            "path": "ledger|key",
+            "name": "name|ledger",
+            "keys": "keys|ledger",
+            "owner": "owner|public key|ledger",
+            "passphrase": "passphrase|ledger|key",
+        },
     ),
     "Ledger.open_or_create": Door(
         lambda path="a.ledger", **given: dpl.Ledger.open_or_create(path, **given).close(),
@@ -946,24 +952,24 @@ DOORS: dict[str, Door] = {
             "name": "name|ledger",
             "owner": "owner|public key|ledger",
             "keys": "keys|ledger",
-            "passphrase": "ledger|key",
+            "passphrase": "passphrase|ledger|key",
         },
     ),
     "Ledger.open": Door(
         dpl.Ledger.open,
         {"path": "nowhere.ledger", "key": None},
-        {"path": "ledger", "key": "key|ledger", "passphrase": "ledger"},
+        {"path": "ledger", "key": "key|ledger", "passphrase": "passphrase|ledger"},
     ),
     "Ledger.look": Door(dpl.Ledger.look, {"path": "nowhere.ledger"}, {"path": "ledger"}),
     "Ledger.accept_rollback": Door(
         dpl.Ledger.accept_rollback,
         {"path": "nowhere.ledger", "by": "me", "reason": "lost", "key": None},
-        {"path": "ledger", "by": "ledger", "reason": "ledger", "key": "key|ledger", "passphrase": "ledger"},
+        {"path": "ledger", "by": "ledger", "reason": "ledger", "key": "key|ledger", "passphrase": "passphrase|ledger"},
     ),
     "Ledger.revoke_key": Door(
         dpl.Ledger.revoke_key,
         {"path": "nowhere.ledger", "recovery": "nowhere.key", "last_trusted": 0, "reason": "stolen"},
-        dict.fromkeys(("path", "recovery", "last_trusted", "reason", "passphrase"), "key|ledger"),
+        dict.fromkeys(("path", "recovery", "last_trusted", "reason", "passphrase"), "key|ledger|recovery|passphrase"),
     ),
     "Ledger.rotate_key": Door(
         lambda successor=RIGHT: with_another_key(None if successor is RIGHT else successor), {"successor": RIGHT}
