@@ -606,8 +606,8 @@ def test_every_changed_byte_of_it_is_refused_by_both_at_the_same_entry() -> None
     for place in range(0, len(content), 23):
         flipped = content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :]
         cases.append((flipped, head))
-    for place in range(len(head)):
-        cases.append((content, head[:place] + bytes([head[place] ^ (1 << place % 8)]) + head[place + 1 :]))
+    heads = (head[:place] + bytes([head[place] ^ (1 << place % 8)]) + head[place + 1 :] for place in range(len(head)))
+    cases += [(content, flipped) for flipped in heads]
     theirs = judged(case_of(entries, signed, key.public.text) for entries, signed in cases)
     for (entries, signed), said in zip(cases, theirs, strict=True):
         with pytest.raises(VerificationError) as refusal:

@@ -102,6 +102,8 @@ def verify(
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
+        if found.mode == "full" and (in_force := found.state.keys.own(found.head.size)) != found.key:
+            voice.say(f"  its key was rotated: in force now is {in_force.text}")
         for entry in found.entries:
             if entry.body.kind == "rollback_accepted":
                 voice.say(f"  entry {entry.index}: entries are MISSING, a copy with {entry.body.size} had been seen")
