@@ -472,6 +472,36 @@ def test_a_revocation_that_trusts_everything_gives_everything_back(tmp_path: Pat
         Ledger.revoke_key(file, recovery=recovery, last_trusted=last, reason="again")
 
 
+def test_a_long_ledger_whose_fold_was_saved_is_revoked_and_opened_again(tmp_path: Path) -> None:
+    file = tmp_path / "clinic.ledger"
+    with Ledger.create(file) as book:
+        for _ in range(3):
+            book.transact(lambda *_: [Heartbeat()] * 700)
+        size, trusted = len(book), book.public_key
+    recovery = tmp_path / "clinic.ledger.recovery.key"
+    entry = Ledger.revoke_key(file, recovery=recovery, last_trusted=5, reason="stolen")
+    assert entry.index == size
+    with Ledger.look(file) as book:
+        assert book.state.closed
+        book.verify(key=trusted)
+
+
+def test_a_rotated_ledger_opens_from_its_saved_fold(tmp_path: Path) -> None:
+    file = tmp_path / "clinic.ledger"
+    with Ledger.create(file) as book:
+        for successor in (SigningKey.generate(book.id), Delegating(SigningKey.generate(book.id))):
+            book.rotate_key(successor)
+            for _ in range(3):
+                book.transact(lambda *_: [Heartbeat()] * 700)
+        kept = book.state
+    with Ledger.look(file) as book:
+        assert book.state == kept
+        assert fold(entry.body for entry in book.entries()) == kept
+    with Ledger.open(file, key=successor) as book:
+        book.record(Heartbeat())
+        book.verify()
+
+
 def revoked(last: int) -> Said:
     return Said(KeyRevoked(last_trusted=last, reason="stolen"), RECOVERY)
 
