@@ -308,12 +308,11 @@ class Handle:
         return not after.state.closed and after.tree.size // every > before // every
 
     def _is_save_due(self, after: Head) -> bool:
-        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least. Not at its
-        end, which the recovery key may have signed."""
+        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least. Not at
+        its end, which the recovery key may have signed."""
         state = after.state
-        return not state.closed and after.tree.size - self._saved >= max(
-            self._snapshot_every, len(state.scopes) + len(state.open)
-        )
+        least = max(self._snapshot_every, len(state.scopes) + len(state.open))
+        return not state.closed and after.tree.size - self._saved >= least
 
     @property
     def entropy(self) -> Entropy:
