@@ -37,8 +37,9 @@ from dpledger.relations import Relation
 
 __all__ = [
     "Rule",
-    "check",
+    "check_form",
     "check_price",
+    "check_refund",
     "numbers",
     "recorded",
     "require_evidence",
@@ -160,27 +161,35 @@ def _rule(parts: Composition, nothing_back: bool) -> Rule:
     return "ex_post" if counted is None or counted.started is None else "steps"
 
 
-def check(
-    reserved: tuple[LevelCharge, ...],
-    body: Committed,
-    levels: Mapping[str, Counting],
-    tail_delta: Decimal = decimals.ZERO,
-) -> None:
-    """Raises VerificationError unless `body` settles the charge by the rule: nothing rises, nothing falls below what
-    settling leaves, and the rule that it names is the one that was used."""
-    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels, tail_delta, left_of=costs.least_settled)
+def check_form(reserved: tuple[LevelCharge, ...], body: Committed) -> None:
+    """Raises VerificationError unless `body` settles the levels that were reserved, in their coordinates, none above
+    what was reserved, by the rule that its numbers follow. What this needs no price for; `check_refund` needs one."""
     if tuple(level.scope for level in body.levels) != tuple(level.scope for level in reserved):
         raise VerificationError("the levels are not those that were reserved")
-    for before, after, floor in zip(reserved, body.levels, least, strict=True):
+    for before, after in zip(reserved, body.levels, strict=True):
         if set(after.amounts) != set(before.amounts):
             raise VerificationError(f"scope {after.scope}: settled in other coordinates than it was reserved in")
         for coordinate, amount in after.amounts.items():
             if amount > before.amounts[coordinate]:
                 raise VerificationError(f"scope {after.scope}: {coordinate} settled above what was reserved")
+    if body.rule != _rule(body.parts, body.levels == reserved):
+        raise VerificationError(f"settled by the rule {body.rule}, which gives other numbers")
+
+
+def check_refund(
+    reserved: tuple[LevelCharge, ...],
+    body: Committed,
+    levels: Mapping[str, Counting],
+    tail_delta: Decimal = decimals.ZERO,
+) -> None:
+    """Raises VerificationError if what `body` leaves of a charge, whose form was checked, is less than settling
+    leaves."""
+    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels, tail_delta, left_of=costs.least_settled)
+    for after, floor in zip(body.levels, least, strict=True):
+        for coordinate, amount in after.amounts.items():
             if amount < floor.amounts[coordinate]:
                 raise VerificationError(f"scope {after.scope}: {coordinate} refunded beyond the rule")
-    nothing_back = body.levels == reserved
-    if body.rule != _rule(body.parts, nothing_back) or (rule == "cap" and not nothing_back):
+    if rule == "cap" and body.levels != reserved:
         raise VerificationError(f"settled by the rule {body.rule}, which gives other numbers")
 
 

@@ -10,12 +10,18 @@ from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.rules import gate, settling
 from dpledger.ledger.rules.scope_state import State
 
-__all__ = ["check_reserved"]
+__all__ = ["check_request", "check_reserved"]
+
+
+def check_request(state: State, body: Reserved) -> None:
+    """Raises unless the request is the digest of what is reserved. `state`: after the entry."""
+    if body.request != gate.request_digest(state.charge(body.charge).scope, body, body.tail_delta):
+        raise VerificationError("request: not the digest of what is reserved")
 
 
 def check_reserved(state: State, body: Reserved) -> None:
-    """Raises unless the request is the digest of what is reserved, each level is charged what its filter asks for the
-    parts, the claim follows from the parts, and its delta is the sum of its causes. `state`: after the entry."""
+    """Raises unless each level is charged what its filter asks for the parts, the claim follows from the parts, and its
+    delta is the sum of its causes. `state`: after the entry."""
     scope = state.charge(body.charge).scope
     own = state.scope(scope)
     gate.require_room_for(own, body.tail_delta)
@@ -23,5 +29,3 @@ def check_reserved(state: State, body: Reserved) -> None:
         settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts, body.tail_delta)
     rules.check(body.claim, body.parts, own.relation)
     gate.check_failures(body.claim, body.failures)
-    if body.request != gate.request_digest(scope, body, body.tail_delta):
-        raise VerificationError("request: not the digest of what is reserved")

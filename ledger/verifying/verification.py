@@ -14,7 +14,10 @@
        for the recorded parts; claims follow from parts
     9  what is left over is reported: open charges, refusals, entries that no witness has seen
 
-Keys come from the verifier, never from what is verified. Pure: no file, no clock, no network.
+Steps 5 and 6 are made by several processes where there is much to do, but for what the entry before tells; the fold by
+one. Memory grows with the ids that were used, not with the entries, where these go to the caller one by one.
+
+Keys come from the verifier, never from what is verified. Pure: no file, no network.
 
 What no verifier can see without a head of its own (`since`): that the tail was cut back to an older genuine head, and
 that whoever stole the key wrote another history.
@@ -22,45 +25,26 @@ that whoever stole the key wrote another history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal, NoReturn, assert_never
+from types import MappingProxyType
+from typing import Literal, NoReturn
 
-from dpledger.errors import DpledgerError, ParameterError, VerificationError
-from dpledger.ledger.entries.bodies import (
-    Aborted,
-    Audited,
-    Closed,
-    Committed,
-    Declared,
-    Heartbeat,
-    Intended,
-    KeyRevoked,
-    KeyRotated,
-    LedgerOpened,
-    Lost,
-    PlanRegistered,
-    PolicyChanged,
-    Progress,
-    Refused,
-    Reported,
-    Reserved,
-    RollbackAccepted,
-    ScopeOpened,
-    Snapshot,
-    Started,
-)
+from dpledger.errors import VerificationError
+from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, parse_entry
 from dpledger.ledger.entries.members import Attestation
-from dpledger.ledger.rules import approvals, notes
 from dpledger.ledger.rules.scope_state import EMPTY, State
-from dpledger.ledger.rules.transitions import charged_scope, step
-from dpledger.ledger.signed import checkpoint, envelope, merkle, wire
+from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
-from dpledger.ledger.verifying import claims
+from dpledger.ledger.verifying import signatures
+from dpledger.ledger.verifying.folding import Fold
+from dpledger.ledger.verifying.seconds import Seconds
 from dpledger.progress import Advance
+from dpledger.schema import Plain
 
 __all__ = ["Verified", "signed_entry", "verify", "verify_quick"]
 
@@ -69,17 +53,23 @@ __all__ = ["Verified", "signed_entry", "verify", "verify_quick"]
 class Verified:
     """What was verified, and how far.
 
-    `mode`: quick (the bytes are those that were signed, nothing more) or full. `witnessed`: the number of entries under
-    a head that somebody else holds; what follows could still be cut off unseen. A head as new as the record could be
-    its own, and counts for none: `is_own` says that only such were given. `entries` and `state` are empty in quick."""
+    `mode`: quick (the bytes are those that were signed, nothing more), full, or partial (as full, but for the prices of
+    the entries in `unpriced`, for which the verifier's seconds were not enough: no full pass). `witnessed`: the number
+    of entries under a head that somebody else holds; what follows could still be cut off unseen. A head as new as the
+    record could be its own, and counts for none: `is_own` says that only such were given. `attested`: by the index of
+    the entry that charges it, what ran elsewhere: that each is priced and settled by the rules is verified; that it ran
+    as its parts say is the word of whoever it names. In quick `entries`, `attested` and `state` are empty; `entries`
+    are so too where they went to the caller one by one."""
 
-    mode: Literal["quick", "full"]
+    mode: Literal["quick", "full", "partial"]
     head: Checkpoint
     key: VerifyingKey
     witnessed: int
     entries: tuple[Entry, ...]
     state: State
     is_own: bool = False
+    attested: Mapping[int, Attestation] = field(default_factory=lambda: MappingProxyType({}))
+    unpriced: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Verified ({self.mode}): {self.head.size:,} entries of {self.head.origin}>"
@@ -88,13 +78,6 @@ class Verified:
     def unwitnessed(self) -> int:
         """How many entries follow the last one that somebody else holds a head of."""
         return self.head.size - self.witnessed
-
-    @property
-    def attested(self) -> Mapping[int, Attestation]:
-        """By the index of the entry that charges it, what ran elsewhere: that each is priced and settled by the rules
-        is verified; that it ran as its parts say is the word of whoever it names. Empty in quick."""
-        said = ((entry.index, entry.body.attested) for entry in self.entries if isinstance(entry.body, Reserved))
-        return {index: attestation for index, attestation in said if attestation is not None}
 
 
 def verify_quick(
@@ -114,32 +97,48 @@ def verify(
     *,
     since: Sequence[Checkpoint] = (),
     advance: Advance | None = None,
+    each: Callable[[Entry], None] | None = None,
+    jobs: int | None = None,
+    most_seconds: float | None = None,
 ) -> Verified:
     """Steps 1 to 9. `leaves`: no more are read than the head covers, and one; those that can be gone through again are,
-    one at a time. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry."""
+    one at a time. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry.
+
+    `each` is called with each entry once it is verified, in order; then none is kept. `jobs`: how many processes, from
+    1 to 64, share the work; None: as many as there are processors, if there are thousands of entries. `most_seconds`:
+    seconds of the processor that prices may take, all together; None: as many as they need. Where they are not enough
+    the answer is partial, and names the entries in `unpriced`."""
     signed, stored = _signed_leaves(leaves, head, key, since)
+    shared = signatures.jobs_for(jobs, signed.size)
+    fold = Fold(key, Seconds(most_seconds))
     entries: list[Entry] = []
-    state, previous, tree = EMPTY, FIRST_PREVIOUS, merkle.CompactRange()
-    used = _Used()
-    for index, leaf in enumerate(islice(stored, signed.size)):
-        entry = _entry_at(index, leaf, previous, signed.origin, key)
-        state = _step_at(index, state, entry, key, used)
-        leaf_hash = merkle.leaf_hash(leaf)
-        previous, tree = leaf_hash.hex(), tree.append(leaf_hash)
-        entries.append(entry)
-        if advance is not None:
-            advance(1)
+    keep = entries.append if each is None else each
+    attested: dict[int, Attestation] = {}
+    previous, tree = FIRST_PREVIOUS, merkle.CompactRange()
+    with closing(signatures.checked(islice(stored, signed.size), lambda: key, shared)) as found:
+        for index, checked in enumerate(found):
+            entry = _entry_at(index, checked, previous, signed.origin, key)
+            fold.add(entry)
+            leaf_hash = merkle.leaf_hash(checked.leaf)
+            previous, tree = leaf_hash.hex(), tree.append(leaf_hash)
+            if isinstance(entry.body, Reserved) and entry.body.attested is not None:
+                attested[index] = entry.body.attested
+            keep(entry)
+            if advance is not None:
+                advance(1)
     if (tree.size, tree.root()) != (signed.size, signed.root):
         raise VerificationError("the record was changed while it was read: verify a copy of it")
     seen, is_own = _witnessed(since, signed)
     return Verified(
-        mode="full",
+        mode="partial" if fold.unpriced else "full",
         head=signed,
         key=key,
         witnessed=seen,
         entries=tuple(entries),
-        state=state,
+        state=fold.state,
         is_own=is_own,
+        attested=MappingProxyType(attested),
+        unpriced=tuple(fold.unpriced),
     )
 
 
@@ -181,7 +180,7 @@ def _name_the_entry(leaves: Iterable[bytes], key: VerifyingKey, signed: Checkpoi
     """The leaves are not those of the head: say which entry is at fault, where one can be named."""
     previous, size = FIRST_PREVIOUS, 0
     for index, leaf in enumerate(leaves):
-        _entry_at(index, leaf, previous, signed.origin, key)
+        _entry_at(index, signatures.Checked(leaf, key, None), previous, signed.origin, key)
         previous, size = merkle.leaf_hash(leaf).hex(), index + 1
     if size < signed.size:
         reason, index = f"the record ends here, its signed head covers {signed.size} entries", size
@@ -192,9 +191,12 @@ def _name_the_entry(leaves: Iterable[bytes], key: VerifyingKey, signed: Checkpoi
     raise VerificationError(reason, index=index)
 
 
-def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: VerifyingKey) -> Entry:
-    """Steps 5 and 6."""
-    entry = signed_entry(index, leaf, origin, key)
+def _entry_at(index: int, checked: signatures.Checked, previous: str, origin: str, key: VerifyingKey) -> Entry:
+    """Steps 5 and 6. `key`: the one in force at this index."""
+    if checked.payload is None or checked.key != key:
+        entry = signed_entry(index, checked.leaf, origin, key)
+    else:
+        entry = _entry_of(index, checked.payload, origin)
     if entry.previous != previous:
         raise VerificationError("does not follow the entry before it", index=index)
     return entry
@@ -202,14 +204,16 @@ def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: Verifyin
 
 def signed_entry(index: int, leaf: bytes, origin: str, key: VerifyingKey) -> Entry:
     """Steps 5 and 6 for one leaf by itself: all but what it follows."""
-
-    def in_force(key_id: str) -> VerifyingKey:
-        if key_id != key.key_id_hex:
-            raise VerificationError(f"signed by key {key_id}, the key in force is {key.key_id_hex}")
-        return key
-
     try:
-        entry = parse_entry(wire.parse(envelope.verify(leaf, in_force)))
+        payload = signatures.signed_payload(leaf, key)
+    except VerificationError as error:
+        raise error.at(index) from None
+    return _entry_of(index, payload, origin)
+
+
+def _entry_of(index: int, payload: Mapping[str, Plain], origin: str) -> Entry:
+    try:
+        entry = parse_entry(payload)
     except VerificationError as error:
         raise error.at(index) from None
     if entry.index != index:
@@ -217,78 +221,6 @@ def signed_entry(index: int, leaf: bytes, origin: str, key: VerifyingKey) -> Ent
     if entry.ledger != origin:
         raise VerificationError(f"is an entry of another ledger: {entry.ledger}", index=index)
     return entry
-
-
-class _Used:
-    """Which charges, keys and refusals occurred: each once, for ever."""
-
-    def __init__(self) -> None:
-        self.scope_of: dict[str, str] = {}  # by charge
-        self.keys: set[tuple[str, str]] = set()
-        self.refusals: set[tuple[str, str, str]] = set()
-
-    def note(self, scope: str, key: str, charge: str) -> None:
-        if charge in self.scope_of:
-            raise VerificationError("the charge was used before")
-        self.require_free(scope, key)
-        self.scope_of[charge] = scope
-        self.keys.add((scope, key))
-
-    def require_free(self, scope: str, key: str) -> None:
-        if (scope, key) in self.keys:
-            raise VerificationError("the key was used before in its scope")
-
-    def note_refusal(self, scope: str, body: Refused) -> None:
-        self.require_free(scope, body.key)  # one that was used is replayed, never refused
-        refusal = scope, body.key, body.request
-        if refusal in self.refusals:
-            raise VerificationError("the same refusal was recorded before")
-        self.refusals.add(refusal)
-
-
-def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _Used) -> State:
-    """Steps 7 and 8."""
-    body = entry.body
-    try:
-        after = step(state, body)
-        match body:
-            case LedgerOpened():
-                _require_keys(body, key)
-            case Reserved(key=name, charge=charge):
-                used.note(after.open[charge].scope, name, charge)
-                claims.check_reserved(after, body)
-            case Refused(path=path):
-                used.note_refusal(charged_scope(after, path).scope, body)
-            case Audited(charge=charge, path=path):
-                if charge is not None:
-                    notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
-            case ScopeOpened() | Started() | Progress() | Committed() | Aborted() | Lost() | Snapshot() | Closed():
-                pass  # what they may do is in `step`
-            case Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
-                pass
-            case PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
-                pass
-            case _:
-                assert_never(body)
-    except VerificationError as error:
-        raise error.at(index) from None
-    except DpledgerError as error:
-        raise VerificationError(str(error), index=index) from None
-    return after
-
-
-def _require_keys(body: LedgerOpened, key: VerifyingKey) -> None:
-    """The ledger names the key that signs it, and another one of its own that can revoke it."""
-    try:
-        public, recovery = VerifyingKey.parse(body.public_key), VerifyingKey.parse(body.recovery_key)
-    except ParameterError as error:
-        raise VerificationError(f"a key cannot be used: {error}") from None
-    if public != key:
-        raise VerificationError("names another signing key than the one it is signed by")
-    if recovery.name != key.name or recovery.key_id == key.key_id:
-        raise VerificationError("names no recovery key of its own")
-    if body.owner_key is not None:
-        approvals.check_owner(body.owner_key, (public, recovery))
 
 
 def _witnessed(since: Sequence[Checkpoint], signed: Checkpoint) -> tuple[int, bool]:

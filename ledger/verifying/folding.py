@@ -1,0 +1,142 @@
+"""Steps 7 and 8 of the verification: the fold over all entries in order, and what each of them charges.
+
+What an entry means needs all before it, so the fold is made by one process. It holds the state and which ids were used,
+never the entries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import assert_never
+
+from dpledger.errors import DpledgerError, ParameterError, VerificationError
+from dpledger.ledger.entries.bodies import (
+    Aborted,
+    Audited,
+    Closed,
+    Committed,
+    Declared,
+    Heartbeat,
+    Intended,
+    KeyRevoked,
+    KeyRotated,
+    LedgerOpened,
+    Lost,
+    PlanRegistered,
+    PolicyChanged,
+    Progress,
+    Refused,
+    Reported,
+    Reserved,
+    RollbackAccepted,
+    ScopeOpened,
+    Snapshot,
+    Started,
+)
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.rules import approvals, notes
+from dpledger.ledger.rules.scope_state import EMPTY, State
+from dpledger.ledger.rules.transitions import charged_scope, check_prices, moved
+from dpledger.ledger.signed.keys import VerifyingKey
+from dpledger.ledger.verifying import claims
+from dpledger.ledger.verifying.seconds import Seconds
+
+__all__ = ["Fold"]
+
+ID_BYTES = 16  # of a digest that stands for an id: whoever finds two ids with one digest gets a sound entry refused
+
+
+class Fold:
+    """The entries so far, folded. `state` is what they come to; `unpriced` says at which entries `seconds` were not
+    enough to compute the prices again: there the record's own numbers stand."""
+
+    def __init__(self, key: VerifyingKey, seconds: Seconds) -> None:
+        self.state: State = EMPTY
+        self.unpriced: list[int] = []
+        self._key = key
+        self._seconds = seconds
+        self._scope_of: dict[bytes, str] = {}  # by charge
+        self._keys: set[bytes] = set()
+        self._refusals: set[bytes] = set()
+
+    def add(self, entry: Entry) -> None:
+        """Fold the next entry. Raises VerificationError, with its index, where it is no legal next one."""
+        try:
+            before, self.state = self.state, moved(self.state, entry.body)
+            self._check(entry)
+            if not self._seconds.are_enough(lambda: self._check_prices(before, entry)):
+                self.unpriced.append(entry.index)
+        except VerificationError as error:
+            raise error.at(entry.index) from None
+        except DpledgerError as error:
+            raise VerificationError(str(error), index=entry.index) from None
+
+    def _check_prices(self, before: State, entry: Entry) -> None:
+        check_prices(before, entry.body)
+        if isinstance(entry.body, Reserved):
+            claims.check_reserved(self.state, entry.body)
+
+    def _check(self, entry: Entry) -> None:
+        """What the state alone does not know: which ids were used, and whose keys the ledger names."""
+        body, after = entry.body, self.state
+        match body:
+            case LedgerOpened():
+                self._require_keys(body)
+            case Reserved(key=name, charge=charge):
+                self._note(after.open[charge].scope, name, charge)
+                claims.check_request(after, body)
+            case Refused(path=path):
+                self._note_refusal(charged_scope(after, path).scope, body)
+            case Audited(charge=charge, path=path):
+                if charge is not None:
+                    scope = self._scope_of.get(_digest(charge))
+                    notes.require_about(after, charge, scope, tuple(level.scope for level in path))
+            case ScopeOpened() | Started() | Progress() | Committed() | Aborted() | Lost() | Snapshot() | Closed():
+                pass  # what they may do is in `moved`
+            case Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
+                pass
+            case PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
+                pass
+            case _:
+                assert_never(body)
+
+    def _note(self, scope: str, key: str, charge: str) -> None:
+        """A charge and its key occur once, for ever."""
+        own = _digest(charge)
+        if own in self._scope_of:
+            raise VerificationError("the charge was used before")
+        self._keys.add(self._free(scope, key))
+        self._scope_of[own] = sys.intern(scope)
+
+    def _note_refusal(self, scope: str, body: Refused) -> None:
+        """So does a refusal; of a key that was used there is none, as its request is replayed."""
+        self._free(scope, body.key)
+        refusal = _digest(scope, body.key, body.request)
+        if refusal in self._refusals:
+            raise VerificationError("the same refusal was recorded before")
+        self._refusals.add(refusal)
+
+    def _free(self, scope: str, key: str) -> bytes:
+        own = _digest(scope, key)
+        if own in self._keys:
+            raise VerificationError("the key was used before in its scope")
+        return own
+
+    def _require_keys(self, body: LedgerOpened) -> None:
+        """The ledger names the key that signs it, and another one of its own that can revoke it."""
+        try:
+            public, recovery = VerifyingKey.parse(body.public_key), VerifyingKey.parse(body.recovery_key)
+        except ParameterError as error:
+            raise VerificationError(f"a key cannot be used: {error}") from None
+        if public != self._key:
+            raise VerificationError("names another signing key than the one it is signed by")
+        if recovery.name != self._key.name or recovery.key_id == self._key.key_id:
+            raise VerificationError("names no recovery key of its own")
+        if body.owner_key is not None:
+            approvals.check_owner(body.owner_key, (public, recovery))
+
+
+def _digest(*ids: str) -> bytes:
+    """What stands for the ids together: no id holds a line feed."""
+    return hashlib.sha256("\n".join(ids).encode("ascii")).digest()[:ID_BYTES]
