@@ -31,6 +31,7 @@ from dpledger.schema import Plain, given, plain, record, validated
 __all__ = ["FIRST_PREVIOUS", "Entry", "entry_of", "format_entry", "parse_entry", "signed_entry"]
 
 _STAMP = ("ledger", "index", "previous", "time")
+_PLAIN = (str, int, bool)  # what `plain` returns as it is
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
 VERSION = 1  # of every body
 FIRST_PREVIOUS = "0" * 64
@@ -94,7 +95,9 @@ def parse_entry(payload: Mapping[str, Plain]) -> Entry:
         raise VerificationError(str(error), index=at) from None
     if (entry.time is None) is not isinstance(entry.body, TIMELESS):
         raise VerificationError("time: present exactly in the kinds that carry one", index=at)
-    if not (_is_written_so(entry.body, members, known) and all(stamp.get(name) == getattr(entry, name) for name in _STAMP)):
+    if not (
+        _is_written_so(entry.body, members, known) and all(stamp.get(name) == getattr(entry, name) for name in _STAMP)
+    ):
         raise VerificationError("entry: not in its one form", index=at)
     _keep(entry.body, fresh)
     return entry
@@ -107,7 +110,7 @@ def _is_written_so(body: Body, members: Mapping[str, Plain], known: Mapping[str,
         if name in known:
             continue
         value = getattr(body, name)
-        written = None if value is None else plain(value)
+        written = value if value is None or type(value) in _PLAIN else plain(value)
         if written is None or written == []:
             if name in members:
                 return False

@@ -163,7 +163,7 @@ def _rule(parts: Composition, nothing_back: bool) -> Rule:
 
 def check_form(reserved: tuple[LevelCharge, ...], body: Committed) -> None:
     """Raises VerificationError unless `body` settles the levels that were reserved, in their coordinates, none above
-    what was reserved, by the rule that its numbers follow. What this needs no price for; `check_refund` needs one."""
+    what was reserved. This needs no price; `check_refund` does."""
     if tuple(level.scope for level in body.levels) != tuple(level.scope for level in reserved):
         raise VerificationError("the levels are not those that were reserved")
     for before, after in zip(reserved, body.levels, strict=True):
@@ -172,8 +172,6 @@ def check_form(reserved: tuple[LevelCharge, ...], body: Committed) -> None:
         for coordinate, amount in after.amounts.items():
             if amount > before.amounts[coordinate]:
                 raise VerificationError(f"scope {after.scope}: {coordinate} settled above what was reserved")
-    if body.rule != _rule(body.parts, body.levels == reserved):
-        raise VerificationError(f"settled by the rule {body.rule}, which gives other numbers")
 
 
 def check_refund(
@@ -182,14 +180,15 @@ def check_refund(
     levels: Mapping[str, Counting],
     tail_delta: Decimal = decimals.ZERO,
 ) -> None:
-    """Raises VerificationError if what `body` leaves of a charge, whose form was checked, is less than settling
-    leaves."""
+    """Raises VerificationError if what `body` leaves of a charge, whose form was checked, is less than settling leaves,
+    or the rule that it names is not the one that was used."""
     rule, least = settled(reserved, body.parts, body.outside_guarantee, levels, tail_delta, left_of=costs.least_settled)
     for after, floor in zip(body.levels, least, strict=True):
         for coordinate, amount in after.amounts.items():
             if amount < floor.amounts[coordinate]:
                 raise VerificationError(f"scope {after.scope}: {coordinate} refunded beyond the rule")
-    if rule == "cap" and body.levels != reserved:
+    nothing_back = body.levels == reserved
+    if body.rule != _rule(body.parts, nothing_back) or (rule == "cap" and not nothing_back):
         raise VerificationError(f"settled by the rule {body.rule}, which gives other numbers")
 
 

@@ -69,7 +69,19 @@ from dpledger.ledger.rules.scope_state import (
 )
 from dpledger.relations import Unit
 
-__all__ = ["EMPTY", "OpenCharge", "ScopeState", "State", "charged_scope", "check_prices", "fold", "moved", "next_steps", "state_digest", "step"]
+__all__ = [
+    "EMPTY",
+    "OpenCharge",
+    "ScopeState",
+    "State",
+    "charged_scope",
+    "check_prices",
+    "fold",
+    "moved",
+    "next_steps",
+    "state_digest",
+    "step",
+]
 
 _ENDING = (Progress, Committed, Aborted, Lost)
 """What may still happen in a closed scope: charges that were open end."""
@@ -283,8 +295,8 @@ def _reserve(state: State, body: Reserved) -> State:
 
 
 def _fixed(state: State, own: ScopeState, body: Reserved) -> PersistentMap[ScopeState]:
-    """The scopes: each level has its filter fixed by its first charge: the one that it was opened with, or the one that is named,
-    if its opening named it too. What may have run before counts under the first alone."""
+    """The scopes, where each level has its filter fixed by its first charge: the one that it was opened with, or the
+    one that is named, if its opening named it too. What may have run before counts under the first alone."""
     named = {one.scope: one.filter for one in body.fixed}
     in_order = tuple(one.scope for one in body.fixed) == tuple(sorted(named))
     _require(in_order and set(named) <= set(own.path), "filters are fixed for levels of the path, in id order")
@@ -418,9 +430,7 @@ def _charged(scopes: PersistentMap[ScopeState], charge: OpenCharge) -> Persisten
     return scopes
 
 
-def _ended(
-    state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...] | None, ran: Composition | None
-) -> State:
+def _ended(state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...] | None, ran: Composition | None) -> State:
     """The charge is open no more, and its levels are charged what it settled at instead: nothing, if it was aborted.
     `ran`: what is known to have run."""
     scopes = state.scopes

@@ -67,15 +67,23 @@ class Fold:
             self._check(entry)
             if not self._seconds.are_enough(lambda: self._check_prices(before, entry)):
                 self.unpriced.append(entry.index)
+            if isinstance(entry.body, Reserved):
+                claims.check_request(self.state, entry.body)
         except VerificationError as error:
             raise error.at(entry.index) from None
         except DpledgerError as error:
             raise VerificationError(str(error), index=entry.index) from None
 
     def _check_prices(self, before: State, entry: Entry) -> None:
-        check_prices(before, entry.body)
-        if isinstance(entry.body, Reserved):
-            claims.check_reserved(self.state, entry.body)
+        try:
+            check_prices(before, entry.body)
+            if isinstance(entry.body, Reserved):
+                claims.check_reserved(self.state, entry.body)
+        except DpledgerError:
+            raise
+        except (ArithmeticError, ValueError, MemoryError, RecursionError) as error:  # of parameters beyond all use
+            reason = f"no price of its parts can be computed ({type(error).__name__}): no gate can have charged it"
+            raise VerificationError(reason) from None
 
     def _check(self, entry: Entry) -> None:
         """What the state alone does not know: which ids were used, and whose keys the ledger names."""
@@ -85,7 +93,6 @@ class Fold:
                 self._require_keys(body)
             case Reserved(key=name, charge=charge):
                 self._note(after.open[charge].scope, name, charge)
-                claims.check_request(after, body)
             case Refused(path=path):
                 self._note_refusal(charged_scope(after, path).scope, body)
             case Audited(charge=charge, path=path):

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 from dpledger.errors import ParameterError
 
@@ -63,7 +62,7 @@ class Seconds:
 def _alarm(seconds: float) -> Iterator[None]:
     """_Late is raised once the processor has worked for so long."""
 
-    def ring(number: int, frame: FrameType | None) -> None:
+    def ring(*_: object) -> None:
         raise _Late
 
     if seconds < 1e-6:  # what a timer takes for none at all

@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ def _has_interpreter() -> bool:
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
-def checked(leaves: Iterable[bytes], key: Callable[[], VerifyingKey], jobs: int) -> Iterator[Checked]:
+def checked(leaves: Iterable[bytes], key: Callable[[], VerifyingKey], jobs: int) -> Generator[Checked, None, None]:
     """The leaves in order, each with what it says. `key`: the one in force as far as is known when a leaf is read.
     `jobs`: how many processes share the work, this one, which makes the fold, among them."""
     with ExitStack() as stack:
@@ -138,8 +138,9 @@ def _payload(leaf: bytes, key: VerifyingKey) -> dict[str, Plain] | None:
 def _lane() -> Iterator[_Lane]:
     """A process of its own, and a thread that waits for it. It ends when its input does."""
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import answer; answer()"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([sys.executable, "-c", code], **pipes)
+    process = subprocess.Popen(  # noqa: S603 (this interpreter, and code that stands here)
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     waiter = ThreadPoolExecutor(1, thread_name_prefix="dpledger-verify")
     try:
         yield lambda chunk, key: waiter.submit(_asked, process, chunk, key).result
