@@ -17,14 +17,15 @@ from dpledger.errors import ParameterError, PolicyError, StoreBehind, StoreFailu
 from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.tables import LedgerTable, entries_table
 from dpledger.ledger.entries.bodies import Audited, Body, Note, Snapshot
-from dpledger.ledger.entries.entry import Entry, entry_of, signed_entry
+from dpledger.ledger.entries.entry import Entry, entry_of
 from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.scope_state import State, state_digest
-from dpledger.ledger.signed import checkpoint, envelope, keys, values
+from dpledger.ledger.signed import envelope, keys, values
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, Tail, streamed
 from dpledger.ledger.tip import START, Head, caught_up
 from dpledger.ledger.verifying import verification
+from dpledger.ledger.verifying.following import signed_entry
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.process import Home
@@ -82,7 +83,7 @@ class Handle:
     @property
     def id(self) -> str:
         """The ledger's id, which is also the origin of its checkpoints."""
-        return self.public_key.name
+        return self.state.keys.name
 
     @property
     def state(self) -> State:
@@ -91,10 +92,8 @@ class Handle:
 
     @property
     def public_key(self) -> keys.VerifyingKey:
-        """The key that verifies this ledger. A verifier gets it from you, not from the ledger."""
-        opened = self.state.opened
-        assert opened is not None, "a handle is made with its first entry"
-        return keys.VerifyingKey.parse(opened.public_key)
+        """The ledger's key in force, which verifies it. A verifier gets it from you, not from the ledger."""
+        return self.state.keys.own(self.state.size)
 
     @property
     def head(self) -> bytes:
@@ -134,14 +133,14 @@ class Handle:
         shows. ParameterError beyond the end."""
         place = whole(index, field="index", most=len(self) - 1)
         for leaf in self._store.leaves(place, place + 1):
-            return signed_entry(leaf, self.public_key, place)
+            return signed_entry(place, leaf, self.id, self.state.keys)
         raise StoreBehind(f"entry {place} is gone from the store")
 
     def kept(self, origin: values.ValueOrigin) -> bytes | None:
         """The bytes of a kept value; None if it was not kept. VerificationError unless this ledger signed it for
         `origin`."""
         stored = self._tail(Question(charge=origin.charge)).value
-        return None if stored is None else values.unsealed(stored, origin, self.public_key)
+        return None if stored is None else values.unsealed(stored, origin, self.state.keys.usual(origin.entry))
 
     def verify(
         self,
@@ -160,8 +159,7 @@ class Handle:
             raise ParameterError("since", type(since).__name__, "a list of checkpoints, or of the bytes of their files")
         head, leaves = self._signed_part()
         own = key if key is not None else self.public_key
-        read = [head if isinstance(head, Checkpoint) else checkpoint.verify(head, own) for head in kept]
-        return verification.verify(leaves, head, own, since=read, advance=advance)
+        return verification.verify(leaves, head, own, since=kept, advance=advance)
 
     def _signed_part(self) -> tuple[bytes, Iterator[bytes]]:
         """The signed head, and the leaves that it covers."""
@@ -183,28 +181,32 @@ class Handle:
         asked = Question(charge=said.charge if isinstance(said, Audited) else None)
         return self.transact(lambda state, writing: [notes.placed(said, about, state, writing.known.charges)], asked)[0]
 
-    def transact(self, make: Make, asked: Question = NOTHING) -> tuple[Entry, ...]:
+    def transact(
+        self, make: Make, asked: Question = NOTHING, *, successor: keys.Signer | None = None
+    ) -> tuple[Entry, ...]:
         """Append the bodies that `make` returns for the state and what the store knows of what is `asked`: all of them,
         durably, behind what they were made for, or none. The new head is seen by nobody before it is durable.
 
         No lock is held meanwhile: where others appended, `make` is asked again. An append whose reply was lost is said
-        again, and is there once."""
+        again, and is there once. `successor`: what signs from here on, where they name its key."""
         signer = self._key()
         deadline = time.monotonic() + OVERTAKEN_SECONDS
         with logging.failures(self.state), self._lock:
             while True:
                 seen, known = self._known(), self._followed(asked)
                 remembered.require_seen(seen, self._head, self._store)
-                if self.state.closed:
+                if self.state.closed and self.state.last_trusted is None:
                     raise PolicyError("the ledger was ended: nothing may follow; open a new one")
-                writing = Writing(signer, self._clock(), self._head, known)
-                entries = tuple(writing.append(body) for body in make(self.state, writing))
+                writing = Writing(signer, self._clock(), self._head, known, successor=successor)
+                writing.delegate()
+                entries = tuple(writing.append(body) for body in make(writing.head.state, writing))
                 if not entries:
                     break
                 if self._is_snapshot_due(writing.head, known.size):
                     writing.append(Snapshot(state_digest(writing.head.state)))
                 if self._is_appended(writing.sign_head()):
                     self._head = writing.head
+                    self._signer = signer if successor is None else successor
                     break
                 if time.monotonic() >= deadline:
                     raise StoreFailure(f"others wrote at every try for {OVERTAKEN_SECONDS:.0f} s: try again")
@@ -249,10 +251,6 @@ class Handle:
 
     def _stands(self, addition: Addition) -> bool:
         return self._store.leaves(addition.size, addition.size + len(addition.leaves)) == addition.leaves
-
-    def seal(self, value: bytes, origin: values.ValueOrigin) -> bytes:
-        """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""
-        return values.sealed(value, origin, self._key())
 
     def stated(self, payload: bytes) -> bytes:
         """A statement beside the ledger, under its key: the envelope of an in-toto statement, which is in no tree.

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, VerificationError
+from dpledger.errors import ForeignLedger, StoreBehind, VerificationError
 from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
@@ -20,10 +20,12 @@ from dpledger.ledger.entries.bodies import (
     Declared,
     Heartbeat,
     Intended,
+    KeyDelegated,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
     Lost,
+    OwnerRotated,
     PlanRegistered,
     PolicyChanged,
     Progress,
@@ -35,11 +37,12 @@ from dpledger.ledger.entries.bodies import (
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries.entry import FIRST_PREVIOUS, entry_of
+from dpledger.ledger.entries.entry import FIRST_PREVIOUS, entry_of, last_trusted_of
+from dpledger.ledger.rules.authority import key_of
 from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.signed import checkpoint, merkle
-from dpledger.ledger.signed.keys import Signer, VerifyingKey
+from dpledger.ledger.signed.keys import Signer
 from dpledger.ledger.stores.protocol import ChargeRow, Ending, Question, Store, TableRows, Tail, streamed
 
 __all__ = ["START", "Head", "caught_up", "index_entry", "resumed"]
@@ -83,14 +86,18 @@ class Head:
 START = Head(EMPTY, merkle.CompactRange(), None)
 
 
-def resumed(store: Store, signer: Signer | None) -> Head:
+def resumed(store: Store, signer: Signer | None, *, last_trusted: int | None = None) -> Head:
     """The head of the ledger in a store that was opened: everything is folded, and checked against the signed head and
     the store's own tables of charges and refusals. Raises ForeignLedger for no ledger of this key, StoreBehind for a
-    changed one."""
+    changed one. `last_trusted`: as of a revocation that is about to be written with the recovery key, `signer`."""
     seen, rows = store.tail(None), TableRows()
     if seen.head is None or seen.size == 0:
         raise ForeignLedger(NO_HEAD)
-    head = START.after_all(streamed(store, seen.size), rows)
+    revoked = [last_trusted_of(leaf) for leaf in store.leaves(seen.size - 1, seen.size)]
+    if last_trusted is None:
+        last_trusted = next(iter(revoked), None)
+    start = replace(START, state=replace(EMPTY, last_trusted=last_trusted))
+    head = start.after_all(streamed(store, seen.size), rows)
     tail = store.tail(head.tree.size, Question(everything=True))  # with what others appended meanwhile
     head = head.after_all(tail.leaves, rows)
     _require_signed(head, tail, signer)
@@ -116,6 +123,8 @@ def caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
     if known and tail.leaves[:1] != (head.last_leaf,):
         raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
     if tail.size > known:
+        if last_trusted_of(tail.leaves[-1]) is not None:
+            raise ForeignLedger("the signing key of this ledger was revoked: open the ledger again, it is for reading")
         head = head.after_all(tail.leaves[min(known, 1) :])
         _require_signed(head, tail, signer)
     elif known:  # this handle saw that head signed: its bytes alone need a look
@@ -124,17 +133,22 @@ def caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
 
 
 def _require_signed(head: Head, tail: Tail, signer: Signer | None) -> None:
-    """Raises unless the stored head is that of `head`, signed by the key that the ledger names, and `signer` is it."""
-    opened, stored = head.state.opened, tail.head
-    if opened is None or stored is None:
+    """Raises unless the stored head is that of `head`, signed by the key in force, and `signer` is the ledger's key, or
+    the one that may revoke it."""
+    authority, stored = head.state.authority, tail.head
+    if authority is None or stored is None:
         raise ForeignLedger(NO_HEAD)
-    try:
-        public = VerifyingKey.parse(opened.public_key)
-    except ParameterError as error:
-        raise ForeignLedger(f"the key that the ledger names cannot be used: {error}") from None
-    if signer is not None and signer.public != public:
-        raise ForeignLedger("the signing key is not the key of this ledger")
-    _require_covered(head, checkpoint.verify(stored, public))
+    is_revoking = head.state.last_trusted is not None and signer is not None
+    if signer is not None and not (is_revoking and signer.public.text == authority.recovery):
+        own = authority.own(head.tree.size)
+        if signer.public != own and any(signer.public == key_of(term.key) for term in authority.terms):
+            raise ForeignLedger(
+                f"the key of this ledger was rotated: the one in force is {own.key_id_hex}, the one given "
+                f"{signer.public.key_id_hex}; open the ledger with the new one"
+            )
+        if signer.public != own:
+            raise ForeignLedger("the signing key is not the key of this ledger")
+    _require_covered(head, checkpoint.verify(stored, authority.of_head(head.tree.size)))
 
 
 def _require_covered(head: Head, signed: checkpoint.Checkpoint) -> None:
@@ -159,7 +173,9 @@ def index_entry(rows: TableRows, index: int, body: Body, after: State) -> None:
             pass
         case Declared() | Intended() | Audited() | Reported() | Heartbeat():
             pass
-        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
+        case PlanRegistered() | PolicyChanged() | RollbackAccepted():
+            pass
+        case KeyRotated() | KeyDelegated() | OwnerRotated() | KeyRevoked():
             pass
         case _:
             assert_never(body)

@@ -1,4 +1,4 @@
-"""Steps 7 and 8 of the verification: the fold over all entries in order, and what each of them charges.
+"""Steps 8 and 9 of the verification: the fold over all entries in order, and what each of them charges.
 
 What an entry means needs all before it, so the fold is made by one process. It holds the state and which ids were used,
 never the entries.
@@ -10,7 +10,7 @@ import hashlib
 import sys
 from typing import assert_never
 
-from dpledger.errors import DpledgerError, ParameterError, VerificationError
+from dpledger.errors import DpledgerError, VerificationError
 from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
@@ -19,10 +19,12 @@ from dpledger.ledger.entries.bodies import (
     Declared,
     Heartbeat,
     Intended,
+    KeyDelegated,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
     Lost,
+    OwnerRotated,
     PlanRegistered,
     PolicyChanged,
     Progress,
@@ -35,10 +37,9 @@ from dpledger.ledger.entries.bodies import (
     Started,
 )
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.rules import approvals, notes
-from dpledger.ledger.rules.scope_state import EMPTY, State
+from dpledger.ledger.rules import notes
+from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.rules.transitions import charged_scope, check_prices, moved
-from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import claims
 from dpledger.ledger.verifying.seconds import Seconds
 
@@ -51,10 +52,9 @@ class Fold:
     """The entries so far, folded. `state` is what they come to; `unpriced` says at which entries `seconds` were not
     enough to compute the prices again: there the record's own numbers stand."""
 
-    def __init__(self, key: VerifyingKey, seconds: Seconds) -> None:
-        self.state: State = EMPTY
+    def __init__(self, begun: State, seconds: Seconds) -> None:
+        self.state = begun
         self.unpriced: list[int] = []
-        self._key = key
         self._seconds = seconds
         self._scope_of: dict[bytes, str] = {}  # by charge
         self._keys: set[bytes] = set()
@@ -86,11 +86,9 @@ class Fold:
             raise VerificationError(reason) from None
 
     def _check(self, entry: Entry) -> None:
-        """What the state alone does not know: which ids were used, and whose keys the ledger names."""
+        """What the state alone does not know: which ids were used."""
         body, after = entry.body, self.state
         match body:
-            case LedgerOpened():
-                self._require_keys(body)
             case Reserved(key=name, charge=charge):
                 self._note(after.open[charge].scope, name, charge)
             case Refused(path=path):
@@ -101,9 +99,9 @@ class Fold:
                     notes.require_about(after, charge, scope, tuple(level.scope for level in path))
             case ScopeOpened() | Started() | Progress() | Committed() | Aborted() | Lost() | Snapshot() | Closed():
                 pass  # what they may do is in `moved`
-            case Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
+            case LedgerOpened() | Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
                 pass
-            case PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
+            case PolicyChanged() | KeyRotated() | KeyDelegated() | OwnerRotated() | KeyRevoked() | RollbackAccepted():
                 pass
             case _:
                 assert_never(body)
@@ -129,19 +127,6 @@ class Fold:
         if own in self._keys:
             raise VerificationError("the key was used before in its scope")
         return own
-
-    def _require_keys(self, body: LedgerOpened) -> None:
-        """The ledger names the key that signs it, and another one of its own that can revoke it."""
-        try:
-            public, recovery = VerifyingKey.parse(body.public_key), VerifyingKey.parse(body.recovery_key)
-        except ParameterError as error:
-            raise VerificationError(f"a key cannot be used: {error}") from None
-        if public != self._key:
-            raise VerificationError("names another signing key than the one it is signed by")
-        if recovery.name != self._key.name or recovery.key_id == self._key.key_id:
-            raise VerificationError("names no recovery key of its own")
-        if body.owner_key is not None:
-            approvals.check_owner(body.owner_key, (public, recovery))
 
 
 def _digest(*ids: str) -> bytes:

@@ -30,7 +30,7 @@ from dpledger.ledger.signed import envelope, wire
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.schema import Plain
 
-__all__ = ["Checked", "answer", "checked", "jobs_for", "signed_payload"]
+__all__ = ["Checked", "answer", "checked", "jobs_for"]
 
 LEAVES = 256  # of a chunk, at most
 BYTES = 1 << 20  # of a chunk, after which no leaf is added
@@ -47,17 +47,6 @@ class Checked:
     leaf: bytes
     key: VerifyingKey
     payload: dict[str, Plain] | None
-
-
-def signed_payload(leaf: bytes, key: VerifyingKey) -> dict[str, Plain]:
-    """The payload of a leaf that `key` signed, in the byte profile. VerificationError for any other."""
-
-    def in_force(key_id: str) -> VerifyingKey:
-        if key_id != key.key_id_hex:
-            raise VerificationError(f"signed by key {key_id}, the key in force is {key.key_id_hex}")
-        return key
-
-    return wire.parse(envelope.verify(leaf, in_force))
 
 
 def jobs_for(jobs: int | None, size: int) -> int:
@@ -81,14 +70,17 @@ def _has_interpreter() -> bool:
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
-def checked(leaves: Iterable[bytes], key: Callable[[], VerifyingKey], jobs: int) -> Generator[Checked, None, None]:
-    """The leaves in order, each with what it says. `key`: the one in force as far as is known when a leaf is read.
-    `jobs`: how many processes share the work, this one, which makes the fold, among them."""
+def checked(leaves: Iterable[bytes], key: Callable[[int], VerifyingKey], jobs: int) -> Generator[Checked, None, None]:
+    """The leaves in order, each with what it says. `key`: the one that signs an entry at an index, as far as is known;
+    a chunk is checked with that of its first leaf. `jobs`: how many processes share the work, the one that folds among
+    them."""
     with ExitStack() as stack:
         lanes = cycle([stack.enter_context(_lane()) for _ in range(jobs - 1)] or [_here])
         waiting: deque[tuple[list[bytes], VerifyingKey, _Result]] = deque()
+        index = 0
         for chunk in _chunks(leaves):
-            in_force = key()
+            in_force = key(index)
+            index += len(chunk)
             waiting.append((chunk, in_force, next(lanes)(chunk, in_force)))
             if len(waiting) > WAITING * (jobs - 1):
                 yield from _answered(*waiting.popleft())
@@ -126,7 +118,7 @@ def _here(chunk: list[bytes], key: VerifyingKey) -> _Result:
 
 def _payload(leaf: bytes, key: VerifyingKey) -> dict[str, Plain] | None:
     try:
-        return signed_payload(leaf, key)
+        return wire.parse(envelope.verify(leaf, lambda _: key))
     except VerificationError:
         return None
 

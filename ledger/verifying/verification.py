@@ -1,20 +1,22 @@
 """The verification recipe, numbered, over bytes. Each step raises VerificationError with the index and the reason.
 
     1  the parts are there: a head, and as many leaves as it says
-    2  the head: a strict checkpoint, signed by the verifier's key
+    2  the head: a strict checkpoint, of the ledger that the verifier's key is named after
     3  the leaves hash to its root
-    4  it is consistent with every head that the verifier remembers     `quick` ends here: these are the signed bytes
-    5  each envelope: strict, signed by the key in force at its index
-    6  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf
+    4  it is consistent with every head that the verifier remembers
+    5  the keys, followed from the first entry: the verifier's is one of them, and the head is signed by the one in
+       force                                                           `quick` ends here: these are the signed bytes
+    6  each envelope: strict, signed by the key in force at its index
+    7  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf
        before
-    7  the fold: every transition legal, every key, charge and refusal once, every level within its filter at every
+    8  the fold: every transition legal, every key, charge and refusal once, every level within its filter at every
        prefix, refunds only by rule, refusals of what did not fit, audits that do not contradict themselves, snapshots
        equal
-    8  the charges: each request is the digest of what is reserved; each level is charged at least what its filter asks
+    9  the charges: each request is the digest of what is reserved; each level is charged at least what its filter asks
        for the recorded parts; claims follow from parts
-    9  what is left over is reported: open charges, refusals, entries that no witness has seen
+   10  what is left over is reported: open charges, refusals, entries that no witness has seen
 
-Steps 5 and 6 are made by several processes where there is much to do, but for what the entry before tells; the fold by
+Steps 6 and 7 are made by several processes where there is much to do, but for what the entries before tell; the fold by
 one. Memory grows with the ids that were used, not with the entries, where these go to the caller one by one.
 
 Keys come from the verifier, never from what is verified. Pure: no file, no network.
@@ -27,26 +29,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import MappingProxyType
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, TypeAlias
 
-from dpledger.errors import VerificationError
+from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Reserved
-from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, parse_entry
+from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, last_trusted_of, parse_entry
 from dpledger.ledger.entries.members import Attestation
+from dpledger.ledger.rules.authority import Authority
 from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import signatures
 from dpledger.ledger.verifying.folding import Fold
+from dpledger.ledger.verifying.following import Following, authority_after, require_place, signed_entry
 from dpledger.ledger.verifying.seconds import Seconds
 from dpledger.progress import Advance
-from dpledger.schema import Plain
 
-__all__ = ["Verified", "signed_entry", "verify", "verify_quick"]
+__all__ = ["Remembered", "Verified", "verify", "verify_quick"]
+
+Remembered: TypeAlias = Checkpoint | bytes
+"""A head that a verifier remembers, or the bytes of its file, whose signature is verified then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +87,14 @@ class Verified:
 
 
 def verify_quick(
-    leaves: Iterable[bytes], head: bytes, key: VerifyingKey, *, since: Sequence[Checkpoint] = ()
+    leaves: Iterable[bytes], head: bytes, key: VerifyingKey, *, since: Sequence[Remembered] = ()
 ) -> Verified:
-    """Steps 1 to 4, in flat memory for leaves that can be gone through again. `since`: heads that the verifier
+    """Steps 1 to 5, in flat memory for leaves that can be gone through again. `since`: heads that the verifier
     remembers."""
-    signed, _ = _signed_leaves(leaves, head, key, since)
-    seen, is_own = _witnessed(since, signed)
-    return Verified(mode="quick", head=signed, key=key, witnessed=seen, entries=(), state=EMPTY, is_own=is_own)
+    read = _read(leaves, head, key, since)
+    read.require_signed(read.keys.followed(), key)
+    seen, is_own = _witnessed(read.since, read.head)
+    return Verified(mode="quick", head=read.head, key=key, witnessed=seen, entries=(), state=EMPTY, is_own=is_own)
 
 
 def verify(
@@ -95,29 +102,42 @@ def verify(
     head: bytes,
     key: VerifyingKey,
     *,
-    since: Sequence[Checkpoint] = (),
+    since: Sequence[Remembered] = (),
     advance: Advance | None = None,
     each: Callable[[Entry], None] | None = None,
     jobs: int | None = None,
     most_seconds: float | None = None,
 ) -> Verified:
-    """Steps 1 to 9. `leaves`: no more are read than the head covers, and one; those that can be gone through again are,
-    one at a time. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry.
+    """Steps 1 to 10. `leaves`: no more are read than the head covers, and one; those that can be gone through again
+    are, one at a time. `key`: the ledger's key, or the one before or after it: the keys are followed. `since`: heads
+    that the verifier remembers. `advance` is called with 1 after each entry.
 
     `each` is called with each entry once it is verified, in order; then none is kept. `jobs`: how many processes, from
     1 to 64, share the work; None: as many as there are processors, if there are thousands of entries. `most_seconds`:
     seconds of the processor that prices may take, all together; None: as many as they need. Where they are not enough
     the answer is partial, and names the entries in `unpriced`."""
-    signed, stored = _signed_leaves(leaves, head, key, since)
-    shared = signatures.jobs_for(jobs, signed.size)
-    fold = Fold(key, Seconds(most_seconds))
+    read = _read(leaves, head, key, since)
+    shared = signatures.jobs_for(jobs, read.head.size)
+    seconds = Seconds(most_seconds)
+    wrong: VerificationError | None = None
+    signer: Callable[[int], VerifyingKey] = lambda _: key  # noqa: E731 (until the keys are known)
+    try:
+        followed = read.keys.followed()
+        signer = followed.usual
+        read.require_signed(followed, key)
+    except VerificationError as error:
+        if error.index is None:
+            raise
+        wrong = error  # the first entry at fault is named below: this one, or one before it
+    fold = Fold(replace(EMPTY, last_trusted=read.last_trusted), seconds)
     entries: list[Entry] = []
     keep = entries.append if each is None else each
     attested: dict[int, Attestation] = {}
     previous, tree = FIRST_PREVIOUS, merkle.CompactRange()
-    with closing(signatures.checked(islice(stored, signed.size), lambda: key, shared)) as found:
+    with closing(signatures.checked(islice(read.leaves, read.head.size), signer, shared)) as found:
         for index, checked in enumerate(found):
-            entry = _entry_at(index, checked, previous, signed.origin, key)
+            entry = _checked_entry(index, checked, read.head.origin, fold.state.authority)
+            _require_after(previous, entry)
             fold.add(entry)
             leaf_hash = merkle.leaf_hash(checked.leaf)
             previous, tree = leaf_hash.hex(), tree.append(leaf_hash)
@@ -126,12 +146,15 @@ def verify(
             keep(entry)
             if advance is not None:
                 advance(1)
-    if (tree.size, tree.root()) != (signed.size, signed.root):
+    if wrong is not None:
+        raise wrong
+    if (tree.size, tree.root()) != (read.head.size, read.head.root):
         raise VerificationError("the record was changed while it was read: verify a copy of it")
-    seen, is_own = _witnessed(since, signed)
+    read.require_signed(fold.state.keys, key)
+    seen, is_own = _witnessed(read.since, read.head)
     return Verified(
         mode="partial" if fold.unpriced else "full",
-        head=signed,
+        head=read.head,
         key=key,
         witnessed=seen,
         entries=tuple(entries),
@@ -142,24 +165,65 @@ def verify(
     )
 
 
-def _signed_leaves(
-    leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequence[Checkpoint]
-) -> tuple[Checkpoint, Iterable[bytes]]:
-    """Steps 1 to 4. The head comes first: its size, once its signature holds, says how much there is to read."""
-    signed = checkpoint.verify(head, key)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A record whose leaves hash to the root of its head. Whose key signed that, the followed keys tell.
+
+    `since`: the remembered heads; `signed_since`: of those, the ones whose signature is to be verified as well."""
+
+    head: Checkpoint
+    note: bytes
+    leaves: Iterable[bytes]
+    keys: Following
+    last_trusted: int | None
+    since: Sequence[Checkpoint]
+    signed_since: Sequence[bytes]
+
+    def require_signed(self, authority: Authority, key: VerifyingKey) -> None:
+        """Step 5: the verifier's key is one of the record's own, and the heads are signed by those in force."""
+        authority.require_trusted(key, self.last_trusted)
+        checkpoint.verify(self.note, authority.of_head(self.head.size))
+        for note in self.signed_since:
+            head, _ = checkpoint.parse_unverified(note)
+            signer = authority.of_head(head.size) if head.size == self.head.size else authority.usual(head.size)
+            try:
+                checkpoint.verify(note, signer)
+            except VerificationError as error:
+                expected = f"a head that a key of this ledger signed ({error.reason})"
+                raise ParameterError("since", f"a head of {head.size} entries", expected) from None
+
+
+def _read(leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequence[Remembered]) -> _Read:
+    """Steps 1 to 4."""
+    signed, lines = checkpoint.parse_unverified(head)
+    if signed.origin != key.name:
+        raise VerificationError("checkpoint: of another ledger than the key")
+    if any((line.name, line.key_id) == (key.name, key.key_id) for line in lines):
+        checkpoint.verify(head, key)
+    kept = [one if isinstance(one, Checkpoint) else checkpoint.parse_unverified(one)[0] for one in since]
     at_most = signed.size + 1
     stored = tuple(islice(leaves, at_most)) if isinstance(leaves, Iterator) else leaves  # what goes by once is kept
-    sizes = {other.size for other in since}
+    sizes = {other.size for other in kept}
     tree, roots = merkle.CompactRange(), {0: merkle.EMPTY_ROOT}
+    keys, leaf = Following(signed.origin), b""
     for leaf in islice(stored, at_most):
         tree = tree.append(merkle.leaf_hash(leaf))
+        keys.see(leaf)
         if tree.size in sizes:
             roots[tree.size] = tree.root()
     if (tree.size, tree.root()) != (signed.size, signed.root):
-        _name_the_entry(islice(stored, at_most), key, signed)
-    for other in since:
+        _name_the_entry(islice(stored, at_most), signed)
+    for other in kept:
         _require_consistent(other, signed, roots)
-    return signed, stored
+    return _Read(
+        head=signed,
+        note=head,
+        leaves=stored,
+        keys=keys,
+        last_trusted=last_trusted_of(leaf),
+        since=kept,
+        signed_since=[one for one in since if isinstance(one, bytes)],
+    )
 
 
 def _require_consistent(other: Checkpoint, signed: Checkpoint, roots: dict[int, bytes]) -> None:
@@ -176,11 +240,17 @@ def _require_consistent(other: Checkpoint, signed: Checkpoint, roots: dict[int, 
         )
 
 
-def _name_the_entry(leaves: Iterable[bytes], key: VerifyingKey, signed: Checkpoint) -> NoReturn:
+def _name_the_entry(leaves: Iterable[bytes], signed: Checkpoint) -> NoReturn:
     """The leaves are not those of the head: say which entry is at fault, where one can be named."""
     previous, size = FIRST_PREVIOUS, 0
+    authority: Authority | None = None
     for index, leaf in enumerate(leaves):
-        _entry_at(index, signatures.Checked(leaf, key, None), previous, signed.origin, key)
+        entry = signed_entry(index, leaf, signed.origin, authority)
+        _require_after(previous, entry)
+        try:
+            authority = authority_after(authority, index, entry.body)
+        except VerificationError as error:
+            raise error.at(index) from None
         previous, size = merkle.leaf_hash(leaf).hex(), index + 1
     if size < signed.size:
         reason, index = f"the record ends here, its signed head covers {signed.size} entries", size
@@ -191,36 +261,23 @@ def _name_the_entry(leaves: Iterable[bytes], key: VerifyingKey, signed: Checkpoi
     raise VerificationError(reason, index=index)
 
 
-def _entry_at(index: int, checked: signatures.Checked, previous: str, origin: str, key: VerifyingKey) -> Entry:
-    """Steps 5 and 6. `key`: the one in force at this index."""
-    if checked.payload is None or checked.key != key:
-        entry = signed_entry(index, checked.leaf, origin, key)
-    else:
-        entry = _entry_of(index, checked.payload, origin)
+def _checked_entry(index: int, checked: signatures.Checked, origin: str, authority: Authority | None) -> Entry:
+    """Steps 6 and 7, but for what the entry follows. What another process did not find signed by the key that signs it
+    is looked at here, which says what is wrong with it."""
+    if checked.payload is not None and authority is not None:
+        try:
+            entry = parse_entry(checked.payload)
+            if authority.signer(index, entry.body) == checked.key:
+                require_place(index, entry, origin)
+                return entry
+        except VerificationError as error:
+            raise error.at(index) from None
+    return signed_entry(index, checked.leaf, origin, authority)
+
+
+def _require_after(previous: str, entry: Entry) -> None:
     if entry.previous != previous:
-        raise VerificationError("does not follow the entry before it", index=index)
-    return entry
-
-
-def signed_entry(index: int, leaf: bytes, origin: str, key: VerifyingKey) -> Entry:
-    """Steps 5 and 6 for one leaf by itself: all but what it follows."""
-    try:
-        payload = signatures.signed_payload(leaf, key)
-    except VerificationError as error:
-        raise error.at(index) from None
-    return _entry_of(index, payload, origin)
-
-
-def _entry_of(index: int, payload: Mapping[str, Plain], origin: str) -> Entry:
-    try:
-        entry = parse_entry(payload)
-    except VerificationError as error:
-        raise error.at(index) from None
-    if entry.index != index:
-        raise VerificationError(f"says that it is entry {entry.index}", index=index)
-    if entry.ledger != origin:
-        raise VerificationError(f"is an entry of another ledger: {entry.ledger}", index=index)
-    return entry
+        raise VerificationError("does not follow the entry before it", index=entry.index)
 
 
 def _witnessed(since: Sequence[Checkpoint], signed: Checkpoint) -> tuple[int, bool]:

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -26,7 +27,7 @@ from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.verifying import folding, verification
 from dpledger.ledger.verifying.seconds import Seconds
 from dpledger.reports import report
-from ledger_forger import forged
+from ledger_forger import forged, signed_head
 
 KEY = ledger_golden.KEY
 BUDGET = dpl.ApproxDP(epsilon=1000, delta="0.001")
@@ -95,7 +96,7 @@ def test_an_entry_that_costs_too_much_is_named_and_the_rest_is_verified(name: st
 
 def test_with_time_enough_the_same_record_is_refuted() -> None:
     with pytest.raises(VerificationError, match="charged less than its parts cost"):
-        verified(with_parts(sampled(3)), 1000)
+        verified(with_parts(sampled(20)), 1000)
 
 
 def test_an_honest_record_is_verified_in_full_within_its_seconds() -> None:
@@ -134,10 +135,8 @@ def _in_order(bodies: Sequence[Body]) -> list[Body]:
 def test_an_entry_too_large_is_refused_before_anything_is_priced(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(folding.claims, "check_reserved", lambda *what: asked.append(what))
-    leaves, head = forged(BODIES[:2], KEY)
+    leaves, _ = forged(BODIES[:2], KEY)
     large = [*leaves, b'{"payload":"' + b"e" * 65_600 + b'"}']
-    from ledger_forger import signed_head
-
     with pytest.raises(VerificationError, match="at most 65535") as refusal:
         verification.verify(large, signed_head(large, KEY), KEY.public, most_seconds=1)
     assert refusal.value.index == 2
@@ -202,10 +201,8 @@ def test_an_error_of_the_check_passes_through() -> None:
 def test_what_catches_every_exception_is_interrupted_all_the_same() -> None:
     def stubborn() -> None:
         while True:
-            try:
+            with suppress(Exception):
                 busy(0.05)()
-            except Exception:
-                pass
 
     assert not Seconds(0.2).are_enough(stubborn)
 
