@@ -281,6 +281,7 @@ _LOCKED_PREFIX: Final = "LOCKED+KEY+"
 SIGNING: Final = (_OPEN_PREFIX, _LOCKED_PREFIX)  # what the text of a signing key begins with
 
 
+@lru_cache(maxsize=64)
 def _key_id(name: str, public: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
 

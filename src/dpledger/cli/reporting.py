@@ -55,6 +55,7 @@ def report(
             "in DPLEDGER_KEY.",
         ),
     ] = False,
+    most_seconds: records.MostSeconds = records.MOST_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
@@ -64,7 +65,7 @@ def report(
         _check_forms(output, summary)
         if record:
             _check_recorded(source, output, summary)
-        verified = records.verified(source, key, since)
+        verified = records.verified(source, key, since, most_seconds=most_seconds)
         whole = reported(verified, scope=scope)
         made = whole.summary() if summary else whole
         for path in output:
@@ -79,7 +80,12 @@ def report(
         if record:
             answer["recorded"] = _recorded(source, whole)
             voice.say(f"recorded in entry {answer['recorded']}: SHA-256 {whole.digest}")
+        if verified.unpriced:
+            voice.say(f"NOT VERIFIED: the prices of {records.unpriced(verified)}; the report says so")
+            answer["not_verified"] = list(verified.unpriced)
         voice.give(answer)
+        if verified.unpriced:
+            raise typer.Exit(records.NOT_ALL)
 
 
 def _check_forms(output: Sequence[Path], summary: bool) -> None:
