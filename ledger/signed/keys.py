@@ -110,7 +110,8 @@ class VerifyingKey:
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not _NAME.fullmatch(self.name):
-            raise ParameterError("key name", ascii(self.name), "1 to 255 visible ASCII characters without '+'")
+            shown = ascii(self.name) if isinstance(self.name, str) else type(self.name).__name__
+            raise ParameterError("key name", shown, "1 to 255 visible ASCII characters without '+'")
         if type(self.public) is not bytes or len(self.public) != KEY_BYTES:
             raise ParameterError("public key", type(self.public).__name__, f"{KEY_BYTES} bytes")
         _check_point(self.public)
@@ -199,6 +200,8 @@ class SigningKey:
     def from_text(cls, text: str, *, passphrase: Passphrase | None = None) -> SigningKey:
         """The key that `to_text` wrote. ParameterError, showing nothing of the text, if it is malformed, if its name,
         id and secret do not belong together, or if the passphrase is missing, superfluous or wrong."""
+        if not isinstance(text, str):
+            raise ParameterError("signing key", type(text).__name__, "the text of a key")
         if text.startswith(_OPEN_PREFIX):
             if isinstance(passphrase, str):
                 raise ParameterError("passphrase", "one", "none: this key is not locked")
@@ -314,6 +317,8 @@ def _check_point(public: bytes) -> None:
 
 def _split(text: str, what: str) -> tuple[str, str, bytes]:
     """Name, key id and data of `<name>+<id>+<base64>`; the text itself, which may be a secret, is never shown."""
+    if not isinstance(text, str):
+        raise ParameterError(what, type(text).__name__, "the text of a key")
     name, _, rest = text.partition("+")
     key_id, _, data = rest.partition("+")
     if not name or not re.fullmatch(r"[0-9a-f]{8}", key_id) or not data:

@@ -12,6 +12,7 @@ which it may sign. Whoever steals it can sign those entries; the slow key ends i
 from __future__ import annotations
 
 from dpledger.decimals import whole
+from dpledger.errors import ParameterError
 from dpledger.ledger.signed.keys import Signer, SigningKey, VerifyingKey
 
 __all__ = ["ENTRIES", "Delegating"]
@@ -25,6 +26,8 @@ class Delegating:
     """Signs as `signer` does, and delegates up to `entries` entries at a time to a key of its own, `entry`."""
 
     def __init__(self, signer: Signer, *, entries: int = ENTRIES) -> None:
+        if not isinstance(signer, Signer):
+            raise ParameterError("signer", type(signer).__name__, "what signs: a KmsKey, or another Signer")
         self._signer = signer
         self.entries = whole(entries, field="entries", least=2, most=MOST_ENTRIES)
         self.entry = SigningKey.generate(signer.public.name)

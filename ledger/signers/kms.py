@@ -39,8 +39,8 @@ class KmsKey:
     def at(cls, ledger: str, uri: str) -> KmsKey:
         """The key at `uri`: `hv:NAME`, the newest version of a key of Vault's Transit engine. ParameterError for
         another scheme, without the extra `kms`, and where the KMS does not answer, or has no such key."""
-        if not uri.startswith(VAULT):
-            raise ParameterError("key", uri, f"a key of a KMS, like {VAULT}NAME (Vault)")
+        if not isinstance(uri, str) or not uri.startswith(VAULT):
+            raise ParameterError("uri", uri, f"a key of a KMS, like {VAULT}NAME (Vault)")
         try:
             from securesystemslib.signer._vault_signer import VaultSigner
         except ImportError:

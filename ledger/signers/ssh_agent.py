@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpledger.errors import ParameterError, StoreFailure, VerificationError
+from dpledger.ledger.signed import wire
 from dpledger.ledger.signed.keys import KEY_BYTES, SIGNATURE_BYTES, VerifyingKey
 
 __all__ = ["SshAgentKey"]
@@ -50,6 +51,9 @@ class SshAgentKey:
         """`ledger`: the ledger's id, which is the name of the key. `key`: its comment, or its fingerprint
         (`SHA256:...`); None where the agent holds one Ed25519 key alone. ParameterError where no agent answers, it
         holds no such key, several, or one of another type."""
+        wire.check_ledger_id(ledger, "ledger")
+        if key is not None and not isinstance(key, str):
+            raise ParameterError("key", type(key).__name__, "the comment or the fingerprint of a key, as text")
         path = os.environ.get(SOCKET) if socket_path is None else socket_path
         if not path:
             raise ParameterError(SOCKET, "not set", "the socket of an ssh-agent (start one: eval $(ssh-agent))")

@@ -132,6 +132,7 @@ def squares() -> dpl.Scope:
     return book().scope("squares", unit="record", relation="add_remove", budget=dpl.GDP(1))
 
 
+SIGNER = keys.SigningKey.generate(dpl.Ledger.in_memory().id)
 RIGHT = object()  # a key of the right name
 
 
@@ -933,6 +934,18 @@ DOORS: dict[str, Door] = {
         },
     ),
     # the ledger
+    "keys.Delegating": Door(keys.Delegating, {"signer": SIGNER, "entries": 10}, {"signer": "signer|key"}),
+    "keys.SigningKey.generate": Door(keys.SigningKey.generate, {"name": SIGNER.public.name}),
+    "keys.SigningKey.from_seed": Door(keys.SigningKey.from_seed, {"name": SIGNER.public.name, "seed": bytes(32)}),
+    "keys.SigningKey.from_text": Door(
+        keys.SigningKey.from_text,
+        {"text": SIGNER.to_text(), "passphrase": None},
+        {"text": "signing key", "passphrase": "passphrase|signing key"},
+    ),
+    "keys.VerifyingKey": Door(
+        keys.VerifyingKey, {"name": "a", "public": SIGNER.public.public}, {"name": "name", "public": "public key"}
+    ),
+    "keys.VerifyingKey.parse": Door(keys.VerifyingKey.parse, {"text": SIGNER.public.text}, {"text": "verifying key"}),
     "Ledger.create": Door(
         lambda path="a.ledger", **given: dpl.Ledger.create(path, **given).close(),
         {"path": "nowhere/a", "name": "a", "owner": None},
@@ -1393,6 +1406,26 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
     **dict.fromkeys(("ClaimRefuted", "AuditTooWeak"), "dpledger raises it"),
     **dict.fromkeys(("Audit.changes", "Audit.entry"), "between audits and the ledger"),
+    **dict.fromkeys(
+        (
+            "keys.KmsKey",
+            "keys.KmsKey.at",
+            "keys.KmsKey.sign",
+            "keys.SshAgentKey",
+            "keys.SshAgentKey.sign",
+            "keys.Signer",
+            "keys.Signer.sign",
+            "keys.Delegating.sign",
+            "keys.SigningKey",
+            "keys.SigningKey.from_environment",
+            "keys.SigningKey.load",
+            "keys.SigningKey.save",
+            "keys.SigningKey.sign",
+            "keys.SigningKey.to_text",
+            "keys.VerifyingKey.verify",
+        ),
+        "files, agents and services: tests/ledger/test_keys_ed25519.py and test_keys_elsewhere.py",
+    ),
     **dict.fromkeys(
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
     ),
