@@ -113,7 +113,7 @@ def moved(state: State, body: Body) -> State:
 
 def check_prices(state: State, body: Body) -> None:
     """Raises VerificationError where a legal next `body` opens a scope whose filter lets more happen than its budget
-    says, or gives back more than its parts leave. What a `reserved` charges is step 8 of the verification."""
+    says, or gives back more than its parts leave. What a `reserved` charges is step 9 of the verification."""
     with _as_findings():
         if isinstance(body, ScopeOpened):
             for rule in (body.filter,) if body.instead is None else (body.filter, body.instead):

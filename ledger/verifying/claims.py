@@ -1,4 +1,4 @@
-"""Claims against their parts, step 8 of the verification: an entry's charge must cover its parts, and its claim must
+"""Claims against their parts, step 9 of the verification: an entry's charge must cover its parts, and its claim must
 follow from them.
 """
 

@@ -22,7 +22,7 @@ __all__ = ["Following", "authority_after", "authority_of", "key_entries", "requi
 
 
 def signed_entry(index: int, leaf: bytes, origin: str, authority: Authority | None) -> Entry:
-    """Steps 5 and 6 for one leaf by itself: all but what it follows. `authority`: as of the entries before it; None for
+    """Steps 6 and 7 for one leaf by itself: all but what it follows. `authority`: as of the entries before it; None for
     the first, which is signed by the key that it names. VerificationError with the index."""
     try:
         known = _first(leaf) if authority is None else authority
