@@ -85,7 +85,11 @@ _SMALL_ORDER_Y: Final = frozenset({1, _PRIME - 1, 0, _ORDER_8_Y, _PRIME - _ORDER
 
 @runtime_checkable
 class Signer(Protocol):
-    """Whatever signs for a ledger: a `SigningKey`, or a service that keeps the key to itself."""
+    """Whatever signs for a ledger: a `SigningKey`, or a service that keeps the key to itself.
+
+    >>> isinstance(dpl.keys.SigningKey.generate("clinic-" + "0" * 32), dpl.keys.Signer)
+    True
+    """
 
     @property
     def public(self) -> VerifyingKey:
@@ -103,6 +107,10 @@ class VerifyingKey:
 
     Raises ParameterError for a name with spaces, control characters, `+` or characters outside ASCII, and for a point
     of small order, in a non-canonical encoding, or not on the curve.
+
+    >>> key = dpl.Ledger.in_memory().public_key
+    >>> dpl.keys.VerifyingKey.parse(key.text) == key
+    True
     """
 
     name: str
@@ -153,7 +161,13 @@ class VerifyingKey:
 
 
 class SigningKey:
-    """A private key in memory. It prints as its public half and does not pickle."""
+    """A private key in memory. It prints as its public half and does not pickle.
+
+    >>> book = dpl.Ledger.in_memory()
+    >>> successor = dpl.keys.SigningKey.generate(book.id)  # `save` writes its file, `load` reads it
+    >>> book.rotate_key(successor).body.public_key == book.public_key.text
+    True
+    """
 
     __slots__ = ("_private", "_public")
 

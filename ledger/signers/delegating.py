@@ -23,7 +23,14 @@ ROOM = 1000  # entries that an append is to find under its delegation, if that i
 
 
 class Delegating:
-    """Signs as `signer` does, and delegates up to `entries` entries at a time to a key of its own, `entry`."""
+    """Signs as `signer` does, and delegates up to `entries` entries at a time to a key of its own, `entry`.
+
+    >>> book = dpl.Ledger.in_memory()
+    >>> slow = dpl.keys.SigningKey.generate(book.id)  # stands for a `KmsKey`
+    >>> _ = book.rotate_key(dpl.keys.Delegating(slow)), book.declare("limits", "none is known", by="me")
+    >>> [entry.body.kind for entry in book.entries()]
+    ['ledger_opened', 'key_rotated', 'key_delegated', 'declared']
+    """
 
     def __init__(self, signer: Signer, *, entries: int = ENTRIES) -> None:
         if not isinstance(signer, Signer):

@@ -22,7 +22,12 @@ VAULT = "hv:"
 
 class KmsKey:
     """A `Signer` whose key is elsewhere, under the name of a ledger. `signer`: one of securesystemslib, of an Ed25519
-    key. ParameterError, by name, for a key of another type."""
+    key. ParameterError, by name, for a key of another type.
+
+    >>> from securesystemslib.signer import CryptoSigner
+    >>> signer = dpl.keys.KmsKey("clinic-" + "0" * 32, CryptoSigner.generate_ed25519())  # `at` finds one in Vault
+    >>> signer.public.verify(signer.sign(b"message"), b"message")
+    """
 
     def __init__(self, ledger: str, signer: TheirSigner) -> None:
         key: Any = signer.public_key

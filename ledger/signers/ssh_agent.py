@@ -45,7 +45,13 @@ class _Held:
 
 
 class SshAgentKey:
-    """A `Signer` whose key an ssh-agent holds, under the name of a ledger."""
+    """A `Signer` whose key an ssh-agent holds, under the name of a ledger.
+
+    >>> dpl.keys.SshAgentKey("clinic-" + "0" * 32, socket_path="/nowhere")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    dpledger.errors.ParameterError: SSH_AUTH_SOCK: expected the socket of an ssh-agent that answers ...
+    """
 
     def __init__(self, ledger: str, key: str | None = None, *, socket_path: str | None = None) -> None:
         """`ledger`: the ledger's id, which is the name of the key. `key`: its comment, or its fingerprint
