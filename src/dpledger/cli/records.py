@@ -125,7 +125,9 @@ def looked(source: str, key: str | None, since: Path | None = None) -> Looked:
             told = f"the prices of {unpriced(found)} take longer than {MOST_SECONDS:g} seconds of the processor"
             raise EngineError(f"{told}: dpledger verify --most-seconds says how far the rest holds")
         return Looked(
-            found.entries, found.state, 0 if since is None else checkpoint.parse_unverified(_kept(since))[0].size
+            found.entries,
+            found.state,
+            0 if since is None else checkpoint.parse_unverified(_kept(since, found.key))[0].size,
         )
     with Ledger.look(source) as book:
         return Looked(tuple(book.entries()), book.state)
@@ -165,7 +167,7 @@ def verified(
 
     with _opened(source) as signed:
         trusted = _trusted(source, key)
-        kept = [] if since is None else [_kept(since)]
+        kept = [] if since is None else [_kept(since, trusted)]
         with bar("verifying", checkpoint.parse_unverified(signed.head)[0].size) as advance:
             if quick:
                 found = verification.verify_quick(signed.leaves, signed.head, trusted, since=kept)
@@ -265,9 +267,9 @@ def _opened(source: str) -> Iterator[Source]:
         ) from None
 
 
-def _kept(path: Path) -> bytes:
+def _kept(path: Path, trusted: VerifyingKey) -> bytes:
     """A checkpoint that somebody kept, or the one in a bundle that they kept, as it was read: its signature is verified
-    with the record. ParameterError for a file that holds none."""
+    with the record. ParameterError for a file that holds none of the ledger of that key."""
     from dpledger import bounded
     from dpledger.errors import ParameterError, VerificationError
     from dpledger.ledger.signed import checkpoint
@@ -276,7 +278,8 @@ def _kept(path: Path) -> bytes:
     file = path / bundle.CHECKPOINT if path.is_dir() else path
     try:
         note = bounded.read(file, checkpoint.MAX_BYTES)
-        checkpoint.parse_unverified(note)
+        if checkpoint.parse_unverified(note)[0].origin != trusted.name:
+            raise VerificationError("checkpoint: of another ledger than the key")
     except OSError as error:
         raise ParameterError("since", str(file), f"a readable checkpoint ({error.strerror})") from None
     except VerificationError as error:
