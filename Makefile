@@ -79,5 +79,5 @@ clean:  ## remove the environment and everything built
 
 .venv/.dev: .venv/.made
 	$(PY) -m pip install --quiet torch --constraint constraints.txt
-	$(PY) -m pip install --quiet --editable '.[demo,examples,opacus,opendp,diffprivlib,huggingface,lightning,mlflow,postgres,dev]' --constraint constraints.txt
+	$(PY) -m pip install --quiet --editable '.[demo,examples,opacus,opendp,diffprivlib,huggingface,lightning,mlflow,postgres,kms,dev]' --constraint constraints.txt
 	touch $@ .venv/.demo

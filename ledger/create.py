@@ -33,7 +33,9 @@ class Founded:
 
 
 @contextmanager
-def founded(path: str | os.PathLike[str], name: str | None, *, wait: float = 0.0) -> Iterator[Founded]:
+def founded(
+    path: str | os.PathLike[str], name: str | None, passphrase: str | None, *, wait: float = 0.0
+) -> Iterator[Founded]:
     """Make the file and the keys beside it; all of them have their names once the body of the context has ended, and
     none if it fails, or if the process dies before. `wait`: how many seconds to wait for another process that is at it.
 
@@ -43,7 +45,7 @@ def founded(path: str | os.PathLike[str], name: str | None, *, wait: float = 0.0
     signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
     with staging.staged(file, "ledger", sqlite.NOTHING_YET, wait=wait) as folder:
         files.require_absent()
-        KeyFiles.beside(folder / file.name).save(signer, recovery)
+        KeyFiles.beside(folder / file.name).save(signer, recovery, passphrase)
         store = sqlite.SQLiteStore.create(folder / file.name)
         try:
             yield Founded(store, signer, recovery.public)
@@ -53,7 +55,12 @@ def founded(path: str | os.PathLike[str], name: str | None, *, wait: float = 0.0
 
 @contextmanager
 def founded_in_database(
-    address: str, keys: str | os.PathLike[str] | None, name: str | None, *, wait: float = 0.0
+    address: str,
+    keys: str | os.PathLike[str] | None,
+    name: str | None,
+    passphrase: str | None,
+    *,
+    wait: float = 0.0,
 ) -> Iterator[Founded | None]:
     """The empty ledger at `address`, whose tables are made if they are not there, with the keys beside `keys`; None
     where a ledger is there already, or another process was first in the body of the context.
@@ -68,7 +75,7 @@ def founded_in_database(
         if not store.tail(None).size:
             if keys is None:
                 raise ParameterError("keys", "none", "a path beside which the keys of a new ledger are to lie")
-            signer, recovery = _keys_beside(keys, name, wait)
+            signer, recovery = _keys_beside(keys, name, passphrase, wait)
             is_known = Heads(signer.public.name, warns=False).newest() is not None
             if not store.tail(None).size:  # after what is remembered was read
                 if is_known:
@@ -82,7 +89,9 @@ def founded_in_database(
         store.close()
 
 
-def _keys_beside(keys: str | os.PathLike[str], name: str | None, wait: float) -> tuple[Signer, VerifyingKey]:
+def _keys_beside(
+    keys: str | os.PathLike[str], name: str | None, passphrase: str | None, wait: float
+) -> tuple[Signer, VerifyingKey]:
     """What will sign in an empty database, and the public half of the recovery key: of the files beside `keys`, as a
     process left them that died before it began the ledger, or new ones. Another process may be making them."""
     files, stem = KeyFiles.beside(keys), path_of(keys, "keys").stem
@@ -92,12 +101,13 @@ def _keys_beside(keys: str | os.PathLike[str], name: str | None, wait: float) ->
             files.require_absent()
             ledger_id = new_ledger_id(name if name is not None else _label(stem))
             signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
-            files.save(signer, recovery)
+            files.save(signer, recovery, passphrase)
             return signer, recovery.public
         except ParameterError:
             is_late = time.monotonic() >= deadline
             if files.signing.exists() and files.recovery.exists() and (files.public.exists() or is_late):  # the last
-                return SigningKey.load(files.signing), SigningKey.load(files.recovery).public
+                signing = SigningKey.load(files.signing, passphrase=passphrase)
+                return signing, SigningKey.load(files.recovery, passphrase=passphrase).public
             if is_late or not files.signing.exists():
                 raise
             time.sleep(PAUSE_SECONDS)

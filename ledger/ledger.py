@@ -37,7 +37,7 @@ from dpledger.ledger.entries.bodies import (
     OwnerRotated,
     RollbackAccepted,
 )
-from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.entry import Entry, entry_of
 from dpledger.ledger.log import SNAPSHOT_EVERY, Draw, Handle
 from dpledger.ledger.rules import approvals, notes
 from dpledger.ledger.rules.opening import Keep, Rules
@@ -46,6 +46,8 @@ from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import keys
 from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key, signer_of
+from dpledger.ledger.signed.keys import Passphrase, said_once
+from dpledger.ledger.signers.named import is_elsewhere, signer_named
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.places import Place, is_address, looked, opened, signer_at
@@ -86,18 +88,20 @@ class Ledger(Handle):
         name: str | None = None,
         keys: str | os.PathLike[str] | None = None,
         owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
+        passphrase: Passphrase | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
-        (`<path>.recovery.key`, for later versions: move it offline). ParameterError if any of them is there already; if
+        (`<path>.recovery.key`, which revokes: move it offline). ParameterError if any of them is there already; if
         it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew.
         `owner`: the public key, or its file, of who has to approve what opens or ends a scope (`rules.approvals`).
+        `passphrase`: locks both private files; text, or a function that gives it.
         `path` may be a postgresql:// address, and `keys` says where its keys come to lie: see `open_or_create`."""
         if not is_address(path):
             _no_keys(keys)
-            return cls._create(path, name, _owner(owner), clock=clock, entropy=entropy)
-        book = cls._in_database(path, name, keys, _owner(owner), clock, entropy)
+            return cls._create(path, name, _owner(owner), said_once(passphrase), clock=clock, entropy=entropy)
+        book = cls._in_database(path, name, keys, _owner(owner), said_once(passphrase), clock, entropy)
         if book is None:
             raise ParameterError("ledger", "one with entries", "an address where no ledger is yet")
         return book
@@ -110,6 +114,7 @@ class Ledger(Handle):
         name: str | None = None,
         keys: str | os.PathLike[str] | None = None,
         owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
+        passphrase: Passphrase | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
@@ -128,20 +133,23 @@ class Ledger(Handle):
         True
         """
         if is_address(path):
-            book = cls._in_database(path, name, keys, _owner(owner), clock, entropy)
+            book = cls._in_database(path, name, keys, _owner(owner), passphrase, clock, entropy)
             if book is None:
                 key = None if keys is None else KeyFiles.beside(keys).signing
-                book = cls.open(path, key=key, clock=clock, entropy=entropy)
+                book = cls.open(path, key=key, passphrase=passphrase, clock=clock, entropy=entropy)
             return cls._named(book, name, owner, "this address")
         _no_keys(keys)
         file = path_of(path, "ledger")
         if not file.exists():
             try:
-                return cls._create(file, name, _owner(owner), clock=clock, entropy=entropy, wait=WAIT_SECONDS)
+                return cls._create(
+                    file, name, _owner(owner), passphrase, clock=clock, entropy=entropy, wait=WAIT_SECONDS
+                )
             except ParameterError:
                 if not file.exists():
                     raise
-        return cls._named(cls.open(file, clock=clock, entropy=entropy), name, owner, str(file))
+        book = cls.open(file, passphrase=passphrase, clock=clock, entropy=entropy)
+        return cls._named(book, name, owner, str(file))
 
     @classmethod
     def _named(
@@ -168,12 +176,14 @@ class Ledger(Handle):
         name: str | None,
         keys_at: str | os.PathLike[str] | None,
         owner: keys.VerifyingKey | None,
+        passphrase: Passphrase | None,
         clock: Clock,
         entropy: Entropy | None,
     ) -> Self | None:
         """A new ledger at `address`; None where one is there. Of processes that come at once, or after one that died at
         it, one begins the ledger."""
-        with founded_in_database(address, keys_at, name, wait=WAIT_SECONDS) as made:
+        passphrase = said_once(passphrase)
+        with founded_in_database(address, keys_at, name, passphrase, wait=WAIT_SECONDS) as made:
             if made is None:
                 return None
             try:
@@ -183,7 +193,8 @@ class Ledger(Handle):
                     raise
                 return None  # another process was first: with these keys, or with its own
         assert keys_at is not None, "a ledger was begun with them"
-        return cls.open(address, key=KeyFiles.beside(keys_at).signing, clock=clock, entropy=entropy)
+        key = KeyFiles.beside(keys_at).signing
+        return cls.open(address, key=key, passphrase=passphrase, clock=clock, entropy=entropy)
 
     @classmethod
     def _create(
@@ -191,12 +202,13 @@ class Ledger(Handle):
         path: str | os.PathLike[str],
         name: str | None,
         owner: keys.VerifyingKey | None,
+        passphrase: Passphrase | None,
         *,
         clock: Clock,
         entropy: Entropy | None,
         wait: float = 0.0,
     ) -> Self:
-        with founded(path, name, wait=wait) as made:
+        with founded(path, name, said_once(passphrase), wait=wait) as made:
             begun = cls.begin(made.store, made.signer, made.recovery, owner=owner, clock=clock)
         book = cls(sqlite.SQLiteStore.open(path), made.signer, clock=clock, entropy=entropy)
         book._head = begun._head
@@ -280,17 +292,21 @@ class Ledger(Handle):
         path: Place,
         *,
         key: keys.Signer | str | os.PathLike[str] | None = None,
+        passphrase: Passphrase | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
-        """An existing ledger; never creates one. `key`: the signing key or its file (default: `<path>.key` if it is
-        there, else DPLEDGER_KEY, else as `look`). ForeignLedger if the file is not a ledger or its head is not signed
+        """An existing ledger; never creates one. `key`: the signing key or its file, `ssh-agent:` with the comment or
+        the fingerprint of a key in one, or `hv:NAME`, a key in Vault (default: `<path>.key` if it is there, else
+        DPLEDGER_KEY, else as `look`). `passphrase`: of a file that is locked; text, or a function that gives it, which
+        is asked for a locked one alone. ForeignLedger if the file is not a ledger or its head is not signed
         by the key, StoreBehind if it lost entries, also if it is an older copy of what was used here before
         (`ledger.remembered`; `accept_rollback` goes on with it). `path` may be a postgresql:// address, beside which no
         key lies."""
-        store, signer = cls._at(path, key)
+        store, signer = cls._at(path, key, passphrase)
         book = cls.resume(store, signer, clock=clock, entropy=entropy)._remembering()
-        book._key_file = None if key is None or isinstance(key, keys.Signer) else str(path_of(key, "key").absolute())
+        in_a_file = key is not None and not isinstance(key, keys.Signer) and not is_elsewhere(key)
+        book._key_file = str(path_of(key, "key").absolute()) if in_a_file else None
         return book
 
     @classmethod
@@ -307,11 +323,12 @@ class Ledger(Handle):
         by: str,
         reason: str,
         key: keys.Signer | str | os.PathLike[str] | None = None,
+        passphrase: Passphrase | None = None,
     ) -> Entry:
         """Go on with the older copy at `path`, as the newest is lost: the entry says which entries are missing, who
         says so and why. Nobody knows what they charged, so every scope ends; new ones may be opened. ParameterError
         where nothing newer was seen here, or without the signing key; `path` and `key` are as of `open`."""
-        store, signer = cls._at(path, key)
+        store, signer = cls._at(path, key, passphrase)
         if signer is None:
             store.close()
             raise ParameterError("key", "none", "the signing key of the ledger: accept-rollback writes an entry")
@@ -333,13 +350,15 @@ class Ledger(Handle):
         recovery: keys.Signer | str | os.PathLike[str],
         last_trusted: int,
         reason: str,
+        passphrase: Passphrase | None = None,
     ) -> Entry:
         """End a ledger whose signing key was stolen. `recovery`: the recovery key, or its file; `last_trusted`: the
         index of the last entry that you know to be yours. What was charged after it counts as spent; what came back
         after it, and keys that it names, do not. ParameterError for an entry that is not there, ForeignLedger for
         another key. `path` is as of `open`."""
-        signer = signer_of(recovery)
-        assert signer is not None, "one is given"
+        signer = None if recovery is None else signer_of(recovery, passphrase)
+        if signer is None:
+            raise ParameterError("recovery", "none", "the recovery key of the ledger, or its file")
         store = opened(path)
         book = cls(store, signer)
         try:
@@ -355,9 +374,18 @@ class Ledger(Handle):
             book.close()
 
     @classmethod
-    def _at(cls, path: Place, key: keys.Signer | str | os.PathLike[str] | None) -> tuple[Store, keys.Signer | None]:
+    def _at(
+        cls, path: Place, key: keys.Signer | str | os.PathLike[str] | None, passphrase: Passphrase | None
+    ) -> tuple[Store, keys.Signer | None]:
         """What is there to write to, and what signs; for reading only where nothing does."""
-        signer = signer_at(path, key)
+        if isinstance(key, str) and is_elsewhere(key):
+            store = opened(path)
+            try:
+                return store, signer_named(key, _id_in(store))
+            except BaseException:
+                store.close()
+                raise
+        signer = signer_at(path, key, passphrase)
         return (looked if signer is None else opened)(path), signer
 
     def _remembering(self) -> Self:
@@ -550,7 +578,8 @@ class Ledger(Handle):
         that of the owner before or, where that key is lost or stolen, of the recovery key (ApprovalNeeded holds the
         request). ParameterError for a key that was an owner's before, or is one of the ledger's own."""
         new = _owner(owner)
-        assert new is not None, "one is given"
+        if new is None:
+            raise ParameterError("owner", "none", "the public key of the new owner: its text or its file")
         body = OwnerRotated(owner_key=new.text, approval=approval)
         approvals.require(self.refresh(), body)
         return self._named_key(body, "owner", None)
@@ -571,6 +600,13 @@ class Ledger(Handle):
         body = Closed(reason=reason, approval=approval)
         approvals.require(self.refresh(), body)
         return self.transact(lambda *_: [body])[0]
+
+
+def _id_in(store: Store) -> str:
+    """The id of the ledger in a store, as its first entry says; it is held against the key."""
+    for leaf in store.leaves(0, 1):
+        return entry_of(leaf).ledger
+    raise ForeignLedger("the store holds no entry: it was never a whole ledger")
 
 
 def _no_keys(keys_at: object) -> None:

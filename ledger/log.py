@@ -69,9 +69,9 @@ class Handle:
         self._home = Home("a ledger handle")
         self._is_closed = False
         self._head = START
+        self._key_file: str | None = None  # of the signing key, where it was named
         self._is_alone = False  # nobody else appended when this handle looked last
         self._saved = 0  # how many entries the newest fold covers that this handle knows the store to keep
-        self._key_file: str | None = None  # of the signing key, where it was named
         self._heads: remembered.Heads | None = None  # of a store that nobody remembers
 
     def __repr__(self) -> str:
@@ -308,9 +308,11 @@ class Handle:
         return not after.state.closed and after.tree.size // every > before // every
 
     def _is_save_due(self, after: Head) -> bool:
-        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least."""
+        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least. Not at
+        its end, which the recovery key may have signed."""
         state = after.state
-        return after.tree.size - self._saved >= max(self._snapshot_every, len(state.scopes) + len(state.open))
+        least = max(self._snapshot_every, len(state.scopes) + len(state.open))
+        return not state.closed and after.tree.size - self._saved >= least
 
     @property
     def entropy(self) -> Entropy:

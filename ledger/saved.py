@@ -10,8 +10,8 @@ it, as DSSE signs under a type of its own:
                           leaf that it covers, the hashes of the tree up to there, in hexadecimal, and the whole state
 
 The state names the ledger and its key in force, so that what another ledger saved, or a key that was rotated away, is
-none of this one. No key that is delegated signs it: that it may sign is what the state itself would say. Another version of
-the library may fold otherwise: it folds again. An older one is good, and more entries are folded after it.
+none of this one. No key that is delegated signs it: that it may sign is what the state itself would say. Another
+version of the library may fold otherwise: it folds again. An older one is good, and more entries are folded after it.
 """
 
 from __future__ import annotations

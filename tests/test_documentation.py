@@ -47,7 +47,7 @@ PAGES = (
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 FIRST = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(), re.DOTALL)
 ON_A_FILE = [number for number, block in enumerate(BLOCKS) if "open_or_create" in block and block not in FIRST]
-SPACES = "ex_post|filters|learning|planning|stability"
+SPACES = "ex_post|filters|keys|learning|planning|stability"
 MARKDOWN = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "ledger" / "SPEC.md"]
 SHARED = "plotting"  # what the pictures of several examples share: nothing to run
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != SHARED)

@@ -35,6 +35,8 @@ function readFile(path) {
 function say(found) {
   console.log(`verified: ${found.size} entries of ${found.ledger}`);
   console.log(`  root ${found.root}`);
+  if (found.key_in_force !== found.key) console.log(`  its key was rotated; in force now: ${found.key_in_force}`);
+  if (found.last_trusted !== undefined) console.log(`  its key was REVOKED: only entries up to ${found.last_trusted} are trusted`);
   for (const { scope, accounts, closed } of found.scopes) {
     console.log(`  scope ${scope}${closed ? " (closed)" : ""}`);
     for (const { account, spent, limit, left } of accounts) console.log(`    ${account}: ${spent} of ${limit}, ${left} left`);
@@ -42,9 +44,10 @@ function say(found) {
   for (const { index, what } of found.not_recomputed) console.log(`  not recomputed, entry ${index}: ${what}`);
 }
 
-function sayProven({ ledger, index, size, entry }) {
+function sayProven({ ledger, index, size, entry, trusted }) {
   console.log(`verified: entry ${index} of ${ledger}, as the ledger stood at ${size} entries`);
   console.log(JSON.stringify(entry, null, 2));
+  if (!trusted) console.log("  the signing key was REVOKED: whoever stole it may have signed this entry");
   console.log("  this shows no other entry: neither that this one was a legal step, nor what came before or after it");
 }
 

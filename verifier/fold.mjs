@@ -324,7 +324,7 @@ function checkGroups(own, { relation, of }, parts, isTraining) {
   }
 }
 
-/** Step 8: the request, the failures, the prices, the claim. */
+/** Step 9: the request, the failures, the prices, the claim. */
 function checkCharge(state, own, entry) {
   const { claim, form, mechanism, parts, attested, levels } = entry;
   const tail = entry.priced && number(entry.priced.tail_delta);

@@ -35,7 +35,9 @@ const promise = ({ kind, ...numbers }) =>
 
 function showVerified(found) {
   const open = found.not_recomputed;
+  const revoked = found.last_trusted;
   const parts = [
+    ...(revoked === undefined ? [] : [element("p", `Its signing key was REVOKED: only entries up to ${revoked} are trusted. What was charged after them is counted as used; nothing that came back after them is.`)]),
     element("p", `${count(found.size, "entry", "entries")} of ${found.ledger}: every byte, signature and link, every transition and every sum was checked with the key that you gave.`),
     element("p", open.length
       ? `Not everything could be recomputed here: ${count(open.length, "point needs", "points need")} the full program (dpledger verify). They are listed below.`
@@ -55,8 +57,8 @@ function showVerified(found) {
   const shown = open.slice(0, 1000);
   if (shown.length) parts.push(table(`Not recomputed here${shown.length < open.length ? `: the first ${shown.length} of ${open.length}` : ""}`,
     ["Entry", "What"], shown.map(({ index, what }) => [String(index), what])));
-  parts.push(element("p", `Fingerprint (root): ${found.root}`), element("p", `Key: ${found.key}`));
-  answer("good", open.length ? "Verified, but for what is listed" : "Verified", ...parts);
+  parts.push(element("p", `Fingerprint (root): ${found.root}`), element("p", `Key: ${found.key}${found.key_in_force === found.key ? "" : `; now in force: ${found.key_in_force}`}`));
+  answer(revoked === undefined ? "good" : "open", revoked !== undefined ? "Verified, and the key was revoked" : open.length ? "Verified, but for what is listed" : "Verified", ...parts);
 }
 
 function showError(error) {

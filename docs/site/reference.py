@@ -31,7 +31,7 @@ GIVEN = {  # what calls hand out: nobody makes one
     *("Ledger", "Scope", "Session", "Receipt", "DeclaredRun", "Profile", "Document"),
     *("AuditResult", "ReplayResult", "Ensemble", "Student", "StabilityEstimate"),
 }
-NAMESPACES = ("planning", "filters", "ex_post", "stability", "learning", "results")
+NAMESPACES = ("planning", "filters", "ex_post", "stability", "learning", "keys", "results")
 EXAMPLE = re.compile(r"^( *)>>> .*(?:\n(?! *\n).*)*", re.MULTILINE)  # a doctest, to the next empty line
 LABEL = re.compile(r"^(Claim|Source|Assumes|Raises):", re.MULTILINE)
 

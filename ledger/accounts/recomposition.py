@@ -39,6 +39,7 @@ from dpledger.accounting.profile import Bounds
 from dpledger.decimals import text
 from dpledger.errors import Contradiction
 from dpledger.ledger.accounts import readings
+from dpledger.ledger.accounts.rollbacks import Rollbacks
 from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
@@ -139,7 +140,9 @@ class ScopeAccount:
     `guarantee`: what the scope promises for ever, its budget (ex ante). `spent`: the reading at `delta`, both bounds.
     `composition`: the tree of all that was admitted, with outcomes; None where something was priced from its profile,
     which a tree does not say. `held`: of the sums, what open charges hold.
-    `contradiction`: why what stands in this scope cannot all be true, where it cannot; `spent` is then [0, inf]."""
+    `contradiction`: why what stands in this scope cannot all be true, where it cannot; `spent` is then [0, inf].
+    `rollback`: the index of the accepted rollback that ended the scope, where one did: what the missing entries charged
+    is not known, and in no number here."""
 
     scope: str
     unit: Unit
@@ -158,6 +161,7 @@ class ScopeAccount:
     composition: Composition | None
     odometer_constants: Odometer | None
     contradiction: str | None = None
+    rollback: int | None = None
 
     def __repr__(self) -> str:
         spent = self.contradiction or f"spent {self.spent:.6g} at delta {text(self.delta)}"
@@ -215,7 +219,9 @@ def admissions(entries: Iterable[Entry], state: State, scope: str) -> tuple[Admi
 def _books(entries: Iterable[Entry], state: State) -> dict[str, _Book]:
     books = {name: _Book(scope) for name, scope in state.scopes.items()}
     charges: dict[str, _Charge] = {}
+    rollbacks = Rollbacks()
     for entry in entries:
+        rollbacks.see(entry)
         match entry.body:
             case Reserved() as body:
                 own = charged_scope(state, body.path).scope
@@ -238,6 +244,8 @@ def _books(entries: Iterable[Entry], state: State) -> dict[str, _Book]:
                 pass
             case _:
                 assert_never(entry.body)
+    for name, index in rollbacks.ended.items():
+        books[name].rollback = index
     return books
 
 
@@ -283,6 +291,7 @@ class _Book:
         self.sums = filters.opening(scope.filter)
         self.charges: list[tuple[_Charge, str, Coordinates]] = []
         self.refusals: list[Refusal] = []
+        self.rollback: int | None = None
 
     def admit(self, charge: _Charge, amounts: Coordinates) -> None:
         self.sums = filters.with_charge(self.scope.filter, self.sums, amounts)
@@ -329,6 +338,7 @@ class _Book:
             composition=Filtered(scope.filter, ran) if is_replayable else None,
             odometer_constants=scope.odometer,
             contradiction=contradiction,
+            rollback=self.rollback,
         )
 
 

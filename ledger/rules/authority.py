@@ -89,14 +89,14 @@ class Authority:
     def signer(self, index: int, body: Body) -> VerifyingKey:
         """The key that signs `body` at `index`."""
         if isinstance(body, KeyRevoked):
-            return self._recovery()
+            return self._revoking()
         return self.own(index) if isinstance(body, KEY_ENTRIES) else self.usual(index)
 
     def of_head(self, size: int) -> VerifyingKey:
         """The key that signs the head of `size` leaves."""
-        return self._recovery() if self.revoked else self.usual(size)
+        return self._revoking() if self.revoked else self.usual(size)
 
-    def _recovery(self) -> VerifyingKey:
+    def _revoking(self) -> VerifyingKey:
         if self.recovery is None:
             raise VerificationError("its recovery key is not known here")
         return key_of(self.recovery)
@@ -105,8 +105,8 @@ class Authority:
         """The key with that id (8 hexadecimal digits) which may sign something at `index`. VerificationError for none:
         what it may sign, `require` says once it is read."""
         usual = self.usual(index)
-        others = () if self.recovery is None else (key_of(self.recovery),)
-        for key in (usual, self.own(index), *others):
+        for text in (usual.text, self.own(index).text, self.recovery):
+            key = usual if text is None else key_of(text)
             if key.key_id_hex == key_id:
                 return key
         raise VerificationError(f"signed by key {key_id}, the key in force is {usual.key_id_hex}")

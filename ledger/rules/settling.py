@@ -37,8 +37,9 @@ from dpledger.relations import Relation
 
 __all__ = [
     "Rule",
-    "check",
+    "check_form",
     "check_price",
+    "check_refund",
     "numbers",
     "recorded",
     "require_evidence",
@@ -160,23 +161,30 @@ def _rule(parts: Composition, nothing_back: bool) -> Rule:
     return "ex_post" if counted is None or counted.started is None else "steps"
 
 
-def check(
-    reserved: tuple[LevelCharge, ...],
-    body: Committed,
-    levels: Mapping[str, Counting],
-    tail_delta: Decimal = decimals.ZERO,
-) -> None:
-    """Raises VerificationError unless `body` settles the charge by the rule: nothing rises, nothing falls below what
-    settling leaves, and the rule that it names is the one that was used."""
-    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels, tail_delta, left_of=costs.least_settled)
+def check_form(reserved: tuple[LevelCharge, ...], body: Committed) -> None:
+    """Raises VerificationError unless `body` settles the levels that were reserved, in their coordinates, none above
+    what was reserved. This needs no price; `check_refund` does."""
     if tuple(level.scope for level in body.levels) != tuple(level.scope for level in reserved):
         raise VerificationError("the levels are not those that were reserved")
-    for before, after, floor in zip(reserved, body.levels, least, strict=True):
+    for before, after in zip(reserved, body.levels, strict=True):
         if set(after.amounts) != set(before.amounts):
             raise VerificationError(f"scope {after.scope}: settled in other coordinates than it was reserved in")
         for coordinate, amount in after.amounts.items():
             if amount > before.amounts[coordinate]:
                 raise VerificationError(f"scope {after.scope}: {coordinate} settled above what was reserved")
+
+
+def check_refund(
+    reserved: tuple[LevelCharge, ...],
+    body: Committed,
+    levels: Mapping[str, Counting],
+    tail_delta: Decimal = decimals.ZERO,
+) -> None:
+    """Raises VerificationError if what `body` leaves of a charge, whose form was checked, is less than settling leaves,
+    or the rule that it names is not the one that was used."""
+    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels, tail_delta, left_of=costs.least_settled)
+    for after, floor in zip(body.levels, least, strict=True):
+        for coordinate, amount in after.amounts.items():
             if amount < floor.amounts[coordinate]:
                 raise VerificationError(f"scope {after.scope}: {coordinate} refunded beyond the rule")
     nothing_back = body.levels == reserved

@@ -19,14 +19,15 @@ dpledger.errors.VerificationError: the first entry is not ledger_opened
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import assert_never
 
 from dpledger.accounting import filters, reach, rules
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.filters import Coordinates, Sums
+from dpledger.accounting.filters import Sums
 from dpledger.accounting.planning import allotting
 from dpledger.accounting.pricing.outcomes import certain, planned, steps
 from dpledger.errors import EngineError, InputError, NewerThanVerifier, VerificationError
@@ -59,6 +60,7 @@ from dpledger.ledger.entries.bodies import (
 from dpledger.ledger.entries.members import LevelCharge, Step
 from dpledger.ledger.rules import approvals, executed, notes, settling
 from dpledger.ledger.rules.authority import Authority
+from dpledger.ledger.rules.persistent import PersistentMap
 from dpledger.ledger.rules.scope_state import (
     EMPTY,
     OpenCharge,
@@ -70,7 +72,19 @@ from dpledger.ledger.rules.scope_state import (
 )
 from dpledger.relations import Unit
 
-__all__ = ["EMPTY", "OpenCharge", "ScopeState", "State", "charged_scope", "fold", "next_steps", "state_digest", "step"]
+__all__ = [
+    "EMPTY",
+    "OpenCharge",
+    "ScopeState",
+    "State",
+    "charged_scope",
+    "check_prices",
+    "fold",
+    "moved",
+    "next_steps",
+    "state_digest",
+    "step",
+]
 
 _ENDING = (Progress, Committed, Aborted, Lost)
 """What may still happen in a closed scope: charges that were open end."""
@@ -78,17 +92,45 @@ _ENDING = (Progress, Committed, Aborted, Lost)
 
 def step(state: State, body: Body) -> State:
     """The state after `body`. Raises VerificationError where the body is not a legal next one."""
+    after = moved(state, body)
+    check_prices(state, body)
+    return after
+
+
+def moved(state: State, body: Body) -> State:
+    """The state after `body`, whose prices are taken as they stand: `check_prices` computes them, which may take
+    longer. Raises VerificationError where the body is not a legal next one whatever the prices are."""
     _require(not state.closed or isinstance(body, KeyRevoked), "nothing may follow a closed ledger")
-    try:
+    with _as_findings():
         after = _apply(state, body)
         approvals.check(state, body)
-    except (InputError, EngineError) as error:  # what a rule says of numbers that no gate would have written
-        raise VerificationError(str(error)) from None
     path: tuple[Step, ...] = getattr(body, "path", ())
     if not isinstance(body, _ENDING):
         for level in path:
             _require(level.scope not in state.scopes or not state.scope(level.scope).closed, "the scope is closed")
-    return replace(_with_steps(after, path), size=state.size + 1)
+    return replace(after, scopes=_with_steps(after, path), size=state.size + 1)
+
+
+def check_prices(state: State, body: Body) -> None:
+    """Raises VerificationError where a legal next `body` opens a scope whose filter lets more happen than its budget
+    says, or gives back more than its parts leave. What a `reserved` charges is step 9 of the verification."""
+    with _as_findings():
+        if isinstance(body, ScopeOpened):
+            for rule in (body.filter,) if body.instead is None else (body.filter, body.instead):
+                rules.check(body.budget, filters.budget_guarantee(rule), body.relation)
+                allotting.require_certified(rule, body.relation)
+        elif isinstance(body, Committed):
+            charge = state.charge(body.charge)
+            settling.check_refund(charge.levels, body, state.scopes, charge.tail_delta)
+
+
+@contextmanager
+def _as_findings() -> Iterator[None]:
+    """What a rule says of numbers that no gate would have written is what is wrong with the record."""
+    try:
+        yield
+    except (InputError, EngineError) as error:
+        raise VerificationError(str(error)) from None
 
 
 def fold(bodies: Iterable[Body]) -> State:
@@ -148,10 +190,10 @@ def _apply(state: State, body: Body) -> State:
             assert_never(body)
 
 
-def _with_steps(state: State, path: tuple[Step, ...]) -> State:
-    """Each level of a path counts its own events, without a gap."""
+def _with_steps(state: State, path: tuple[Step, ...]) -> PersistentMap[ScopeState]:
+    """The scopes, once each level of a path has counted its own event, without a gap."""
     if not path:
-        return state
+        return state.scopes
     names = _names(path)
     _require(names == tuple(sorted(set(names))), "the levels of a path are not in id order, each once")
     scopes = state.scopes
@@ -159,7 +201,7 @@ def _with_steps(state: State, path: tuple[Step, ...]) -> State:
         scope = state.scope(level.scope)
         _require(level.index == scope.index, f"scope {scope.scope}: index {level.index}, expected {scope.index}")
         scopes = scopes.with_item(scope.scope, replace(scope, index=scope.index + 1))
-    return replace(state, scopes=scopes)
+    return scopes
 
 
 # ---- ledger and scopes ----------------------------------------------------------------------------------------------
@@ -195,9 +237,6 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         _require(not parent.closed, f"scope {parent.scope} is closed")
         same = (parent.relation, parent.unit) == (body.relation, unit)
         _require(same, f"scope {parent.scope} has another relation or unit")
-    for rule in (body.filter,) if body.instead is None else (body.filter, body.instead):
-        rules.check(body.budget, filters.budget_guarantee(rule), body.relation)
-        allotting.require_certified(rule, body.relation)
     _require(body.instead != body.filter, "the first charge may fix the filter that is there")
     nothing = _frozen(filters.opening(body.filter))
     scope = ScopeState(
@@ -266,16 +305,16 @@ def _reserve(state: State, body: Reserved) -> State:
         tail_delta=body.tail_delta,
         attested=body.attested is not None,
     )
-    after = _charged(_fixed(state, own, body), charge)
+    scopes = _charged(_fixed(state, own, body), charge)
     for name in own.path:
-        scope = after.scope(name)
+        scope = scopes[name]
         _require(filters.admits(scope.filter, scope.sums), f"scope {name}: the filter does not admit the charge")
-    return _with_charge(after, charge)
+    return replace(state, scopes=scopes, open=state.open.with_item(charge.charge, charge))
 
 
-def _fixed(state: State, own: ScopeState, body: Reserved) -> State:
-    """Each level has its filter fixed by its first charge: the one that it was opened with, or the one that is named,
-    if its opening named it too. What may have run before counts under the first alone."""
+def _fixed(state: State, own: ScopeState, body: Reserved) -> PersistentMap[ScopeState]:
+    """The scopes, where each level has its filter fixed by its first charge: the one that it was opened with, or the
+    one that is named, if its opening named it too. What may have run before counts under the first alone."""
     named = {one.scope: one.filter for one in body.fixed}
     in_order = tuple(one.scope for one in body.fixed) == tuple(sorted(named))
     _require(in_order and set(named) <= set(own.path), "filters are fixed for levels of the path, in id order")
@@ -290,7 +329,7 @@ def _fixed(state: State, own: ScopeState, body: Reserved) -> State:
             scopes = scopes.with_item(name, scope)
         late = scope.is_fixed_late and body.may_be_over
         _require(not late, f"scope {name}: a run elsewhere that may have begun before its filter was fixed")
-    return replace(state, scopes=scopes)
+    return scopes
 
 
 def charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
@@ -353,17 +392,15 @@ def _commit(state: State, body: Committed) -> State:
         settling.require_granted(charge.parts, body.parts, charge.granted)
     keep = state.scope(charge.scope).keep
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
-    settling.check(charge.levels, body, state.scopes, charge.tail_delta)
-    ended = _ended(state, charge, body.levels)
+    settling.check_form(charge.levels, body)
     seen_for_sure = state.is_trusted and not body.outside_guarantee and not charge.attested
-    ran_for_sure = certain(body.parts) if seen_for_sure else None
-    return ended if ran_for_sure is None else _with_ran(ended, body.levels, ran_for_sure)
+    return _ended(state, charge, body.levels, certain(body.parts) if seen_for_sure else None)
 
 
 def _abort(state: State, body: Aborted) -> State:
     charge = _own_charge(state, body)
     _require(charge.redeem is None, "a started charge is never given back")
-    return _ended(state, charge, ())
+    return _ended(state, charge, None, None)
 
 
 def _own_charge(state: State, body: Started | Progress | Committed | Aborted | Lost) -> OpenCharge:
@@ -394,13 +431,13 @@ def _refuse(state: State, body: Refused) -> State:
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
-def _charged(state: State, charge: OpenCharge) -> State:
+def _charged(scopes: PersistentMap[ScopeState], charge: OpenCharge) -> PersistentMap[ScopeState]:
     """Each level is charged, and holds what it is charged."""
-
-    def taken(scope: ScopeState, amounts: Coordinates) -> ScopeState:
+    for level in charge.levels:
+        scope, amounts = scopes[level.scope], level.amounts
         unknown = set(amounts) - set(scope.sums)
         _require(not unknown, f"scope {scope.scope}: a coordinate that its filter does not have")
-        return replace(
+        taken = replace(
             scope,
             sums=_frozen(filters.with_charge(scope.filter, scope.sums, amounts)),
             held=_frozen(filters.with_charge(scope.filter, scope.held, amounts)),
@@ -408,44 +445,33 @@ def _charged(state: State, charge: OpenCharge) -> State:
             interactions=scope.interactions + (charge.form != "release"),
             exclusive=scope.exclusive + is_exclusive(charge.form, charge.parts),
         )
+        scopes = scopes.with_item(level.scope, taken)
+    return scopes
 
-    return _at_each(state, charge.levels, taken)
 
-
-def _ended(state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...]) -> State:
-    """The charge is open no more, and its levels are charged what it settled at instead: nothing, if it was aborted."""
-
-    def returned(scope: ScopeState, amounts: Coordinates) -> ScopeState:
-        return replace(
+def _ended(state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...] | None, ran: Composition | None) -> State:
+    """The charge is open no more, and its levels are charged what it settled at instead: nothing, if it was aborted.
+    `ran`: what is known to have run."""
+    scopes = state.scopes
+    for place, level in enumerate(charge.levels):
+        scope = scopes[level.scope]
+        sums = filters.without_charge(scope.filter, scope.sums, level.amounts)
+        noted = scope.ran
+        if settled is not None:
+            left = settled[place].amounts
+            sums = filters.with_charge(scope.filter, sums, left)
+            noted = noted if ran is None else executed.also(noted, ran, scope.filter, left)
+        back = replace(
             scope,
-            sums=_frozen(filters.without_charge(scope.filter, scope.sums, amounts)),
-            held=_frozen(filters.without_charge(scope.filter, scope.held, amounts)),
+            sums=_frozen(sums),
+            held=_frozen(filters.without_charge(scope.filter, scope.held, level.amounts)),
             counted=scope.sums if scope.counted is None and not state.is_trusted else scope.counted,
             interactions=scope.interactions - (charge.form != "release"),
             exclusive=scope.exclusive - is_exclusive(charge.form, charge.parts),
+            ran=noted,
         )
-
-    def kept(scope: ScopeState, amounts: Coordinates) -> ScopeState:
-        return replace(scope, sums=_frozen(filters.with_charge(scope.filter, scope.sums, amounts)))
-
-    after = _at_each(_at_each(state, charge.levels, returned), settled, kept)
-    return replace(after, open=state.open.without(charge.charge))
-
-
-def _with_ran(state: State, levels: tuple[LevelCharge, ...], parts: Composition) -> State:
-    def noted(scope: ScopeState, amounts: Coordinates) -> ScopeState:
-        return replace(scope, ran=executed.also(scope.ran, parts, scope.filter, amounts))
-
-    return _at_each(state, levels, noted)
-
-
-def _at_each(
-    state: State, levels: tuple[LevelCharge, ...], change: Callable[[ScopeState, Coordinates], ScopeState]
-) -> State:
-    scopes = state.scopes
-    for level in levels:
-        scopes = scopes.with_item(level.scope, change(state.scope(level.scope), level.amounts))
-    return replace(state, scopes=scopes)
+        scopes = scopes.with_item(level.scope, back)
+    return replace(state, scopes=scopes, open=state.open.without(charge.charge))
 
 
 def _frozen(sums: Sums) -> Sums:

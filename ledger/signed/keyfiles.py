@@ -3,7 +3,7 @@
 clinic.ledger                 the ledger
 clinic.ledger.key             its signing key (owner only)
 clinic.ledger.pub             the public key: give it to those who verify
-clinic.ledger.recovery.key    for later versions, to revoke a stolen signing key: move it offline
+clinic.ledger.recovery.key    revokes a stolen signing key, and replaces a lost key of the owner: move it offline
 """
 
 from __future__ import annotations
@@ -15,11 +15,20 @@ from pathlib import Path
 from dpledger import bounded
 from dpledger.errors import ParameterError
 from dpledger.files import path_of
-from dpledger.ledger.signed.keys import LONGEST_FILE, SIGNING, Signer, SigningKey, VerifyingKey, new_ledger_id
+from dpledger.ledger.signed.keys import (
+    LONGEST_FILE,
+    SIGNING,
+    Passphrase,
+    Signer,
+    SigningKey,
+    VerifyingKey,
+    new_ledger_id,
+)
 
-__all__ = ["KeyFiles", "read_public_key", "save_owner_key", "signer_of"]
+__all__ = ["KeyFiles", "is_private", "read_public_key", "save_owner_key", "signer_of"]
 
 MEANT = "the public key (.pub); this is a signing key, which signs entries: do not pass it on"
+PRIVATE = "PRIVATE KEY-----"
 TEXT_OF_A_KEY = 2  # plus signs in `name+id+base64`, at least; a path rarely has as many
 
 
@@ -47,13 +56,14 @@ class KeyFiles:
             if path.exists() or path.is_symlink():
                 raise ParameterError("key", str(path), "a path where nothing is yet: keys are never written over")
 
-    def save(self, signer: SigningKey, recovery: SigningKey) -> None:
-        """Write all three; the private ones for their owner alone. If one cannot be written, none stays."""
+    def save(self, signer: SigningKey, recovery: SigningKey, passphrase: str | None = None) -> None:
+        """Write all three; the private ones for their owner alone, and locked where a passphrase is given. If one
+        cannot be written, none stays."""
         written: list[Path] = []
         try:
-            signer.save(self.signing)
+            signer.save(self.signing, passphrase=passphrase)
             written.append(self.signing)
-            recovery.save(self.recovery)
+            recovery.save(self.recovery, passphrase=passphrase)
             written.append(self.recovery)
             with self.public.open("x", encoding="ascii") as file:
                 written.append(self.public)
@@ -66,27 +76,32 @@ class KeyFiles:
                 raise ParameterError("key", str(self.public), expected) from None
             raise
 
-    def find(self, given: Signer | str | os.PathLike[str] | None) -> Signer | None:
+    def find(
+        self, given: Signer | str | os.PathLike[str] | None, passphrase: Passphrase | None = None
+    ) -> Signer | None:
         """What signs: `given`, or the key in the file `given`; without one: beside the ledger, else DPLEDGER_KEY, else
         None. ParameterError for what is neither."""
-        return signer_of(self.signing if given is None and self.signing.exists() else given)
+        return signer_of(self.signing if given is None and self.signing.exists() else given, passphrase)
 
 
-def signer_of(given: Signer | str | os.PathLike[str] | None) -> Signer | None:
+def signer_of(given: Signer | str | os.PathLike[str] | None, passphrase: Passphrase | None = None) -> Signer | None:
     """What signs: `given`, or the key in the file `given`; without one DPLEDGER_KEY, else None."""
     if isinstance(given, Signer):
         return given
-    return SigningKey.from_environment() if given is None else SigningKey.load(path_of(given, "key"))
+    if given is None:
+        return SigningKey.from_environment(passphrase=passphrase)
+    return SigningKey.load(path_of(given, "key"), passphrase=passphrase)
 
 
-def save_owner_key(path: str | os.PathLike[str]) -> tuple[Path, VerifyingKey]:
-    """Make the key of who approves at `path`, readable by its owner alone, and its public half beside it (`.pub`): the
-    file of that, and the key. ParameterError where something is there, or it cannot be written."""
+def save_owner_key(path: str | os.PathLike[str], *, passphrase: str | None = None) -> tuple[Path, VerifyingKey]:
+    """Make the key of who approves at `path`, readable by its owner alone, and locked where a passphrase is given, and
+    its public half beside it (`.pub`): the file of that, and the key. ParameterError where something is there, or it
+    cannot be written."""
     file = path_of(path, "key")
     public, owner = file.with_name(file.name + ".pub"), SigningKey.generate(new_ledger_id("owner"))
     if public.exists() or public.is_symlink():
         raise ParameterError("key", str(public), "a path where nothing is yet: keys are never written over")
-    owner.save(file)
+    owner.save(file, passphrase=passphrase)
     try:
         with public.open("x", encoding="ascii") as stream:
             stream.write(owner.public.text + "\n")
@@ -96,13 +111,18 @@ def save_owner_key(path: str | os.PathLike[str]) -> tuple[Path, VerifyingKey]:
     return public, owner.public
 
 
+def is_private(text: str) -> bool:
+    """Whether what was given as a public key is a private one: of ours, or in a file of OpenSSH or PEM."""
+    return text.lstrip().startswith(SIGNING) or PRIVATE in text
+
+
 def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
     """A public key, from its text (`name+id+base64`) or from a file that holds it. ParameterError for anything else,
     naming the file where one was meant."""
     text = os.fspath(source)
     try:
-        if not Path(text).is_file():
-            if text.startswith(SIGNING):
+        if is_private(text) or not Path(text).is_file():
+            if is_private(text):
                 raise ParameterError("public key", "the text of a signing key", MEANT)
             if text.count("+") >= TEXT_OF_A_KEY:
                 return VerifyingKey.parse(text)
@@ -114,7 +134,7 @@ def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
         raise ParameterError("public key", text, f"a readable file ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ParameterError("public key", text, "a file with one public key (this one is not ASCII)") from None
-    if line.startswith(SIGNING):
+    if is_private(line):
         raise ParameterError("public key", text, MEANT)
     try:
         return VerifyingKey.parse(line)

@@ -27,12 +27,12 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -44,10 +44,21 @@ from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.signed import wire
 from dpledger.posix import require_posix
 
-__all__ = ["ENVIRONMENT_KEY", "SIGNATURE_BYTES", "Signer", "SigningKey", "VerifyingKey", "new_ledger_id"]
+__all__ = [
+    "ENVIRONMENT_KEY",
+    "SIGNATURE_BYTES",
+    "Passphrase",
+    "Signer",
+    "SigningKey",
+    "VerifyingKey",
+    "new_ledger_id",
+    "said_once",
+]
 
 ENVIRONMENT_KEY = "DPLEDGER_KEY"
 """The environment variable that may hold the text of a signing key, in place of a key file."""
+Passphrase: TypeAlias = str | Callable[[], str]
+"""What a key file is locked with, or what asks somebody for it: asked where the file is locked, and there alone."""
 SIGNATURE_BYTES = 64
 KEY_BYTES = 32  # of a seed, and of a public key
 _ED25519 = b"\x01"  # C2SP signature type
@@ -74,7 +85,11 @@ _SMALL_ORDER_Y: Final = frozenset({1, _PRIME - 1, 0, _ORDER_8_Y, _PRIME - _ORDER
 
 @runtime_checkable
 class Signer(Protocol):
-    """Whatever signs for a ledger: a `SigningKey`, or a service that keeps the key to itself."""
+    """Whatever signs for a ledger: a `SigningKey`, or a service that keeps the key to itself.
+
+    >>> isinstance(dpl.keys.SigningKey.generate("clinic-" + "0" * 32), dpl.keys.Signer)
+    True
+    """
 
     @property
     def public(self) -> VerifyingKey:
@@ -92,6 +107,10 @@ class VerifyingKey:
 
     Raises ParameterError for a name with spaces, control characters, `+` or characters outside ASCII, and for a point
     of small order, in a non-canonical encoding, or not on the curve.
+
+    >>> key = dpl.Ledger.in_memory().public_key
+    >>> dpl.keys.VerifyingKey.parse(key.text) == key
+    True
     """
 
     name: str
@@ -99,7 +118,8 @@ class VerifyingKey:
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not _NAME.fullmatch(self.name):
-            raise ParameterError("key name", ascii(self.name), "1 to 255 visible ASCII characters without '+'")
+            shown = ascii(self.name) if isinstance(self.name, str) else type(self.name).__name__
+            raise ParameterError("key name", shown, "1 to 255 visible ASCII characters without '+'")
         if type(self.public) is not bytes or len(self.public) != KEY_BYTES:
             raise ParameterError("public key", type(self.public).__name__, f"{KEY_BYTES} bytes")
         _check_point(self.public)
@@ -141,7 +161,13 @@ class VerifyingKey:
 
 
 class SigningKey:
-    """A private key in memory. It prints as its public half and does not pickle."""
+    """A private key in memory. It prints as its public half and does not pickle.
+
+    >>> book = dpl.Ledger.in_memory()
+    >>> successor = dpl.keys.SigningKey.generate(book.id)  # `save` writes its file, `load` reads it
+    >>> book.rotate_key(successor).body.public_key == book.public_key.text
+    True
+    """
 
     __slots__ = ("_private", "_public")
 
@@ -185,11 +211,13 @@ class SigningKey:
         return f"{_LOCKED_PREFIX}{identity}+{wire.to_base64(_LOCK_V1 + salt + nonce + ciphertext)}"
 
     @classmethod
-    def from_text(cls, text: str, *, passphrase: str | None = None) -> SigningKey:
+    def from_text(cls, text: str, *, passphrase: Passphrase | None = None) -> SigningKey:
         """The key that `to_text` wrote. ParameterError, showing nothing of the text, if it is malformed, if its name,
         id and secret do not belong together, or if the passphrase is missing, superfluous or wrong."""
+        if not isinstance(text, str):
+            raise ParameterError("signing key", type(text).__name__, "the text of a key")
         if text.startswith(_OPEN_PREFIX):
-            if passphrase is not None:
+            if isinstance(passphrase, str):
                 raise ParameterError("passphrase", "one", "none: this key is not locked")
             name, key_id, data = _split(text.removeprefix(_OPEN_PREFIX), "signing key")
             _check_type(data, 1 + KEY_BYTES, "signing key")
@@ -198,7 +226,7 @@ class SigningKey:
             if passphrase is None:
                 raise ParameterError("passphrase", "none", "the passphrase that this key is locked with")
             name, key_id, data = _split(text.removeprefix(_LOCKED_PREFIX), "signing key")
-            seed = _unlocked(data, passphrase, f"{name}+{key_id}")
+            seed = _unlocked(data, said_once(passphrase), f"{name}+{key_id}")
         else:
             raise ParameterError("signing key", "another text", "PRIVATE+KEY+... or LOCKED+KEY+...")
         key = cls.from_seed(name, seed)
@@ -220,7 +248,7 @@ class SigningKey:
             raise ParameterError("key file", str(path), f"a path that can be written ({error.strerror})") from None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, passphrase: str | None = None) -> SigningKey:
+    def load(cls, path: str | os.PathLike[str], *, passphrase: Passphrase | None = None) -> SigningKey:
         """The key in a key file. ParameterError if there is none, if its group or others have any right to it, or if it
         does not hold a key."""
         require_posix(Path(path), "key file")
@@ -236,11 +264,20 @@ class SigningKey:
 
     @classmethod
     def from_environment(
-        cls, environment: Mapping[str, str] = os.environ, *, passphrase: str | None = None
+        cls, environment: Mapping[str, str] = os.environ, *, passphrase: Passphrase | None = None
     ) -> SigningKey | None:
         """The key whose text the variable DPLEDGER_KEY holds; None where it is not set."""
         text = environment.get(ENVIRONMENT_KEY)
         return None if text is None else cls.from_text(text, passphrase=passphrase)
+
+
+def said_once(passphrase: Passphrase | None) -> str | None:
+    """The passphrase as text, asked for now. ParameterError for what is neither text nor a function that gives it."""
+    if passphrase is not None and not isinstance(passphrase, str):
+        if isinstance(passphrase, type) or not callable(passphrase):
+            raise ParameterError("passphrase", type(passphrase).__name__, "text, or a function that gives it")
+        return passphrase()
+    return passphrase
 
 
 def new_ledger_id(label: str) -> str:
@@ -261,6 +298,7 @@ _LOCKED_PREFIX: Final = "LOCKED+KEY+"
 SIGNING: Final = (_OPEN_PREFIX, _LOCKED_PREFIX)  # what the text of a signing key begins with
 
 
+@lru_cache(maxsize=64)
 def _key_id(name: str, public: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
 
@@ -293,6 +331,8 @@ def _check_point(public: bytes) -> None:
 
 def _split(text: str, what: str) -> tuple[str, str, bytes]:
     """Name, key id and data of `<name>+<id>+<base64>`; the text itself, which may be a secret, is never shown."""
+    if not isinstance(text, str):
+        raise ParameterError(what, type(text).__name__, "the text of a key")
     name, _, rest = text.partition("+")
     key_id, _, data = rest.partition("+")
     if not name or not re.fullmatch(r"[0-9a-f]{8}", key_id) or not data:
@@ -312,7 +352,7 @@ def _check_id(key: VerifyingKey, key_id: str, what: str) -> None:
         raise ParameterError(what, f"the key id {key_id}", f"{key.key_id_hex}, which name and key give")
 
 
-def _cipher(passphrase: str, salt: bytes) -> ChaCha20Poly1305:
+def _cipher(passphrase: str | None, salt: bytes) -> ChaCha20Poly1305:
     if type(passphrase) is not str or not passphrase:
         raise ParameterError("passphrase", "an empty one", "at least one character")
     try:
@@ -322,7 +362,7 @@ def _cipher(passphrase: str, salt: bytes) -> ChaCha20Poly1305:
     return ChaCha20Poly1305(Scrypt(salt=salt, length=32, n=_SCRYPT_COST, r=8, p=1).derive(secret))
 
 
-def _unlocked(data: bytes, passphrase: str, identity: str) -> bytes:
+def _unlocked(data: bytes, passphrase: str | None, identity: str) -> bytes:
     start_of_nonce = len(_LOCK_V1) + _SALT_BYTES
     start_of_ciphertext = start_of_nonce + _NONCE_BYTES
     if data[:1] != _LOCK_V1 or len(data) != start_of_ciphertext + KEY_BYTES + _TAG_BYTES:

@@ -12,6 +12,7 @@ which it may sign. Whoever steals it can sign those entries; the slow key ends i
 from __future__ import annotations
 
 from dpledger.decimals import whole
+from dpledger.errors import ParameterError
 from dpledger.ledger.signed.keys import Signer, SigningKey, VerifyingKey
 
 __all__ = ["ENTRIES", "Delegating"]
@@ -22,9 +23,18 @@ ROOM = 1000  # entries that an append is to find under its delegation, if that i
 
 
 class Delegating:
-    """Signs as `signer` does, and delegates up to `entries` entries at a time to a key of its own, `entry`."""
+    """Signs as `signer` does, and delegates up to `entries` entries at a time to a key of its own, `entry`.
+
+    >>> book = dpl.Ledger.in_memory()
+    >>> slow = dpl.keys.SigningKey.generate(book.id)  # stands for a `KmsKey`
+    >>> _ = book.rotate_key(dpl.keys.Delegating(slow)), book.declare("limits", "none is known", by="me")
+    >>> [entry.body.kind for entry in book.entries()]
+    ['ledger_opened', 'key_rotated', 'key_delegated', 'declared']
+    """
 
     def __init__(self, signer: Signer, *, entries: int = ENTRIES) -> None:
+        if not isinstance(signer, Signer):
+            raise ParameterError("signer", type(signer).__name__, "what signs: a KmsKey, or another Signer")
         self._signer = signer
         self.entries = whole(entries, field="entries", least=2, most=MOST_ENTRIES)
         self.entry = SigningKey.generate(signer.public.name)

@@ -13,7 +13,7 @@ from dpledger.errors import ParameterError, StoreFailure, VerificationError
 from dpledger.ledger.signed.keys import KEY_BYTES, VerifyingKey
 
 if TYPE_CHECKING:
-    from securesystemslib.signer import Signer as TheirSigner
+    from securesystemslib.signer._signer import Signer as TheirSigner
 
 __all__ = ["KmsKey"]
 
@@ -22,7 +22,12 @@ VAULT = "hv:"
 
 class KmsKey:
     """A `Signer` whose key is elsewhere, under the name of a ledger. `signer`: one of securesystemslib, of an Ed25519
-    key. ParameterError, by name, for a key of another type."""
+    key. ParameterError, by name, for a key of another type.
+
+    >>> from securesystemslib.signer import CryptoSigner
+    >>> signer = dpl.keys.KmsKey("clinic-" + "0" * 32, CryptoSigner.generate_ed25519())  # `at` finds one in Vault
+    >>> signer.public.verify(signer.sign(b"message"), b"message")
+    """
 
     def __init__(self, ledger: str, signer: TheirSigner) -> None:
         key: Any = signer.public_key
@@ -39,10 +44,10 @@ class KmsKey:
     def at(cls, ledger: str, uri: str) -> KmsKey:
         """The key at `uri`: `hv:NAME`, the newest version of a key of Vault's Transit engine. ParameterError for
         another scheme, without the extra `kms`, and where the KMS does not answer, or has no such key."""
-        if not uri.startswith(VAULT):
-            raise ParameterError("key", uri, f"a key of a KMS, like {VAULT}NAME (Vault)")
+        if not isinstance(uri, str) or not uri.startswith(VAULT):
+            raise ParameterError("uri", uri, f"a key of a KMS, like {VAULT}NAME (Vault)")
         try:
-            from securesystemslib.signer import VaultSigner
+            from securesystemslib.signer._vault_signer import VaultSigner
         except ImportError:
             raise ParameterError("key", uri, "the extra `kms` (pip install 'dpledger[kms]')") from None
         try:

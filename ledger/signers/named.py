@@ -18,8 +18,8 @@ def is_elsewhere(given: object) -> bool:
 
 
 def signer_named(given: str, ledger: str) -> Signer:
-    """The key for the ledger with that id. One of a KMS delegates entries, as it is slow. ParameterError for what is not
-    there."""
+    """The key for the ledger with that id. One of a KMS delegates entries, as it is slow. ParameterError for what is
+    not there."""
     if given.startswith(AGENT):
         return SshAgentKey(ledger, given.removeprefix(AGENT) or None)
     return Delegating(KmsKey.at(ledger, given))

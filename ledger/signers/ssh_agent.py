@@ -2,8 +2,8 @@
 
 The protocol is that of draft-ietf-sshm-ssh-agent: messages of a length (4 bytes), a type, and strings, over the socket
 that SSH_AUTH_SOCK names. Two of them are used: 11, the list of keys, and 13, a signature. An agent signs what it is
-given, as it is: with a key of the type ssh-ed25519 the Ed25519 signature (RFC 8032) that a ledger needs (RFC 8709). Keys
-of other types are refused by name. An agent that is forwarded to another host signs for whoever rules that host.
+given, as it is: with a key of the type ssh-ed25519 the Ed25519 signature (RFC 8032) that a ledger needs (RFC 8709).
+Keys of other types are refused by name. An agent that is forwarded to another host signs for whoever rules that host.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpledger.errors import ParameterError, StoreFailure, VerificationError
+from dpledger.ledger.signed import wire
 from dpledger.ledger.signed.keys import KEY_BYTES, SIGNATURE_BYTES, VerifyingKey
 
 __all__ = ["SshAgentKey"]
@@ -44,12 +45,21 @@ class _Held:
 
 
 class SshAgentKey:
-    """A `Signer` whose key an ssh-agent holds, under the name of a ledger."""
+    """A `Signer` whose key an ssh-agent holds, under the name of a ledger.
+
+    >>> dpl.keys.SshAgentKey("clinic-" + "0" * 32, socket_path="/nowhere")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    dpledger.errors.ParameterError: SSH_AUTH_SOCK: expected the socket of an ssh-agent that answers ...
+    """
 
     def __init__(self, ledger: str, key: str | None = None, *, socket_path: str | None = None) -> None:
         """`ledger`: the ledger's id, which is the name of the key. `key`: its comment, or its fingerprint
-        (`SHA256:...`); None where the agent holds one Ed25519 key alone. ParameterError where no agent answers, it holds
-        no such key, several, or one of another type."""
+        (`SHA256:...`); None where the agent holds one Ed25519 key alone. ParameterError where no agent answers, it
+        holds no such key, several, or one of another type."""
+        wire.check_ledger_id(ledger, "ledger")
+        if key is not None and not isinstance(key, str):
+            raise ParameterError("key", type(key).__name__, "the comment or the fingerprint of a key, as text")
         path = os.environ.get(SOCKET) if socket_path is None else socket_path
         if not path:
             raise ParameterError(SOCKET, "not set", "the socket of an ssh-agent (start one: eval $(ssh-agent))")

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from dpledger.errors import ParameterError
 from dpledger.ledger.signed.keyfiles import KeyFiles, signer_of
-from dpledger.ledger.signed.keys import Signer
+from dpledger.ledger.signed.keys import Passphrase, Signer
 from dpledger.ledger.stores.protocol import Store
 from dpledger.ledger.stores.sqlite import SQLiteStore
 
@@ -61,7 +61,7 @@ def looked(place: Place) -> Placed:
     return opened(place) if is_address(place) else SQLiteStore.look(place)
 
 
-def signer_at(place: Place, key: Signer | Place | None) -> Signer | None:
+def signer_at(place: Place, key: Signer | Place | None, passphrase: Passphrase | None = None) -> Signer | None:
     """What signs in the ledger at `place`: `key`, or the key in that file; without one, that beside a ledger file, else
     DPLEDGER_KEY, else None."""
-    return signer_of(key) if is_address(place) else KeyFiles.beside(place).find(key)
+    return signer_of(key, passphrase) if is_address(place) else KeyFiles.beside(place).find(key, passphrase)

@@ -18,11 +18,11 @@ from dpledger.ledger.signed import envelope, wire
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
 
-__all__ = ["Following", "authority_after", "authority_of", "key_entries", "signed_entry"]
+__all__ = ["Following", "authority_after", "authority_of", "key_entries", "require_place", "signed_entry"]
 
 
 def signed_entry(index: int, leaf: bytes, origin: str, authority: Authority | None) -> Entry:
-    """Steps 5 and 6 for one leaf by itself: all but what it follows. `authority`: as of the entries before it; None for
+    """Steps 6 and 7 for one leaf by itself: all but what it follows. `authority`: as of the entries before it; None for
     the first, which is signed by the key that it names. VerificationError with the index."""
     try:
         known = _first(leaf) if authority is None else authority
@@ -30,13 +30,18 @@ def signed_entry(index: int, leaf: bytes, origin: str, authority: Authority | No
         known.require(index, entry.body, envelope.key_id_of(leaf))
     except VerificationError as error:
         raise error.at(index) from None
+    require_place(index, entry, origin)
+    if known.name != origin:
+        raise VerificationError("names another signing key than one of the ledger's own", index=index)
+    return entry
+
+
+def require_place(index: int, entry: Entry, origin: str) -> None:
+    """VerificationError unless an entry says that it is the one at `index` of the ledger `origin`."""
     if entry.index != index:
         raise VerificationError(f"says that it is entry {entry.index}", index=index)
     if entry.ledger != origin:
         raise VerificationError(f"is an entry of another ledger: {entry.ledger}", index=index)
-    if known.name != origin:
-        raise VerificationError("names another signing key than one of the ledger's own", index=index)
-    return entry
 
 
 def key_entries(authority: Authority, size: int, *indices: int) -> tuple[int, ...]:

@@ -16,7 +16,10 @@
        for the recorded parts; claims follow from parts
    10  what is left over is reported: open charges, refusals, entries that no witness has seen
 
-Keys come from the verifier, never from what is verified. Pure: no file, no clock, no network.
+Steps 6 and 7 are made by several processes where there is much to do, but for what the entries before tell; the fold by
+one. Memory grows with the ids that were used, not with the entries, where these go to the caller one by one.
+
+Keys come from the verifier, never from what is verified. Pure: no file, no network.
 
 What no verifier can see without a head of its own (`since`): that the tail was cut back to an older genuine head, and
 that whoever stole the key wrote another history.
@@ -24,48 +27,26 @@ that whoever stole the key wrote another history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Literal, NoReturn, TypeAlias, assert_never
+from types import MappingProxyType
+from typing import Literal, NoReturn, TypeAlias
 
-from dpledger.errors import DpledgerError, ParameterError, VerificationError
-from dpledger.ledger.entries.bodies import (
-    Aborted,
-    Audited,
-    Closed,
-    Committed,
-    Declared,
-    Heartbeat,
-    Intended,
-    KeyDelegated,
-    KeyRevoked,
-    KeyRotated,
-    LedgerOpened,
-    Lost,
-    OwnerRotated,
-    PlanRegistered,
-    PolicyChanged,
-    Progress,
-    Refused,
-    Reported,
-    Reserved,
-    RollbackAccepted,
-    ScopeOpened,
-    Snapshot,
-    Started,
-)
-from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, last_trusted_of
+from dpledger.errors import ParameterError, VerificationError
+from dpledger.ledger.entries.bodies import Reserved
+from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, last_trusted_of, parse_entry
 from dpledger.ledger.entries.members import Attestation
-from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.authority import Authority
 from dpledger.ledger.rules.scope_state import EMPTY, State
-from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
-from dpledger.ledger.verifying import claims
-from dpledger.ledger.verifying.following import Following, authority_after, signed_entry
+from dpledger.ledger.verifying import signatures
+from dpledger.ledger.verifying.folding import Fold
+from dpledger.ledger.verifying.following import Following, authority_after, require_place, signed_entry
+from dpledger.ledger.verifying.seconds import Seconds
 from dpledger.progress import Advance
 
 __all__ = ["Remembered", "Verified", "verify", "verify_quick"]
@@ -78,17 +59,23 @@ Remembered: TypeAlias = Checkpoint | bytes
 class Verified:
     """What was verified, and how far.
 
-    `mode`: quick (the bytes are those that were signed, nothing more) or full. `witnessed`: the number of entries under
-    a head that somebody else holds; what follows could still be cut off unseen. A head as new as the record could be
-    its own, and counts for none: `is_own` says that only such were given. `entries` and `state` are empty in quick."""
+    `mode`: quick (the bytes are those that were signed, nothing more), full, or partial (as full, but for the prices of
+    the entries in `unpriced`, for which the verifier's seconds were not enough: no full pass). `witnessed`: the number
+    of entries under a head that somebody else holds; what follows could still be cut off unseen. A head as new as the
+    record could be its own, and counts for none: `is_own` says that only such were given. `attested`: by the index of
+    the entry that charges it, what ran elsewhere: that each is priced and settled by the rules is verified; that it ran
+    as its parts say is the word of whoever it names. In quick `entries`, `attested` and `state` are empty; `entries`
+    are so too where they went to the caller one by one."""
 
-    mode: Literal["quick", "full"]
+    mode: Literal["quick", "full", "partial"]
     head: Checkpoint
     key: VerifyingKey
     witnessed: int
     entries: tuple[Entry, ...]
     state: State
     is_own: bool = False
+    attested: Mapping[int, Attestation] = field(default_factory=lambda: MappingProxyType({}))
+    unpriced: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Verified ({self.mode}): {self.head.size:,} entries of {self.head.origin}>"
@@ -97,13 +84,6 @@ class Verified:
     def unwitnessed(self) -> int:
         """How many entries follow the last one that somebody else holds a head of."""
         return self.head.size - self.witnessed
-
-    @property
-    def attested(self) -> Mapping[int, Attestation]:
-        """By the index of the entry that charges it, what ran elsewhere: that each is priced and settled by the rules
-        is verified; that it ran as its parts say is the word of whoever it names. Empty in quick."""
-        said = ((entry.index, entry.body.attested) for entry in self.entries if isinstance(entry.body, Reserved))
-        return {index: attestation for index, attestation in said if attestation is not None}
 
 
 def verify_quick(
@@ -124,43 +104,64 @@ def verify(
     *,
     since: Sequence[Remembered] = (),
     advance: Advance | None = None,
+    each: Callable[[Entry], None] | None = None,
+    jobs: int | None = None,
+    most_seconds: float | None = None,
 ) -> Verified:
     """Steps 1 to 10. `leaves`: no more are read than the head covers, and one; those that can be gone through again
     are, one at a time. `key`: the ledger's key, or the one before or after it: the keys are followed. `since`: heads
-    that the verifier remembers. `advance` is called with 1 after each entry."""
+    that the verifier remembers. `advance` is called with 1 after each entry.
+
+    `each` is called with each entry once it is verified, in order; then none is kept. `jobs`: how many processes, from
+    1 to 64, share the work; None: as many as there are processors, if there are thousands of entries. `most_seconds`:
+    seconds of the processor that prices may take, all together; None: as many as they need. Where they are not enough
+    the answer is partial, and names the entries in `unpriced`."""
     read = _read(leaves, head, key, since)
+    shared = signatures.jobs_for(jobs, read.head.size)
+    seconds = Seconds(most_seconds)
     wrong: VerificationError | None = None
+    signer: Callable[[int], VerifyingKey] = lambda _: key  # noqa: E731 (until the keys are known)
     try:
-        read.require_signed(read.keys.followed(), key)
+        followed = read.keys.followed()
+        signer = followed.usual
+        read.require_signed(followed, key)
     except VerificationError as error:
         if error.index is None:
             raise
         wrong = error  # the first entry at fault is named below: this one, or one before it
+    fold = Fold(replace(EMPTY, last_trusted=read.last_trusted), seconds)
     entries: list[Entry] = []
-    state, previous, tree = replace(EMPTY, last_trusted=read.last_trusted), FIRST_PREVIOUS, merkle.CompactRange()
-    used = _Used()
-    for index, leaf in enumerate(islice(read.leaves, read.head.size)):
-        entry = _entry_at(index, leaf, previous, read.head.origin, state.authority)
-        state = _step_at(index, state, entry, used)
-        leaf_hash = merkle.leaf_hash(leaf)
-        previous, tree = leaf_hash.hex(), tree.append(leaf_hash)
-        entries.append(entry)
-        if advance is not None:
-            advance(1)
+    keep = entries.append if each is None else each
+    attested: dict[int, Attestation] = {}
+    previous, tree = FIRST_PREVIOUS, merkle.CompactRange()
+    with closing(signatures.checked(islice(read.leaves, read.head.size), signer, shared)) as found:
+        for index, checked in enumerate(found):
+            entry = _checked_entry(index, checked, read.head.origin, fold.state.authority)
+            _require_after(previous, entry)
+            fold.add(entry)
+            leaf_hash = merkle.leaf_hash(checked.leaf)
+            previous, tree = leaf_hash.hex(), tree.append(leaf_hash)
+            if isinstance(entry.body, Reserved) and entry.body.attested is not None:
+                attested[index] = entry.body.attested
+            keep(entry)
+            if advance is not None:
+                advance(1)
     if wrong is not None:
         raise wrong
     if (tree.size, tree.root()) != (read.head.size, read.head.root):
         raise VerificationError("the record was changed while it was read: verify a copy of it")
-    read.require_signed(state.keys, key)
+    read.require_signed(fold.state.keys, key)
     seen, is_own = _witnessed(read.since, read.head)
     return Verified(
-        mode="full",
+        mode="partial" if fold.unpriced else "full",
         head=read.head,
         key=key,
         witnessed=seen,
         entries=tuple(entries),
-        state=state,
+        state=fold.state,
         is_own=is_own,
+        attested=MappingProxyType(attested),
+        unpriced=tuple(fold.unpriced),
     )
 
 
@@ -244,9 +245,10 @@ def _name_the_entry(leaves: Iterable[bytes], signed: Checkpoint) -> NoReturn:
     previous, size = FIRST_PREVIOUS, 0
     authority: Authority | None = None
     for index, leaf in enumerate(leaves):
-        body = _entry_at(index, leaf, previous, signed.origin, authority).body
+        entry = signed_entry(index, leaf, signed.origin, authority)
+        _require_after(previous, entry)
         try:
-            authority = authority_after(authority, index, body)
+            authority = authority_after(authority, index, entry.body)
         except VerificationError as error:
             raise error.at(index) from None
         previous, size = merkle.leaf_hash(leaf).hex(), index + 1
@@ -259,68 +261,23 @@ def _name_the_entry(leaves: Iterable[bytes], signed: Checkpoint) -> NoReturn:
     raise VerificationError(reason, index=index)
 
 
-def _entry_at(index: int, leaf: bytes, previous: str, origin: str, authority: Authority | None) -> Entry:
-    """Steps 6 and 7."""
-    entry = signed_entry(index, leaf, origin, authority)
+def _checked_entry(index: int, checked: signatures.Checked, origin: str, authority: Authority | None) -> Entry:
+    """Steps 6 and 7, but for what the entry follows. What another process did not find signed by the key that signs it
+    is looked at here, which says what is wrong with it."""
+    if checked.payload is not None and authority is not None:
+        try:
+            entry = parse_entry(checked.payload)
+            if authority.signer(index, entry.body) == checked.key:
+                require_place(index, entry, origin)
+                return entry
+        except VerificationError as error:
+            raise error.at(index) from None
+    return signed_entry(index, checked.leaf, origin, authority)
+
+
+def _require_after(previous: str, entry: Entry) -> None:
     if entry.previous != previous:
-        raise VerificationError("does not follow the entry before it", index=index)
-    return entry
-
-
-class _Used:
-    """Which charges, keys and refusals occurred: each once, for ever."""
-
-    def __init__(self) -> None:
-        self.scope_of: dict[str, str] = {}  # by charge
-        self.keys: set[tuple[str, str]] = set()
-        self.refusals: set[tuple[str, str]] = set()
-
-    def note(self, scope: str, key: str, charge: str) -> None:
-        if charge in self.scope_of:
-            raise VerificationError("the charge was used before")
-        self.require_free(scope, key)
-        self.scope_of[charge] = scope
-        self.keys.add((scope, key))
-
-    def require_free(self, scope: str, key: str) -> None:
-        if (scope, key) in self.keys:
-            raise VerificationError("the key was used before in its scope")
-
-    def note_refusal(self, scope: str, body: Refused) -> None:
-        self.require_free(scope, body.key)  # one that was used is replayed, never refused
-        refusal = scope, body.request
-        if refusal in self.refusals:
-            raise VerificationError("the same refusal was recorded before")
-        self.refusals.add(refusal)
-
-
-def _step_at(index: int, state: State, entry: Entry, used: _Used) -> State:
-    """Steps 8 and 9."""
-    body = entry.body
-    try:
-        after = step(state, body)
-        match body:
-            case Reserved(key=name, charge=charge):
-                used.note(after.open[charge].scope, name, charge)
-                claims.check_reserved(after, body)
-            case Refused(path=path):
-                used.note_refusal(charged_scope(after, path).scope, body)
-            case Audited(charge=charge, path=path):
-                if charge is not None:
-                    notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
-            case ScopeOpened() | Started() | Progress() | Committed() | Aborted() | Lost() | Snapshot() | Closed():
-                pass  # what they may do is in `step`
-            case LedgerOpened() | Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
-                pass
-            case PolicyChanged() | KeyRotated() | KeyDelegated() | OwnerRotated() | KeyRevoked() | RollbackAccepted():
-                pass
-            case _:
-                assert_never(body)
-    except VerificationError as error:
-        raise error.at(index) from None
-    except DpledgerError as error:
-        raise VerificationError(str(error), index=index) from None
-    return after
+        raise VerificationError("does not follow the entry before it", index=entry.index)
 
 
 def _witnessed(since: Sequence[Checkpoint], signed: Checkpoint) -> tuple[int, bool]:

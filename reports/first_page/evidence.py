@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import assert_never
 
 from dpledger.ledger.entries.bodies import KeyRevoked, Refused, RollbackAccepted
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
+from dpledger.reports.grouping import in_entries
 from dpledger.reports.model import Answer, Cell, Item, Items, Link, Section, Table, blocks, visible
 from dpledger.reports.sections.declared import COPIED, ITEMS, REQUIRED, Declarations, label
 from dpledger.reports.sections.several import SCOPE
@@ -39,24 +41,33 @@ ANNEX_OF_RECORD = (Link("what was verified, and how to repeat it", "verified"),)
 def record(verified: Verified) -> Answer:
     """What was verified: by which key, since when, and what a witness has seen of it."""
     size = verified.head.size
-    key = f"key {verified.key.key_id_hex}"
-    full = verified.mode == "full"
-    checked = (
-        f"Every signature, transition and price was checked against {key}."
-        if full
-        else f"Quick: the bytes are those that {key} signed. What they say was not checked."
-    )
     missing = tuple(_missing(verified.entries))
-    found = f"{words.count(size, 'entry', 'entries')}, " + ("verified in full" if full else "their bytes only")
+    how, checked = _checked(verified)
+    found = f"{words.count(size, 'entry', 'entries')}, {how}"
     return Answer(
         id="first_page/record",
         question="Is the record whole?",
         text=f"no: {found}, others are missing or not to be trusted" if missing else found,
         lines=(*missing, checked, *_approved(verified), *_since(verified.entries), _seen(verified)),
-        status="measured" if full else "unknown",
-        tone="warning" if missing else "plain",
+        status="measured" if verified.mode == "full" and not missing else "unknown",
+        tone="warning" if missing or verified.mode == "partial" else "plain",
         links=(*ANNEX_OF_RECORD, *(() if first_new(verified) is None else (Link("what is new", "since"),))),
     )
+
+
+def _checked(verified: Verified) -> tuple[str, str]:
+    """How far the record was verified, in two words and in a sentence."""
+    key = f"key {verified.key.key_id_hex}"
+    match verified.mode:
+        case "full":
+            return "verified in full", f"Every signature, transition and price was checked against {key}."
+        case "partial":
+            checked = f"Every signature and transition was checked against {key}, and every price but those of"
+            return "verified in part", f"{checked} {in_entries(verified.unpriced)}: they take longer than was allowed."
+        case "quick":
+            return "their bytes only", f"Quick: the bytes are those that {key} signed. What they say was not checked."
+        case _:
+            assert_never(verified.mode)
 
 
 def _approved(verified: Verified) -> tuple[str, ...]:

@@ -171,8 +171,11 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
         return Answer(
             id=id_, question=question, text="unknown", lines=(line,), status="unknown", tone="warning", links=links
         )
+    lost = [account for account in accounts if account.rollback is not None]
     others = len(accounts) - 1
     lines = [
+        *(_lost(account) for account in lost[:MOST]),
+        *_more(len(lost) - MOST, "further budget that ended so", several="further budgets that ended so"),
         f"{_counted(fullest)}, in {budget_named(fullest.scope)}"
         + (f", the fullest of {others + 1:,}" if others else ""),
         *_delta_used(fullest, part),
@@ -180,7 +183,24 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
         *_open(accounts),
         *_attested(accounts),
     ]
-    return Answer(id=id_, question=question, text=words.percent(part), lines=tuple(lines), share=part, links=links)
+    return Answer(
+        id=id_,
+        question=question,
+        text=f"unknown; {words.percent(part)} by what is left of the record" if lost else words.percent(part),
+        lines=tuple(lines),
+        share=None if lost else part,
+        status="unknown" if lost else "measured",
+        tone="warning" if lost else "plain",
+        links=links,
+    )
+
+
+def _lost(account: ScopeAccount) -> str:
+    """Why no number says what a scope has used."""
+    return (
+        f"In {budget_named(account.scope)}: the ledger went on from an older copy (entry {account.rollback:,}), which "
+        "ended it. What the missing entries charged is not known."
+    )
 
 
 def _counted(account: ScopeAccount) -> str:
@@ -288,5 +308,5 @@ def meaning(promise: Promise | None) -> Answer:
 SCOPES = (Link("every budget", "scopes"),)
 
 
-def _more(number: int, what: str) -> tuple[str, ...]:
-    return (f"and {words.count(number, what)}",) if number > 0 else ()
+def _more(number: int, what: str, *, several: str | None = None) -> tuple[str, ...]:
+    return (f"and {words.count(number, what, several)}",) if number > 0 else ()

@@ -32,6 +32,8 @@ LAST_SEEN = "Last entry under a checkpoint kept elsewhere"
 NONE_GIVEN = "no checkpoint that somebody else keeps was given (--since)"
 NOT_READ = "quick verification reads no entry"
 MODES = {
+    "partial": "in part: every signature and every transition, and every price and claim but those of the entries that "
+    "are named; their own numbers stand here, and nothing says that they are enough",
     "full": "in full: every signature, every transition, every charge priced again, every claim recomputed from "
     "its parts",
     "quick": "quick: the bytes are those that were signed. What they say was not checked, and is not reported",
@@ -66,6 +68,7 @@ def verified_section(verified: Verified) -> Section:
             Items(
                 items=(
                     Item(id="verified/mode", label="Verified", text=MODES[verified.mode], value=verified.mode),
+                    *_unpriced(verified),
                     Item(id="verified/range", label="Range", text=f"{last} ({head.size:,} in all)", value=head.size),
                     Item(id="verified/key", label="Key", text=f"{key.text} (key id {key.key_id_hex})", value=key.text),
                     Item(
@@ -80,6 +83,14 @@ def verified_section(verified: Verified) -> Section:
             Items(items=_since(verified)),
         ),
     )
+
+
+def _unpriced(verified: Verified) -> tuple[Item, ...]:
+    """The entries whose prices would have taken longer than the verifier was given."""
+    if not verified.unpriced:
+        return ()
+    why = f"prices in {in_entries(verified.unpriced)}: they take longer than the verifier was given (--most-seconds)"
+    return (unknown("verified/unpriced", "Not verified", why),)
 
 
 def _since(verified: Verified) -> tuple[Item, ...]:

@@ -1,6 +1,7 @@
 from . import (
     ex_post as ex_post,
     filters as filters,
+    keys as keys,
     learning as learning,
     planning as planning,
     results as results,

@@ -75,6 +75,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path("entry-3.tlog-proof").write_bytes(book.prove(3))
         for name in ("model.safetensors", "model.bin"):
             Path(name).write_bytes(b"weights")
+        dpl.Ledger.create("owned.ledger", owner=save_owner_key("clerk.key")[1]).close()
+        save_owner_key("deputy.key")
         request = approvals.request_of(book.id, Closed(reason="the study is over"))
         Path("request.json").write_bytes(request)
         statement = intoto.attest(book, "patients", "model.safetensors", by="me")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
+import ledger_golden
 from dpledger.attach import intoto
 from dpledger.decimals import text
 from dpledger.errors import ApprovalNeeded, ForeignLedger, ParameterError, PolicyError, VerificationError
@@ -38,7 +40,7 @@ from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.verifying import proof, verification
+from dpledger.ledger.verifying import bundle, proof, verification
 from javascript_verifier import bundle as case_of, data, judged
 from ledger_forger import TIME
 from ledger_mechanisms import laplace
@@ -309,16 +311,13 @@ def test_quick_and_full_tell_the_same_head_of_any_signatures(choices: st.DataObj
     parts, model = [opened()], _Model()
     for index in range(1, choices.draw(st.integers(1, 7))):
         signer = choices.draw(st.sampled_from(keys))
-        body: Body = choices.draw(
-            st.sampled_from(
-                [
-                    Heartbeat(),
-                    KeyRotated(public_key=SECOND.public.text),
-                    KeyDelegated(public_key=ENTRY.public.text, last=index + 2),
-                    KeyDelegated(),
-                ]
-            )
-        )
+        bodies: list[Body] = [
+            Heartbeat(),
+            KeyRotated(public_key=SECOND.public.text),
+            KeyDelegated(public_key=ENTRY.public.text, last=index + 2),
+            KeyDelegated(),
+        ]
+        body = choices.draw(st.sampled_from(bodies))
         parts.append(Said(body, signer))
         model.see(index, body, signer)
     head = choices.draw(st.sampled_from(keys))
@@ -337,7 +336,8 @@ class _Model:
     """The rule, told another way: who signs next."""
 
     def __init__(self) -> None:
-        self.legal, self.own, self.lent, self.last = True, FIRST, None, 0
+        self.legal, self.own, self.last = True, FIRST, 0
+        self.lent: SigningKey | None = None
         self.used = {FIRST.public.text}
 
     def usual(self, index: int) -> SigningKey:
@@ -472,6 +472,36 @@ def test_a_revocation_that_trusts_everything_gives_everything_back(tmp_path: Pat
         Ledger.revoke_key(file, recovery=recovery, last_trusted=last, reason="again")
 
 
+def test_a_long_ledger_whose_fold_was_saved_is_revoked_and_opened_again(tmp_path: Path) -> None:
+    file = tmp_path / "clinic.ledger"
+    with Ledger.create(file) as book:
+        for _ in range(3):
+            book.transact(lambda *_: [Heartbeat()] * 700)
+        size, trusted = len(book), book.public_key
+    recovery = tmp_path / "clinic.ledger.recovery.key"
+    entry = Ledger.revoke_key(file, recovery=recovery, last_trusted=5, reason="stolen")
+    assert entry.index == size
+    with Ledger.look(file) as book:
+        assert book.state.closed
+        book.verify(key=trusted)
+
+
+def test_a_rotated_ledger_opens_from_its_saved_fold(tmp_path: Path) -> None:
+    file = tmp_path / "clinic.ledger"
+    with Ledger.create(file) as book:
+        for successor in (SigningKey.generate(book.id), Delegating(SigningKey.generate(book.id))):
+            book.rotate_key(successor)
+            for _ in range(3):
+                book.transact(lambda *_: [Heartbeat()] * 700)
+        kept = book.state
+    with Ledger.look(file) as book:
+        assert book.state == kept
+        assert fold(entry.body for entry in book.entries()) == kept
+    with Ledger.open(file, key=successor) as book:
+        book.record(Heartbeat())
+        book.verify()
+
+
 def revoked(last: int) -> Said:
     return Said(KeyRevoked(last_trusted=last, reason="stolen"), RECOVERY)
 
@@ -584,3 +614,32 @@ def test_a_snapshot_tells_the_keys_and_both_verifiers_fold_the_same() -> None:
     assert fold(entry.body for entry in book.entries()) == book.state
     both_accept(book, FIRST, SECOND)
     assert EMPTY.authority is None
+
+
+def test_the_golden_ledger_of_keys_is_the_golden_one_and_both_verify_it() -> None:
+    files = ledger_golden.bundled(ledger_golden.build_keys())
+    assert {name: (ledger_golden.KEYS_DATA / name).read_bytes() for name in files} == files
+    leaves, head = list(bundle.read(ledger_golden.KEYS_DATA)[0]), files["checkpoint"]
+    for key in (ledger_golden.TURNS_KEY, ledger_golden.TURNS_SECOND):
+        assert verdict(leaves, head, key) == (True, None)
+        assert quick(leaves, head, key)
+    for key in (ledger_golden.TURNS_ENTRY, ledger_golden.TURNS_RECOVERY):  # no key of the ledger's own
+        assert verdict(leaves, head, key) == (False, None)
+    found = verification.verify(leaves, head, ledger_golden.TURNS_KEY.public)
+    assert text(found.state.scope("clinic").sums["pure"][0]) == "0.25"  # it came back after the last trusted entry
+
+
+def test_every_changed_byte_of_it_is_refused_by_both_at_the_same_entry() -> None:
+    leaves, head = list(bundle.read(ledger_golden.KEYS_DATA)[0]), bundle.read(ledger_golden.KEYS_DATA)[1]
+    content, key = b"".join(leaf + b"\n" for leaf in leaves), ledger_golden.TURNS_KEY
+    cases = []
+    for place in range(0, len(content), 23):
+        flipped = content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :]
+        cases.append((flipped, head))
+    heads = (head[:place] + bytes([head[place] ^ (1 << place % 8)]) + head[place + 1 :] for place in range(len(head)))
+    cases += [(content, flipped) for flipped in heads]
+    theirs = judged(case_of(entries, signed, key.public.text) for entries, signed in cases)
+    for (entries, signed), said in zip(cases, theirs, strict=True):
+        with pytest.raises(VerificationError) as refusal:
+            verification.verify(bundle.lines(BytesIO(entries)), signed, key.public)
+        assert (said.accepted, said.index) == (False, refusal.value.index)

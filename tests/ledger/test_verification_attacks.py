@@ -567,7 +567,7 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
     "no beginning": (list(BODIES[1:]), 0, "not ledger_opened"),
     "two beginnings": (inserted(1, OPENED), 1, "second ledger_opened"),
     "another signing key is named": (
-        changed(0, public_key=ledger_golden.RECOVERY.public.text),
+        changed(0, public_key=SigningKey.from_seed(KEY.public.name, bytes(32)).public.text),
         0,
         "the key in force is",
     ),

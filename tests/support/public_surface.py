@@ -16,8 +16,12 @@ from typing import Any
 import numpy as np
 
 import dpledger as dpl
+from dpledger import keys
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.documents import DocumentLine
+from dpledger.errors import ApprovalNeeded
+from dpledger.ledger.rules.approvals import approval_of
+from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of
@@ -126,6 +130,26 @@ def stepped() -> dpl.results.DeclaredRun:
 def squares() -> dpl.Scope:
     """A scope that prices a plan by a formula: by its certified profile one of two steps takes seconds."""
     return book().scope("squares", unit="record", relation="add_remove", budget=dpl.GDP(1))
+
+
+SIGNER = keys.SigningKey.generate(dpl.Ledger.in_memory().id)
+RIGHT = object()  # a key of the right name
+
+
+def with_another_key(successor: Any = None) -> object:
+    """A ledger whose key is another one: of the right name, where none is given."""
+    made = kept()
+    return made.rotate_key(keys.SigningKey.generate(made.id) if successor is None else successor)
+
+
+def with_another_owner(owner: Any, approval: Any = None) -> object:
+    """A ledger whose owner is another one, which the one before approves, where nothing is given."""
+    first, signer, recovery = (keys.SigningKey.generate("example/" + digit * 32) for digit in "022")
+    made = dpl.Ledger.begin(MemoryStore(), signer, recovery.public, owner=first.public)
+    try:
+        return made.rotate_owner(owner, approval=approval)
+    except ApprovalNeeded as needed:
+        return made.rotate_owner(owner, approval=approval_of(needed.request, first))
 
 
 def kept() -> dpl.Ledger:
@@ -910,24 +934,63 @@ DOORS: dict[str, Door] = {
         },
     ),
     # the ledger
+    "keys.Delegating": Door(keys.Delegating, {"signer": SIGNER, "entries": 10}, {"signer": "signer|key"}),
+    "keys.SigningKey.generate": Door(keys.SigningKey.generate, {"name": SIGNER.public.name}),
+    "keys.SigningKey.from_seed": Door(keys.SigningKey.from_seed, {"name": SIGNER.public.name, "seed": bytes(32)}),
+    "keys.SigningKey.from_text": Door(
+        keys.SigningKey.from_text,
+        {"text": SIGNER.to_text(), "passphrase": None},
+        {"text": "signing key", "passphrase": "passphrase|signing key"},
+    ),
+    "keys.VerifyingKey": Door(
+        keys.VerifyingKey, {"name": "a", "public": SIGNER.public.public}, {"name": "name", "public": "public key"}
+    ),
+    "keys.VerifyingKey.parse": Door(keys.VerifyingKey.parse, {"text": SIGNER.public.text}, {"text": "verifying key"}),
     "Ledger.create": Door(
         lambda path="a.ledger", **given: dpl.Ledger.create(path, **given).close(),
         {"path": "nowhere/a", "name": "a", "owner": None},
-        {"path": "ledger|key", "name": "name|ledger", "owner": "owner|public key|ledger"},
+        {
+            "path": "ledger|key",
+            "name": "name|ledger",
+            "keys": "keys|ledger",
+            "owner": "owner|public key|ledger",
+            "passphrase": "passphrase|ledger|key",
+        },
     ),
     "Ledger.open_or_create": Door(
         lambda path="a.ledger", **given: dpl.Ledger.open_or_create(path, **given).close(),
         {"path": "nowhere/a", "name": "a", "owner": None, "keys": None},
-        {"path": "ledger|key", "name": "name|ledger", "owner": "owner|public key|ledger", "keys": "keys|ledger"},
+        {
+            "path": "ledger|key",
+            "name": "name|ledger",
+            "owner": "owner|public key|ledger",
+            "keys": "keys|ledger",
+            "passphrase": "passphrase|ledger|key",
+        },
     ),
     "Ledger.open": Door(
-        dpl.Ledger.open, {"path": "nowhere.ledger", "key": None}, {"path": "ledger", "key": "key|ledger"}
+        dpl.Ledger.open,
+        {"path": "nowhere.ledger", "key": None},
+        {"path": "ledger", "key": "key|ledger", "passphrase": "passphrase|ledger"},
     ),
     "Ledger.look": Door(dpl.Ledger.look, {"path": "nowhere.ledger"}, {"path": "ledger"}),
     "Ledger.accept_rollback": Door(
         dpl.Ledger.accept_rollback,
         {"path": "nowhere.ledger", "by": "me", "reason": "lost", "key": None},
-        {"path": "ledger", "by": "ledger", "reason": "ledger", "key": "key|ledger"},
+        {"path": "ledger", "by": "ledger", "reason": "ledger", "key": "key|ledger", "passphrase": "passphrase|ledger"},
+    ),
+    "Ledger.revoke_key": Door(
+        dpl.Ledger.revoke_key,
+        {"path": "nowhere.ledger", "recovery": "nowhere.key", "last_trusted": 0, "reason": "stolen"},
+        dict.fromkeys(("path", "recovery", "last_trusted", "reason", "passphrase"), "key|ledger|recovery|passphrase"),
+    ),
+    "Ledger.rotate_key": Door(
+        lambda successor=RIGHT: with_another_key(None if successor is RIGHT else successor), {"successor": RIGHT}
+    ),
+    "Ledger.rotate_owner": Door(
+        with_another_owner,
+        {"owner": keys.SigningKey.generate("example/" + "1" * 32).public, "approval": None},
+        {"owner": "owner|public key", "approval": "approval|request|owner"},
     ),
     "Ledger.in_memory": Door(dpl.Ledger.in_memory, {"name": "memory"}),
     "Ledger.scope": Door(
@@ -1344,10 +1407,30 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(("ClaimRefuted", "AuditTooWeak"), "dpledger raises it"),
     **dict.fromkeys(("Audit.changes", "Audit.entry"), "between audits and the ledger"),
     **dict.fromkeys(
+        (
+            "keys.KmsKey",
+            "keys.KmsKey.at",
+            "keys.KmsKey.sign",
+            "keys.SshAgentKey",
+            "keys.SshAgentKey.sign",
+            "keys.Signer",
+            "keys.Signer.sign",
+            "keys.Delegating.sign",
+            "keys.SigningKey",
+            "keys.SigningKey.from_environment",
+            "keys.SigningKey.load",
+            "keys.SigningKey.save",
+            "keys.SigningKey.sign",
+            "keys.SigningKey.to_text",
+            "keys.VerifyingKey.verify",
+        ),
+        "files, agents and services: tests/ledger/test_keys_ed25519.py and test_keys_elsewhere.py",
+    ),
+    **dict.fromkeys(
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
     ),
     **dict.fromkeys(
-        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal", "Ledger.stated"),
+        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.stated"),
         "between the rooms of the ledger",
     ),
     **dict.fromkeys(

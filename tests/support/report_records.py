@@ -58,6 +58,7 @@ __all__ = [
 
 LEDGER = "clinic-" + "5a" * 16
 KEY = SigningKey.from_seed(LEDGER, bytes(range(32))).public
+RECOVERY = SigningKey.from_seed(LEDGER, bytes(range(32, 64))).public
 TIME = "2026-11-21T10:00:00Z"
 LIBRARY = "dpledger 0.1.0"
 
@@ -77,7 +78,7 @@ class Record:
         self.state = EMPTY
         self.entries: list[Entry] = []
         self._charges = 0
-        self.add(LedgerOpened(format=FORMAT, public_key=KEY.text, recovery_key=KEY.text, witness="off"))
+        self.add(LedgerOpened(format=FORMAT, public_key=KEY.text, recovery_key=RECOVERY.text, witness="off"))
 
     def add(self, body: Body) -> Entry:
         """Append a body that the rules allow."""

@@ -1,6 +1,7 @@
 """The command line: one module a command group. Each parses, calls one room, and prints; no rule lives here.
 
-Exit status: 0 success; 1 refuted, does not verify, or refused by a budget; 2 input that cannot be used.
+Exit status: 0 success; 1 refuted, does not verify, or refused by a budget; 2 input that cannot be used; 3 what was
+verified holds, and not all was.
 Only typer is imported at the top: what a command needs is imported inside it.
 """
 
@@ -16,6 +17,7 @@ from dpledger.cli import (
     calibrating,
     composing,
     demonstration,
+    key_changes,
     ledgers,
     looking,
     profiling,
@@ -83,6 +85,24 @@ _COMMANDS = (
         approving.approve,
         "Approve a scope with the owner's key.",
         ("dpledger approve request.json --key officer.key --yes",),
+    ),
+    (
+        key_changes.rotate_key,
+        "Let another key sign a ledger from here on.",
+        ("dpledger rotate-key clinic.ledger", "dpledger rotate-key clinic.ledger --to next.key"),
+    ),
+    (
+        key_changes.rotate_owner,
+        "Let another key approve budgets from here on.",
+        ("dpledger rotate-owner owned.ledger deputy.key.pub --request new-owner.json",),
+    ),
+    (
+        key_changes.revoke_key,
+        "End a ledger whose signing key was stolen.",
+        (
+            "dpledger revoke-key clinic.ledger --recovery clinic.ledger.recovery.key --last-trusted 3 "
+            "--reason 'the host was broken into'",
+        ),
     ),
     (
         looking.scopes,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
+from dpledger.cli import passphrases
+from dpledger.cli.passphrases import Locked
 from dpledger.cli.speaking import AsJson, inert, speaking
 
 if TYPE_CHECKING:
@@ -19,13 +21,14 @@ LONGEST = 65_535  # bytes of a request: those of an entry
 
 def owner_key(
     key: Annotated[Path, typer.Argument(help="The file of the key; FILE.pub is made beside it. Nothing may be there.")],
+    passphrase: Locked = False,
     as_json: AsJson = False,
 ) -> None:
     """Make the key of an owner, who approves what opens or ends a scope. Keep it away from those who spend."""
     with speaking(as_json) as voice:
         from dpledger.ledger.signed.keyfiles import save_owner_key
 
-        public, owner = save_owner_key(key)
+        public, owner = save_owner_key(key, passphrase=passphrases.new(passphrase))
         voice.say(f"made {key}, which approves; only you can read it")
         voice.say(f"  {public}   is for `dpledger init LEDGER --owner {public}`, and for those who verify")
         voice.give({"key": str(key), "public_key": owner.text})
@@ -48,7 +51,7 @@ def approve(
 
         asked = files.read_whole(request, limit=LONGEST, field="request").removesuffix(b"\n")
         ledger, body, rollbacks = approvals.asked(asked)
-        owner = SigningKey.load(key)
+        owner = SigningKey.load(key, passphrase=passphrases.asked)
         voice.say(f"in {ledger}:")
         for line in _in_words(body):
             voice.say(f"  {line}")
@@ -67,7 +70,7 @@ def approve(
 def _in_words(body: Approved) -> list[str]:
     """What is approved, all of it."""
     from dpledger.cli.entries_in_words import guarantee_in_words
-    from dpledger.ledger.entries.bodies import Closed, ScopeOpened
+    from dpledger.ledger.entries.bodies import Closed, OwnerRotated, ScopeOpened
     from dpledger.reports.words import filter_rule
     from dpledger.schema import plain
 
@@ -75,6 +78,8 @@ def _in_words(body: Approved) -> list[str]:
         case Closed(path=path, reason=reason):
             what = f"close scope {path[0].scope}" if path else "end the ledger: nothing may follow"
             return [what, f"reason: {inert(reason)}"]
+        case OwnerRotated(owner_key=key):
+            return [f"from here on another key approves: {inert(key)}"]
         case ScopeOpened():
             most = body.unit.max_contributions
             unit = f"{body.unit.name}, of at most {most} row{'s' if most > 1 else ''}"

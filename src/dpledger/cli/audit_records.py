@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpledger.cli import passphrases
 from dpledger.errors import DpledgerError, ParameterError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Record:
         from dpledger.ledger.ledger import Ledger
         from dpledger.ledger.rules import notes
 
-        with Ledger.open(self.ledger) as book:
+        with Ledger.open(self.ledger, passphrase=passphrases.asked) as book:
             about = None if self.scope is None else book.scope(self.scope)
 
             def nothing_yet(state: State, _: Writing) -> Sequence[Body]:
@@ -80,7 +81,7 @@ class Record:
         """The index of the entry that says, before its first run, that it will be made."""
         from dpledger.ledger.ledger import Ledger
 
-        with Ledger.open(self._required("intend", "an audit")) as book:
+        with Ledger.open(self._required("intend", "an audit"), passphrase=passphrases.asked) as book:
             return book.intend(asked, about=self._about()).index
 
     def note(self, asked: Audit, result: AuditResult, intended: int | None, *, made_up: bool) -> dict[str, Any]:
@@ -90,7 +91,7 @@ class Record:
         from dpledger.ledger.ledger import Ledger
 
         try:
-            with Ledger.open(self.ledger) as book:
+            with Ledger.open(self.ledger, passphrase=passphrases.asked) as book:
                 entry = asked.entry(result, made_up=made_up)
                 return {"entry": book.record(entry, about=self._about(), intended=intended).index}
         except DpledgerError as error:
@@ -102,7 +103,7 @@ class Record:
             return []
         from dpledger.ledger.ledger import Ledger
 
-        with Ledger.open(self.ledger) as book:
+        with Ledger.open(self.ledger, passphrase=passphrases.asked) as book:
             return [book.record(result, about=self._about()).index for result in results]
 
     def _required(self, field: str, value: object) -> str:

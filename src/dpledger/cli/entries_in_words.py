@@ -135,9 +135,9 @@ def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
             return f"an older copy in place of {size} entries, by {by}; every scope ends"
         case KeyRotated(public_key=key):
             return f"from here on the ledger's key is {_id_of(key)}"
-        case KeyDelegated(public_key=None):
-            return "the ledger's key signs by itself again"
-        case KeyDelegated(public_key=str(key), last=last):
+        case KeyDelegated(public_key=key, last=last):
+            if key is None:
+                return "the ledger's key signs by itself again"
             return f"entries up to {last} are delegated to the key {_id_of(key)}"
         case OwnerRotated(owner_key=key):
             return f"from here on the owner's key is {_id_of(key)}"

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpledger.cli import proving, records, statements
+from dpledger.cli import passphrases, proving, records, statements
 from dpledger.cli.entries_in_words import elsewhere, names_of
+from dpledger.cli.passphrases import Locked
 from dpledger.cli.speaking import AsJson, speaking
 
 if TYPE_CHECKING:
     from dpledger.ledger.verifying.verification import Verified
 
 __all__ = ["accept_rollback", "backup", "export", "init", "verify"]
+
+MOST_NAMED = 20  # scopes, in a line
 
 
 def init(
@@ -38,6 +41,7 @@ def init(
     keys: Annotated[
         Path | None, typer.Option(help="Of a ledger in a database: the path beside which its keys come to lie.")
     ] = None,
+    passphrase: Locked = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger and its keys."""
@@ -45,14 +49,12 @@ def init(
         from dpledger.ledger.ledger import Ledger
         from dpledger.ledger.signed.keyfiles import KeyFiles
 
-        with Ledger.create(ledger, name=name, keys=keys, owner=owner) as book:
+        with Ledger.create(ledger, name=name, keys=keys, owner=owner, passphrase=passphrases.new(passphrase)) as book:
             files = KeyFiles.beside(ledger if keys is None else keys)
             voice.say(f"created {ledger}: {book.id}")
             voice.say(f"  {files.signing}            signs entries; only you can read it")
             voice.say(f"  {files.public}            verifies them; give it to those who check")
-            voice.say(
-                f"  {files.recovery}   is for later versions, to revoke a stolen signing key; move it offline now"
-            )
+            voice.say(f"  {files.recovery}   revokes a stolen signing key; move it offline now")
             voice.give({"ledger": ledger, "id": book.id, "public_key": book.public_key.text})
 
 
@@ -70,6 +72,10 @@ def verify(
     ] = None,
     since: Annotated[Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept from before.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
+    most_seconds: records.MostSeconds = records.MOST_SECONDS,
+    jobs: Annotated[
+        int | None, typer.Option(help="How many processes share the work (default: as many as there are processors).")
+    ] = None,
     file: Annotated[Path | None, typer.Option(help="Of a statement: the file that it is about.")] = None,
     ledger: Annotated[
         str | None,
@@ -81,6 +87,7 @@ def verify(
     prove`) offline, against your own copy of the public key."""
     with speaking(as_json) as voice:
         from dpledger.errors import ParameterError
+        from dpledger.ledger.accounts.rollbacks import Rollbacks
 
         if key is None:
             raise ParameterError("key", "none", records.WHICH_KEY)
@@ -98,19 +105,32 @@ def verify(
         if file is not None or ledger is not None:
             expected = f"none: {source} is no statement about a file (dpledger attest makes one)"
             raise ParameterError("file" if file else "ledger", str(file or ledger), expected)
-        found = records.verified(source, key, since, quick=quick)
+        rollbacks = Rollbacks()
+        found = records.verified(
+            source, key, since, quick=quick, each=rollbacks.see, jobs=jobs, most_seconds=most_seconds
+        )
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
-        for entry in found.entries:
-            if entry.body.kind == "rollback_accepted":
-                voice.say(f"  entry {entry.index}: entries are MISSING, a copy with {entry.body.size} had been seen")
+        if found.mode == "full" and (in_force := found.state.keys.own(found.head.size)) != found.key:
+            voice.say(f"  its key was rotated: in force now is {in_force.text}")
+        if found.mode == "full" and found.state.keys.revoked:
+            last = found.state.last_trusted
+            voice.say(f"  entry {found.head.size - 1}: the key was REVOKED, only entries up to {last} are trusted")
+        for index, accepted in rollbacks.accepted.items():
+            ended = [name for name, by in rollbacks.ended.items() if by == index]
+            voice.say(f"  entry {index}: entries are MISSING, a copy with {accepted.size} had been seen")
+            if ended:
+                voice.say(f"    it ended {_named(ended)}; what the missing entries charged there is not known")
         if found.attested:
             words = [said.by for said in found.attested.values()]
             voice.say(f"  {elsewhere(len(words))}: priced and settled by the rules; that they ran so is attested, by")
             voice.say(f"  {names_of(words)}, and nothing here can verify it")
         if found.mode == "quick":
             voice.say("  quick: the bytes are those that were signed; the rules were not checked")
+        if found.unpriced:
+            voice.say(f"  NOT VERIFIED: the prices of {records.unpriced(found)}: they take longer than --most-seconds")
+            voice.say(f"  {most_seconds:g} allows; that each is charged for what it ran is the record's own word")
         voice.give(
             {
                 "verified": found.mode,
@@ -119,8 +139,13 @@ def verify(
                 "root": found.head.root.hex(),
                 "unwitnessed": found.unwitnessed,
                 "attested": sorted(found.attested),
+                "rollbacks": list(rollbacks.accepted),
+                "ended_by_rollback": sorted(rollbacks.ended),
+                "not_verified": list(found.unpriced),
             }
         )
+        if found.unpriced:
+            raise typer.Exit(records.NOT_ALL)
 
 
 def export(
@@ -170,7 +195,7 @@ def accept_rollback(
     with speaking(as_json) as voice:
         from dpledger.ledger.ledger import Ledger
 
-        entry = Ledger.accept_rollback(ledger, by=by, reason=reason, key=key)
+        entry = Ledger.accept_rollback(ledger, by=by, reason=reason, key=key, passphrase=passphrases.asked)
         voice.say(f"{entry.ledger} goes on with entry {entry.index}, which says that newer ones are missing")
         voice.say("  its scopes have ended: what the missing entries charged is not known; open new ones")
         voice.give({"ledger": entry.ledger, "index": entry.index})
@@ -178,6 +203,12 @@ def accept_rollback(
 
 def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count} entries"
+
+
+def _named(scopes: list[str]) -> str:
+    """Scopes, for people; of many the first."""
+    more = f" and {len(scopes) - MOST_NAMED} more" if len(scopes) > MOST_NAMED else ""
+    return f"{'scope' if len(scopes) == 1 else 'the scopes'} {', '.join(sorted(scopes)[:MOST_NAMED])}{more}"
 
 
 def _seen(found: Verified) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["scopes", "show", "spent"]
 
 MOST_LISTED = 20  # scopes, in an error
+IN_NO_NUMBER = "what the missing entries charged is not in it"
 
 
 def scopes(source: records.Record, key: records.Key = None, as_json: AsJson = False) -> None:
@@ -78,6 +79,8 @@ def spent(
             voice.say(
                 "  the first is what the costliest run costs by itself at least, the second what all were charged"
             )
+        if account.rollback is not None:
+            voice.say(f"  the scope was ended by the rollback of entry {account.rollback}: {IN_NO_NUMBER}")
         voice.say(f"  left: {decimals.text(left)}, the most epsilon that one more release may promise by itself")
         words = [one.attested.by for one in account.attested if one.attested is not None]
         if words:
@@ -88,6 +91,7 @@ def spent(
             "epsilon": {"lower": number(lower), "upper": number(upper)},
             "left": {"epsilon": float(decimals.text(left))},
             "attested": {"charges": len(words), "by": sorted(set(words))},
+            **({} if account.rollback is None else {"rollback": account.rollback}),
         }
         shown = account.odometer()
         if shown is not None:
@@ -173,7 +177,8 @@ def _spent(account: ScopeAccount) -> str:
     if account.contradiction is not None:
         return account.contradiction
     words = bounds_in_words(account.spent.lower, account.reading(account.delta))
-    return f"{words} at delta {text(account.delta)}"
+    lost = "" if account.rollback is None else f"; ended by the rollback of entry {account.rollback}, {IN_NO_NUMBER}"
+    return f"{words} at delta {text(account.delta)}{lost}"
 
 
 def _account_row(account: ScopeAccount) -> list[str]:
@@ -214,8 +219,8 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
     from dpledger.decimals import text
     from dpledger.schema import plain
 
-    said = {} if account.contradiction is None else {"contradiction": account.contradiction}
-    upper = account.spent.upper if said else account.reading(account.delta)
+    said: dict[str, Any] = {} if account.contradiction is None else {"contradiction": account.contradiction}
+    upper = account.spent.upper if account.contradiction is not None else account.reading(account.delta)
     return {
         **said,
         "scope": account.scope,
@@ -227,6 +232,7 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
             "epsilon": {"lower": number(account.spent.lower), "upper": number(upper)},
         },
         "left": dict(account.left_by_account),
+        **({} if account.rollback is None else {"rollback": account.rollback}),
         "admitted": len(account.admissions),
         "attested": len(account.attested),
         "refused": len(account.refusals),

@@ -4,7 +4,7 @@ bundle."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from dpledger.ledger.verifying.verification import Verified
 
 __all__ = [
+    "MOST_SECONDS",
+    "NOT_ALL",
     "WHICH_KEY",
     "Key",
     "LedgerPlace",
     "Looked",
+    "MostSeconds",
     "Record",
     "SigningKeyFile",
     "is_bundle",
@@ -35,11 +38,14 @@ __all__ = [
     "proven",
     "public_key_of",
     "stated",
+    "unpriced",
     "verified",
 ]
 
 WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
 REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
+NOT_ALL = 3  # the exit status where what was verified holds, and not all was
+MOST_SECONDS = 3600.0  # that the prices of a record may take, unless a command is told otherwise
 BEGINNING = 16  # bytes of a file, by which an envelope and a proof are told from a ledger
 
 
@@ -74,6 +80,13 @@ Key = Annotated[
     str | None,
     typer.Option(help="The public key you trust: its text, or a file that holds it. A bundle is verified with it."),
 ]
+MostSeconds = Annotated[
+    float,
+    typer.Option(
+        help="Seconds of the processor that the prices may take, all together; what would take longer is named as not "
+        "verified, and the exit status is 3."
+    ),
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,13 +115,19 @@ def public_key_of(ledger: str) -> str:
 def looked(source: str, key: str | None, since: Path | None = None) -> Looked:
     """What `source` says. A ledger is read as it is; a bundle is verified first, and so is a ledger for which a key or
     a checkpoint is given."""
+    from dpledger.errors import EngineError
     from dpledger.ledger.ledger import Ledger
     from dpledger.ledger.signed import checkpoint
 
     if is_bundle(source) or key is not None or since is not None:
         found = verified(source, key, since)
+        if found.unpriced:
+            told = f"the prices of {unpriced(found)} take longer than {MOST_SECONDS:g} seconds of the processor"
+            raise EngineError(f"{told}: dpledger verify --most-seconds says how far the rest holds")
         return Looked(
-            found.entries, found.state, 0 if since is None else checkpoint.parse_unverified(_kept(since))[0].size
+            found.entries,
+            found.state,
+            0 if since is None else checkpoint.parse_unverified(_kept(since, found.key))[0].size,
         )
     with Ledger.look(source) as book:
         return Looked(tuple(book.entries()), book.state)
@@ -130,21 +149,39 @@ def _trusted(source: str, key: str | None) -> VerifyingKey:
     return read_public_key(beside)
 
 
-def verified(source: str, key: str | None, since: Path | None, *, quick: bool = False) -> Verified:
+def verified(
+    source: str,
+    key: str | None,
+    since: Path | None,
+    *,
+    quick: bool = False,
+    each: Callable[[Entry], None] | None = None,
+    jobs: int | None = None,
+    most_seconds: float | None = MOST_SECONDS,
+) -> Verified:
     """`source`, verified with a key (of a ledger file, without one, with that beside it), against a checkpoint that was
-    kept if one is given."""
+    kept if one is given. The rest is as in `verification.verify`."""
     from dpledger.ledger.signed import checkpoint
     from dpledger.ledger.verifying import verification
     from dpledger.progress import bar
 
     with _opened(source) as signed:
         trusted = _trusted(source, key)
-        kept = [] if since is None else [_kept(since)]
+        kept = [] if since is None else [_kept(since, trusted)]
         with bar("verifying", checkpoint.parse_unverified(signed.head)[0].size) as advance:
             if quick:
                 found = verification.verify_quick(signed.leaves, signed.head, trusted, since=kept)
             else:
-                found = verification.verify(signed.leaves, signed.head, trusted, since=kept, advance=advance)
+                found = verification.verify(
+                    signed.leaves,
+                    signed.head,
+                    trusted,
+                    since=kept,
+                    advance=advance,
+                    each=each,
+                    jobs=jobs,
+                    most_seconds=most_seconds,
+                )
     return _remembered(found, since, source)
 
 
@@ -199,6 +236,16 @@ def stated(source: str, key: str, file: Path | None, ledger: str | None) -> tupl
         return statement, intoto.require_record(statement, signed.leaves, signed.head, advance=advance)
 
 
+MOST_NAMED = 20  # entries, in a line
+
+
+def unpriced(found: Verified) -> str:
+    """At which entries prices were not computed again, for people."""
+    named = ", ".join(map(str, found.unpriced[:MOST_NAMED]))
+    more = len(found.unpriced) - MOST_NAMED
+    return f"{'entry' if len(found.unpriced) == 1 else 'entries'} {named}" + (f" and {more} more" if more > 0 else "")
+
+
 @contextmanager
 def _opened(source: str) -> Iterator[Source]:
     """The record at `source`; of a report, which is none, what to do with it."""
@@ -220,9 +267,9 @@ def _opened(source: str) -> Iterator[Source]:
         ) from None
 
 
-def _kept(path: Path) -> bytes:
+def _kept(path: Path, trusted: VerifyingKey) -> bytes:
     """A checkpoint that somebody kept, or the one in a bundle that they kept, as it was read: its signature is verified
-    with the record. ParameterError for a file that holds none."""
+    with the record. ParameterError for a file that holds none of the ledger of that key."""
     from dpledger import bounded
     from dpledger.errors import ParameterError, VerificationError
     from dpledger.ledger.signed import checkpoint
@@ -231,7 +278,8 @@ def _kept(path: Path) -> bytes:
     file = path / bundle.CHECKPOINT if path.is_dir() else path
     try:
         note = bounded.read(file, checkpoint.MAX_BYTES)
-        checkpoint.parse_unverified(note)
+        if checkpoint.parse_unverified(note)[0].origin != trusted.name:
+            raise VerificationError("checkpoint: of another ledger than the key")
     except OSError as error:
         raise ParameterError("since", str(file), f"a readable checkpoint ({error.strerror})") from None
     except VerificationError as error:

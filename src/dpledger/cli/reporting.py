@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli import records
+from dpledger.cli import passphrases, records
 from dpledger.cli.speaking import AsJson, speaking
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def report(
             "in DPLEDGER_KEY.",
         ),
     ] = False,
+    most_seconds: records.MostSeconds = records.MOST_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
@@ -64,7 +65,7 @@ def report(
         _check_forms(output, summary)
         if record:
             _check_recorded(source, output, summary)
-        verified = records.verified(source, key, since)
+        verified = records.verified(source, key, since, most_seconds=most_seconds)
         whole = reported(verified, scope=scope)
         made = whole.summary() if summary else whole
         for path in output:
@@ -79,7 +80,12 @@ def report(
         if record:
             answer["recorded"] = _recorded(source, whole)
             voice.say(f"recorded in entry {answer['recorded']}: SHA-256 {whole.digest}")
+        if verified.unpriced:
+            voice.say(f"NOT VERIFIED: the prices of {records.unpriced(verified)}; the report says so")
+            answer["not_verified"] = list(verified.unpriced)
         voice.give(answer)
+        if verified.unpriced:
+            raise typer.Exit(records.NOT_ALL)
 
 
 def _check_forms(output: Sequence[Path], summary: bool) -> None:
@@ -117,7 +123,7 @@ def _recorded(source: str, made: Report) -> int:
     """The index of the entry that records a report."""
     from dpledger.ledger.ledger import Ledger
 
-    with Ledger.open(source) as book:
+    with Ledger.open(source, passphrase=passphrases.asked) as book:
         return book.record(made.body()).index
 
 
@@ -135,7 +141,7 @@ def declare(
         from dpledger.reports import readings
         from dpledger.reports.sections.declared import Declarations
 
-        with Ledger.open(ledger, key=key) as book:
+        with Ledger.open(ledger, key=key, passphrase=passphrases.asked) as book:
             entries = book.declare_file(file)
             standing = Declarations(book.entries())
         said = declared_files.read(file)

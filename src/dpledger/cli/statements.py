@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpledger.cli import records
+from dpledger.cli import passphrases, records
 from dpledger.cli.entries_in_words import guarantee_in_words
 from dpledger.cli.speaking import AsJson, Voice, inert, speaking
 
@@ -46,7 +46,7 @@ def attest(
         from dpledger.attach import intoto
         from dpledger.ledger.ledger import Ledger
 
-        with Ledger.open(ledger, key=key) as book:
+        with Ledger.open(ledger, key=key, passphrase=passphrases.asked) as book:
             data, public = intoto.attest(book, scope, file, by=by, run=run), book.public_key
         target = file.with_name(file.name + SUFFIX) if output is None else output
         files.write_new(target, data + b"\n", field="output")
