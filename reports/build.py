@@ -39,14 +39,14 @@ def build(verified: Verified, scope: str | None = None) -> ReportModel:
     It shows bounds that the ledger and the engine returned, and computes none. The previous report is the last one that
     the ledger itself records. ParameterError for a scope that is not there.
     """
-    if verified.mode == "quick":
+    if verified.mode != "full":
         return _unread(verified, scope)
     return _Building(verified, scope).model()
 
 
 def _unread(verified: Verified, scope: str | None) -> ReportModel:
     if scope is not None:
-        raise ParameterError("scope", scope, "None: quick verification reads no entry, and knows of no scope")
+        raise ParameterError("scope", scope, "None: of a record that was not verified in full, no scope is reported")
     sections = _annexes(verified, (unread_section(),))
     title = f"Ledger {verified.head.origin}"
     page = Page(id="first_page", title=title, about="", scopes=(), answers=first_page_of_unread(verified))

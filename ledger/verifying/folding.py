@@ -117,7 +117,7 @@ class Fold:
     def _note_refusal(self, scope: str, body: Refused) -> None:
         """So does a refusal; of a key that was used there is none, as its request is replayed."""
         self._free(scope, body.key)
-        refusal = _digest(scope, body.key, body.request)
+        refusal = _digest(scope, body.request)
         if refusal in self._refusals:
             raise VerificationError("the same refusal was recorded before")
         self._refusals.add(refusal)

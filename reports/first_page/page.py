@@ -13,6 +13,9 @@ from dpledger.reports.sections.declared import Declarations
 
 __all__ = ["first_page", "first_page_of_unread"]
 
+UNREAD = "Quick verification reads no entry."
+UNPRICED = "Some prices take longer than the verifier was given, so that no number can be relied on."
+
 
 def first_page(
     verified: Verified,
@@ -43,12 +46,15 @@ def first_page(
 
 
 def first_page_of_unread(verified: Verified) -> tuple[Answer, ...]:
-    """Of a quick verification: whose bytes they are, and that nothing was read."""
+    """Of a verification that was not in full: whose bytes they are, and that nothing that they say is reported."""
     unread = Answer(
         id="first_page/unread",
         question="What do they say?",
         text="unknown",
-        lines=("Quick verification reads no entry: nothing is reported of scopes, releases, audits and declarations.",),
+        lines=(
+            UNREAD if verified.mode == "quick" else UNPRICED,
+            "Nothing is reported of scopes, releases, audits and declarations.",
+        ),
         status="unknown",
     )
     return (evidence.record(verified), unread)

@@ -33,7 +33,7 @@ NONE_GIVEN = "no checkpoint that somebody else keeps was given (--since)"
 NOT_READ = "quick verification reads no entry"
 MODES = {
     "partial": "in part: every signature and every transition, and every price and claim but those of the entries that "
-    "are named; their own numbers stand here, and nothing says that they are enough",
+    "are named. Nothing says that these are charged enough, so that no number is reported",
     "full": "in full: every signature, every transition, every charge priced again, every claim recomputed from "
     "its parts",
     "quick": "quick: the bytes are those that were signed. What they say was not checked, and is not reported",

@@ -241,6 +241,7 @@ def test_the_report_says_what_was_not_verified() -> None:
     assert (answer.status, answer.tone) == ("unknown", "warning")
     assert any(f"{found.unpriced[0]}" in line for line in answer.lines)
     assert "Not verified" in report(found).markdown()
+    assert not page.scopes, "and computes none of the prices that the verifier would not"
     assert "verified in part" not in report(verified(BODIES, None)).markdown()
 
 
