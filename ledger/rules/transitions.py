@@ -336,9 +336,8 @@ def _commit(state: State, body: Committed) -> State:
     keep = state.scope(charge.scope).keep
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
     settling.check(charge.levels, body, state.scopes, charge.tail_delta)
-    ended = _ended(state, charge, body.levels)
     ran_for_sure = None if body.outside_guarantee or charge.attested else certain(body.parts)
-    return ended if ran_for_sure is None else _with_ran(ended, body.levels, ran_for_sure)
+    return _ended(state, charge, body.levels, ran_for_sure)
 
 
 def _abort(state: State, body: Aborted) -> State:
@@ -392,30 +391,28 @@ def _charged(state: State, charge: OpenCharge) -> State:
     return _at_each(state, charge.levels, taken)
 
 
-def _ended(state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...]) -> State:
-    """The charge is open no more, and its levels are charged what it settled at instead: nothing, if it was aborted."""
+def _ended(
+    state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...], ran: Composition | None = None
+) -> State:
+    """The charge is open no more, and its levels are charged what it settled at instead: nothing, if it was aborted.
+    `ran`: what is known to have run at that price."""
+    kept = {level.scope: level.amounts for level in settled}
 
-    def returned(scope: ScopeState, amounts: Coordinates) -> ScopeState:
+    def ended(scope: ScopeState, amounts: Coordinates) -> ScopeState:
+        sums, left = scope.sums, kept.get(scope.scope)
+        if left != amounts:
+            sums = filters.without_charge(scope.filter, sums, amounts)
+            sums = _frozen(sums if left is None else filters.with_charge(scope.filter, sums, left))
         return replace(
             scope,
-            sums=_frozen(filters.without_charge(scope.filter, scope.sums, amounts)),
+            sums=sums,
             held=_frozen(filters.without_charge(scope.filter, scope.held, amounts)),
             interactions=scope.interactions - (charge.form != "release"),
             exclusive=scope.exclusive - is_exclusive(charge.form, charge.parts),
+            ran=scope.ran if ran is None or left is None else executed.also(scope.ran, ran, scope.filter, left),
         )
 
-    def kept(scope: ScopeState, amounts: Coordinates) -> ScopeState:
-        return replace(scope, sums=_frozen(filters.with_charge(scope.filter, scope.sums, amounts)))
-
-    after = _at_each(_at_each(state, charge.levels, returned), settled, kept)
-    return replace(after, open=state.open.without(charge.charge))
-
-
-def _with_ran(state: State, levels: tuple[LevelCharge, ...], parts: Composition) -> State:
-    def noted(scope: ScopeState, amounts: Coordinates) -> ScopeState:
-        return replace(scope, ran=executed.also(scope.ran, parts, scope.filter, amounts))
-
-    return _at_each(state, levels, noted)
+    return replace(_at_each(state, charge.levels, ended), open=state.open.without(charge.charge))
 
 
 def _at_each(

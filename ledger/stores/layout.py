@@ -79,6 +79,9 @@ def require_schema(connection: sqlite3.Connection, file: Path) -> None:
     rows = connection.execute(_SCHEMA).fetchmany(len(expected) + 1)
     found = frozenset(rows)
     if len(rows) == len(expected) and found == expected:
+        (places,) = connection.execute("SELECT count(DISTINCT rootpage) FROM sqlite_schema").fetchone()
+        if places != len(expected):
+            raise ForeignLedger(f"{file} is damaged: two of its tables are in one place")
         return
     strange = sorted({f"{kind} {name}" for kind, name, *_ in found ^ expected})
     raise ForeignLedger(
