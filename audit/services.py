@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.audit.claims import AuditTarget
-from dpledger.audit.course import Course, Limits, Read, Seen
+from dpledger.audit.course.blocks import Course, Limits, Read, Seen
 from dpledger.audit.experiment import result_of
 from dpledger.audit.outcomes import Raised, encode
+from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import digest
 from dpledger.audit.sampling.seeds import right_first
 from dpledger.audit.sampling.ways import outcome
 from dpledger.audit.strata import ExPostClaim
-from dpledger.audit.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, name_of, named, seconds_of
-from dpledger.audit.verdict import AuditResult
+from dpledger.audit.tested.claims import AuditTarget
+from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, name_of, named, seconds_of
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.progress import Advance, bar

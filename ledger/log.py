@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -18,14 +18,15 @@ from dpledger.errors import DpledgerError, ParameterError, PolicyError, StoreBeh
 from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.tables import LedgerTable, entries_table
 from dpledger.ledger.entries.bodies import Audited, Body, Note, Snapshot
-from dpledger.ledger.entries.entry import Entry, entry_of, signed_entry
+from dpledger.ledger.entries.entry import Entry, entry_of
 from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.scope_state import State, state_digest
-from dpledger.ledger.signed import checkpoint, envelope, keys, values
+from dpledger.ledger.signed import envelope, keys, values
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, TableRows, Tail, streamed
 from dpledger.ledger.tip import START, Head, caught_up, index_entry, require_tables
 from dpledger.ledger.verifying import verification
+from dpledger.ledger.verifying.following import signed_entry
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.process import Home
@@ -85,7 +86,7 @@ class Handle:
     @property
     def id(self) -> str:
         """The ledger's id, which is also the origin of its checkpoints."""
-        return self.public_key.name
+        return self.state.keys.name
 
     @property
     def state(self) -> State:
@@ -94,10 +95,8 @@ class Handle:
 
     @property
     def public_key(self) -> keys.VerifyingKey:
-        """The key that verifies this ledger. A verifier gets it from you, not from the ledger."""
-        opened = self.state.opened
-        assert opened is not None, "a handle is made with its first entry"
-        return keys.VerifyingKey.parse(opened.public_key)
+        """The ledger's key in force, which verifies it. A verifier gets it from you, not from the ledger."""
+        return self.state.keys.own(self.state.size)
 
     @property
     def head(self) -> bytes:
@@ -137,14 +136,14 @@ class Handle:
         shows. ParameterError beyond the end."""
         place = whole(index, field="index", most=len(self) - 1)
         for leaf in self._store.leaves(place, place + 1):
-            return signed_entry(leaf, self.public_key, place)
+            return signed_entry(place, leaf, self.id, self.state.keys)
         raise StoreBehind(f"entry {place} is gone from the store")
 
     def kept(self, origin: values.ValueOrigin) -> bytes | None:
         """The bytes of a kept value; None if it was not kept. VerificationError unless this ledger signed it for
         `origin`."""
         stored = self._tail(Question(charge=origin.charge)).value
-        return None if stored is None else values.unsealed(stored, origin, self.public_key)
+        return None if stored is None else values.unsealed(stored, origin, self.state.keys.usual(origin.entry))
 
     def verify(
         self,
@@ -165,9 +164,8 @@ class Handle:
         self._require_ours()
         told = self._store.tail(None, Question(everything=True, checked=True))
         own = key if key is not None else self.public_key
-        read = [head if isinstance(head, Checkpoint) else checkpoint.verify(head, own) for head in kept]
         leaves = self._leaves(told.size)
-        verified = verification.verify(leaves, _head_of(told), own, since=read, advance=advance)
+        verified = verification.verify(leaves, _head_of(told), own, since=kept, advance=advance)
         rows = TableRows()
         for entry in verified.entries:
             index_entry(rows, entry.index, entry.body, verified.state)
@@ -192,12 +190,19 @@ class Handle:
         asked = Question(charge=said.charge if isinstance(said, Audited) else None)
         return self.transact(lambda state, writing: [notes.placed(said, about, state, writing.known.charges)], asked)[0]
 
-    def transact(self, make: Make, asked: Question = NOTHING, *, is_new: bool = False) -> tuple[Entry, ...]:
+    def transact(
+        self,
+        make: Make,
+        asked: Question = NOTHING,
+        *,
+        is_new: bool = False,
+        successor: keys.Signer | None = None,
+    ) -> tuple[Entry, ...]:
         """Append the bodies that `make` returns for the state and what the store knows of what is `asked`: all of them,
         durably, behind what they were made for, or none. The new head is seen by nobody before it is durable.
 
         No lock is held meanwhile: where others appended, `make` is asked again. An append whose reply was lost is said
-        again, and is there once.
+        again, and is there once. `successor`: what signs from here on, where they name its key.
 
         Where nothing is asked, or the answer can hardly be other than nothing (`is_new`), the store is not read first:
         the append says whether the handle knows its end. Whatever else comes of it than an append, `make` is asked
@@ -205,20 +210,22 @@ class Handle:
         signer = self._key()
         deadline = time.monotonic() + OVERTAKEN_SECONDS
         with logging.failures(self.state), self._lock:
-            appended = self._unread(make, signer) if is_new or asked == NOTHING else None
-            while appended is None:
+            is_read = successor is not None or not (is_new or asked == NOTHING)
+            done = None if is_read else self._unread(make, signer)
+            while done is None:
                 seen, known = self._known(), self._followed(asked)
                 remembered.require_seen(seen, self._head, self._store)
-                if self.state.closed:
+                if self.state.closed and self.state.last_trusted is None:
                     raise PolicyError("the ledger was ended: nothing may follow; open a new one")
-                appended = self._appended(make, Writing(signer, self._clock(), self._head, known))
-                if appended is None and time.monotonic() >= deadline:
+                done = self._appended(make, Writing(signer, self._clock(), self._head, known, successor=successor))
+                if done is None and time.monotonic() >= deadline:
                     raise StoreFailure(f"others wrote at every try for {OVERTAKEN_SECONDS:.0f} s: try again")
+            self._signer = signer if successor is None or not done.made else successor
         self._remember()
-        logging.appended(appended)
-        return tuple(entry for entry in appended if not isinstance(entry.body, Snapshot))
+        logging.appended(done.all)
+        return done.made
 
-    def _unread(self, make: Make, signer: keys.Signer) -> tuple[Entry, ...] | None:
+    def _unread(self, make: Make, signer: keys.Signer) -> _Appended | None:
         """What was appended without a look at the store before; None where it has to be looked at. Under the lock."""
         head = self._head
         if not self._is_alone or head.signed is None or head.state.closed:
@@ -226,21 +233,21 @@ class Handle:
         if self._known() not in (None, remembered.SeenHead.of(head)):
             return None
         try:
-            return self._appended(make, Writing(signer, self._clock(), head, None)) or None
+            done = self._appended(make, Writing(signer, self._clock(), head, None))
         except StoreFailure:
             raise
         except DpledgerError:  # of a state that may be an old one
             return None
+        return done if done is not None and done.made else None
 
-    def _appended(self, make: Make, writing: Writing) -> tuple[Entry, ...] | None:
-        """What `make` adds, durably, if anything, and a snapshot where one is due; None if others were first. Under the
-        lock."""
-        before = writing.head
-        for body in make(before.state, writing):
-            writing.append(body)
-        if not writing.appended:
-            return ()
-        if self._is_snapshot_due(writing.head, before.tree.size):
+    def _appended(self, make: Make, writing: Writing) -> _Appended | None:
+        """What `make` adds, durably, if anything; None if others were first. Under the lock."""
+        before = writing.head.tree.size
+        writing.delegate()
+        made = tuple(writing.append(body) for body in make(writing.head.state, writing))
+        if not made:
+            return _Appended((), ())
+        if self._is_snapshot_due(writing.head, before):
             writing.append(Snapshot(state_digest(writing.head.state)))
         addition = writing.sign_head(is_saved=self._is_save_due(writing.head))
         self._is_alone = self._is_appended(addition)
@@ -248,7 +255,7 @@ class Handle:
             return None
         self._head = replace(writing.head, signed=addition.head)
         self._saved = self._saved if addition.saved is None else self._head.tree.size
-        return tuple(writing.appended)
+        return _Appended(made, tuple(writing.appended))
 
     def _known(self) -> remembered.SeenHead | None:
         """The newest head that was seen here: to be read before the store is."""
@@ -289,10 +296,6 @@ class Handle:
     def _stands(self, addition: Addition) -> bool:
         return self._store.leaves(addition.size, addition.size + len(addition.leaves)) == addition.leaves
 
-    def seal(self, value: bytes, origin: values.ValueOrigin) -> bytes:
-        """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""
-        return values.sealed(value, origin, self._key())
-
     def stated(self, payload: bytes) -> bytes:
         """A statement beside the ledger, under its key: the envelope of an in-toto statement, which is in no tree.
         ParameterError for one that is too long, and for a handle without the signing key."""
@@ -303,8 +306,13 @@ class Handle:
         return not after.state.closed and after.tree.size // every > before // every
 
     def _is_save_due(self, after: Head) -> bool:
-        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least."""
-        state = after.state
+        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least. Also
+        once the key changed, which signs what is saved; not of a ledger that ends by its revocation."""
+        before, state = self._head.state.authority, after.state
+        if state.last_trusted is not None:
+            return False
+        if self._saved and before is not None and before.own(after.tree.size) != state.keys.own(after.tree.size):
+            return True
         return after.tree.size - self._saved >= max(self._snapshot_every, len(state.scopes) + len(state.open))
 
     @property
@@ -349,6 +357,14 @@ class Handle:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger handle does not pickle: open the ledger in the other process")
+
+
+@dataclass(frozen=True, slots=True)
+class _Appended:
+    """The entries that somebody made, and all that came with them: delegations and snapshots."""
+
+    made: tuple[Entry, ...]
+    all: tuple[Entry, ...]
 
 
 def _head_of(tail: Tail) -> bytes:

@@ -145,7 +145,6 @@ def _told(mechanism: AnyMechanism, relation: Relation, unit: Unit) -> _Ready[Any
     )
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
     """A run that happens outside of this library, in the words of whoever declares it. `relation`, `of`: under which

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, VerificationError
+from dpledger.errors import ForeignLedger, StoreBehind, VerificationError
 from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
@@ -21,10 +21,12 @@ from dpledger.ledger.entries.bodies import (
     Declared,
     Heartbeat,
     Intended,
+    KeyDelegated,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
     Lost,
+    OwnerRotated,
     PlanRegistered,
     PolicyChanged,
     Progress,
@@ -36,12 +38,13 @@ from dpledger.ledger.entries.bodies import (
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries.entry import FIRST_PREVIOUS, entry_of
+from dpledger.ledger.entries.entry import FIRST_PREVIOUS, entry_of, last_trusted_of
+from dpledger.ledger.rules.authority import key_of
 from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.saved import Fold, restored
 from dpledger.ledger.signed import checkpoint, merkle
-from dpledger.ledger.signed.keys import Signer, VerifyingKey
+from dpledger.ledger.signed.keys import Signer
 from dpledger.ledger.stores.protocol import ChargeRow, Ending, Question, Store, TableRows, Tail, streamed
 
 __all__ = ["START", "Head", "Resumed", "caught_up", "index_entry", "require_tables", "resumed"]
@@ -100,18 +103,21 @@ class Resumed:
     saved: int
 
 
-def resumed(store: Store, signer: Signer | None) -> Resumed:
+def resumed(store: Store, signer: Signer | None, *, last_trusted: int | None = None) -> Resumed:
     """The head of the ledger in a store that was opened, checked against the signed head: from what was saved of the
     fold and the entries after it, or, where that cannot be used, from all entries. Raises ForeignLedger for no ledger
-    of this key, StoreBehind for a changed one."""
+    of this key, StoreBehind for a changed one. `last_trusted`: as of a revocation that is about to be written with the
+    recovery key, `signer`."""
     seen = store.tail(None, Question(saved=True))
     if seen.head is None or seen.size == 0:
         raise ForeignLedger(NO_HEAD)
-    fold = None if seen.saved is None else restored(seen.saved, signer)
+    if last_trusted is None:
+        last_trusted = next(map(last_trusted_of, store.leaves(seen.size - 1, seen.size)), None)
+    fold = None if seen.saved is None or last_trusted is not None else restored(seen.saved, signer)
     if fold is not None and 0 < fold.tree.size <= seen.size:
         with suppress(VerificationError, StoreBehind, ForeignLedger):  # all entries say what is wrong, if anything is
             return Resumed(_after_fold(store, fold, signer), fold.tree.size)
-    return Resumed(_after_all(store, signer), 0)
+    return Resumed(_after_all(store, signer, last_trusted), 0)
 
 
 def _after_fold(store: Store, fold: Fold, signer: Signer | None) -> Head:
@@ -119,14 +125,15 @@ def _after_fold(store: Store, fold: Fold, signer: Signer | None) -> Head:
     last = tail.leaves[0] if tail.leaves else b""
     if merkle.leaf_hash(last).hex() != fold.leaf:
         raise StoreBehind("what was folded is of other entries")
-    return _signed(Head(fold.state, fold.tree, last).after_all(tail.leaves[1:]), tail, signer)
+    return _caught_up(Head(fold.state, fold.tree, last), tail, signer)
 
 
-def _after_all(store: Store, signer: Signer | None) -> Head:
+def _after_all(store: Store, signer: Signer | None, last_trusted: int | None) -> Head:
     """Every entry is folded, and the store looks through itself; its tables of charges and refusals are those of the
     entries."""
     seen, rows = store.tail(None, Question(everything=True, checked=True)), TableRows()
-    head = _signed(START.after_all(streamed(store, seen.size), rows), seen, signer)
+    start = replace(START, state=replace(EMPTY, last_trusted=last_trusted))
+    head = _signed(start.after_all(streamed(store, seen.size), rows), seen, signer)
     require_tables(seen, rows)
     return caught_up(head, store.tail(head.tree.size - 1), signer)  # with what others appended meanwhile
 
@@ -154,27 +161,38 @@ def caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
     if known and tail.leaves[:1] != (head.last_leaf,):
         raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
     if tail.size > known:
-        head = head.after_all(tail.leaves[min(known, 1) :])
-        return _signed(head, tail, signer)
+        return _caught_up(head, tail, signer)
     if known and tail.head != head.signed:  # this handle saw that head signed: its bytes alone need a look
         _require_covered(head, checkpoint.parse_unverified(tail.head or b"")[0])
         return replace(head, signed=tail.head)
     return head
 
 
+def _caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
+    """`head`, which ends in the first leaf of `tail` if it is of any, and the leaves after it, as the store holds
+    them."""
+    if last_trusted_of(tail.leaves[-1]) is not None:
+        raise ForeignLedger("the signing key of this ledger was revoked: open the ledger again, it is for reading")
+    return _signed(head.after_all(tail.leaves[min(head.tree.size, 1) :]), tail, signer)
+
+
 def _signed(head: Head, tail: Tail, signer: Signer | None) -> Head:
-    """`head`, as the store holds it. Raises unless the stored head is that of `head`, signed by the key that the ledger
-    names, and `signer` is it."""
-    opened, stored = head.state.opened, tail.head
-    if opened is None or stored is None:
+    """`head`, as the store holds it. Raises unless the stored head is that of `head`, signed by the key in force, and
+    `signer` is the ledger's key, or the one that may revoke it."""
+    authority, stored = head.state.authority, tail.head
+    if authority is None or stored is None:
         raise ForeignLedger(NO_HEAD)
-    try:
-        public = VerifyingKey.parse(opened.public_key)
-    except ParameterError as error:
-        raise ForeignLedger(f"the key that the ledger names cannot be used: {error}") from None
-    if signer is not None and signer.public != public:
-        raise ForeignLedger("the signing key is not the key of this ledger")
-    _require_covered(head, checkpoint.verify(stored, public))
+    is_revoking = head.state.last_trusted is not None and signer is not None
+    if signer is not None and not (is_revoking and signer.public.text == authority.recovery):
+        own = authority.own(head.tree.size)
+        if signer.public != own and any(signer.public == key_of(term.key) for term in authority.terms):
+            raise ForeignLedger(
+                f"the key of this ledger was rotated: the one in force is {own.key_id_hex}, the one given "
+                f"{signer.public.key_id_hex}; open the ledger with the new one"
+            )
+        if signer.public != own:
+            raise ForeignLedger("the signing key is not the key of this ledger")
+    _require_covered(head, checkpoint.verify(stored, authority.of_head(head.tree.size)))
     return replace(head, signed=stored)
 
 
@@ -200,7 +218,9 @@ def index_entry(rows: TableRows, index: int, body: Body, after: State) -> None:
             pass
         case Declared() | Intended() | Audited() | Reported() | Heartbeat():
             pass
-        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
+        case PlanRegistered() | PolicyChanged() | RollbackAccepted():
+            pass
+        case KeyRotated() | KeyDelegated() | OwnerRotated() | KeyRevoked():
             pass
         case _:
             assert_never(body)

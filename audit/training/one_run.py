@@ -25,7 +25,7 @@ from scipy.special import ndtri
 
 from dpledger import decimals
 from dpledger.accounting.arithmetic.conversions import epsilon_of_gdp
-from dpledger.audit.course import Evidence
+from dpledger.audit.course.blocks import Evidence
 from dpledger.audit.evidence.binomial import tail_at_least
 from dpledger.audit.evidence.wealth import BudgetShare
 from dpledger.audit.outcomes import Floats

@@ -26,11 +26,11 @@ import numpy.typing as npt
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.audit.subjects import FEWEST_TRIALS, Settings, named
+from dpledger.audit.results.verdict import STEPS, AuditResult
+from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, named
 from dpledger.audit.training.step_claims import StepClaim, step_claim
 from dpledger.audit.training.step_subjects import AnySteps, AuditedSteps, OwnSteps, TakenStep
 from dpledger.audit.training.step_wealth import StepWealth
-from dpledger.audit.verdict import STEPS, AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import MechanismNote

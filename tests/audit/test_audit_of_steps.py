@@ -15,10 +15,10 @@ import torch
 import dpledger as dpl
 from dpledger.accounting.composition import Composition
 from dpledger.audit.evidence.reading import ROUNDING, hedged
+from dpledger.audit.results.verdict import STEPS
 from dpledger.audit.training.canaries import with_canary
 from dpledger.audit.training.step_claims import StepLaw, step_claim
 from dpledger.audit.training.step_wealth import FACTORS, StepWealth, least_refuted
-from dpledger.audit.verdict import STEPS
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.mechanisms.noise import RoundedGaussian
 from dpledger.mechanisms.training import DPSGD

@@ -14,9 +14,9 @@ import pytest
 from scipy.stats import binom
 
 import dpledger as dpl
+from dpledger.audit.results.verdict import CANARIES
 from dpledger.audit.training.one_run import OneRun, chance_of_guesses
 from dpledger.audit.training.step_claims import step_claim
-from dpledger.audit.verdict import CANARIES
 
 Rows = npt.NDArray[np.float64]
 ALPHA = Fraction(1, 20)

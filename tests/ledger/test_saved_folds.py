@@ -223,9 +223,9 @@ def others() -> Iterator[tuple[str, bytes]]:
     yield "of another ledger", another.saved
     said = {**orjson.loads(payload), "library": "dpledger 99"}
     later = orjson.dumps(said)
-    yield "of another version", KEY.sign(saved.envelope.pre_authentication(later, saved.TYPE)) + later
+    yield "of another version", KEY.sign(saved._message(later)) + later
     newer = orjson.dumps({**orjson.loads(payload), "more": 1})
-    yield "of a form that is not known", KEY.sign(saved.envelope.pre_authentication(newer, saved.TYPE))[:63] + newer
+    yield "of a form that is not known", KEY.sign(saved._message(newer))[:63] + newer
     yield "another entry's payload", KEY.sign(saved.envelope.pre_authentication(payload)) + payload
 
 

@@ -569,7 +569,7 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
     "another signing key is named": (
         changed(0, public_key=ledger_golden.RECOVERY.public.text),
         0,
-        "another signing key",
+        "the key in force is",
     ),
     "the recovery key is the signing key": (changed(0, recovery_key=KEY.public.text), 0, "recovery key"),
     "a witness policy that this program does not know": (changed(0, witness="after"), 0, "newer than this verifier"),

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from dpledger.audit.claims import AuditTarget, ClaimPoint
-from dpledger.audit.course import Evidence
-from dpledger.audit.events import InStratum
+from dpledger.audit.course.blocks import Evidence
 from dpledger.audit.evidence.witness import Direction, Witness
+from dpledger.audit.features.events import InStratum
 from dpledger.audit.outcomes import Floats
+from dpledger.audit.tested.claims import AuditTarget, ClaimPoint
 from dpledger.errors import ParameterError
 from dpledger.files import place_of
 from dpledger.ledger.entries.members import MechanismNote

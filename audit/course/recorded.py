@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.audit.course import Read, RunSource, Seen
+from dpledger.audit.course.blocks import Read, RunSource, Seen
+from dpledger.audit.course.journal import FIELD, Journal
 from dpledger.audit.evidence.reading import NextBlock, Reading
-from dpledger.audit.journal import FIELD, Journal
 from dpledger.audit.outcomes import Floats, Outcomes, joined
 from dpledger.errors import ParameterError
 

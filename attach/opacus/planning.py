@@ -24,8 +24,8 @@ from fractions import Fraction
 from typing import Any
 
 from dpledger.attach.extras import extra
-from dpledger.attach.opacus_objects import rate_at, rate_of, require_relation, require_unweighted, sampler_of
-from dpledger.attach.opacus_public import by_declaration, require_declared
+from dpledger.attach.opacus.objects import rate_at, rate_of, require_relation, require_unweighted, sampler_of
+from dpledger.attach.opacus.public import by_declaration, require_declared
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError
 from dpledger.ledger.scope import Scope

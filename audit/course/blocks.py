@@ -15,7 +15,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from dpledger import decimals
-from dpledger.audit.claims import AuditTarget
 from dpledger.audit.evidence.births import WINDOW
 from dpledger.audit.evidence.edges import Claim, StrataClaim
 from dpledger.audit.evidence.reading import NextBlock, Reading
@@ -29,6 +28,7 @@ from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes import ROOT, Floats, Outcomes, joined
 from dpledger.audit.sampling.dependence import SHARE, dependence
 from dpledger.audit.strata import Stated, Stratum, strata_of
+from dpledger.audit.tested.claims import AuditTarget
 from dpledger.ledger.entries.members import Power
 
 __all__ = ["Course", "Evidence", "Limits", "Read", "RunSource", "Seen", "width_of"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from dpledger.attach.opacus_objects import rate_at, rate_of
+from dpledger.attach.opacus.objects import rate_at, rate_of
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation

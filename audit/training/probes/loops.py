@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.audit.probes.asking import probe
-from dpledger.audit.probes.result import ProbeReport
-from dpledger.audit.probes.set_ups import CannotTell, Charged, Gradient, Positions, StepCounts, exploded
+from dpledger.audit.training.probes.asking import probe
+from dpledger.audit.training.probes.result import ProbeReport
+from dpledger.audit.training.probes.set_ups import CannotTell, Charged, Gradient, Positions, StepCounts, exploded
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded, system

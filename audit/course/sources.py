@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpledger.audit.claims import AuditTarget
-from dpledger.audit.course import Course, Limits, Read, Seen, width_of
-from dpledger.audit.journal import Journal
+from dpledger.audit.course.blocks import Course, Limits, Read, Seen, width_of
+from dpledger.audit.course.journal import Journal
+from dpledger.audit.course.recorded import EarlierBlocks, Recording, losses_kept
 from dpledger.audit.outcomes import Floats, Outcomes, Raised, encode
-from dpledger.audit.recorded import EarlierBlocks, Recording, losses_kept
 from dpledger.audit.sampling import PROBED, Runs, digest
 from dpledger.audit.strata import Stated
+from dpledger.audit.tested.claims import AuditTarget
 from dpledger.errors import ParameterError
 from dpledger.progress import Advance
 

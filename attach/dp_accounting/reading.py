@@ -14,7 +14,7 @@ has no theorem under the relation is refused, by name and with the reason.
 >>> read(dp_accounting.NonPrivateDpEvent(), relation="add_remove")
 Traceback (most recent call last):
 ...
-dpledger.attach.dp_accounting_read.NonPrivateEvent: NonPrivateDpEvent: it promises nothing
+dpledger.attach.dp_accounting.reading.NonPrivateEvent: NonPrivateDpEvent: it promises nothing
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.accounting.reach import Of, reaching, steps_of
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
-from dpledger.attach.dp_accounting_numbers import gamma_at_mean, inverse, less, more, response_epsilon
+from dpledger.attach.dp_accounting.numbers import gamma_at_mean, inverse, less, more, response_epsilon
 from dpledger.attach.extras import extra
 from dpledger.decimals import (
     ZERO,

@@ -31,12 +31,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpledger.attach.extras import extra
-from dpledger.attach.opacus_objects import clipped_to, counted, require_relation
-from dpledger.attach.opacus_public import Public, by_declaration
-from dpledger.audit.probes.asking import probe as ask
-from dpledger.audit.probes.loops import LEAST_ROWS, RANK_NUMBERS, positions_of
-from dpledger.audit.probes.result import ProbeReport
-from dpledger.audit.probes.set_ups import CannotTell, Charged, Gradient, Positions, StepCounts, exploded
+from dpledger.attach.opacus.objects import clipped_to, counted, require_relation
+from dpledger.attach.opacus.public import Public, by_declaration
+from dpledger.audit.training.probes.asking import probe as ask
+from dpledger.audit.training.probes.loops import LEAST_ROWS, RANK_NUMBERS, positions_of
+from dpledger.audit.training.probes.result import ProbeReport
+from dpledger.audit.training.probes.set_ups import CannotTell, Charged, Gradient, Positions, StepCounts, exploded
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation

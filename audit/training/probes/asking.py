@@ -13,8 +13,8 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from dpledger.audit.probes.result import Answer, ProbeFinding, ProbeReport
-from dpledger.audit.probes.set_ups import CannotTell, Gradient, Positions, SetUp
+from dpledger.audit.training.probes.result import Answer, ProbeFinding, ProbeReport
+from dpledger.audit.training.probes.set_ups import CannotTell, Gradient, Positions, SetUp
 
 __all__ = ["probe"]
 

@@ -50,7 +50,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.documents import Document, as_tree
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials
-from dpledger.attach.dp_accounting_numbers import (
+from dpledger.attach.dp_accounting.numbers import (
     gamma_at_mean,
     inverse,
     less,

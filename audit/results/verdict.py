@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee, words_of
-from dpledger.audit.claims import AuditTarget, ClaimPoint
-from dpledger.audit.course import Evidence
-from dpledger.audit.events import Event, InStratum
+from dpledger.audit.course.blocks import Evidence
 from dpledger.audit.evidence.witness import Witness
-from dpledger.audit.neighbours import ONE_UNIT
-from dpledger.audit.plots import drawn
+from dpledger.audit.features.events import Event, InStratum
 from dpledger.audit.replay.result import ReplayResult
-from dpledger.audit.searched import PairSearch
+from dpledger.audit.results.plots import drawn
+from dpledger.audit.results.searched import PairSearch
 from dpledger.audit.strata import Stratum
+from dpledger.audit.tested.claims import AuditTarget, ClaimPoint
+from dpledger.audit.tested.neighbours import ONE_UNIT
 from dpledger.decimals import RoundsDown
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.entries.members import MechanismNote, Power, RefutedPoint, Step

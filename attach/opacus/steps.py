@@ -41,11 +41,11 @@ import numpy.typing as npt
 from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.attach.extras import extra
-from dpledger.attach.opacus import OpacusRun
-from dpledger.attach.opacus_objects import noise_of
+from dpledger.attach.opacus.objects import noise_of
+from dpledger.attach.opacus.run import OpacusRun
+from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.training.step_audit import StepRecord, step_record
 from dpledger.audit.training.step_subjects import NOT_FINITE, HeldAlong, TakenStep
-from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number, round_down, whole
 from dpledger.errors import ParameterError
 

@@ -19,9 +19,9 @@ from pydantic import TypeAdapter
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.audit.claims import AuditTarget, target
 from dpledger.audit.sampling import Batched, Releases, Sampler, Samples, Single, Unaided
 from dpledger.audit.strata import ExPostClaim, Stated
+from dpledger.audit.tested.claims import AuditTarget, target
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import LIBRARY, MechanismNote
