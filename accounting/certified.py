@@ -140,8 +140,8 @@ def _good_part(tree: Composition, relation: Relation, tail_delta: Decimal) -> _G
 
 
 def rough_epsilon(tree: Composition, relation: Relation, tail_delta: Decimal) -> float | None:
-    """About `certified_cost(...).pure`, where that takes far less than the price (`dispatch.rough_epsilon`): a guess, by
-    the first case. Raises as `compose`."""
+    """About `certified_cost(...).pure`, where that takes far less than the price (`dispatch.rough_epsilon`): a guess,
+    by the first case. Raises as `compose`."""
     return dispatch.rough_epsilon(kept_profile(tree, relation).cases[0], tail_delta)
 
 

@@ -343,8 +343,7 @@ class Ledger(Handle):
         book = cls(store, signer)
         try:
             with logging.failures(book.state):
-                trusted = whole(last_trusted, field="last_trusted")
-                book._head = resumed(store, signer, last_trusted=trusted).head
+                book._head = resumed(store, signer, last_trusted=whole(last_trusted, field="last_trusted")).head
             if signer.public.text != book.state.keys.recovery:
                 raise ForeignLedger("only the recovery key of a ledger revokes its signing key; this is another one")
             whole(last_trusted, field="last_trusted", most=book.state.size - 1)

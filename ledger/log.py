@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -210,22 +210,22 @@ class Handle:
         signer = self._key()
         deadline = time.monotonic() + OVERTAKEN_SECONDS
         with logging.failures(self.state), self._lock:
-            is_read = successor is not None or not (is_new or asked == NOTHING)
-            done = None if is_read else self._unread(make, signer)
-            while done is None:
+            written = self._unread(make, signer, successor) if is_new or asked == NOTHING else None
+            while written is None:
                 seen, known = self._known(), self._followed(asked)
                 remembered.require_seen(seen, self._head, self._store)
-                if self.state.closed and self.state.last_trusted is None:
+                if self.state.closed and (self.state.last_trusted is None or self.state.keys.revoked):
                     raise PolicyError("the ledger was ended: nothing may follow; open a new one")
-                done = self._appended(make, Writing(signer, self._clock(), self._head, known, successor=successor))
-                if done is None and time.monotonic() >= deadline:
+                written = self._appended(make, Writing(signer, self._clock(), self._head, known, successor=successor))
+                if written is None and time.monotonic() >= deadline:
                     raise StoreFailure(f"others wrote at every try for {OVERTAKEN_SECONDS:.0f} s: try again")
-            self._signer = signer if successor is None or not done.made else successor
+            if successor is not None and written.made:
+                self._signer = successor
         self._remember()
-        logging.appended(done.all)
-        return done.made
+        logging.appended(written.appended if written.made else ())
+        return tuple(written.made)
 
-    def _unread(self, make: Make, signer: keys.Signer) -> _Appended | None:
+    def _unread(self, make: Make, signer: keys.Signer, successor: keys.Signer | None) -> Writing | None:
         """What was appended without a look at the store before; None where it has to be looked at. Under the lock."""
         head = self._head
         if not self._is_alone or head.signed is None or head.state.closed:
@@ -233,20 +233,21 @@ class Handle:
         if self._known() not in (None, remembered.SeenHead.of(head)):
             return None
         try:
-            done = self._appended(make, Writing(signer, self._clock(), head, None))
+            written = self._appended(make, Writing(signer, self._clock(), head, None, successor=successor))
+            return written if written is not None and written.made else None
         except StoreFailure:
             raise
         except DpledgerError:  # of a state that may be an old one
             return None
-        return done if done is not None and done.made else None
 
-    def _appended(self, make: Make, writing: Writing) -> _Appended | None:
-        """What `make` adds, durably, if anything; None if others were first. Under the lock."""
+    def _appended(self, make: Make, writing: Writing) -> Writing | None:
+        """`writing` with what `make` adds, durably, if anything, and a snapshot where one is due; None if others were
+        first. Under the lock."""
         before = writing.head.tree.size
         writing.delegate()
-        made = tuple(writing.append(body) for body in make(writing.head.state, writing))
-        if not made:
-            return _Appended((), ())
+        writing.made = [writing.append(body) for body in make(writing.head.state, writing)]
+        if not writing.made:
+            return writing
         if self._is_snapshot_due(writing.head, before):
             writing.append(Snapshot(state_digest(writing.head.state)))
         addition = writing.sign_head(is_saved=self._is_save_due(writing.head))
@@ -255,7 +256,7 @@ class Handle:
             return None
         self._head = replace(writing.head, signed=addition.head)
         self._saved = self._saved if addition.saved is None else self._head.tree.size
-        return _Appended(made, tuple(writing.appended))
+        return writing
 
     def _known(self) -> remembered.SeenHead | None:
         """The newest head that was seen here: to be read before the store is."""
@@ -307,7 +308,7 @@ class Handle:
 
     def _is_save_due(self, after: Head) -> bool:
         """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least. Also
-        once the key changed, which signs what is saved; not of a ledger that ends by its revocation."""
+        once another key is in force, which is to sign what is saved; not of a ledger that its revocation ends."""
         before, state = self._head.state.authority, after.state
         if state.last_trusted is not None:
             return False
@@ -357,14 +358,6 @@ class Handle:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger handle does not pickle: open the ledger in the other process")
-
-
-@dataclass(frozen=True, slots=True)
-class _Appended:
-    """The entries that somebody made, and all that came with them: delegations and snapshots."""
-
-    made: tuple[Entry, ...]
-    all: tuple[Entry, ...]
 
 
 def _head_of(tail: Tail) -> bytes:

@@ -10,9 +10,10 @@ it, as DSSE signs under a type of its own:
         bytes             {"library", "leaf", "tree", "state"}: by which version it was folded, the hash of the last
                           leaf that it covers, the hashes of the tree up to there, in hexadecimal, and the whole state
 
-The state names the ledger and its keys, of which its own signs, never one to which it delegated entries: so what
-another ledger or key saved is none of this one, nor what the key before a rotation saved. Another version of
-the library may fold otherwise: it folds again. An older one is good, and more entries are folded after it.
+The state names the ledger and its keys, of which its own signs, never one to which it delegated entries (that it may
+sign is what the state itself would say): so what another ledger saved, or a key that was rotated away, is none of this
+one. Another version of the library may fold otherwise: it folds again. An older one is good, and more entries are
+folded after it.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def resumed(store: Store, signer: Signer | None, *, last_trusted: int | None = N
     if seen.head is None or seen.size == 0:
         raise ForeignLedger(NO_HEAD)
     if last_trusted is None:
-        last_trusted = next(map(last_trusted_of, store.leaves(seen.size - 1, seen.size)), None)
+        last_trusted = next(iter([last_trusted_of(leaf) for leaf in store.leaves(seen.size - 1, seen.size)]), None)
     fold = None if seen.saved is None or last_trusted is not None else restored(seen.saved, signer)
     if fold is not None and 0 < fold.tree.size <= seen.size:
         with suppress(VerificationError, StoreBehind, ForeignLedger):  # all entries say what is wrong, if anything is
@@ -125,7 +125,7 @@ def _after_fold(store: Store, fold: Fold, signer: Signer | None) -> Head:
     last = tail.leaves[0] if tail.leaves else b""
     if merkle.leaf_hash(last).hex() != fold.leaf:
         raise StoreBehind("what was folded is of other entries")
-    return _caught_up(Head(fold.state, fold.tree, last), tail, signer)
+    return _signed(Head(fold.state, fold.tree, last).after_all(tail.leaves[1:]), tail, signer)
 
 
 def _after_all(store: Store, signer: Signer | None, last_trusted: int | None) -> Head:
@@ -161,19 +161,14 @@ def caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
     if known and tail.leaves[:1] != (head.last_leaf,):
         raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
     if tail.size > known:
-        return _caught_up(head, tail, signer)
+        if last_trusted_of(tail.leaves[-1]) is not None:
+            raise ForeignLedger("the signing key of this ledger was revoked: open the ledger again, it is for reading")
+        head = head.after_all(tail.leaves[min(known, 1) :])
+        return _signed(head, tail, signer)
     if known and tail.head != head.signed:  # this handle saw that head signed: its bytes alone need a look
         _require_covered(head, checkpoint.parse_unverified(tail.head or b"")[0])
         return replace(head, signed=tail.head)
     return head
-
-
-def _caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
-    """`head`, which ends in the first leaf of `tail` if it is of any, and the leaves after it, as the store holds
-    them."""
-    if last_trusted_of(tail.leaves[-1]) is not None:
-        raise ForeignLedger("the signing key of this ledger was revoked: open the ledger again, it is for reading")
-    return _signed(head.after_all(tail.leaves[min(head.tree.size, 1) :]), tail, signer)
 
 
 def _signed(head: Head, tail: Tail, signer: Signer | None) -> Head:

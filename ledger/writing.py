@@ -45,6 +45,7 @@ class Writing:
         self.known = Tail(size=head.tree.size, leaves=(), head=head.signed) if known is None else known
         self.head = head
         self.appended: list[Entry] = []
+        self.made: list[Entry] = []  # of these, what was asked for: no snapshot, no delegation
 
     def delegate(self) -> None:
         """See that what signs here may sign the next entries: the ledger's key delegates them, or takes them back."""
@@ -100,14 +101,17 @@ class Writing:
 
     def sign_head(self, *, is_saved: bool) -> Addition:
         """What the store is to append: the entries, with the signed head that covers them; and, if `is_saved`, with
-        what is folded from all."""
-        tree = self.head.tree
+        what is folded from all. That the ledger's own key signs; one that delegates is asked for it where it signs
+        anyhow."""
+        tree, authority = self.head.tree, self.head.state.keys
         head = checkpoint.Checkpoint(origin=self._ledger, size=tree.size, root=tree.root())
+        if isinstance(self._signers[0], Delegating):
+            is_saved = is_saved and any(isinstance(entry.body, KeyDelegated) for entry in self.appended)
         return Addition(
             size=self._start.tree.size,
             after=self._start.signed,
             leaves=tuple(self._leaves),
-            head=checkpoint.sign(head, self._signer_of(self.head.state.keys.of_head(tree.size))),
+            head=checkpoint.sign(head, self._signer_of(authority.of_head(tree.size))),
             rows=self._rows,
-            saved=saved(self.head.fold, self._signer_of(self.head.state.keys.own(tree.size))) if is_saved else None,
+            saved=saved(self.head.fold, self._signer_of(authority.own(tree.size))) if is_saved else None,
         )

@@ -73,8 +73,8 @@ def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> I
 
 @quietly
 def rough_epsilon(what: Ingredients, delta: Decimal) -> float | None:
-    """About the least epsilon, to 1e-3 or so, where that takes far less than its bounds: of few runs, which lattices are
-    made for; None elsewhere. No bound: for a guess."""
+    """About the least epsilon, to 1e-3 or so, where that takes far less than its bounds: of few runs, which lattices
+    are made for; None elsewhere. No bound: for a guess."""
     composed = Composed(what.losses) if what.losses and not what.curves else None
     if composed is None or not few(composed) or not composed.infinite_mass < delta < 1:
         return None

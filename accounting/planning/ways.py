@@ -425,9 +425,9 @@ def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits
 
 
 def _is_whole(levels: Levels, tail_delta: Decimal) -> bool:
-    """Whether it is all of a budget's delta, by the rule that each of the levels may fix with its first charge. Then the
-    profile itself is asked for (epsilon, delta), and no other way needs less, but for the width of certified bounds: one
-    that admits the tree proves no more than that of it."""
+    """Whether it is all of a budget's delta, by the rule that each of the levels may fix with its first charge. Then
+    the profile itself is asked for (epsilon, delta), and no other way needs less, but for the width of certified
+    bounds: one that admits the tree proves no more than that of it."""
     return all(level.instead is not None and tail_delta > level.delta_left for level in levels)
 
 
@@ -453,8 +453,8 @@ def _least_in(
 
 
 def _guess(levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], start: Decimal) -> Decimal | None:
-    """About the least value, where the charged scope sums epsilons and an estimate of one takes far less than its price;
-    else None."""
+    """About the least value, where the charged scope sums epsilons and an estimate of one takes far less than its
+    price; else None."""
     level = _searched(levels[0], way)
     if not isinstance(level.filter, BasicFilter):
         return None

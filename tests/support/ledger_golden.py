@@ -156,7 +156,7 @@ def build_keys() -> Ledger:
         book.scope("clinic").reserve(laplace("0.25"), key="given-back").abort()
     book.transact(lambda state, _: [Snapshot(state_digest(state))])
     last = len(book) - 3
-    start = tip.resumed(store, TURNS_RECOVERY, last_trusted=last)
+    start = tip.resumed(store, TURNS_RECOVERY, last_trusted=last).head
     ended = Ledger(store, TURNS_RECOVERY, clock=ticking())
     ended._head = start
     ended.transact(lambda *_: [KeyRevoked(last_trusted=last, reason="the signing host was broken into")])
