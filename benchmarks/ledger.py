@@ -1,11 +1,12 @@
 """How a ledger grows: opening, verifying and reading it beside what cannot be saved, in the same run.
 
-    python benchmarks/ledger.py [--charges 5000 20000 50000]
+    python benchmarks/ledger.py [--charges 5000 20000 50000] [--entries 1000000]
 
 A charge is two entries. Each line is a file of its own, read by a process of its own. The peers: reading the leaves
 from the file and hashing them to the root, and verifying as many Ed25519 signatures, with nothing else done. Seconds
 are those of the processor; a ratio that does not grow with the ledger is what matters. The second table shows one step
-in a ledger that has grown.
+in a ledger that has grown, the third what is written to a file beside signing alone. `--entries` opens a ledger of so
+many, which takes minutes to write.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ import multiprocessing
 import resource
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import dpledger as dpl
+from dpledger.ledger.entries.bodies import Heartbeat
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import keys, merkle
 from dpledger.ledger.stores.memory import MemoryStore
@@ -31,6 +35,7 @@ from dpledger.ledger.stores.protocol import Addition, Question, TableRows, strea
 from dpledger.ledger.stores.sqlite import SQLiteStore
 
 AMPLE = dpl.PureDP(10**9)
+BEYOND = dpl.Laplace(sensitivity=1, epsilon=10**10)
 MEASURED = dpl.Laplace(sensitivity=1, epsilon="0.1")
 DELTA = "0.000001"
 ROUNDS = 200  # of one step
@@ -57,13 +62,14 @@ def write(path: Path, charges: int) -> None:
     file = SQLiteStore.create(path)
     whole = made.tail(0, Question(everything=True))
     assert whole.head is not None
-    file.append(Addition(size=0, leaves=whole.leaves, head=whole.head, rows=TableRows(charges=list(whole.charges))))
+    rows, saved = TableRows(charges=list(whole.charges)), made.tail(None, Question(saved=True)).saved
+    file.append(Addition(size=0, leaves=whole.leaves, head=whole.head, rows=rows, saved=saved))
     file.close()
 
 
 def new_scope(book: dpl.Ledger, name: str) -> Scope:
     """A scope that refuses nothing."""
-    return book.scope(name, unit="patient", relation="add_remove", budget=AMPLE)
+    return book.scope(name, unit="patient", relation="add_remove", budget=AMPLE, dataset=name)
 
 
 def hashed(path: Path) -> None:
@@ -74,7 +80,7 @@ def hashed(path: Path) -> None:
 
 
 def opened(path: Path) -> None:
-    """Opens the ledger: folds every entry, checks the root, the signed head and the table of charges."""
+    """Opens the ledger: from the fold that was saved, and the entries after it."""
     dpl.Ledger.look(path).close()
 
 
@@ -173,12 +179,87 @@ def steps() -> None:
         print(f"  after {entries:5,} entries {'':12} {taken:8.0f} {taken / first:6.2f}")
 
 
+# ---- beside signing -------------------------------------------------------------------------------------------------
+
+CALLERS, EACH = 64, 10
+NOTE = Heartbeat()
+
+
+def by_many(call: Callable[[], object]) -> None:
+    """CALLERS threads call at once, EACH times."""
+
+    def calls() -> None:
+        for _ in range(EACH):
+            call()
+
+    threads = [threading.Thread(target=calls) for _ in range(CALLERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def beside_signing() -> None:
+    """Print the table of what is written to a file, durably. A release signs two entries."""
+    with tempfile.TemporaryDirectory() as folder, dpl.Ledger.create(Path(folder) / "signing.ledger") as book:
+        scope, key = new_scope(book, "s"), keys.SigningKey.generate(book.id)
+        message = bytes(900)
+        calls: dict[str, tuple[Callable[[], object], int]] = {
+            "append": (lambda: book.record(NOTE), 1),
+            "release": (lambda: scope.release(MEASURED, 1), 2),
+        }
+        signing = microseconds(lambda: key.sign(message))
+        print(f"\n{'written to a file, durably':34} {'us':>8} {'signing / it':>12}")
+        print(f"  {'signing alone':32} {signing:8.0f}")
+        for name, (call, signs) in calls.items():
+            alone = microseconds(call)
+            many = seconds(lambda call=call: by_many(call)) / (CALLERS * EACH) * 1e6
+            print(f"  {name + ', one by one':32} {alone:8.0f} {signs * signing / alone:12.3f}")
+            print(f"  {name + f', {CALLERS} callers':32} {many:8.0f} {signs * signing / many:12.3f}")
+        before = len(book)
+        for _ in range(ROUNDS):
+            with suppress(dpl.BudgetRefused):
+                scope.release(BEYOND, 1)
+        print(f"  {ROUNDS} refused calls add {len(book) - before} entries")
+
+
+def write_many(path: Path, entries: int) -> None:
+    """A ledger file of so many entries, most of which say that it is alive."""
+    with dpl.Ledger.create(path) as book:
+        scope = new_scope(book, "s")
+        for _ in range(100):
+            scope.release(MEASURED, 1)
+        while len(book) < entries:
+            book.transact(lambda *_: [NOTE] * 500)
+
+
+def spent(path: Path) -> None:
+    """Opens the ledger and reads what a scope has spent."""
+    with dpl.Ledger.look(path) as book:
+        book.scope("s").spent(DELTA)
+
+
+def opening(sizes: list[int]) -> None:
+    """Print how long a ledger takes to open."""
+    print(f"\n{'entries':>10} {'open':>16} {'open + spent':>16}")
+    with tempfile.TemporaryDirectory() as folder:
+        for entries in sizes:
+            path = Path(folder) / f"{entries}.ledger"
+            in_a_process_of_its_own(partial(write_many, entries=entries), path)
+            (opened_in, small), (read_in, large) = (in_a_process_of_its_own(call, path) for call in (opened, spent))
+            print(f"{entries:10,} {opened_in:6.2f} s ({small:3.0f} MB) {read_in:6.2f} s ({large:3.0f} MB)")
+
+
 def main() -> None:
-    """Measure and print both tables."""
+    """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--charges", type=int, nargs="+", default=[5_000, 20_000, 50_000])
-    grown(parser.parse_args().charges)
+    parser.add_argument("--entries", type=int, nargs="*", default=[10_000, 100_000])
+    asked = parser.parse_args()
+    grown(asked.charges)
     steps()
+    beside_signing()
+    opening(asked.entries)
 
 
 if __name__ == "__main__":

@@ -308,11 +308,15 @@ class Handle:
         return not after.state.closed and after.tree.size // every > before // every
 
     def _is_save_due(self, after: Head) -> bool:
-        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least. Not at
-        its end, which the recovery key may have signed."""
-        state = after.state
-        least = max(self._snapshot_every, len(state.scopes) + len(state.open))
-        return not state.closed and after.tree.size - self._saved >= least
+        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least. Also
+        once another key is in force, which is to sign what is saved; not at the end of a ledger, which the recovery key
+        may have signed."""
+        before, state = self._head.state.authority, after.state
+        if state.closed:
+            return False
+        if self._saved and before is not None and before.own(after.tree.size) != state.keys.own(after.tree.size):
+            return True
+        return after.tree.size - self._saved >= max(self._snapshot_every, len(state.scopes) + len(state.open))
 
     @property
     def entropy(self) -> Entropy:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
-from typing import Any, TypeVar, get_args
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, get_args
 
 from dpledger.accounting import reach, rules
 from dpledger.accounting.adding import read_at
 from dpledger.accounting.composable import Composable, Words, own_words, tree_of
-from dpledger.accounting.guarantees import Guarantee, PrivacyFailure
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.accounting.planning.claiming import promise, require_guarantee
 from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import ZERO, Number, read
@@ -23,7 +26,7 @@ from dpledger.ledger.rules.gate import Request
 from dpledger.ledger.rules.scope_state import Form, ScopeState
 from dpledger.ledger.signed import wire
 from dpledger.mechanisms.protocol import Described, GrantedSteps, Interactive, Mechanism, Resumes
-from dpledger.relations import Relation
+from dpledger.relations import Relation, Unit
 from dpledger.schema import listed, one_of
 
 __all__ = [
@@ -47,6 +50,8 @@ AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 _DESCRIBED = ("kind", "relation", "unit", "under", "claim", "parts", "failures", "parameters")
 DECLARED = "declared_run"
 ELSEWHERE = "elsewhere"
+REMEMBERED = 64  # mechanisms, each in its relation and unit
+_OURS = "dpledger."
 TOKEN_BYTES = 16  # 128 random bits: a charge, a key that was not given
 
 
@@ -54,25 +59,90 @@ def asked(
     scope: ScopeState, mechanism: AnyMechanism, key: str | None, tail_delta: Number | None, draw: Draw
 ) -> tuple[AnyMechanism, Request]:
     """The mechanism as it will run in `scope`, checked against its own claim, and what is asked. Nothing is spent."""
-    ready = mechanism.under(scope.relation, scope.unit)
-    claim, parts = ready.claim(), ready.parts()
-    rules.check(claim, parts, scope.relation)
+    ready: _Ready[AnyMechanism] = _ready(mechanism, scope.relation, scope.unit)
     request = Request(
         scope=scope.scope,
         key=draw(TOKEN_BYTES).hex() if key is None else wire.check_id(key, "key"),
         charge=draw(TOKEN_BYTES).hex(),
-        mechanism=MechanismNote(ready.kind, ready.parameters(), LIBRARY),
+        mechanism=ready.note,
         relation=scope.relation,
         unit=scope.unit,
+        claim=ready.claim,
+        parts=ready.parts,
+        failures=ready.failures,
+        form=ready.form,
+        steps=ready.steps,
+        tail_delta=None if tail_delta is None else below_one(tail_delta),
+        is_fresh=key is None,
+    )
+    return ready.mechanism, request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready(Generic[AnyMechanism]):
+    """A mechanism as it will run under a relation and a unit, and what it says of itself, checked."""
+
+    mechanism: AnyMechanism
+    note: MechanismNote
+    claim: Guarantee
+    parts: Composition
+    failures: tuple[Failure, ...]
+    form: Form
+    steps: int | None
+
+
+def _ready(mechanism: AnyMechanism, relation: Relation, unit: Unit) -> _Ready[AnyMechanism]:
+    """Asked once of one of our own mechanisms that never changes; of what others wrote each time."""
+    if not type(mechanism).__module__.startswith(_OURS):
+        return _told(mechanism, relation, unit)
+    found: _Ready[AnyMechanism] | None = _remembered(_Same(mechanism), relation, unit)
+    return _told(mechanism, relation, unit) if found is None else found
+
+
+class _Same:
+    """This very object: others that equal it may say other things of themselves, as 1 equals True."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: Any) -> None:
+        self.it = it
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.it is other.it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _remembered(mechanism: _Same, relation: Relation, unit: Unit) -> _Ready[Any] | None:
+    return _told(mechanism.it, relation, unit) if _never_changes(mechanism.it) else None
+
+
+def _never_changes(value: object) -> bool:
+    """Whether it is a scalar, or a frozen record or tuple of what never changes."""
+    if value is None or isinstance(value, (str, bytes, int, float, Decimal, Enum)):
+        return True
+    if isinstance(value, tuple):
+        return all(map(_never_changes, value))
+    if not is_dataclass(value) or isinstance(value, type) or not value.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        return False
+    return all(_never_changes(getattr(value, field.name)) for field in fields(value))
+
+
+def _told(mechanism: AnyMechanism, relation: Relation, unit: Unit) -> _Ready[AnyMechanism]:
+    ready = mechanism.under(relation, unit)
+    claim, parts = ready.claim(), ready.parts()
+    rules.check(claim, parts, relation)
+    return _Ready(
+        mechanism=ready,
+        note=MechanismNote(ready.kind, ready.parameters(), LIBRARY),
         claim=claim,
         parts=parts,
         failures=ready.failures(),
         form=_form(ready),
         steps=steps(ready),
-        tail_delta=None if tail_delta is None else below_one(tail_delta),
-        is_fresh=key is None,
     )
-    return ready, request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

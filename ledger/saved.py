@@ -6,16 +6,20 @@ it, as DSSE signs under a type of its own:
 
     signature || bytes    Ed25519, 64 bytes, of the pre-authentication encoding of
         type              application/vnd.dpledger.saved.v1+json
-        payload           {"library", "leaf", "tree", "state"}: by which version it was folded, the hash of the last
+        payload           SHA-256 of the bytes, so that a key elsewhere is sent little
+        bytes             {"library", "leaf", "tree", "state"}: by which version it was folded, the hash of the last
                           leaf that it covers, the hashes of the tree up to there, in hexadecimal, and the whole state
 
-The state names the ledger and its key in force, so that what another ledger saved, or a key that was rotated away, is
-none of this one. No key that is delegated signs it: that it may sign is what the state itself would say. Another
-version of the library may fold otherwise: it folds again. An older one is good, and more entries are folded after it.
+The state names the ledger and its keys, of which its own signs, never one to which it delegated entries (that it may
+sign is what the state itself would say): so what another ledger saved, or a key that was rotated away, is none of this
+one. Another version of the library may fold otherwise: it folds again. An older one is good, and more entries are
+folded after it.
 """
 
 from __future__ import annotations
 
+import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
@@ -61,7 +65,13 @@ def saved(fold: Fold, signer: Signer) -> bytes | None:
     payload = orjson.dumps(plain(said))
     if len(payload) + SIGNATURE_BYTES > LARGEST:
         return None
-    return signer.sign(envelope.pre_authentication(payload, TYPE)) + payload
+    with suppress(Exception):  # a key elsewhere that does not answer: entries go on without
+        return signer.sign(_message(payload)) + payload
+    return None
+
+
+def _message(payload: bytes) -> bytes:
+    return envelope.pre_authentication(hashlib.sha256(payload).digest(), TYPE)
 
 
 def restored(data: bytes, signer: Signer | None) -> Fold | None:
@@ -70,19 +80,18 @@ def restored(data: bytes, signer: Signer | None) -> Fold | None:
     if len(data) > LARGEST:
         return None
     signature, payload = data[:SIGNATURE_BYTES], data[SIGNATURE_BYTES:]
-    message = envelope.pre_authentication(payload, TYPE)
+    message = _message(payload)
     try:
         if signer is not None:  # then nothing is read that it did not sign
             signer.public.verify(signature, message)
         said = _PAYLOAD.validate_json(payload)
-        authority = said.state.authority
-        if said.library != LIBRARY or authority is None:
+        if said.library != LIBRARY or said.state.authority is None or said.state.last_trusted is not None:
             return None
-        fold = Fold(state=said.state, tree=merkle.CompactRange.decode(bytes.fromhex(said.tree)), leaf=said.leaf)
-        key = authority.own(fold.tree.size)
+        key = said.state.authority.own(said.state.size)
         if signer is not None and key != signer.public:
             return None
         key.verify(signature, message)
+        fold = Fold(state=said.state, tree=merkle.CompactRange.decode(bytes.fromhex(said.tree)), leaf=said.leaf)
         return fold if fold.tree.size == fold.state.size else None
     except (DpledgerError, ValueError, pydantic.ValidationError, RecursionError):
         return None

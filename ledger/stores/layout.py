@@ -14,11 +14,12 @@ from pathlib import Path
 
 from dpledger.errors import ForeignLedger
 
-__all__ = ["CREATE", "LARGEST_ROW", "confine", "require_ours", "require_schema", "require_whole"]
+__all__ = ["CREATE", "LARGEST_ROW", "SIZE_LIMIT", "confine", "require_ours", "require_schema", "require_whole"]
 
 APPLICATION_ID = 0x64706C67  # "dplg": in the file's header, so that `file` and we know it
 LAYOUT = 2  # PRAGMA user_version
 LARGEST_ROW = 2**20  # bytes of a row: a head may have half of it, a leaf and a kept value a sixteenth
+SIZE_LIMIT = 2**53  # entries of a ledger
 
 _TABLES = """
 CREATE TABLE leaves (i INTEGER PRIMARY KEY, leaf BLOB NOT NULL) STRICT;
@@ -79,6 +80,9 @@ def require_schema(connection: sqlite3.Connection, file: Path) -> None:
     rows = connection.execute(_SCHEMA).fetchmany(len(expected) + 1)
     found = frozenset(rows)
     if len(rows) == len(expected) and found == expected:
+        (places,) = connection.execute("SELECT count(DISTINCT rootpage) FROM sqlite_schema").fetchone()
+        if places != len(expected):
+            raise ForeignLedger(f"{file} is damaged: two of its tables are in one place")
         return
     strange = sorted({f"{kind} {name}" for kind, name, *_ in found ^ expected})
     raise ForeignLedger(

@@ -321,7 +321,10 @@ class SQLiteStore:
 
 def _size(connection: sqlite3.Connection) -> int:
     (last,) = connection.execute("SELECT max(i) FROM leaves").fetchone()
-    return 0 if last is None else int(last) + 1
+    size = 0 if last is None else int(last) + 1
+    if not 0 <= size < layout.SIZE_LIMIT:
+        raise ForeignLedger("the file is damaged: its entries have numbers that no entry has")
+    return size
 
 
 def _leaves(connection: sqlite3.Connection, start: int, stop: int) -> tuple[bytes, ...]:

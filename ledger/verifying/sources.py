@@ -13,7 +13,7 @@ from dpledger.errors import ForeignLedger
 from dpledger.ledger.remembered import Heads, is_behind
 from dpledger.ledger.signed import checkpoint
 from dpledger.ledger.stores.places import Place, is_address, looked
-from dpledger.ledger.stores.protocol import Store, streamed
+from dpledger.ledger.stores.protocol import Question, Store, streamed
 from dpledger.ledger.verifying import bundle
 
 __all__ = ["Source", "opened"]
@@ -40,7 +40,7 @@ def opened(place: Place) -> Iterator[Source]:
         if first is None:
             raise ForeignLedger(f"{store.name} holds no signed head: it was never a whole ledger, or it was truncated")
         known = Heads(checkpoint.parse_unverified(first)[0].origin, warns=False).newest()
-        tail = store.tail(None)  # after what is remembered was read
+        tail = store.tail(None, Question(checked=True))  # after what is remembered was read
         assert tail.head is not None, "entries are never taken away"
         is_behind(known, tail.size, store)
         yield Source(_Stored(store, tail.size), tail.head)

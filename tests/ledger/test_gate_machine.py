@@ -53,6 +53,8 @@ from dpledger.ledger.rules.gate import Admitted, Earlier, Outdated, RefusedReque
 from dpledger.ledger.rules.opening import Rules
 from dpledger.ledger.rules.scope_state import EMPTY, OpenCharge, State, is_exclusive, next_steps
 from dpledger.ledger.rules.transitions import fold, step
+from dpledger.ledger.saved import Fold, restored, saved
+from dpledger.ledger.signed import merkle
 from dpledger.ledger.verifying import verification
 from dpledger.relations import Relation, Unit
 from ledger_forger import forged
@@ -138,7 +140,7 @@ class GateMachine(RuleBasedStateMachine):
         self.state: State = fold(self.bodies)
         self.known: dict[tuple[str, str], Earlier] = {}
         self.asked: dict[tuple[str, str], tuple[Told, set[Decimal | None]]] = {}  # and the tails that ask for the same
-        self.refused: set[tuple[str, str, str]] = set()
+        self.refused: set[tuple[str, str]] = set()
         self.redeems: dict[str, Redeem] = {}
         self.ran: dict[str, Composition] = {}
 
@@ -219,8 +221,8 @@ class GateMachine(RuleBasedStateMachine):
                 self.ran[charge] = body.parts
                 return [charge]
             case RefusedRequest(body=refused):
-                if (scope, key, refused.request) not in self.refused:  # as a store keeps them: once
-                    self.refused.add((scope, key, refused.request))
+                if (scope, refused.request) not in self.refused:  # as a store keeps them: once
+                    self.refused.add((scope, refused.request))
                     self.append(refused)
                 assert sums_of(self.state) == sums_of(before)
                 assert self.state.open == before.open
@@ -359,6 +361,14 @@ class GateMachine(RuleBasedStateMachine):
                 with pytest.raises(PolicyError, match="only that one can settle it"):
                     gate.settle(self.state, held, held.parts, redeem=redeem)
         self.illegal(Aborted(path=path, charge="f" * 31 + "0"))
+
+    @invariant()
+    def what_is_saved_of_the_state_is_the_state(self) -> None:
+        tree = merkle.CompactRange().extend([bytes(32)] * self.state.size)
+        fold = Fold(state=self.state, tree=tree, leaf="00" * 32)
+        data = saved(fold, ledger_golden.KEY)
+        assert data is not None
+        assert restored(data, ledger_golden.KEY) == fold
 
     @invariant()
     def no_budget_is_passed(self) -> None:

@@ -141,7 +141,7 @@ SCHEMAS: dict[str, tuple[str, ...]] = {
         "UPDATE sqlite_schema SET rootpage = 4000000 WHERE name = 'leaves'",
     ),
     "another application": ("PRAGMA application_id = 7",),
-    "another layout": ("PRAGMA user_version = 2",),
+    "another layout": ("PRAGMA user_version = 3",),
 }
 
 

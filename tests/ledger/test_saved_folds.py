@@ -6,6 +6,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.saved import Fold, restored
 from dpledger.ledger.scope import Scope
+from dpledger.ledger.signed import envelope
 from dpledger.ledger.signed.keys import Signer, SigningKey, new_ledger_id
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Tail
@@ -223,10 +225,10 @@ def others() -> Iterator[tuple[str, bytes]]:
     yield "of another ledger", another.saved
     said = {**orjson.loads(payload), "library": "dpledger 99"}
     later = orjson.dumps(said)
-    yield "of another version", KEY.sign(saved.envelope.pre_authentication(later, saved.TYPE)) + later
+    yield "of another version", KEY.sign(saved._message(later)) + later
     newer = orjson.dumps({**orjson.loads(payload), "more": 1})
-    yield "of a form that is not known", KEY.sign(saved.envelope.pre_authentication(newer, saved.TYPE))[:63] + newer
-    yield "another entry's payload", KEY.sign(saved.envelope.pre_authentication(payload)) + payload
+    yield "of a form that is not known", KEY.sign(saved._message(newer))[:63] + newer
+    yield "another entry's payload", KEY.sign(envelope.pre_authentication(payload)) + payload
 
 
 def test_what_somebody_puts_in_its_place_is_left_aside() -> None:
@@ -291,7 +293,7 @@ def test_the_key_alone_could_have_another_budget_believed() -> None:
     with Ledger.resume(store, KEY) as book:
         spent, _ = book.state.scopes["s"].sums["pure"]
         assert spent < 2
-        assert book.verify().state.scopes["s"].sums["pure"] == (2, 0)
+        assert book.verify().state.scopes["s"].sums["pure"] == (Decimal(2), 0)
 
 
 def test_entries_that_are_not_those_of_the_signed_head_are_refused() -> None:
