@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -40,6 +40,7 @@ from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import NOTHING, Store
 from dpledger.ledger.tip import resumed
 from dpledger.ledger.verifying import bundle, proof
+from dpledger.ledger.witnessing.policy import WitnessPolicy, read_policy
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.progress import Advance
@@ -73,14 +74,17 @@ class Ledger(Handle):
         *,
         name: str | None = None,
         owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
+        witnesses: WitnessPolicy | str | os.PathLike[str] | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
         (`<path>.recovery.key`, for later versions: move it offline). ParameterError if any of them is there already; if
         it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew.
-        `owner`: the public key, or its file, of who has to approve what opens or ends a scope (`rules.approvals`)."""
-        return cls._create(path, name, _owner(owner), clock=clock, entropy=entropy)
+        `owner`: the public key, or its file, of who has to approve what opens or ends a scope (`rules.approvals`).
+        `witnesses`: the file of a policy (`ledger.witnessing.policy`): no data are read before these have cosigned."""
+        who = _Named(_owner(owner), None if witnesses is None else read_policy(witnesses))
+        return cls._create(path, name, who, clock=clock, entropy=entropy)
 
     @classmethod
     def open_or_create(
@@ -90,12 +94,13 @@ class Ledger(Handle):
         name: str | None = None,
         keys: str | os.PathLike[str] | None = None,
         owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
+        witnesses: WitnessPolicy | str | os.PathLike[str] | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
         """The ledger at `path`: the one that is there (see `open`), else a new one (see `create`). So a script may run
-        twice, or two of them at once: they get the same ledger. `name`, `owner`: of a new one; ParameterError if the
-        one that is there has another.
+        twice, or two of them at once: they get the same ledger. `name`, `owner`, `witnesses`: of a new one;
+        ParameterError if the one that is there has another. Witnesses are asked where this policy says.
 
         `path` may be a postgresql:// address (extra `postgres`, docs/team.md). `keys`: of a ledger there, the path
         beside which its keys lie, `<keys>.key` and so on, or come to lie; without it the key is in DPLEDGER_KEY.
@@ -106,37 +111,36 @@ class Ledger(Handle):
         >>> ids[0] == ids[1]
         True
         """
+        who = _Named(_owner(owner), None if witnesses is None else read_policy(witnesses))
         if is_address(path):
-            return cls._named(
-                cls._in_database(path, name, _owner(owner), keys, clock, entropy), name, owner, "this address"
-            )
+            return cls._named(cls._in_database(path, name, who, keys, clock, entropy), name, who, "this address")
         if keys is not None:
             raise ParameterError("keys", type(keys).__name__, "none: the keys of a ledger file lie beside it")
         file = path_of(path, "ledger")
         if not file.exists():
             try:
-                return cls._create(file, name, _owner(owner), clock=clock, entropy=entropy, wait=WAIT_SECONDS)
+                return cls._create(file, name, who, clock=clock, entropy=entropy, wait=WAIT_SECONDS)
             except ParameterError:
                 if not file.exists():
                     raise
-        return cls._named(cls.open(file, clock=clock, entropy=entropy), name, owner, str(file))
+        return cls._named(cls.open(file, clock=clock, entropy=entropy), name, who, str(file))
 
     @classmethod
-    def _named(
-        cls,
-        book: Self,
-        name: str | None,
-        owner: keys.VerifyingKey | str | os.PathLike[str] | None,
-        place: str,
-    ) -> Self:
-        """`book`, if it has that name and that owner."""
+    def _named(cls, book: Self, name: str | None, who: _Named, place: str) -> Self:
+        """`book`, if it has that name, that owner and those witnesses, who are asked as `who` says."""
         found = book.id.rpartition("/")[0]
         if name is not None and name != found:
             book.close()
             raise ParameterError("name", name, f"that of the ledger at {place}, {found!r}, or none")
-        if owner is not None and _owner(owner) != book.owner:
+        if who.owner is not None and who.owner != book.owner:
             book.close()
             raise ParameterError("owner", "another key", f"that of the ledger at {place}, or none")
+        if who.witnesses is not None:
+            there = book.witnesses
+            if there is None or there.without_urls != who.witnesses.without_urls:
+                book.close()
+                raise ParameterError("witnesses", "another policy", f"that of the ledger at {place}, or none")
+            book._watch_by(who.witnesses)
         return book
 
     @classmethod
@@ -144,7 +148,7 @@ class Ledger(Handle):
         cls,
         address: str,
         name: str | None,
-        owner: keys.VerifyingKey | None,
+        who: _Named,
         keys_at: str | os.PathLike[str] | None,
         clock: Clock,
         entropy: Entropy | None,
@@ -163,7 +167,15 @@ class Ledger(Handle):
             signer, recovery = database_keys(keys_at, name)
             try:
                 store = PostgresStore.open(address)
-                book = cls.begin(store, signer, recovery, owner=owner, clock=clock, entropy=entropy)
+                book = cls.begin(
+                    store,
+                    signer,
+                    recovery,
+                    owner=who.owner,
+                    witnesses=who.witnesses,
+                    clock=clock,
+                    entropy=entropy,
+                )
                 return book._remembering()
             except (ParameterError, ForeignLedger):
                 pass  # another process was first: with these keys, or with its own
@@ -175,14 +187,16 @@ class Ledger(Handle):
         cls,
         path: str | os.PathLike[str],
         name: str | None,
-        owner: keys.VerifyingKey | None,
+        who: _Named,
         *,
         clock: Clock,
         entropy: Entropy | None,
         wait: float = 0.0,
     ) -> Self:
         with founded(path, name, wait=wait) as made:
-            begun = cls.begin(made.store, made.signer, made.recovery, owner=owner, clock=clock)
+            begun = cls.begin(
+                made.store, made.signer, made.recovery, owner=who.owner, witnesses=who.witnesses, clock=clock
+            )
         book = cls(sqlite.SQLiteStore.open(path), made.signer, clock=clock, entropy=entropy)
         book._head = begun._head
         return book._remembering()
@@ -202,19 +216,21 @@ class Ledger(Handle):
         recovery: keys.VerifyingKey,
         *,
         owner: keys.VerifyingKey | None = None,
+        witnesses: WitnessPolicy | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
         draw: Draw = secrets.token_bytes,
         snapshot_every: int = SNAPSHOT_EVERY,
     ) -> Self:
         """A new ledger in an empty store of the caller's, named as the signer's key is. The handle takes the store
-        over: it is closed with it, and if this raises. `owner`: as in `create`."""
+        over: it is closed with it, and if this raises. `owner`, `witnesses`: as in `create`."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         opened = LedgerOpened(
             format=FORMAT,
             public_key=signer.public.text,
             recovery_key=recovery.text,
-            witness="off",
+            witness="off" if witnesses is None else "before",
+            witness_policy=None if witnesses is None else witnesses.text,
             owner_key=None if owner is None else owner.text,
         )
 
@@ -505,6 +521,14 @@ class Ledger(Handle):
         body = Closed(reason=reason, approval=approval)
         approvals.require(self.refresh(), body)
         return self.transact(lambda *_: [body])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Whom the first entry of a ledger names beside its own keys."""
+
+    owner: keys.VerifyingKey | None
+    witnesses: WitnessPolicy | None
 
 
 def _owner(key: keys.VerifyingKey | str | os.PathLike[str] | None) -> keys.VerifyingKey | None:

@@ -25,6 +25,8 @@ from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, Tail, streamed
 from dpledger.ledger.tip import START, Head, caught_up
 from dpledger.ledger.verifying import verification
+from dpledger.ledger.witnessing.policy import WitnessPolicy
+from dpledger.ledger.witnessing.watch import Unsure, Watch
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.process import Home
@@ -68,6 +70,7 @@ class Handle:
         self._is_closed = False
         self._head = START
         self._heads: remembered.Heads | None = None  # of a store that nobody remembers
+        self._watch: Watch | None = None  # once it is needed, of a ledger that names witnesses
 
     def __repr__(self) -> str:
         """As this handle last saw it; nothing is read."""
@@ -101,6 +104,20 @@ class Handle:
         """The signed checkpoint."""
         head, _ = self._signed_part()
         return head
+
+    @property
+    def witnesses(self) -> WitnessPolicy | None:
+        """Who cosigns a head before data are read; None in a ledger that names no witnesses."""
+        watch = self._watched()
+        return None if watch is None else watch.policy
+
+    def cosigned(self) -> bytes:
+        """The signed checkpoint as it is now, cosigned by a quorum of the witnesses, which are asked: keep it, or give
+        it to whoever verifies (`since`). ParameterError in a ledger that names none; raises as `transact`."""
+        watch = self._watched()
+        if watch is None:
+            raise ParameterError("ledger", "one without witnesses", "one that was made with `witnesses=`")
+        return watch.cosigned(len(self))
 
     def __len__(self) -> int:
         return self._tail().size
@@ -188,7 +205,52 @@ class Handle:
         durably, behind what they were made for, or none. The new head is seen by nobody before it is durable.
 
         No lock is held meanwhile: where others appended, `make` is asked again. An append whose reply was lost is said
-        again, and is there once."""
+        again, and is there once.
+
+        In a ledger that names witnesses, bodies that let data be read are cosigned when this returns. NotWitnessed or
+        StoreBehind where they are not: they are appended all the same, unless that was known before."""
+        watch = self._watched()
+        if watch is None:
+            return self._appended(make, asked)
+        lets_read = False
+
+        def watched(state: State, writing: Writing) -> Sequence[Body]:
+            nonlocal lets_read
+            bodies = make(state, writing)
+            lets_read = watch.lets_read(bodies, state.size)
+            return bodies
+
+        while True:
+            try:
+                entries = self._appended(watched, asked)
+            except Unsure:
+                watch.cover(self.state.size)  # before anything is charged
+                continue
+            if entries and lets_read:
+                watch.cover(entries[-1].index + 1)
+            return entries
+
+    def cover(self) -> None:
+        """Return once all that this handle appended for data to be read is cosigned, where witnesses are named: for
+        what is said again after it was interrupted."""
+        watch = self._watched()
+        if watch is not None:
+            watch.cover_owed(self.state.size)
+
+    def _watched(self) -> Watch | None:
+        opened = self.state.opened
+        if self._watch is None and opened is not None and opened.witness_policy is not None:
+            self._require_ours()
+            self._watch_by(WitnessPolicy.written(opened.witness_policy))
+        return self._watch
+
+    def _watch_by(self, policy: WitnessPolicy) -> None:
+        """From here on these are asked."""
+        with self._lock:
+            if self._watch is None:
+                self._watch = Watch(policy, self._store)
+
+    def _appended(self, make: Make, asked: Question) -> tuple[Entry, ...]:
         signer = self._key()
         deadline = time.monotonic() + OVERTAKEN_SECONDS
         with logging.failures(self.state), self._lock:
@@ -293,6 +355,8 @@ class Handle:
     def close(self) -> None:
         """Close the store; in a forked child it closes nothing, as the connection stays its parent's."""
         self._is_closed = True
+        if self._watch is not None:
+            self._watch.close()
         self._store.close()
 
     def __enter__(self) -> Self:
