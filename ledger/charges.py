@@ -153,9 +153,9 @@ class Attempt:
             self.left_by(error)
 
     def left_by(self, error: BaseException) -> None:
-        """End the charge that an interruption left open, or that no witness has seen; whatever else this package
-        raised, it raised with a charge that stands as it says. Where a charge is to stay open, who calls this does so by `except`: a context that is left
-        runs code of its own, and an interrupt may fall into that."""
+        """End the charge that an interruption left open, or that too few witnesses cosigned; whatever else this package
+        raised, it raised with a charge that stands as it says. Where a charge is to stay open, who calls this does so
+        by `except`: a context that is left runs code of its own, and an interrupt may fall into that."""
         is_ours = isinstance(error, DpledgerError) and not isinstance(error, NotWitnessed)
         if is_ours or not self._home.is_here:
             return

@@ -136,11 +136,11 @@ class Ledger(Handle):
             book.close()
             raise ParameterError("owner", "another key", f"that of the ledger at {place}, or none")
         if who.witnesses is not None:
-            there = book.witnesses
-            if there is None or there.without_urls != who.witnesses.without_urls:
+            try:
+                book._watch_by(who.witnesses)
+            except ParameterError:
                 book.close()
-                raise ParameterError("witnesses", "another policy", f"that of the ledger at {place}, or none")
-            book._watch_by(who.witnesses)
+                raise
         return book
 
     @classmethod

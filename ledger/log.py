@@ -4,13 +4,14 @@ given; what may be appended is for the ledger and its scopes to say.
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError, PolicyError, StoreBehind, StoreFailure
@@ -25,13 +26,16 @@ from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, Tail, streamed
 from dpledger.ledger.tip import START, Head, caught_up
 from dpledger.ledger.verifying import verification
-from dpledger.ledger.witnessing.policy import WitnessPolicy
-from dpledger.ledger.witnessing.watch import Unsure, Watch
+from dpledger.ledger.verifying.seen import read_cosigned, with_seen
+from dpledger.ledger.witnessing.policy import WitnessPolicy, read_policy
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.process import Home
 from dpledger.progress import Advance
 from dpledger.schema import listed
+
+if TYPE_CHECKING:
+    from dpledger.ledger.witnessing.watch import HeadWatch
 
 __all__ = ["Clock", "Draw", "Handle", "Make"]
 
@@ -70,7 +74,7 @@ class Handle:
         self._is_closed = False
         self._head = START
         self._heads: remembered.Heads | None = None  # of a store that nobody remembers
-        self._watch: Watch | None = None  # once it is needed, of a ledger that names witnesses
+        self._watch: HeadWatch | None = None  # once it is needed, of a ledger that names witnesses
 
     def __repr__(self) -> str:
         """As this handle last saw it; nothing is read."""
@@ -111,9 +115,13 @@ class Handle:
         watch = self._watched()
         return None if watch is None else watch.policy
 
-    def cosigned(self) -> bytes:
+    def cosigned(self, *, witnesses: WitnessPolicy | str | os.PathLike[str] | None = None) -> bytes:
         """The signed checkpoint as it is now, cosigned by a quorum of the witnesses, which are asked: keep it, or give
-        it to whoever verifies (`since`). ParameterError in a ledger that names none; raises as `transact`."""
+        it to whoever verifies (`since`). `witnesses`: the ledger's policy, with the addresses at which to ask.
+        ParameterError in a ledger that names none, or others; NotWitnessed where too few cosign it, StoreBehind where
+        one saw another history."""
+        if witnesses is not None:
+            self._watch_by(read_policy(witnesses))
         watch = self._watched()
         if watch is None:
             raise ParameterError("ledger", "one without witnesses", "one that was made with `witnesses=`")
@@ -165,11 +173,13 @@ class Handle:
         *,
         key: keys.VerifyingKey | None = None,
         since: Sequence[Checkpoint | bytes] = (),
+        witnesses: WitnessPolicy | str | os.PathLike[str] | None = None,
         advance: Advance | None = None,
     ) -> verification.Verified:
         """Verify the whole ledger, bytes first, against `key` (default: its own; then this shows that the file is
         consistent, not whose it is). `since`: heads that you kept from before, or the bytes of such files; what they
-        cover must still be there. Raises VerificationError with the index and the reason."""
+        cover must still be there. `witnesses`: a policy, its file, or the key of one witness: those that you trust to
+        have cosigned these files, a quorum of them each. Raises VerificationError with the index and the reason."""
         if key is not None and not isinstance(key, keys.VerifyingKey):
             raise ParameterError("key", type(key).__name__, "a VerifyingKey (VerifyingKey.parse reads its text)")
         kept = listed(since, field="since")
@@ -178,7 +188,10 @@ class Handle:
         head, leaves = self._signed_part()
         own = key if key is not None else self.public_key
         read = [head if isinstance(head, Checkpoint) else checkpoint.verify(head, own) for head in kept]
-        return verification.verify(leaves, head, own, since=read, advance=advance)
+        trusted = None if witnesses is None else read_policy(witnesses)
+        files = [head for head in kept if isinstance(head, bytes)]
+        cosigned = [] if trusted is None else [read_cosigned(file, own, trusted) for file in files]
+        return with_seen(verification.verify(leaves, head, own, since=read, advance=advance), cosigned)
 
     def _signed_part(self) -> tuple[bytes, Iterator[bytes]]:
         """The signed head, and the leaves that it covers."""
@@ -223,7 +236,7 @@ class Handle:
         while True:
             try:
                 entries = self._appended(watched, asked)
-            except Unsure:
+            except watch.Unsure:
                 watch.cover(self.state.size)  # before anything is charged
                 continue
             if entries and lets_read:
@@ -237,18 +250,26 @@ class Handle:
         if watch is not None:
             watch.cover_owed(self.state.size)
 
-    def _watched(self) -> Watch | None:
+    def _watched(self) -> HeadWatch | None:
         opened = self.state.opened
         if self._watch is None and opened is not None and opened.witness_policy is not None:
-            self._require_ours()
             self._watch_by(WitnessPolicy.written(opened.witness_policy))
         return self._watch
 
     def _watch_by(self, policy: WitnessPolicy) -> None:
-        """From here on these are asked."""
+        """From here on the witnesses are asked where `policy` says. ParameterError unless it is that of the ledger."""
+        self._require_ours()
+        opened = self.state.opened
+        named = (
+            None if opened is None or opened.witness_policy is None else WitnessPolicy.written(opened.witness_policy)
+        )
+        if named is None or named.without_urls != policy.without_urls:
+            raise ParameterError("witnesses", "another policy", f"that of the ledger {self.id}, or none")
+        from dpledger.ledger.witnessing.watch import HeadWatch  # the network is loaded where somebody is asked
+
         with self._lock:
-            if self._watch is None:
-                self._watch = Watch(policy, self._store)
+            if self._watch is None or self._watch.policy != policy:
+                self._watch = HeadWatch(policy, self._store)
 
     def _appended(self, make: Make, asked: Question) -> tuple[Entry, ...]:
         signer = self._key()

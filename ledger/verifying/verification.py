@@ -60,6 +60,7 @@ from dpledger.ledger.signed import checkpoint, envelope, merkle, wire
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import claims
+from dpledger.ledger.witnessing.cosigning import Cosignature
 from dpledger.progress import Advance
 
 __all__ = ["Verified", "signed_entry", "verify", "verify_quick"]
@@ -71,7 +72,9 @@ class Verified:
 
     `mode`: quick (the bytes are those that were signed, nothing more) or full. `witnessed`: the number of entries under
     a head that somebody else holds; what follows could still be cut off unseen. A head as new as the record could be
-    its own, and counts for none: `is_own` says that only such were given. `entries` and `state` are empty in quick."""
+    its own, and counts for none unless witnesses cosigned it: `is_own` says that only such were given. `seen`: the
+    witnesses that cosigned the head of `witnessed` entries, of those that the verifier trusts. `entries` and `state`
+    are empty in quick."""
 
     mode: Literal["quick", "full"]
     head: Checkpoint
@@ -80,6 +83,7 @@ class Verified:
     entries: tuple[Entry, ...]
     state: State
     is_own: bool = False
+    seen: tuple[Cosignature, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Verified ({self.mode}): {self.head.size:,} entries of {self.head.origin}>"

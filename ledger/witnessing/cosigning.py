@@ -21,6 +21,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -36,6 +37,7 @@ __all__ = ["Cosignature", "CosigningKey", "WitnessKey", "cosigned_by", "line_of"
 _TYPE = b"\x04"  # of the C2SP signature types: cosignature/v1
 _TIME_BYTES = 8
 _LATEST = 2**63
+_CALENDAR = 253_402_300_799  # the last second of the year 9999
 _PREFIX = "PRIVATE+KEY+"
 _FORM = re.compile(r"([!-*,-~]{1,255})\+([0-9a-f]{8})\+(.+)")
 
@@ -81,6 +83,13 @@ class Cosignature:
 
     key: WitnessKey
     time: int
+
+    @property
+    def moment(self) -> str:
+        """The time for people, in UTC."""
+        if self.time > _CALENDAR:
+            return f"{self.time} seconds after 1970"
+        return datetime.fromtimestamp(self.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class CosigningKey:

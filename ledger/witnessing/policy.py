@@ -26,7 +26,7 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.signed import wire
 from dpledger.ledger.witnessing.cosigning import WitnessKey
 
-__all__ = ["Group", "Watcher", "WitnessPolicy", "read_policy"]
+__all__ = ["Watcher", "WitnessGroup", "WitnessPolicy", "read_policy"]
 
 _NAME = re.compile(r"[!-~]{1,64}")
 _URL = re.compile(r"https?://[A-Za-z0-9._~:\[\]-]+(/[A-Za-z0-9._~%!$&'()*+,;=:-]*)*")
@@ -44,7 +44,7 @@ class Watcher:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class WitnessGroup:
     """At least `least` of `members`, each the name of a witness or of a group before this one."""
 
     name: str
@@ -58,7 +58,7 @@ class WitnessPolicy:
     quorums need not have a witness in common, and for one that is too long for an entry."""
 
     watchers: tuple[Watcher, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[WitnessGroup, ...]
     quorum: str
 
     def __post_init__(self) -> None:
@@ -129,11 +129,14 @@ class WitnessPolicy:
 
 
 def read_policy(source: WitnessPolicy | str | os.PathLike[str]) -> WitnessPolicy:
-    """The policy in a file, or one that was read. ParameterError, naming the file, for anything else."""
+    """The policy in a file, or one that was read; of the text of one key, that this witness is the quorum.
+    ParameterError, naming the file, for anything else."""
     if isinstance(source, WitnessPolicy):
         return source
     if not isinstance(source, (str, os.PathLike)):
         raise ParameterError("witnesses", type(source).__name__, "the file of a policy (docs/team.md, witnesses)")
+    if isinstance(source, str) and source.count("+") > 1 and not Path(source).exists():
+        return WitnessPolicy((Watcher("witness", WitnessKey.parse(source)),), (), "witness")
     try:
         return WitnessPolicy.parse(bounded.read(Path(source), 16 * wire.LONGEST_TEXT).decode("ascii"))
     except OSError as error:
@@ -160,7 +163,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.watchers: list[Watcher] = []
-        self.groups: list[Group] = []
+        self.groups: list[WitnessGroup] = []
         self.quorums: list[str] = []
         self._names: set[str] = set()
         self._members: set[str] = set()
@@ -171,14 +174,14 @@ class _Reader:
         if what == "witness" and len(rest) in (2, 3):
             self._require_new(rest[0], where)
             self.watchers.append(Watcher(rest[0], WitnessKey.parse(rest[1]), _url(rest[2:], where)))
-        elif what == "group" and len(rest) > 2:  # noqa: PLR2004  a name, a count, a member
+        elif what == "group" and len(rest) > 2:
             name, least, *named = rest
             self._require_known(named, where)
             if len(set(named)) < len(named) or self._members & set(named):
                 raise ParameterError(where, "a name twice", "each name in one group, once")
             self._require_new(name, where)
             self._members.update(named)
-            self.groups.append(Group(name, _least(least, len(named), where), tuple(named)))
+            self.groups.append(WitnessGroup(name, _least(least, len(named), where), tuple(named)))
         elif what == "quorum" and len(rest) == 1:
             self._require_known(rest, where)
             self.quorums.append(rest[0])

@@ -1,7 +1,7 @@
 """A witness over HTTP (c2sp.org/tlog-witness): `POST /add-checkpoint`, and `GET /<SHA-256 of the origin>/checkpoint`.
 
-It listens on loopback; TLS, and who may ask from elsewhere, are for a proxy before it. A request is bounded in bytes and
-in time, and so is the number of requests at once. Nothing of what is asked is logged.
+It listens on loopback; TLS, and who may ask from elsewhere, are for a proxy before it. A request is bounded in bytes
+and in time, and so is the number of requests at once. Nothing of what is asked is logged.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -29,7 +30,7 @@ _LENGTH = re.compile(r"[0-9]{1,9}")
 
 
 class WitnessServer(ThreadingHTTPServer):
-    """A witness that listens: `serve_forever`, in this thread or another, until `shutdown`."""
+    """A witness that listens: `serve_until_stopped`, or `serve_forever` in a thread until `shutdown`."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -52,6 +53,11 @@ class WitnessServer(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         name = host.decode() if isinstance(host, bytes) else str(host)
         return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
+
+    def serve_until_stopped(self) -> None:
+        """Serve in this thread, until Ctrl-C."""
+        with suppress(KeyboardInterrupt):
+            self.serve_forever()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """In a thread of its own, if there is a place."""
@@ -84,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def do_POST(self) -> None:  # noqa: N802  the name that http.server calls
+    def do_POST(self) -> None:
         """A head to be cosigned."""
         body = self._body()
         if body is None:
@@ -106,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
             HTTPStatus(said.status), said.body, SIZE_TYPE if said.status == HTTPStatus.CONFLICT else _NOTE_TYPE
         )
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         """The newest head of a ledger."""
         found = _CHECKPOINT.fullmatch(self.path)
         try:
@@ -132,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         deadline, parts, left = time.monotonic() + SECONDS, [], int(length)
         while left:
-            part = self.rfile.read1(left) if time.monotonic() < deadline else b""  # type: ignore[attr-defined]
+            part = self.rfile.read1(left) if time.monotonic() < deadline else b""
             if not part:
                 self.close_connection = True
                 self._answer(HTTPStatus.REQUEST_TIMEOUT)
@@ -151,5 +157,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
         self.wfile.flush()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name that http.server calls
+    def log_message(self, format: str, *args: Any) -> None:
         """Nothing."""

@@ -26,19 +26,18 @@ from dpledger.ledger.witnessing.cosigning import line_of
 from dpledger.ledger.witnessing.policy import WitnessPolicy
 from dpledger.ledger.witnessing.submission import Submission
 
-__all__ = ["Unsure", "Watch"]
+__all__ = ["HeadWatch"]
 
 SECONDS = 10.0  # for a quorum
 QUESTIONS = 16  # to one witness about one head, while others advance what it saw
 NO_RELEASE = "no data were read"
 
 
-class Unsure(Exception):
-    """Nobody knows whether the witnesses answer: to be asked before anything is charged that lets data be read."""
-
-
-class Watch:
+class HeadWatch:
     """What one handle knows of the witnesses of its ledger. For many threads."""
+
+    class Unsure(Exception):
+        """Nobody knows whether the witnesses answer: to be asked before anything is charged that lets data be read."""
 
     def __init__(self, policy: WitnessPolicy, store: Store, *, seconds: float = SECONDS) -> None:
         self.policy = policy
@@ -67,7 +66,7 @@ class Watch:
             return False
         self.require_free()
         if not self._is_sure:
-            raise Unsure
+            raise self.Unsure
         self._owed = max(self._owed, size + len(bodies))
         return True
 
@@ -160,8 +159,8 @@ class Watch:
     def _answers(
         self, note: bytes, head: Checkpoint, deadline: float, silent: dict[Asker, Silent]
     ) -> Iterator[tuple[Asker, Answer]]:
-        """What the witnesses say as they say it: of those that saw other heads, once they were told from where. Those that
-        say nothing in time are Silent."""
+        """What the witnesses say as they say it, those that saw less once they were told how it goes on. Those that say
+        nothing in time are Silent."""
         answers: queue.SimpleQueue[tuple[Asker, Submission, Answer]] = queue.SimpleQueue()
         waiting = dict.fromkeys(self._askers, QUESTIONS)
         for asker in self._askers:

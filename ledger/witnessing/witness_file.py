@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from dpledger.errors import ParameterError, StoreFailure, VerificationError
 from dpledger.ledger.signed import checkpoint, merkle
@@ -53,13 +53,12 @@ class WitnessFile:
         self._lock = threading.Lock()
         if not path.is_file():
             raise ParameterError("witness", str(path), "the file of a witness (dpledger witness init makes one)")
-        self._database = _connected(path)
         try:
+            self._database = _connected(path)
             found = self._database.execute("PRAGMA application_id").fetchone()[0]
         except sqlite3.Error:
             found = None
         if found != _APPLICATION:
-            self._database.close()
             raise ParameterError("witness", str(path), "the file of a witness (dpledger witness init makes one)")
 
     @staticmethod
@@ -81,6 +80,12 @@ class WitnessFile:
         """Close the file."""
         with self._lock:
             self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.close()
 
     def allow(self, key: VerifyingKey) -> bool:
         """Take heads of the ledger that `key` is named after, if `key` signed them. Whether that is new. A ledger may

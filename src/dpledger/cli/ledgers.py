@@ -31,6 +31,10 @@ def init(
     owner: Annotated[
         str | None, typer.Option(help="The public key, or its file, of who has to approve each scope (owner-key).")
     ] = None,
+    witnesses: Annotated[
+        Path | None,
+        typer.Option(help="The policy of the witnesses that cosign before data are read (witness init writes one)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger and its keys."""
@@ -38,7 +42,7 @@ def init(
         from dpledger.ledger.ledger import Ledger
         from dpledger.ledger.signed.keyfiles import KeyFiles
 
-        with Ledger.create(ledger, name=name, owner=owner) as book:
+        with Ledger.create(ledger, name=name, owner=owner, witnesses=witnesses) as book:
             files = KeyFiles.beside(ledger)
             voice.say(f"created {ledger}: {book.id}")
             voice.say(f"  {files.signing}            signs entries; only you can read it")
@@ -46,6 +50,8 @@ def init(
             voice.say(
                 f"  {files.recovery}   is for later versions, to revoke a stolen signing key; move it offline now"
             )
+            if witnesses is not None:
+                voice.say(f"  each witness has to allow it: dpledger witness allow WITNESS {files.public}")
             voice.give({"ledger": str(ledger), "id": book.id, "public_key": book.public_key.text})
 
 
@@ -58,6 +64,7 @@ def verify(
         str | None, typer.Option(help="The public key you trust: its text, or a file that holds it. Required.")
     ] = None,
     since: Annotated[Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept from before.")] = None,
+    witness: records.Witness = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
     file: Annotated[Path | None, typer.Option(help="Of a statement: the file that it is about.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Of a statement: the ledger, or a bundle of it.")] = None,
@@ -71,12 +78,19 @@ def verify(
         if key is None:
             raise ParameterError("key", "none", records.WHICH_KEY)
         if records.is_statement(source):
-            if since is not None or quick:
-                raise ParameterError("since" if since else "quick", "one", "none, for a statement: give --ledger")
+            for name, given in (("since", since), ("quick", quick or None), ("witness", witness)):
+                if given is not None:
+                    raise ParameterError(name, "one", "none, for a statement: give --ledger")
             statements.say(voice, *records.stated(source, key, file, ledger), has_file=file is not None)
             return
         if records.is_proof(source):
-            for name, given in (("since", since), ("quick", quick or None), ("file", file), ("ledger", ledger)):
+            for name, given in (
+                ("since", since),
+                ("witness", witness),
+                ("quick", quick or None),
+                ("file", file),
+                ("ledger", ledger),
+            ):
                 if given is not None:
                     raise ParameterError(name, str(given), f"none: {source} is a proof of one entry")
             proving.say(voice, records.proven(source, key))
@@ -84,10 +98,12 @@ def verify(
         if file is not None or ledger is not None:
             expected = f"none: {source} is no statement about a file (dpledger attest makes one)"
             raise ParameterError("file" if file else "ledger", str(file or ledger), expected)
-        found = records.verified(source, key, since, quick=quick)
+        found = records.verified(source, key, since, quick=quick, witness=witness)
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
+        for one in found.seen:
+            voice.say(f"  cosigned by {one.key.name}, {one.moment} by its clock")
         for entry in found.entries:
             if entry.body.kind == "rollback_accepted":
                 voice.say(f"  entry {entry.index}: entries are MISSING, a copy with {entry.body.size} had been seen")
@@ -104,6 +120,7 @@ def verify(
                 "size": found.head.size,
                 "root": found.head.root.hex(),
                 "unwitnessed": found.unwitnessed,
+                "seen": [{"witness": one.key.text, "time": one.time} for one in found.seen],
                 "attested": sorted(found.attested),
             }
         )
@@ -177,5 +194,7 @@ def _seen(found: Verified) -> str:
             "you gave no checkpoint from before (--since): that none of the last entries was cut off cannot be seen "
             "from the record alone"
         )
+    if found.seen and not found.unwitnessed:
+        return "witnesses cosigned the newest entry: none was cut off, and no copy went on by itself before it"
     follow = "1 entry follows" if found.unwitnessed == 1 else f"{found.unwitnessed} entries follow"
     return f"{follow} the checkpoint that you gave; that none was cut off after it cannot be seen from the record alone"

@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from dpledger.ledger.verifying.sources import Source
     from dpledger.ledger.verifying.verification import Verified
 
-__all__ = ["WHICH_KEY", "Key", "Looked", "Record", "is_proof", "is_statement", "looked", "proven", "stated", "verified"]
+__all__ = [
+    "WHICH_KEY",
+    "Key",
+    "Looked",
+    "Record",
+    "Witness",
+    "is_proof",
+    "is_statement",
+    "looked",
+    "proven",
+    "stated",
+    "verified",
+]
 
 WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
 REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
@@ -30,6 +42,13 @@ Record = Annotated[Path, typer.Argument(help="A ledger file, or the folder of a 
 Key = Annotated[
     str | None,
     typer.Option(help="The public key you trust: its text, or a file that holds it. A bundle is verified with it."),
+]
+Witness = Annotated[
+    str | None,
+    typer.Option(
+        help="The witnesses you trust: a policy file, or the key of one. They must have cosigned the checkpoint that "
+        "you give, or without one the newest here."
+    ),
 ]
 
 
@@ -68,22 +87,29 @@ def _trusted(source: Path, key: str | None) -> VerifyingKey:
     return read_public_key(beside)
 
 
-def verified(source: Path, key: str | None, since: Path | None, *, quick: bool = False) -> Verified:
+def verified(
+    source: Path, key: str | None, since: Path | None, *, quick: bool = False, witness: str | None = None
+) -> Verified:
     """`source`, verified with a key (of a ledger file, without one, with that beside it), against a checkpoint that was
-    kept if one is given."""
+    kept if one is given. `witness`: who has to have cosigned that checkpoint, or without one the record's own."""
     from dpledger.ledger.signed import checkpoint
-    from dpledger.ledger.verifying import verification
+    from dpledger.ledger.verifying import seen, verification
+    from dpledger.ledger.witnessing.policy import read_policy
     from dpledger.progress import bar
 
     with _opened(source) as signed:
         trusted = _trusted(source, key)
         kept = [] if since is None else [_checkpoint(since, trusted)]
+        cosigned = []
+        if witness is not None:
+            note = signed.head if since is None else _note(since)
+            cosigned.append(seen.read_cosigned(note, trusted, read_policy(witness)))
         with bar("verifying", checkpoint.verify(signed.head, trusted).size) as advance:
             if quick:
                 found = verification.verify_quick(signed.leaves, signed.head, trusted, since=kept)
             else:
                 found = verification.verify(signed.leaves, signed.head, trusted, since=kept, advance=advance)
-    return _remembered(found, since, source)
+    return seen.with_seen(_remembered(found, since, source), cosigned)
 
 
 def is_statement(source: Path) -> bool:
@@ -160,18 +186,32 @@ def _opened(source: Path) -> Iterator[Source]:
 def _checkpoint(path: Path, trusted: VerifyingKey) -> Checkpoint:
     """A checkpoint that somebody kept, or the one in a bundle that they kept. ParameterError for a file that holds none
     by that key."""
-    from dpledger import bounded
     from dpledger.errors import ParameterError, VerificationError
     from dpledger.ledger.signed import checkpoint
+
+    try:
+        return checkpoint.verify(_note(path), trusted)
+    except VerificationError as error:
+        expected = f"a checkpoint that the given key signed ({error.reason})"
+        raise ParameterError("since", str(_file(path)), expected) from None
+
+
+def _note(path: Path) -> bytes:
+    """The bytes of a checkpoint that somebody kept. ParameterError where it cannot be read."""
+    from dpledger import bounded
+    from dpledger.errors import ParameterError
+    from dpledger.ledger.signed import checkpoint
+
+    try:
+        return bounded.read(_file(path), checkpoint.MAX_BYTES)
+    except OSError as error:
+        raise ParameterError("since", str(_file(path)), f"a readable checkpoint ({error.strerror})") from None
+
+
+def _file(path: Path) -> Path:
     from dpledger.ledger.verifying import bundle
 
-    file = path / bundle.CHECKPOINT if path.is_dir() else path
-    try:
-        return checkpoint.verify(bounded.read(file, checkpoint.MAX_BYTES), trusted)
-    except OSError as error:
-        raise ParameterError("since", str(file), f"a readable checkpoint ({error.strerror})") from None
-    except VerificationError as error:
-        raise ParameterError("since", str(file), f"a checkpoint that the given key signed ({error.reason})") from None
+    return path / bundle.CHECKPOINT if path.is_dir() else path
 
 
 def _remembered(found: Verified, since: Path | None, source: Path) -> Verified:
