@@ -60,6 +60,7 @@ class Asker:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._connection: HTTPConnection | None = None
+        self._is_closed = False
 
     def ask(self, sent: Submission) -> Answer:
         """What the witness says of a head. Raises nothing."""
@@ -71,9 +72,12 @@ class Asker:
             return self._said(self.watcher.url, sent)
         finally:
             self._lock.release()
+            if self._is_closed:
+                self.close()
 
     def close(self) -> None:
-        """Close the connection, unless a thread is using it, which ends with its time."""
+        """Close the connection; where a thread is using it, once that is done."""
+        self._is_closed = True
         if self._lock.acquire(blocking=False):
             try:
                 self._drop()

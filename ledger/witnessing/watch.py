@@ -39,11 +39,11 @@ class HeadWatch:
     class Unsure(Exception):
         """Nobody knows whether the witnesses answer: to be asked before anything is charged that lets data be read."""
 
-    def __init__(self, policy: WitnessPolicy, store: Store, *, seconds: float = SECONDS) -> None:
+    def __init__(self, policy: WitnessPolicy, store: Store, *, seconds: float | None = None) -> None:
         self.policy = policy
         self._store = store
-        self._seconds = seconds
-        self._askers = tuple(Asker(watcher, seconds=seconds) for watcher in policy.watchers)
+        self._seconds = SECONDS if seconds is None else seconds
+        self._askers = tuple(Asker(watcher, seconds=self._seconds) for watcher in policy.watchers)
         self._seen = dict.fromkeys(self._askers, CompactRange())  # by each of them, last
         self._turn = threading.Lock()
         self._asking: int | None = None  # the thread whose turn it is
@@ -213,7 +213,8 @@ class HeadWatch:
             yield from map(merkle.leaf_hash, leaves)
 
     def _failed(self, silent: dict[Asker, Silent], lines: dict[Asker, SignatureLine]) -> NotWitnessed | StoreBehind:
-        told = "; ".join(f"{asker.watcher.name} {answer.why}" for asker, answer in silent.items())
+        said = [(asker, silent[asker]) for asker in self._askers if asker in silent]
+        told = "; ".join(f"{asker.watcher.name} {answer.why}" for asker, answer in said)
         if any(answer.contradicts for answer in silent.values()):
             return StoreBehind(
                 f"this copy of the ledger went on by itself, and {NO_RELEASE}: {told}. Go on with the newest copy"

@@ -18,6 +18,7 @@ import c2sp_reader
 import dpledger as dpl
 from dpledger.errors import NotWitnessed, ParameterError, StoreBehind, StoreFailure, VerificationError
 from dpledger.ledger.entries.bodies import Committed, Progress, Reserved, Started
+from dpledger.ledger.entries.entry import entry_of
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.stores.memory import MemoryStore
@@ -31,6 +32,8 @@ from interrupting import Lines
 from ledger_mechanisms import Once, laplace, stream, training
 from witnesses import Running, running, scope_of, witnessed
 
+STEP = 29  # lines between two interrupts: over the cases they fall on different ones
+MOST_LINES = 900
 KEY = SigningKey.generate("clinic/" + "0" * 32)
 RECOVERY = SigningKey.generate(KEY.public.name)
 
@@ -127,7 +130,7 @@ def test_a_fork_of_the_same_length_is_refused(
     with pytest.raises(StoreBehind, match="went on"):
         scope_of(other).release(mechanism, 1)
     assert seen == []
-    assert kinds(other)[2:] == ["reserved", "committed"]  # in the copy, at its cap: nothing was read
+    assert kinds(other)[2:] == ["reserved"]  # in the copy, which goes on no more
     one.close()
     other.close()
 
@@ -173,8 +176,8 @@ def test_a_session_is_cosigned_once(book: Ledger, witness: Running) -> None:
     book.cosigned()
     before = witness.files[0].asked
     with scope.open(stream("0.5"), None) as session:
-        for _ in range(5):
-            session.ask(0)
+        session.ask(0)
+        session.ask(0)
     assert witness.files[0].asked == before + 1
     assert book.verify().head.size == len(book)
 
@@ -245,7 +248,7 @@ def test_a_witness_that_cannot_be_reached_stops_everything_before_it_is_charged(
             with pytest.raises(NotWitnessed, match=r"0 of 1 .* w0 cannot be reached .*; no data were read"):
                 scope_of(book).release(mechanism, 7)
         assert (seen, kinds(book)) == ([], ["ledger_opened", "scope_opened"])
-        assert scope_of(book).spent() == 0
+        assert scope_of(book).spent().upper == 0
 
 
 def test_a_witness_that_goes_away_costs_the_one_charge_it_was_asked_about(book: Ledger, witness: Running) -> None:
@@ -260,7 +263,7 @@ def test_a_witness_that_goes_away_costs_the_one_charge_it_was_asked_about(book: 
         with pytest.raises(NotWitnessed):
             scope.release(mechanism, 7)
     assert (seen, kinds(book)[4:]) == ([], ["reserved", "committed"])
-    assert scope.account().accounts[0].spent == 1
+    assert scope.spent().lower <= 1 <= scope.spent().upper
     witness.files[0].first = lambda _: None
     scope.release(mechanism, 7)
     assert seen == [7]
@@ -401,26 +404,27 @@ def test_a_clone_with_a_minority_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.sliced
-@pytest.mark.parametrize("start", range(8))
+@pytest.mark.parametrize("start", range(0, STEP, 4))
 def test_an_interrupt_while_a_witness_is_asked_loses_nothing(book: Ledger, witness: Running, start: int) -> None:
     """Ctrl-C before lines of the ledger in turn: whatever was handed out is in the record, the charge of what was not
     is ended, and nothing is read that no witness knows of."""
     scope = book.scope("many", unit="patient", relation="add_remove", budget=dpl.PureDP(1000))
     scope.release(laplace(), 7)
     handed_out, target, is_told = 0, start, True
-    watching = (watch.__file__,)
-    while is_told and target < 600:
-        lines, receipts, seen = Lines(target, watching), [], []
-        lines.run(lambda m=reading(seen), r=receipts: r.append(scope.release(m, 7)))  # type: ignore[misc]
-        is_told, target = lines.has_raised, target + 8
+    while is_told and target < MOST_LINES:
+        lines, receipts, seen = Lines(target, (watch.__file__,)), [], []
+        mechanism = reading(seen)
+        lines.run(lambda one=mechanism, told=receipts: told.append(scope.release(one, 7)))  # type: ignore[misc]
+        is_told, target = lines.has_raised, target + STEP
         handed_out += len(receipts)
-        if seen:
-            last = [entry.index for entry in book.entries() if isinstance(entry.body, Reserved)][-1]
-            assert witness.files[0]._database.execute("SELECT size FROM heads").fetchone()[0] > last
+        if seen:  # then a witness knows of the last charge
+            size = witness.files[0]._database.execute("SELECT size FROM heads").fetchone()[0]
+            later = [entry_of(leaf).body for leaf in book._store.leaves(size, len(book))]
+            assert not any(isinstance(body, (Reserved, Started)) for body in later)
         assert scope.release(laplace(), 7).entry.body.kind == "committed"
     assert not is_told, "more lines than were interrupted"
     assert book.state.open == {}
-    assert sum(isinstance(entry.body, Committed) for entry in book.entries()) >= handed_out
+    assert kinds(book).count("committed") >= handed_out
     assert book.verify().head.size == len(book)
 
 
