@@ -5,6 +5,7 @@ import { State } from "./fold.mjs";
 import { balance } from "./prices.mjs";
 import { parse } from "./profile.mjs";
 import { requireEntry } from "./schema.mjs";
+import { cosigned } from "./witnesses.mjs";
 import { envelope, Key, leafHash, parseProof, requireIncluded, Tree, verifyHead } from "./signed.mjs";
 
 const TOGETHER = 256; // signatures that are checked at once
@@ -84,12 +85,13 @@ function attempt(make) {
 
 /**
  * Verifies a bundle: `entries` and `head` are the bytes of its two files, `key` a Key of the verifier's own. `advance`
- * is called with (done, all) now and then, and waited for. Raises Invalid at the first breach, Newer at what a later version wrote.
+ * is called with (done, all) now and then, and waited for; `witnesses` is a Policy of the verifier's own, a quorum of which must have cosigned the head. Raises Invalid at the first breach, Newer at what a later version wrote.
  *
  * What is returned says what was verified, what is left of each scope's budget, and what was not recomputed.
  */
-export async function verify(entries, head, key, { advance = () => {} } = {}) {
+export async function verify(entries, head, key, { advance = () => {}, witnesses } = {}) {
   const signed = await verifyHead(head, key);
+  const seen = witnesses ? await cosigned(signed, witnesses) : [];
   const leaves = lines(entries, signed.size + 1);
   const tree = new Tree();
   leaves.forEach((leaf) => tree.add(leafHash(leaf)));
@@ -108,6 +110,7 @@ export async function verify(entries, head, key, { advance = () => {} } = {}) {
     size: signed.size,
     root: hex(signed.root),
     key: key.text,
+    seen,
     kinds,
     closed: state.closed,
     open: [...state.open].map(([charge, { reserved, scope, redeem }]) => ({ charge, reserved, scope, started: redeem !== undefined })),
