@@ -47,8 +47,8 @@ def test_both_take_the_same_policies() -> None:
         POLICY.replace("\n", "\r\n"),
     ]
     for place in range(len(POLICY)):
-        for other in (chr(ord(POLICY[place]) ^ 1), " ", "", POLICY[place] * 2):
-            texts.append(POLICY[:place] + other + POLICY[place + 1 :])
+        others = (chr(ord(POLICY[place]) ^ 1), " ", "", POLICY[place] * 2)
+        texts.extend(POLICY[:place] + other + POLICY[place + 1 :] for other in others)
     for least in range(5):
         texts.append(f"{LINES}group g {least} w0 w1 w2\nquorum g\n")
         texts.append(f"{LINES}group g 2 w0 w1\ngroup h {least} g w2\nquorum h\n")
@@ -68,21 +68,17 @@ def cosigned(*lines: bytes) -> dict[str, Any]:
 
 def python_says(note: bytes) -> list[dict[str, str]] | None:
     try:
-        found = read_cosigned(note, KEY, read_policy_text(POLICY))
+        found = read_cosigned(note, KEY, WitnessPolicy.parse(POLICY))
     except VerificationError:
         return None
     return [{"witness": one.key.text, "time": str(one.time)} for one in found.by]
-
-
-def read_policy_text(text: str) -> WitnessPolicy:
-    return WitnessPolicy.parse(text)
 
 
 def test_both_read_the_same_cosignatures() -> None:
     text = HEAD.partition(b"\n\n")[0] + b"\n"
     signed = [c2sp_reader.cosigned(text, name, seed, 2**40) for name, seed in zip(NAMES, SEEDS, strict=True)]
     later = c2sp_reader.cosigned(text, NAMES[0], SEEDS[0], 2**62)
-    false = c2sp_reader.cosigned(text, NAMES[0], SEEDS[0], 7).replace(b"\n", b"\n")
+    early = c2sp_reader.cosigned(text, NAMES[0], SEEDS[0], 7)
     other = c2sp_reader.cosigned(text + b"more\n", NAMES[1], SEEDS[1], 7)
     stranger = c2sp_reader.cosigned(text, "s.example", b"s" * 32, 7)
     notes = [
@@ -93,7 +89,7 @@ def test_both_read_the_same_cosignatures() -> None:
         (signed[0], later),
         (signed[0], later, signed[1], stranger),
         (signed[0], signed[1], other),
-        (false, stranger, signed[2]),
+        (early, stranger, signed[2]),
         (c2sp_reader.cosigned(text, NAMES[0], SEEDS[1], 7), signed[2]),
     ]
     flips = bytearray(signed[1])
@@ -105,13 +101,13 @@ def test_both_read_the_same_cosignatures() -> None:
     assert [verdict.found if verdict.accepted else None for verdict in verdicts] == wanted
     assert wanted[2] is not None
     assert wanted[5] == [{"witness": KEYS[0], "time": str(2**62)}, {"witness": KEYS[1], "time": str(2**40)}]
-    assert sum(one is not None for one in wanted) == 5
+    assert sum(one is not None for one in wanted) == 4
 
 
 def test_both_read_the_policy_of_a_verifier_as_a_file_of_c2sp() -> None:
     text = HEAD.partition(b"\n\n")[0] + b"\n"
     line = c2sp_reader.cosigned(text, NAMES[0], SEEDS[0], 7)
-    file = f"# mine\n\tquorum  g\n{LINES}group g any w0\n".replace("\tquorum  g\n", "") + "  quorum   g\n"
+    file = f"# mine\n{LINES}\tgroup g any w0\n  quorum   g\n"
     for source in (KEYS[0], file):
         (verdict,) = judged([{**cosigned(line), "witnesses": source}])
         assert verdict.accepted, verdict
