@@ -33,6 +33,7 @@ from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.arithmetic.prices import Cost, with_margin
 from dpledger.accounting.composition import Composition, Repeated, Selected, Sequence, children
+from dpledger.accounting.engine import dispatch
 from dpledger.accounting.engine.expansion_points import ProfileCurve, RisingEpsilons
 from dpledger.accounting.engine.truncated import divergence_upper, line_upper, places
 from dpledger.accounting.filters import Account, Coordinates, Filter, ZCDPFilter
@@ -54,6 +55,7 @@ __all__ = [
     "has_profile_price",
     "is_plan",
     "possible_tail_deltas",
+    "rough_epsilon",
 ]
 
 ONE = Decimal(1)
@@ -104,13 +106,23 @@ def certified_rho(tree: Composition, relation: Relation, tail_delta: Decimal) ->
     return round_up(line_upper(good.divergence, float_up(good.pure)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _GoodPart:
-    """What is left of a law without its rare large losses: `pure`, the largest loss, and its profile at points."""
+    """What is left of a law without its rare large losses: `pure`, the largest loss, and its profile at points, which
+    is computed once a divergence is asked for: a sum of epsilons asks for none."""
 
+    tree: Composition
+    relation: Relation
+    tail_delta: Decimal
     pure: Decimal
-    x: Array
-    cases: tuple[_Case, ...]
+
+    @functools.cached_property
+    def x(self) -> Array:
+        return places(float_down(self.pure))
+
+    @functools.cached_property
+    def cases(self) -> tuple[_Case, ...]:
+        return tuple(_cases(self.tree, self.relation, self.x, float(self.tail_delta) * NEGLIGIBLE))
 
     def divergence(self, order_minus_one: float) -> float:
         """An upper bound of the Renyi divergence of that order, of the worst case."""
@@ -124,9 +136,13 @@ def _good_part(tree: Composition, relation: Relation, tail_delta: Decimal) -> _G
         raise CannotCertify(
             f"at a tail_delta of {tail_delta:f} this {tree.kind} has no epsilon: more may fail at every epsilon"
         )
-    pure = round_up(found)
-    x = places(float_down(pure))
-    return _GoodPart(pure, x, tuple(_cases(tree, relation, x, float(tail_delta) * NEGLIGIBLE)))
+    return _GoodPart(tree, relation, tail_delta, round_up(found))
+
+
+def rough_epsilon(tree: Composition, relation: Relation, tail_delta: Decimal) -> float | None:
+    """About `certified_cost(...).pure`, where that takes far less than the price (`dispatch.rough_epsilon`): a guess,
+    by the first case. Raises as `compose`."""
+    return dispatch.rough_epsilon(kept_profile(tree, relation).cases[0], tail_delta)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,17 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Number
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    Protocol,
-    TypeAlias,
-    TypeGuard,
-    assert_never,
-    overload,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeGuard, assert_never, overload
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 

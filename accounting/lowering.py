@@ -46,17 +46,14 @@ from dpledger.accounting.laws.draws import (
     in_blocks,
 )
 from dpledger.accounting.laws.law import Direction
-from dpledger.accounting.pricing.costs import (
-    admitted,
-    converted_guarantee,
-    exchanged_in_samples,
-    grouped_in_samples,
-    priced,
+from dpledger.accounting.pricing.conditions import (
     require_any_size,
     require_disjoint,
     require_exchangeable,
     require_group,
 )
+from dpledger.accounting.pricing.costs import admitted, converted_guarantee, priced
+from dpledger.accounting.pricing.groups import exchanged_in_samples, grouped_in_samples
 from dpledger.accounting.pricing.pld import Drawn, mirrors_itself, ranged
 from dpledger.accounting.pricing.pld_list import Ingredients, Leaves, Ranges, ingredients_of
 from dpledger.accounting.pricing.selecting import ORDERS, selected_guarantee

@@ -18,6 +18,7 @@ The predicate, of the byte profile of entries (`ledger.signed.wire`; numbers of 
     checkpoint   the signed head of the ledger, as it was then
     entries      first and last: of the scope, from its opening to the head, or of the run
     guarantee    the budget of the scope, which all that it released keeps together
+    keys         the entries that name keys, each as its envelope, where another signed than the first
     ledger       its id
     run          of one charge, if it is named: key, mechanism, claim, status, and attested_by
     scope        name, unit, max_contributions, relation, and dataset, its commitment
@@ -25,9 +26,10 @@ The predicate, of the byte profile of entries (`ledger.signed.wire`; numbers of 
 
 Verification, in this order; each step raises VerificationError:
 
-    1  the envelope is in its one text, of that type, and signed by the key that the verifier trusts
+    1  the envelope is in its one text, of that type, and signed by the key that the verifier trusts, or by the one to
+       which `keys` lead from it
     2  the payload is a statement of that predicate in its one text
-    3  the checkpoint is one of that ledger, signed by the same key
+    3  the checkpoint is one of that ledger, signed by the same key or one to which it delegated
     4  with the file: its SHA-256 is that of the subject
     5  with the record (a ledger or a bundle, verified whole): it continues the checkpoint
     6  with the record: every member of the predicate but `by` is what the entries up to the head come to
@@ -65,12 +67,14 @@ from dpledger.ledger.accounts.recomposition import Admission
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.evidence import words
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.rules.authority import Authority
 from dpledger.ledger.rules.scope_state import EMPTY, ScopeState, State
 from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.signed import checkpoint, envelope, wire
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import verification
+from dpledger.ledger.verifying.following import authority_of, key_entries
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.progress import Advance
 from dpledger.schema import Plain, plain, validated
@@ -83,7 +87,7 @@ DIGITS = 6  # of an epsilon that was spent, rounded up
 _GUARANTEE: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
 _BEGINS = b'{"payload":"'
 _MEMBERS = {"by", "charges", "checkpoint", "entries", "guarantee", "ledger", "scope"}
-_OPTIONAL = {"run", "spent"}
+_OPTIONAL = {"keys", "run", "spent"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +113,14 @@ def attest(book: Ledger, scope: str, file: str | os.PathLike[str], *, by: str, r
     scope that is not there, PolicyError for a run that was given back or left its guarantee."""
     digest, name = digest_of(file, field="file"), wire.check_text(path_of(file, "file").name, "file")
     said, head = words(by, "by"), book.head
-    signed = checkpoint.verify(head, book.public_key)
+    signed, _ = checkpoint.parse_unverified(head)
+    authority = book.refresh().keys
+    if authority.revoked:
+        raise PolicyError("the signing key of this ledger was revoked: it signs no statement")
     predicate = _predicate(tuple(book.entries(stop=signed.size)), head.decode(), signed.origin, scope, run)
-    predicate = {**predicate, "by": said}
+    places = key_entries(authority, signed.size)
+    named = [leaf.decode("ascii") for index, leaf in enumerate(book.leaves(stop=signed.size)) if index in places]
+    predicate = {**predicate, "by": said, **({"keys": named} if named else {})}
     wire.dump(predicate)  # else nobody could read it
     return book.stated(_statement(name, digest, predicate))
 
@@ -124,10 +133,11 @@ def looks_like_one(beginning: bytes) -> bool:
 def read(data: bytes, key: VerifyingKey) -> FileStatement:
     """Steps 1 to 3."""
 
-    def trusted(_: str) -> VerifyingKey:
-        return key
-
-    payload = envelope.verify(data.removesuffix(b"\n"), trusted, envelope.STATEMENT_TYPE)
+    leaf = data.removesuffix(b"\n")
+    authority, signed = _authority(envelope.parse_unverified(leaf, envelope.STATEMENT_TYPE).payload, key)
+    if authority.revoked:
+        raise VerificationError("statement: signed after its key was revoked")
+    payload = envelope.verify(leaf, lambda _: authority.own(signed), envelope.STATEMENT_TYPE)
     try:
         said = orjson.loads(payload)
         (subject,) = said["subject"]
@@ -142,10 +152,25 @@ def read(data: bytes, key: VerifyingKey) -> FileStatement:
         raise VerificationError(
             f"statement: of another form than {PREDICATE_TYPE} in its one text, perhaps newer than this verifier"
         )
-    head = checkpoint.verify(predicate["checkpoint"].encode(), key)
+    head = checkpoint.verify(predicate["checkpoint"].encode(), authority.of_head(signed))
     if predicate["ledger"] != head.origin:
         raise VerificationError("statement: its checkpoint is of another ledger")
     return FileStatement(name=name, sha256=digest, guarantee=guarantee, predicate=predicate, head=head, key=key)
+
+
+def _authority(payload: bytes, key: VerifyingKey) -> tuple[Authority, int]:
+    """Who signs, by what a payload says, unverified, of its keys and its checkpoint; and the size of that. Whoever
+    trusts `key` trusts what follows from it alone."""
+    try:
+        predicate = orjson.loads(payload)["predicate"]
+        leaves = [leaf.encode("ascii") for leaf in predicate.get("keys", [])]
+        note = predicate["checkpoint"].encode()
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
+        raise VerificationError("statement: not an in-toto Statement v1 about one file, with its SHA-256") from None
+    head, _ = checkpoint.parse_unverified(note)
+    if head.origin != key.name:
+        raise VerificationError("statement: of another ledger than the key")
+    return authority_of(leaves, head, key)[0], head.size
 
 
 def _is_whole(said: Mapping[str, Any]) -> bool:
@@ -153,6 +178,7 @@ def _is_whole(said: Mapping[str, Any]) -> bool:
     scope, spent = said["scope"], said.get("spent", {})
     texts = [said["by"], said["checkpoint"], said["ledger"], *spent.values()]
     texts += [scope["name"], scope["unit"], scope["relation"]]
+    texts += said.get("keys", ())
     texts += [said["run"]["key"], said["run"]["mechanism"]] if "run" in said else []
     numbers = [scope["max_contributions"], *said["charges"].values(), *said["entries"].values()]
     return (
@@ -180,9 +206,12 @@ def require_record(
 ) -> Verified:
     """Steps 5 and 6, of a record that is verified whole for it (`verification.verify`, whose errors it raises too)."""
     record = verification.verify(leaves, head, statement.key, since=[statement.head], advance=advance)
-    size = statement.head.size
+    size, last = statement.head.size, record.state.last_trusted
+    if last is not None and size - 1 > last:
+        raise VerificationError(f"the key was revoked: who stole it may have signed this, after entry {last}")
     said = dict(statement.predicate)
     said.pop("by")
+    said.pop("keys", None)
     try:
         asked = said["run"]["key"] if "run" in said else None
         found = _predicate(record.entries[:size], said["checkpoint"], said["ledger"], said["scope"]["name"], asked)

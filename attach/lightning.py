@@ -58,8 +58,8 @@ from typing import Any
 
 from dpledger.attach.extras import extra
 from dpledger.attach.opacus import OpacusRun, charging
-from dpledger.attach.opacus_objects import forget_seeds, reseed, sampler_of
-from dpledger.attach.opacus_public import of_relation
+from dpledger.attach.opacus.objects import forget_seeds, reseed, sampler_of
+from dpledger.attach.opacus.public import of_relation
 from dpledger.decimals import Number
 from dpledger.errors import Halted, ParameterError, ScopeError
 from dpledger.ledger.rules import run_tokens

@@ -80,10 +80,9 @@ def log_charge(
     at = readings.own_delta(scope) if delta is None else read(delta, field="delta")
     run = run_id if run_id is not None else _active()
     state = book.state
-    assert state.opened is not None, "it has an entry"
     said = {
         "ledger": book.id,
-        "public_key": state.opened.public_key,
+        "public_key": book.public_key.text,
         "scope": scope.scope,
         "unit": f"{scope.unit.name}, of {scope.unit.max_contributions} at most",
         "relation": scope.relation.value,

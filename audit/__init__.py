@@ -7,11 +7,11 @@ the stated confidence, and whether the claim is refuted. It never proves that a 
 from dpledger.audit.experiment import audit_mechanism, audit_outputs
 from dpledger.audit.planned import Audit
 from dpledger.audit.replay import ReplayResult, audit_replay
+from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.search.searching import audit_search
 from dpledger.audit.services import audit_service
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.testing import assert_not_refuted
-from dpledger.audit.verdict import AuditResult
 
 __all__ = [
     "Audit",

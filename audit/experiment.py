@@ -25,18 +25,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
-from dpledger.audit.claims import AuditTarget, ClaimPoint
-from dpledger.audit.course import Course, Evidence, Limits
-from dpledger.audit.journal import Journal
-from dpledger.audit.neighbours import apart, check_pair
+from dpledger.audit.course.blocks import Course, Evidence, Limits
+from dpledger.audit.course.journal import Journal
+from dpledger.audit.course.recorded import require_same_outputs
+from dpledger.audit.course.sources import PROBE, Collected, DrawnNow, losses_of, run_course, try_first
 from dpledger.audit.outcomes import Floats, encode
-from dpledger.audit.recorded import require_same_outputs
 from dpledger.audit.replay import ReplayResult, audit_replay
+from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import Runs, digest, released, shares_memory
-from dpledger.audit.sources import PROBE, Collected, DrawnNow, losses_of, run_course, try_first
 from dpledger.audit.strata import ExPostClaim, Stated
-from dpledger.audit.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, seconds_of, subject_of
-from dpledger.audit.verdict import AuditResult
+from dpledger.audit.tested.claims import AuditTarget, ClaimPoint
+from dpledger.audit.tested.neighbours import apart, check_pair
+from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, seconds_of, subject_of
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import MechanismNote

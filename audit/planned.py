@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.experiment import audit_mechanism
+from dpledger.audit.results.verdict import CANARIES, SCHEDULE, STEPS, AuditResult
 from dpledger.audit.strata import ExPostClaim
-from dpledger.audit.subjects import FEWEST_TRIALS, Settings, code_digest, subject_of
-from dpledger.audit.verdict import CANARIES, SCHEDULE, STEPS, AuditResult
+from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, code_digest, subject_of
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Audited, Intended

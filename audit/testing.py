@@ -14,9 +14,9 @@ from typing import Any
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.experiment import audit_mechanism
+from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.strata import ExPostClaim
-from dpledger.audit.subjects import seconds_of
-from dpledger.audit.verdict import AuditResult
+from dpledger.audit.tested.subjects import seconds_of
 from dpledger.decimals import Number
 from dpledger.errors import AuditTooWeak, ClaimRefuted, ParameterError
 from dpledger.mechanisms.protocol import Mechanism

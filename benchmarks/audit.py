@@ -32,9 +32,9 @@ from scipy.stats import beta, laplace, norm
 
 import dpledger as dpl
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.audit.claims import target
 from dpledger.audit.evidence.edges import Regions
 from dpledger.audit.evidence.projection import project
+from dpledger.audit.tested.claims import target
 from dpledger.relations import Relation
 
 Floats = npt.NDArray[np.float64]

@@ -294,7 +294,7 @@ class Attempt:
         def settle(state: State, writing: Writing) -> list[Body]:
             charge = self._own(state)
             if stored is not None:
-                writing.keep_value(self._charge, self._book.seal(stored, self._origin(charge, state.size)))
+                writing.keep_value(stored, self._origin(charge, state.size))
             outcome = charge.parts if parts is None else parts
             is_lost = planned(outcome) != outcome and self._home.has_forked
             return [

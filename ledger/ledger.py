@@ -19,12 +19,24 @@ from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.accounting.planning.allotting import Allowance
+from dpledger.decimals import whole
 from dpledger.errors import ForeignLedger, ParameterError, ScopeError, VerificationError
 from dpledger.files import path_of
 from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.overlap import SamePeople, same_people, warn_where_unrelated
 from dpledger.ledger.create import database_keys, founded
-from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, Intended, LedgerOpened, RollbackAccepted
+from dpledger.ledger.entries.bodies import (
+    FORMAT,
+    Body,
+    Closed,
+    Declared,
+    Intended,
+    KeyRevoked,
+    KeyRotated,
+    LedgerOpened,
+    OwnerRotated,
+    RollbackAccepted,
+)
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.log import SNAPSHOT_EVERY, Draw, Handle
 from dpledger.ledger.rules import approvals, notes
@@ -240,8 +252,6 @@ class Ledger(Handle):
             return [opened]
 
         try:
-            if owner is not None:
-                approvals.check_owner(owner.text, (signer.public, recovery))
             book.transact(first)
         except BaseException:
             store.close()
@@ -262,13 +272,15 @@ class Ledger(Handle):
         """The ledger in a store of the caller's, whatever it keeps its leaves in; without a signer for reading only.
         The handle takes the store over: it is closed with it, and if this raises.
 
-        Everything is folded and held against the signed head. ForeignLedger if the store holds no ledger, or that of
+        What was saved of the fold, and every entry after it, is held against the signed head (`ledger.saved`); `verify`
+        looks at all of them. ForeignLedger if the store holds no ledger, or that of
         another key; NewerThanVerifier for entries of a later version; StoreBehind if it lost entries; ForkedProcess for
         a store that a parent process made."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         try:
             with logging.failures(book.state):
-                book._head = resumed(store, signer)
+                found = resumed(store, signer)
+                book._head, book._saved = found.head, found.saved
         except BaseException:
             store.close()
             raise
@@ -329,16 +341,52 @@ class Ledger(Handle):
         return entry
 
     @classmethod
+    def revoke_key(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        recovery: keys.Signer | str | os.PathLike[str],
+        last_trusted: int,
+        reason: str,
+    ) -> Entry:
+        """End a ledger whose signing key was stolen. `recovery`: the recovery key, or its file; `last_trusted`: the
+        index of the last entry that you know to be yours. What was charged after it counts as spent; what came back
+        after it, and keys that it names, do not. ParameterError for an entry that is not there, ForeignLedger for
+        another key. `path` is as of `open`."""
+        signer = signer_of(recovery)
+        assert signer is not None, "one is given"
+        store = cls._store_at(path)
+        book = cls(store, signer)
+        try:
+            with logging.failures(book.state):
+                book._head = resumed(store, signer, last_trusted=whole(last_trusted, field="last_trusted")).head
+            if signer.public.text != book.state.keys.recovery:
+                raise ForeignLedger("only the recovery key of a ledger revokes its signing key; this is another one")
+            whole(last_trusted, field="last_trusted", most=book.state.size - 1)
+            book._remembering()
+            body = KeyRevoked(last_trusted=last_trusted, reason=reason)
+            return book.transact(lambda *_: [body])[0]
+        finally:
+            book.close()
+
+    @classmethod
+    def _store_at(cls, path: str | os.PathLike[str]) -> Store:
+        """What is there to write to."""
+        if is_address(path):
+            from dpledger.ledger.stores.postgres import PostgresStore
+
+            return PostgresStore.open(path)
+        return sqlite.SQLiteStore.open(path)
+
+    @classmethod
     def _at(
         cls, path: str | os.PathLike[str], key: keys.Signer | str | os.PathLike[str] | None
     ) -> tuple[Store, keys.Signer | None]:
         """What is there to write to, and what signs; for reading only where nothing does."""
         if is_address(path):
-            from dpledger.ledger.stores.postgres import PostgresStore
-
-            return PostgresStore.open(path), signer_of(key)
+            return cls._store_at(path), signer_of(key)
         signer = KeyFiles.beside(path).find(key)
-        return (sqlite.SQLiteStore.look if signer is None else sqlite.SQLiteStore.open)(path), signer
+        return (sqlite.SQLiteStore.look(path) if signer is None else cls._store_at(path)), signer
 
     def _remembering(self) -> Self:
         """This handle, which remembers from here on what it saw; refused, and closed, where others saw more. One that
@@ -363,8 +411,7 @@ class Ledger(Handle):
     @property
     def owner(self) -> keys.VerifyingKey | None:
         """The key that has to approve what opens or ends a scope; None where nobody has."""
-        opened = self.state.opened
-        return None if opened is None or opened.owner_key is None else keys.VerifyingKey.parse(opened.owner_key)
+        return self.state.keys.owner
 
     def scopes(self) -> tuple[str, ...]:
         """The ids of the scopes, in id order."""
@@ -379,7 +426,7 @@ class Ledger(Handle):
         """One entry with its inclusion proof and the signed head, for somebody who sees nothing else of the ledger: see
         `ledger.verifying.proof`. ParameterError unless there is such an entry."""
         head, leaves = self._signed_part()
-        return proof.prove(leaves, head, index)
+        return proof.prove(leaves, head, index, self.refresh().keys)
 
     def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
         """Copy the ledger file as it is now, with what lies beside it, into one new file for its owner alone; no key.
@@ -514,6 +561,36 @@ class Ledger(Handle):
         True
         """
         return self.record(notes.intention_of(audit), about=about)
+
+    def rotate_key(self, successor: keys.Signer) -> Entry:
+        """The ledger's key is that of `successor` from the next entry on; this handle goes on with it. Give its public
+        half to those who verify: they may hold either. Whoever has the old key can sign no further entry, but can
+        still show another history to those who hold nothing newer (SECURITY.md). ParameterError for a key that is
+        named after another ledger, or was one of this one's before."""
+        if not isinstance(successor, keys.Signer):
+            raise ParameterError("successor", type(successor).__name__, "a SigningKey, or another Signer")
+        body = KeyRotated(public_key=successor.public.text)
+        return self._named_key(body, "successor", successor)
+
+    def rotate_owner(self, owner: keys.VerifyingKey | str | os.PathLike[str], *, approval: str | None = None) -> Entry:
+        """From the next entry on, `owner` (a public key, or its file) approves what opens or ends a scope. `approval`:
+        that of the owner before or, where that key is lost or stolen, of the recovery key (ApprovalNeeded holds the
+        request). ParameterError for a key that was an owner's before, or is one of the ledger's own."""
+        new = _owner(owner)
+        assert new is not None, "one is given"
+        body = OwnerRotated(owner_key=new.text, approval=approval)
+        approvals.require(self.refresh(), body)
+        return self._named_key(body, "owner", None)
+
+    def _named_key(self, body: KeyRotated | OwnerRotated, field: str, successor: keys.Signer | None) -> Entry:
+        def named(state: State, _: Writing) -> Sequence[Body]:
+            try:
+                state.keys.after(state.size, body)
+            except VerificationError as error:
+                raise ParameterError(field, "a key", f"another one: this {error.reason}") from None
+            return [body]
+
+        return self.transact(named, successor=successor)[0]
 
     def end(self, reason: str, *, approval: str | None = None) -> Entry:
         """The last entry: nothing may follow. Charges that are open count at their caps, for ever. `approval`: the

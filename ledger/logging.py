@@ -32,7 +32,6 @@ from dpledger.errors import EvidenceError
 from dpledger.ledger.entries.bodies import KINDS, Committed
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.rules.scope_state import State
-from dpledger.ledger.signed.keys import VerifyingKey
 
 __all__ = ["EVENTS", "FIELDS", "appended", "failures", "resumed"]
 
@@ -86,4 +85,4 @@ def failures(state: State) -> Iterator[None]:
 def _seen(state: State) -> dict[str, Any]:
     if state.opened is None:
         return {}
-    return {"ledger": VerifyingKey.parse(state.opened.public_key).name, "size": state.size}
+    return {"ledger": state.keys.name, "size": state.size}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from dpledger.ledger.entries.bodies import TIMELESS, Body
+from dpledger.errors import ForeignLedger
+from dpledger.ledger.entries.bodies import TIMELESS, Body, KeyDelegated
 from dpledger.ledger.entries.entry import Entry, format_entry
-from dpledger.ledger.signed import checkpoint, envelope, wire
-from dpledger.ledger.signed.keys import Signer
+from dpledger.ledger.saved import saved
+from dpledger.ledger.signed import checkpoint, envelope, values, wire
+from dpledger.ledger.signed.keys import Signer, VerifyingKey
+from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.protocol import Addition, TableRows, Tail
 from dpledger.ledger.tip import Head, index_entry
 
@@ -23,21 +26,50 @@ def utc_now() -> str:
 
 
 class Writing:
-    """One append's worth of entries, from a head on. `known`: what the store told of what was asked as it was read."""
+    """One append's worth of entries, from a head on. `known`: what the store told of what was asked as it was read;
+    None where it was not read: then nothing is known of that (`is_told`). `successor`: what signs once an entry names
+    its key."""
 
-    def __init__(self, signer: Signer, time: str, head: Head, known: Tail) -> None:
+    def __init__(
+        self, signer: Signer, time: str, head: Head, known: Tail | None, *, successor: Signer | None = None
+    ) -> None:
         self._ledger = signer.public.name
-        self._signer = signer
+        self._signers = [signer, *([signer.entry] if isinstance(signer, Delegating) else [])]
+        if successor is not None:
+            self._signers += [successor, *([successor.entry] if isinstance(successor, Delegating) else [])]
         self._time = time
-        self._size = head.tree.size
+        self._start = head
         self._leaves: list[bytes] = []
         self._rows = TableRows()
-        self.known = known
+        self.is_told = known is not None
+        self.known = Tail(size=head.tree.size, leaves=(), head=head.signed) if known is None else known
         self.head = head
         self.appended: list[Entry] = []
+        self.made: list[Entry] = []  # of these, what was asked for: no snapshot, no delegation
+
+    def delegate(self) -> None:
+        """See that what signs here may sign the next entries: the ledger's key delegates them, or takes them back."""
+        signer, authority, index = self._signers[0], self.head.state.authority, self.head.tree.size
+        if authority is None or authority.revoked or authority.own(index) != signer.public:
+            return  # the first entry; or `append` refuses
+        usual = authority.usual(index)
+        if not isinstance(signer, Delegating):
+            if usual != signer.public:
+                self.append(KeyDelegated())
+            return
+        last = authority.terms[-1].last
+        if usual == signer.entry.public and last is not None and last - index >= signer.room:
+            return
+        if any(term.key == signer.entry.public.text for term in authority.terms):
+            signer.renew()
+            self._signers[1] = signer.entry
+        self.append(KeyDelegated(public_key=signer.entry.public.text, last=index + signer.entries))
 
     def append(self, body: Body) -> Entry:
-        """Stamp and sign one body. The rules are checked first (`state.step`)."""
+        """Stamp and sign one body. The rules are checked first (`state.step`). ForeignLedger where the key that is to
+        sign is not here."""
+        index, authority = self.head.tree.size, self.head.state.authority
+        signer = self._signers[0] if authority is None else self._signer_of(authority.signer(index, body))
         entry = Entry(
             ledger=self._ledger,
             index=self.head.tree.size,
@@ -45,24 +77,41 @@ class Writing:
             body=body,
             time=None if isinstance(body, TIMELESS) else self._time,
         )
-        leaf = envelope.seal(wire.dump(format_entry(entry)), self._signer)
+        leaf = envelope.seal(wire.dump(format_entry(entry)), signer)
         self.head = self.head.after(leaf, body)
         index_entry(self._rows, entry.index, body, self.head.state)
         self._leaves.append(leaf)
         self.appended.append(entry)
         return entry
 
-    def keep_value(self, charge: str, value: bytes) -> None:
-        """Keep the value of a release beside its entries, so that a repetition is answered."""
-        self._rows.values.append((charge, value))
+    def _signer_of(self, key: VerifyingKey) -> Signer:
+        for signer in self._signers:
+            if signer.public == key:
+                return signer
+        raise ForeignLedger(
+            f"the signing key is not the one in force, {key.key_id_hex}: the ledger's key was rotated, or revoked; "
+            "open the ledger with the key in force"
+        )
 
-    def sign_head(self) -> Addition:
-        """What the store is to append: the entries, with the signed head that covers them."""
-        tree = self.head.tree
+    def keep_value(self, value: bytes, origin: values.ValueOrigin) -> None:
+        """Keep the value of a release beside its entries, sealed as that of `origin`, so that a repetition is
+        answered."""
+        signer = self._signer_of(self.head.state.keys.usual(origin.entry))
+        self._rows.values.append((origin.charge, values.sealed(value, origin, signer)))
+
+    def sign_head(self, *, is_saved: bool) -> Addition:
+        """What the store is to append: the entries, with the signed head that covers them; and, if `is_saved`, with
+        what is folded from all. That the ledger's own key signs; one that delegates is asked for it where it signs
+        anyhow."""
+        tree, authority = self.head.tree, self.head.state.keys
         head = checkpoint.Checkpoint(origin=self._ledger, size=tree.size, root=tree.root())
+        if isinstance(self._signers[0], Delegating):
+            is_saved = is_saved and any(isinstance(entry.body, KeyDelegated) for entry in self.appended)
         return Addition(
-            size=self._size,
+            size=self._start.tree.size,
+            after=self._start.signed,
             leaves=tuple(self._leaves),
-            head=checkpoint.sign(head, self._signer),
+            head=checkpoint.sign(head, self._signer_of(authority.of_head(tree.size))),
             rows=self._rows,
+            saved=saved(self.head.fold, self._signer_of(authority.own(tree.size))) if is_saved else None,
         )

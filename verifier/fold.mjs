@@ -3,7 +3,7 @@
 import { base64, hex, Invalid, Newer, sha256 } from "./bytes.mjs";
 import { admits, changed, children, coordinates, floors, leaves, nothing, planned, priced, requirePrice, requireRefusal } from "./prices.mjs";
 import { dump, number, numberText, ONE, same } from "./profile.mjs";
-import { Key, signedMessage } from "./signed.mjs";
+import { signedMessage } from "./signed.mjs";
 import { Policy } from "./witnesses.mjs";
 
 const APPROVAL = "application/vnd.dpledger.approval.v1+json";
@@ -15,8 +15,9 @@ const isSorted = (names) => names.every((name, place) => place === 0 || names[pl
 const sum = (numbers) => numbers.reduce((left, right) => left + right, 0n);
 
 export class State {
-  constructor(key) {
-    this.key = key;
+  constructor(lastTrusted) {
+    this.lastTrusted = lastTrusted; // where the last entry revokes the key
+    this.revoked = false;
     this.size = 0;
     this.closed = false;
     this.scopes = new Map();
@@ -26,14 +27,19 @@ export class State {
     this.keys = new Set();
     this.refusals = new Set();
     this.skipped = []; // what this entry left without recomputation
-    this.owner = undefined; // the owner's key, where the ledger names one
     this.rollbacks = 0;
   }
 
-  /** Folds one entry. Raises Invalid or Newer where it is no legal next one; returns what was not recomputed. */
-  step(entry) {
+  /** Whether the next entry is one of those that stand, as far as its signing key goes. */
+  get isTrusted() {
+    return this.lastTrusted === undefined || this.size <= this.lastTrusted;
+  }
+
+  /** Folds one entry, before which `authority` says who signs. Raises Invalid or Newer where it is no legal next one; returns what was not recomputed. */
+  step(entry, authority) {
     this.skipped = [];
-    requireThat(!this.closed, "nothing may follow a closed ledger");
+    this.authority = authority;
+    requireThat(!this.closed || (entry.kind === "key_revoked" && !this.revoked), "nothing may follow a closed ledger");
     requireThat((this.size === 0) === (entry.kind === "ledger_opened"), "ledger_opened is the first entry, and no other");
     STEPS[entry.kind]?.(this, entry);
     const path = entry.path ?? [];
@@ -50,16 +56,18 @@ export class State {
   }
 
   /** Raises unless an entry has the owner's approval where it must, and nowhere else. Before `step`: it counts rollbacks. */
-  async requireApproval(entry) {
+  async requireApproval(entry, authority) {
     const { approval, index: _, previous: __, time: ___, ...request } = entry;
-    const isAsked = this.owner !== undefined && ["scope_opened", "closed"].includes(entry.kind);
+    const isAsked = authority?.owner !== undefined && ["scope_opened", "closed", "owner_rotated"].includes(entry.kind);
     requireThat(isAsked === (approval !== undefined), "approval: there exactly where the ledger's owner is asked");
     if (!isAsked) return;
     if (request.path) request.path = request.path.map(({ scope }) => ({ index: 0, scope }));
     if (this.rollbacks) request.rollbacks = this.rollbacks;
     const message = signedMessage(APPROVAL, dump(request));
-    const holds = await this.owner.holds(base64(approval, "approval"), message);
-    requireThat(holds, "approval: not the owner's signature of this");
+    const keys = entry.kind === "owner_rotated" ? [authority.owner, authority.recovery] : [authority.owner];
+    const signature = base64(approval, "approval");
+    const holds = await Promise.all(keys.map((key) => key.holds(signature, message)));
+    requireThat(holds.includes(true), "approval: not the owner's signature of this");
   }
 
   skip(what) {
@@ -105,6 +113,7 @@ export class State {
         unfixed: one.instead ? true : undefined,
       })),
       size: this.size,
+      ...this.authority.later(),
     };
     return hex(sha256(dump(state)));
   }
@@ -117,13 +126,13 @@ function openLedger(state, entry) {
   requireThat((entry.witness === "before") === "witness_policy" in entry, "witnesses without a policy, or none with one");
   if ("witness_policy" in entry) Policy.parse(entry.witness_policy);
   if ("continues" in entry) throw new Newer("a ledger that continues another one");
-  const [own, recovery] = [Key.parse(entry.public_key), Key.parse(entry.recovery_key)];
-  requireThat(own.text === state.key.text, "names another signing key than the one it is signed by");
-  requireThat(recovery.name === own.name && recovery.id !== own.id, "names no recovery key of its own");
-  if (!("owner_key" in entry)) return;
-  state.owner = Key.parse(entry.owner_key);
-  const isOwn = [own, recovery].some((key) => hex(key.point) === hex(state.owner.point));
-  requireThat(!isOwn, "names one of its own keys as the owner's");
+}
+
+/** The ledger ends: what was charged after the last trusted entry stands, what came back after it does not. */
+function revoke(state, entry) {
+  requireThat(entry.last_trusted === state.lastTrusted, "a revocation is the last entry, and names what was folded");
+  for (const scope of state.scopes.values()) Object.assign(scope, { closed: true, sums: scope.counted ?? scope.sums });
+  Object.assign(state, { closed: true, revoked: true });
 }
 
 /** What everything that a filter admits keeps, together: epsilon and delta, where it is stated in these. */
@@ -216,6 +225,7 @@ function addTo(scope, amounts, form, exclusive) {
   requireThat(Object.keys(amounts).every((name) => names.includes(name)), `scope ${scope.name}: another coordinate`);
   scope.sums = changed(scope.sums, amounts);
   scope.held = changed(scope.held, amounts);
+  scope.counted &&= changed(scope.counted, amounts);
   scope.interactions += form !== "release";
   scope.exclusive += exclusive;
 }
@@ -456,7 +466,7 @@ function commit(state, entry) {
   const wanted = nothingBack ? "cap" : parts.done === undefined ? "ex_post" : "steps";
   requireThat(rule === wanted, `settled by the rule ${rule}, which gives other numbers`);
   levels.forEach((level, place) => settle(state, charge, parts, charge.levels[place].amounts, level));
-  for (const { scope: name, amounts } of charge.levels) giveBack(state.scope(name), charge, amounts);
+  for (const { scope: name, amounts } of charge.levels) giveBack(state, state.scope(name), charge, amounts);
   for (const { scope: name, amounts } of levels) {
     const scope = state.scope(name);
     scope.sums = changed(scope.sums, amounts);
@@ -482,7 +492,8 @@ function settle(state, charge, parts, before, { scope: name, amounts: after }) {
   if (unknown.length) notRecomputed(state, scope, unknown);
 }
 
-function giveBack(scope, charge, amounts) {
+function giveBack(state, scope, charge, amounts) {
+  if (!state.isTrusted) scope.counted ??= scope.sums;
   scope.sums = changed(scope.sums, amounts, -1);
   scope.held = changed(scope.held, amounts, -1);
   scope.interactions -= charge.form !== "release";
@@ -492,14 +503,14 @@ function giveBack(scope, charge, amounts) {
 function abort(state, entry) {
   const charge = state.charge(entry);
   requireThat(charge.redeem === undefined, "a started charge is never given back");
-  for (const { scope: name, amounts } of charge.levels) giveBack(state.scope(name), charge, amounts);
+  for (const { scope: name, amounts } of charge.levels) giveBack(state, state.scope(name), charge, amounts);
   state.open.delete(entry.charge);
 }
 
 function refuse(state, entry) {
   const own = state.charged(entry.path);
   requireThat(!state.keys.has(JSON.stringify([own.name, entry.key])), "the key was used before in its scope");
-  const refusal = JSON.stringify([own.name, entry.key, entry.request]);
+  const refusal = JSON.stringify([own.name, entry.request]);
   requireThat(!state.refusals.has(refusal), "the same refusal was recorded before");
   state.refusals.add(refusal);
   requireThat(own.path.includes(entry.level), "the level that refused is not one of the path");
@@ -618,5 +629,6 @@ const STEPS = {
   closed: close,
   intended: intend,
   rollback_accepted: acceptRollback,
+  key_revoked: revoke,
   audited: audit,
 };

@@ -383,6 +383,10 @@ const KINDS = {
   snapshot: { state: digest },
   heartbeat: {},
   closed: { "path?": path, reason: words, "approval?": text },
+  key_rotated: { public_key: text },
+  key_delegated: { "public_key?": text, "last?": count() },
+  owner_rotated: { owner_key: text, "approval?": text },
+  key_revoked: { last_trusted: count(), reason: words },
   rollback_accepted: { size: count(), leaf: digest, by: words, reason: words },
 };
 const STAMP = { ledger: form(isLedgerId, "a ledger id"), index: count(), previous: digest, version: count(1, 1) };

@@ -145,10 +145,15 @@ function signatureLine(line) {
 export async function verifyHead(bytes, key) {
   const head = parseHead(bytes);
   if (head.origin !== key.name) throw new Invalid("head: of another ledger than the key");
+  await requireHeadSigned(head, key);
+  return head;
+}
+
+/** Raises unless `key` signed a head that was read. */
+export async function requireHeadSigned(head, key) {
   const own = head.lines.filter((line) => line.name === key.name && line.id === key.id);
   if (own.length !== 1) throw new Invalid(`head: expected one signature of the key ${key.id}, got ${own.length}`);
   if (!(await key.holds(own[0].signature, utf8(head.text)))) throw new Invalid(`head: not signed by the key ${key.id}`);
-  return head;
 }
 
 // ---- the tree -------------------------------------------------------------------------------------------------------
@@ -233,7 +238,12 @@ const PROOF = "c2sp.org/tlog-proof@v1";
 /** Whether a file begins as a proof does, of this version or another. */
 export const isProof = (data) => String.fromCharCode(...data.subarray(0, 15)) === PROOF.slice(0, 15);
 
-/** The parts of a proof (SPEC.md section 11): index, leaf, audit path, the bytes of the head. Nothing is verified here. */
+function split(data) {
+  const end = data.indexOf(10);
+  return end < 0 ? [data] : [data.subarray(0, end), ...split(data.subarray(end + 1))];
+}
+
+/** The parts of a proof (SPEC.md section 11): index, leaves, audit path, the bytes of the head. Nothing is verified here. */
 export function parseProof(data) {
   if (data.length > MOST_PROOF_BYTES) throw new Invalid("proof: too large");
   const end = data.findIndex((byte, place) => byte === 10 && data[place + 1] === 10);
@@ -244,7 +254,7 @@ export function parseProof(data) {
   if (!/^index (?:0|[1-9][0-9]{0,15})$/.test(index)) throw new Invalid("proof: no index in line 3");
   return {
     index: Number(index.slice(6)),
-    leaf: base64(extra.slice(6), "proof: extra"),
+    leaves: split(base64(extra.slice(6), "proof: extra")), // the entry's, and those that name keys
     path: path.map((line, place) => {
       const hash = base64(line, `proof: line ${place + 4}`);
       if (hash.length !== 32) throw new Invalid(`proof: line ${place + 4}: a hash has 32 bytes`);

@@ -2,11 +2,12 @@
 
 import { hex, Invalid, Unusable } from "./bytes.mjs";
 import { State } from "./fold.mjs";
+import { Authority, authorityOf, isPrivate, lastTrustedOf, signedEntry } from "./keys.mjs";
 import { balance } from "./prices.mjs";
 import { parse } from "./profile.mjs";
 import { requireEntry } from "./schema.mjs";
+import { envelope, Key, leafHash, parseHead, parseProof, requireHeadSigned, requireIncluded, Tree } from "./signed.mjs";
 import { cosigned } from "./witnesses.mjs";
-import { envelope, Key, leafHash, parseProof, requireIncluded, Tree, verifyHead } from "./signed.mjs";
 
 const TOGETHER = 256; // signatures that are checked at once
 const LONGEST_LINE = 65535;
@@ -31,6 +32,9 @@ export function lines(data, most = Infinity) {
 
 /** The key of a verifier, as text; white space around it is left away. Unusable for what is no key. */
 export function keyOf(text) {
+  if (isPrivate(text)) {
+    throw new Unusable("this is a PRIVATE key, which signs: a verifier needs the public one (.pub). If anybody saw it, replace it");
+  }
   try {
     return Key.parse(text.trim());
   } catch (error) {
@@ -39,39 +43,49 @@ export function keyOf(text) {
   }
 }
 
-/** The entry that a leaf is at `index`, its signature held or not: steps 5 and 6, but for what it follows. */
-function entryAt(index, { keyId, payload }, isSigned, key) {
-  if (keyId !== key.id) throw new Invalid(`signed by key ${keyId}, the key in force is ${key.id}`);
-  if (!isSigned) throw new Invalid(`not signed by the key ${key.id}`);
-  const entry = parse(payload);
-  requireEntry(entry);
-  if (entry.index !== index) throw new Invalid(`says that it is entry ${entry.index}`);
-  if (entry.ledger !== key.name) throw new Invalid(`is an entry of another ledger: ${entry.ledger}`);
-  return entry;
-}
-
-/** Goes through the leaves in order, steps 5 and 6; calls `next(entry)` with each, and `advance(done)` after some. */
-async function readThrough(leaves, key, next, advance = () => {}) {
+/**
+ * Goes through the leaves in order, steps 6 and 7; calls `next(entry, authority)` with each and who signed before it, and
+ * `advance(done)` after some. Returns who signs afterwards.
+ */
+async function readThrough(leaves, origin, next, advance = () => {}) {
   let previous = ZEROS;
+  let authority;
   for (let from = 0; from < leaves.length; from += TOGETHER) {
     const some = leaves.slice(from, from + TOGETHER).map((leaf) => attempt(() => envelope(leaf)));
-    const signed = await Promise.all(
-      some.map(({ value }) => value && value.keyId === key.id && key.holds(value.signature, value.message)),
-    );
+    const signed = await Promise.all(some.map(({ value }) => value && checked(value, authority, from)));
     for (let place = 0; place < some.length; place++) {
       const index = from + place;
       try {
         if (some[place].error) throw some[place].error;
-        const entry = entryAt(index, some[place].value, signed[place], key);
+        const entry = await entryAt(index, leaves[index], some[place].value, signed[place], origin, authority);
         if (entry.previous !== previous) throw new Invalid("does not follow the entry before it");
         previous = hex(leafHash(leaves[index]));
-        await next(entry);
+        await next(entry, authority);
+        authority = authority ? authority.after(index, entry) : Authority.opened(entry);
       } catch (error) {
         throw error instanceof Invalid ? error.at(index) : error;
       }
     }
     await advance(from + some.length);
   }
+  return authority;
+}
+
+/** The key that signed, if it is the one that was in force before these leaves. */
+async function checked({ keyId, signature, message }, authority, from) {
+  const key = authority?.usual(from);
+  return key?.id === keyId && (await key.holds(signature, message)) ? key : undefined;
+}
+
+/** The entry of a leaf, of which it may be known already which key signed it. */
+async function entryAt(index, leaf, { keyId, payload }, signer, origin, authority) {
+  if (!signer || authority.oneOf(index, keyId) !== signer) return signedEntry(index, leaf, origin, authority);
+  const entry = parse(payload);
+  requireEntry(entry);
+  authority.require(index, entry, keyId);
+  if (entry.index !== index) throw new Invalid(`says that it is entry ${entry.index}`);
+  if (entry.ledger !== origin) throw new Invalid(`is an entry of another ledger: ${entry.ledger}`);
+  return entry;
 }
 
 function attempt(make) {
@@ -90,27 +104,33 @@ function attempt(make) {
  * What is returned says what was verified, what is left of each scope's budget, and what was not recomputed.
  */
 export async function verify(entries, head, key, { advance = () => {}, witnesses } = {}) {
-  const signed = await verifyHead(head, key);
-  const seen = witnesses ? await cosigned(signed, witnesses) : [];
+  const signed = await headOf(head, key);
   const leaves = lines(entries, signed.size + 1);
   const tree = new Tree();
   leaves.forEach((leaf) => tree.add(leafHash(leaf)));
-  if (tree.size !== signed.size || hex(tree.root()) !== hex(signed.root)) await nameTheEntry(leaves, key, signed);
-  const state = new State(key);
+  if (tree.size !== signed.size || hex(tree.root()) !== hex(signed.root)) await nameTheEntry(leaves, signed);
+  const lastTrusted = leaves.length ? lastTrustedOf(leaves.at(-1)) : undefined;
+  const state = new State(lastTrusted);
   const kinds = {};
   const skipped = [];
-  const fold = async (entry) => {
-    await state.requireApproval(entry);
-    state.step(entry).forEach((what) => skipped.push({ index: entry.index, what }));
+  const fold = async (entry, authority) => {
+    await state.requireApproval(entry, authority);
+    state.step(entry, authority).forEach((what) => skipped.push({ index: entry.index, what }));
     kinds[entry.kind] = (kinds[entry.kind] ?? 0) + 1;
   };
-  await readThrough(leaves, key, fold, (done) => advance(done, signed.size));
+  const authority = await readThrough(leaves, signed.origin, fold, (done) => advance(done, signed.size));
+  if (!authority) throw new Invalid("the record has no entry", 0);
+  authority.requireTrusted(key, lastTrusted);
+  await requireHeadSigned(signed, authority.ofHead(signed.size));
+  const seen = witnesses ? await cosigned(signed, witnesses) : [];
   return {
     ledger: signed.origin,
     size: signed.size,
     root: hex(signed.root),
     key: key.text,
     seen,
+    key_in_force: authority.own(signed.size).text,
+    last_trusted: lastTrusted,
     kinds,
     closed: state.closed,
     open: [...state.open].map(([charge, { reserved, scope, redeem }]) => ({ charge, reserved, scope, started: redeem !== undefined })),
@@ -134,22 +154,31 @@ export async function verify(entries, head, key, { advance = () => {}, witnesses
  * It shows this entry and a head that covers it; no other entry, and so not that this one is a legal step.
  */
 export async function verifyProof(data, key) {
-  const { index, leaf, path, head } = parseProof(data);
-  const signed = await verifyHead(head, key);
+  const { index, leaves: [leaf, ...named], path, head } = parseProof(data);
+  const signed = await headOf(head, key);
+  const { authority, lastTrusted } = await authorityOf(named, signed, key);
+  await requireHeadSigned(signed, authority.ofHead(signed.size));
   try {
     requireIncluded(index, signed.size, leafHash(leaf), path, signed.root);
-    const sealed = envelope(leaf);
-    const isSigned = sealed.keyId === key.id && (await key.holds(sealed.signature, sealed.message));
-    const entry = entryAt(index, sealed, isSigned, key);
-    return { ledger: signed.origin, index, size: signed.size, root: hex(signed.root), key: key.text, entry };
+    const entry = await signedEntry(index, leaf, signed.origin, authority);
+    const trusted = lastTrusted === undefined || index <= lastTrusted;
+    return { ledger: signed.origin, index, size: signed.size, root: hex(signed.root), key: key.text, trusted, entry };
   } catch (error) {
     throw error instanceof Invalid ? error.at(index) : error;
   }
 }
 
+/** A head of the key's ledger. If it bears the key's signature, that holds; whose it must bear, the record says. */
+async function headOf(bytes, key) {
+  const head = parseHead(bytes);
+  if (head.origin !== key.name) throw new Invalid("head: of another ledger than the key");
+  if (head.lines.some((line) => line.name === key.name && line.id === key.id)) await requireHeadSigned(head, key);
+  return head;
+}
+
 /** The leaves are not those of the head: says which entry is at fault. */
-async function nameTheEntry(leaves, key, signed) {
-  await readThrough(leaves, key, () => {});
+async function nameTheEntry(leaves, signed) {
+  await readThrough(leaves, signed.origin, () => {});
   if (leaves.length < signed.size) throw new Invalid(`the record ends here, its head covers ${signed.size} entries`, leaves.length);
   if (leaves.length > signed.size) throw new Invalid(`beyond the signed head, which covers ${signed.size} entries`, signed.size);
   throw new Invalid("each entry is signed and linked, and yet the signed head is of others", leaves.length - 1);

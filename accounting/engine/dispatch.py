@@ -27,7 +27,7 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import LARGEST_EPSILON
 from dpledger.accounting.engine.direct import closed_form, direct_deltas, outcomes_of
 from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_part, with_mass
-from dpledger.accounting.engine.lattice import SMALL
+from dpledger.accounting.engine.lattice import SMALL, lattice_epsilon
 from dpledger.accounting.engine.methods import (
     FEW_PARTS,
     NARROW_ENOUGH,
@@ -45,10 +45,11 @@ from dpledger.accounting.laws.law import Loss, sum_up
 from dpledger.accounting.lowering import Ingredients
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval"]
+__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "rough_epsilon"]
 
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 ALMOST_SURE = (0.9999, 0.99, 0.5)
+ROUGH = 1e-3  # relative width of an epsilon for a guess
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
 
 
@@ -68,6 +69,17 @@ def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> I
     if not what.curves:
         return alone
     return Interval(alone.lower, _epsilon_with_curves(composed, what, float_down(delta)))
+
+
+@quietly
+def rough_epsilon(what: Ingredients, delta: Decimal) -> float | None:
+    """About the least epsilon, to 1e-3 or so, where that takes far less than its bounds: of few runs, which lattices
+    are made for; None elsewhere. No bound: for a guess."""
+    composed = Composed(what.losses) if what.losses and not what.curves else None
+    if composed is None or not few(composed) or not composed.infinite_mass < delta < 1:
+        return None
+    found = lattice_epsilon(composed, float_down(delta), float_up(delta), ROUGH)
+    return (found.lower + found.upper) / 2
 
 
 def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, floor: float) -> Interval:

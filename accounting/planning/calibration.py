@@ -53,6 +53,7 @@ __all__ = [
     "calibrate",
     "calibrate_count",
     "excess_at",
+    "excess_of",
     "least_that",
     "least_within",
     "meets",
@@ -65,7 +66,7 @@ Seek: TypeAlias = Literal["least", "most"]
 Excess: TypeAlias = Callable[[Decimal], float]
 """How much more a value costs than it may, as a logarithm, roughly: at most 0 exactly where the value holds. Infinite
 where nothing but that is known."""
-ONE = Decimal(1)
+ONE, TWICE = Decimal(1), Decimal(2)
 LEAST_EXCESS = 1e-300  # above 0
 PATIENCE = 3  # tries after which the ends have to be half as far apart
 DIGITS = 6
@@ -178,31 +179,37 @@ def least_that(holds: Callable[[Decimal], bool], *, within: tuple[Decimal, Decim
 
 
 def least_within(
-    excess: Excess, *, within: tuple[Decimal, Decimal], digits: int, start: Decimal = ONE
+    excess: Excess, *, within: tuple[Decimal, Decimal], digits: int, start: Decimal = ONE, step: Decimal = TWICE
 ) -> Decimal | None:
-    """`least_that`, of what has an excess of at most 0. The search starts at `start`, as far as that is within."""
+    """`least_that`, of what has an excess of at most 0. The search starts at `start`, as far as that is within, and
+    goes on by a factor of `step`, then by greater ones."""
     low, high = within
-    values, at, factor = _Decimals(digits), min(max(start, low), high), 2
+    values, at, factor = _Decimals(digits), min(max(start, low), high), step
     tried = _Tried(excess)
     known: Decimal | None = None
     if tried.holds(at):
         known = at
         while at != low and tried.holds(following := max(values.shrunk(at, factor), low)):
             known = at = following
-            factor *= 2
+            factor = _greater(factor)
         failed = max(values.shrunk(at, factor), low)
     else:
         failed = at
         while known is None:
             if failed == high:
                 return None
-            following = min(multiply(failed, factor), high)
-            factor *= 2
+            following = min(round_up(multiply(failed, factor), digits=digits), high)
+            factor = _greater(factor)
             if tried.holds(following):
                 known = following
             else:
                 failed = following
     return low if known == low else tried.narrowed(values, known, failed)
+
+
+def _greater(factor: Decimal) -> Decimal:
+    """Twice a factor of two and more; of one near 1 its square, which is twice as far."""
+    return multiply(factor, TWICE if factor >= TWICE else round_up(factor, digits=DIGITS))
 
 
 def next_below(value: Decimal, digits: int) -> Decimal:
@@ -283,9 +290,9 @@ class _Decimals:
         """The one next to a number, above or below it."""
         return (round_up if upwards else round_down)(value, digits=self.digits)
 
-    def shrunk(self, value: Decimal, factor: int) -> Decimal:
+    def shrunk(self, value: Decimal, factor: Decimal) -> Decimal:
         """About value / factor, below it."""
-        return round_down(Fraction(value) / factor)
+        return round_down(Fraction(value) / Fraction(factor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +313,9 @@ class _Wholes:
         """The one next to a number, above or below it."""
         return Decimal((math.ceil if upwards else math.floor)(value))
 
-    def shrunk(self, value: Decimal, factor: int) -> Decimal:
+    def shrunk(self, value: Decimal, factor: Decimal) -> Decimal:
         """About value / factor, below the value, 1 or more."""
-        return Decimal(math.ceil(Fraction(value) / factor))
+        return Decimal(math.ceil(Fraction(value) / Fraction(factor)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,12 +412,12 @@ class _Search:
     def _walk(self, start: Decimal, end: Decimal, *, found: bool) -> tuple[Decimal, Decimal]:
         """From `start` towards `end`, by growing factors, as long as the answer stays `found`: the last two values. At
         the end both are the end."""
-        at, factor = start, 2
+        at, factor = start, TWICE
         while at != end:
             following = min(multiply(at, factor), end) if end > at else max(self.values.shrunk(at, factor), end)
             if self.tried.holds(following) != found:
                 return at, following
-            at, factor = following, factor * 2
+            at, factor = following, multiply(factor, TWICE)
         return end, end
 
 

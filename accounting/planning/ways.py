@@ -33,9 +33,16 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
-from dpledger.accounting.filters import Coordinates, EitherFilter, Filter, Sums, ZCDPFilter
+from dpledger.accounting.filters import BasicFilter, Coordinates, EitherFilter, Filter, Sums, ZCDPFilter
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.accounting.planning.calibration import ONE, excess_at, least_within, most_that, next_below
+from dpledger.accounting.planning.calibration import (
+    ONE,
+    excess_at,
+    excess_of,
+    least_within,
+    most_that,
+    next_below,
+)
 from dpledger.accounting.pricing import allowances
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, subtract
 from dpledger.errors import CannotCertify
@@ -70,6 +77,9 @@ PARTS = ZERO
 WORST = Fraction(10**18)
 ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 DIGITS_OF_OTHERS = 3
+DIGITS_OF_A_GUESS = 4
+BESIDE_A_GUESS = Decimal("1.001")
+"""The first step from a guess, as a factor: about as far as guesses are off."""
 HALF = Decimal("0.5")
 
 
@@ -403,6 +413,8 @@ def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits
         value = _least_in(levels, make, way, (within[0], most), digits, start=start)
         is_past = best is not None and value is None
         best = best if value is None else Least(value, way)
+        if value is not None and _is_whole(levels, way):
+            return best
     if best is None:
         return None
     tree = make(best.value)
@@ -410,6 +422,13 @@ def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits
         return best
     own = chosen_tail_delta(levels, tree)  # where it needs no more, it keeps delta for others
     return best._replace(tail_delta=own) if admits(levels, tree, own) else best
+
+
+def _is_whole(levels: Levels, tail_delta: Decimal) -> bool:
+    """Whether it is all of a budget's delta, by the rule that each of the levels may fix with its first charge. Then
+    the profile itself is asked for (epsilon, delta), and no other way needs less, but for the width of certified
+    bounds: one that admits the tree proves no more than that of it."""
+    return all(level.instead is not None and tail_delta > level.delta_left for level in levels)
 
 
 def others(levels: Levels, make: Make, best: Least, *, most: Decimal) -> dict[Decimal, Decimal | None]:
@@ -424,4 +443,30 @@ def others(levels: Levels, make: Make, best: Least, *, most: Decimal) -> dict[De
 def _least_in(
     levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], digits: int, *, start: Decimal
 ) -> Decimal | None:
-    return least_within(lambda value: _excess(levels, make(value), way), within=within, digits=digits, start=start)
+    def excess(value: Decimal) -> float:
+        return _excess(levels, make(value), way)
+
+    guess = _guess(levels, make, way, within, start)
+    if guess is None:
+        return least_within(excess, within=within, digits=digits, start=start)
+    return least_within(excess, within=within, digits=digits, start=guess, step=BESIDE_A_GUESS)
+
+
+def _guess(levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], start: Decimal) -> Decimal | None:
+    """About the least value, where the charged scope sums epsilons and an estimate of one takes far less than its
+    price; else None."""
+    level = _searched(levels[0], way)
+    if not isinstance(level.filter, BasicFilter):
+        return None
+    left = subtract(level.filter.epsilon, level.sums["pure"][0])
+
+    def excess(value: Decimal) -> float:
+        found = certified.rough_epsilon(make(value), level.relation, way)
+        return math.inf if found is None else excess_of(Decimal.from_float(found), left)
+
+    try:
+        if left <= 0 or excess(start) == math.inf:
+            return None
+        return least_within(excess, within=within, digits=DIGITS_OF_A_GUESS, start=start)
+    except CannotCertify:
+        return None

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
 
 import numpy as np
 
+from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -48,7 +51,7 @@ from dpledger.decimals import float_up
 from dpledger.errors import CannotCertify, WorkLimit
 from dpledger.relations import Relation
 
-__all__ = ["batch_rdp", "batch_rho", "in_floats", "one_leaf"]
+__all__ = ["as_charged", "batch_rdp", "batch_rho", "in_floats", "one_leaf"]
 
 MOST_KEPT = 1024  # orders of one law
 
@@ -160,3 +163,11 @@ def _within(loss: Loss, drawn: Drawn, relation: Relation) -> Loss:
         return loss
     whole = rules_of(drawn.leaf).price.cap(drawn.leaf, relation, ())
     return loss if whole.pure is None or whole.delta else loss.within(float_up(whole.pure))
+
+
+def as_charged(tree: Composition, price: Cost) -> Cost:
+    """`price` of `tree` with the margin in the currencies that floating point has a part in; all others are exact."""
+    if not in_floats(tree):
+        return price
+    rdp = {order: prices.with_margin(divergence) for order, divergence in price.rdp.items()}
+    return replace(price, rho=prices.with_margin(price.rho), rdp=rdp)

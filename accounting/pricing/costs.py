@@ -40,24 +40,28 @@ from dpledger.accounting.composition import (
     Selected,
     Sequence,
     Shuffled,
-    children,
-    leaves,
 )
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary, height
-from dpledger.accounting.families.leaf_rules import OF_A_FIXED_SIZE
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.accounting.kinds import AnyLeaf, rules_of
+from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.pricing.allowances import counted, promised
-from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, in_floats, one_leaf
+from dpledger.accounting.pricing.batches import as_charged, batch_rdp, batch_rho, one_leaf
+from dpledger.accounting.pricing.conditions import (
+    require_any_size,
+    require_disjoint,
+    require_exchangeable,
+    require_group,
+)
 from dpledger.accounting.pricing.converting import orders_for, require_kept
+from dpledger.accounting.pricing.groups import grouped_in_samples
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.pricing.pld import Drawn
 from dpledger.accounting.pricing.selecting import ORDERS, selected_cost
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
-from dpledger.relations import Relation, one_way
+from dpledger.relations import Relation
 
 __all__ = [
     "admitted",
@@ -65,14 +69,8 @@ __all__ = [
     "converted_guarantee",
     "cost",
     "currencies",
-    "exchanged_in_samples",
-    "grouped_in_samples",
     "least_settled",
     "priced",
-    "require_any_size",
-    "require_disjoint",
-    "require_exchangeable",
-    "require_group",
     "settled",
 ]
 
@@ -178,37 +176,6 @@ def _runs(tree: Repeated) -> int:
     return tree.done
 
 
-def require_disjoint(tree: Parallel, relation: Relation) -> None:
-    """CannotCertify unless a neighbour changes one part only: always where units are dealt by what they are, under
-    add_remove where they are dealt by what their data hold."""
-    if tree.by is None and relation is not Relation.ADD_REMOVE:
-        raise CannotCertify(
-            f"parallel parts by value count by their maximum under add_remove only, not under {relation.value}: a unit "
-            'that changes may move. Say by "unit" where ids, coins of their own or public positions deal the units'
-        )
-
-
-def require_exchangeable(tree: Composition) -> None:
-    """CannotCertify for what loses more where a unit is exchanged for another one than where its data change: parallel
-    parts by unit, below a draw whose theorem exchanges units. Source: docs/proofs/filters.md, "Parallel, by unit"."""
-    if isinstance(tree, Group | Converted) and tree.relation is Relation.ADD_REMOVE:
-        return  # what holds for one that leaves and one that comes, wherever these are
-    if isinstance(tree, Parallel) and tree.by == "unit" and len(tree.of) > 1:
-        raise CannotCertify(
-            "parallel parts by unit in a draw that exchanges units: the other one may be in another part. State what "
-            "the whole guarantees"
-        )
-    for part in children(tree):
-        require_exchangeable(part)
-
-
-def require_any_size(tree: Composition) -> None:
-    """CannotCertify for what is said of a fixed number of units, in a batch of another draw."""
-    for leaf in leaves(tree):
-        if rules_of(leaf).batch.sampled is OF_A_FIXED_SIZE:
-            raise CannotCertify(f"{leaf.kind} is of a fixed number of units, and no part of another batch")
-
-
 def _of_parallel(tree: Parallel, relation: Relation, orders: Orders) -> Cost:
     """A neighbour changes one part, so the greatest price counts.
 
@@ -293,58 +260,6 @@ def _of_subset(tree: SampledWithoutReplacement, relation: Relation, orders: Orde
     require_exchangeable(tree.of)
     amplified = _amplified(whole, round_up(Fraction(tree.batch, tree.population)), orders)
     return _on_batch(planned(tree.of), Subset(tree.population, tree.batch), amplified, relation, orders)
-
-
-def require_group(tree: Group, relation: Relation) -> None:
-    """CannotCertify unless a step of `relation` (or k of them) is k steps of the inner one."""
-    match tree.relation, relation:
-        case inner, outer if inner is outer:
-            return
-        case ((Relation.ADD_REMOVE | Relation.ZERO_OUT), Relation.REPLACE_ONE) if tree.k == 2:
-            return
-        case Relation.REPLACE_ONE, Relation.LABEL_FLIP if tree.k == 1:
-            return
-        case _:
-            raise CannotCertify(f"{tree.k} steps of {tree.relation.value} are not known to be one of {relation.value}")
-
-
-def exchanged_in_samples(drawn: Drawn, relation: Relation) -> AnyLeaf:
-    """What one unit that is exchanged sees of Gaussian noise on a Poisson sample; else CannotCertify. As
-    `grouped_in_samples`."""
-    return _in_samples(drawn, 1, relation, relation)
-
-
-def grouped_in_samples(drawn: Drawn, tree: Group, relation: Relation) -> AnyLeaf:
-    """What the k units of `tree` see together of Gaussian noise on Poisson samples; else CannotCertify.
-
-    Claim: dominates, and is attained. Source: docs/proofs/mixtures.md, sections 2 and 7.
-    Assumes: `require_group`."""
-    return _in_samples(drawn, tree.k, tree.relation, relation)
-
-
-def _in_samples(drawn: Drawn, k: int, inner: Relation, relation: Relation) -> AnyLeaf:
-    """k steps of `inner`, which are one of `relation`, or k of it."""
-    rules, how = rules_of(drawn.leaf), drawn.how
-    squares = rules.pair.squares
-    if isinstance(how, Poisson) and inner is not Relation.ADD_REMOVE and not rules.batch.null_is_absence:
-        raise CannotCertify(
-            f"a Poisson sample under {inner.value} is certified for Gaussian noise only, not for {drawn.leaf.kind}: "
-            "state the guarantee of the batch"
-        )
-    if not isinstance(how, Poisson) or squares is None:
-        raise CannotCertify(
-            "a group in a secret batch is certified for Gaussian noise on Poisson samples only, not for this "
-            f"{drawn.leaf.kind}: state the guarantee of the batch"
-        )
-    one = Fraction(*squares.ratio(drawn.leaf, inner)) / (1 if one_way(inner) else 4)
-    found: AnyLeaf
-    if inner is not relation:  # one that goes and one that comes, or a label that is exchanged as its record may be
-        found = squares.exchanged(one, Fraction(how.rate), 1)
-    elif one_way(inner):
-        found = squares.in_samples(one, Fraction(how.rate), k)
-    else:
-        found = squares.exchanged(one, Fraction(how.rate), k)
-    return found
 
 
 def _of_samples(tree: Group, part: Composition, relation: Relation, orders: Orders) -> Cost | None:
@@ -444,7 +359,7 @@ def charge(filter_: Filter, tree: Composition, relation: Relation) -> Coordinate
 
     Raises as `priced`; a currency without a price has no coordinate."""
     beside, price = _counted(filter_, tree, relation)
-    return {**filters.charge(filter_, _as_charged(tree, price)), **_written(beside)}
+    return {**filters.charge(filter_, as_charged(tree, price)), **_written(beside)}
 
 
 def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Account, ...]:
@@ -458,7 +373,7 @@ def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[
 def settled(filter_: Filter, reserved: Coordinates, tree: Composition, relation: Relation) -> Coordinates:
     """What stays charged of `reserved` once the outcomes in `tree` are known (`filters.settle`)."""
     beside, price = _counted(filter_, tree, relation)
-    return _left(filter_, reserved, _as_charged(tree, price), beside)
+    return _left(filter_, reserved, as_charged(tree, price), beside)
 
 
 def least_settled(filter_: Filter, reserved: Coordinates, tree: Composition, relation: Relation) -> Coordinates:
@@ -470,14 +385,6 @@ def least_settled(filter_: Filter, reserved: Coordinates, tree: Composition, rel
 def _left(filter_: Filter, reserved: Coordinates, price: Cost, beside: Coordinates) -> Coordinates:
     left = filters.settle(filter_, reserved, price)
     return {**left, **{name: min(left[name], amount) for name, amount in beside.items() if name in left}}
-
-
-def _as_charged(tree: Composition, price: Cost) -> Cost:
-    """`price` of `tree` with the margin in the currencies that floating point has a part in; all others are exact."""
-    if not in_floats(tree):
-        return price
-    rdp = {order: prices.with_margin(divergence) for order, divergence in price.rdp.items()}
-    return replace(price, rho=prices.with_margin(price.rho), rdp=rdp)
 
 
 def _counted(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, Cost]:

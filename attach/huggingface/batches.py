@@ -16,7 +16,7 @@ from typing import Any
 
 from dpledger.attach.extras import extra
 from dpledger.attach.huggingface.refusals import require_rows
-from dpledger.attach.opacus_public import Public, by_declaration, require_declared
+from dpledger.attach.opacus.public import Public, by_declaration, require_declared
 from dpledger.decimals import Number, whole
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation

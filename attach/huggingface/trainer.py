@@ -67,6 +67,7 @@ from dpledger.attach.huggingface.batches import (
     require_labels,
     steps_of,
 )
+from dpledger.attach.huggingface.quiet import SHOWN, QuietTrainer
 from dpledger.attach.huggingface.refusals import require_public, require_rows, require_supported, require_unpacked
 from dpledger.attach.huggingface.rows import (
     RowLosses,
@@ -77,8 +78,9 @@ from dpledger.attach.huggingface.rows import (
     row_losses_of,
     unpadded,
 )
-from dpledger.attach.opacus import KIND, OpacusRun, charging
-from dpledger.attach.opacus_objects import forget_seeds, require_relation
+from dpledger.attach.opacus import OpacusRun, charging
+from dpledger.attach.opacus.charging import KIND
+from dpledger.attach.opacus.objects import forget_seeds, require_relation
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ContractViolation, ParameterError, ScopeError
 from dpledger.ledger.scope import Scope
@@ -89,17 +91,15 @@ with extra("huggingface"):
     import opacus
     import torch
     import transformers
-    from transformers import Trainer, TrainerCallback
+    from transformers import TrainerCallback
     from transformers.trainer_utils import TrainOutput
 
 __all__ = ["PrivateTrainer"]
 
 EVALUATED = "what the model is evaluated on, and what callbacks and loggers are given, is public"
-_SHOWN = frozenset({"loss", "grad_norm", "train_loss", "total_flos", "num_input_tokens_seen"})
-"""What `Trainer` logs of private rows."""
 
 
-class PrivateTrainer(Trainer):  # type: ignore[misc]
+class PrivateTrainer(QuietTrainer):
     """A `Trainer` whose training is charged to `scope`: one run, whose steps are granted in blocks before they happen.
 
     `rate`: with which chance a step draws a row, chosen without looking at the rows. Required under add_remove; under
@@ -241,7 +241,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         finally:
             if hasattr(self, "_hooks"):
                 self._hooks.cleanup()
-        metrics = {name: value for name, value in done.metrics.items() if name not in _SHOWN}
+        metrics = {name: value for name, value in done.metrics.items() if name not in SHOWN}
         return TrainOutput(done.global_step, math.nan, metrics)
 
     def get_train_dataloader(self) -> Any:
@@ -367,16 +367,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         self.run.broke_off(why)
         raise ContractViolation(f"{why}: the run is closed, and the full charge stands")
 
-    # ---- what is not told ------------------------------------------------------------------------------------------
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """As `Trainer` does, without what it would tell of private rows."""
-        told = {name: value for name, value in logs.items() if name not in _SHOWN}
-        super().log(told, start_time)
-
-    def floating_point_ops(self, inputs: Any) -> int:  # noqa: ARG002
-        """Zero: how many there were would tell how many rows were drawn."""
-        return 0
+    # ---- what is told, and kept -----------------------------------------------------------------------------------
 
     def num_examples(self, dataloader: Any) -> int:
         """Of the private rows an expected number: by what sums are divided, over the rate."""
@@ -384,36 +375,10 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
             return int(super().num_examples(dataloader))
         return round(self._divisor / self._public.sample_rate)
 
-    def _get_grad_norm(self, *_: Any, **__: Any) -> None:
-        """None: it would be of gradients without noise."""
-
-    def _save_rng_state(self, output_dir: str) -> None:
-        """None: the states of generators would give away the noise."""
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        """None: batches and noise are fresh."""
-
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         """And the token of the run, before the file that makes a checkpoint whole."""
         super()._save_optimizer_and_scheduler(output_dir)
         Path(output_dir, RUN_FILE).write_text(json.dumps(self.run.token()))
-
-    # ---- what is public --------------------------------------------------------------------------------------------
-
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        """As `Trainer` does; ParameterError for the private rows."""
-        named = self.eval_dataset[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset
-        require_public(named, self.train_dataset)
-        return super().get_eval_dataloader(eval_dataset)
-
-    def get_test_dataloader(self, test_dataset: Any) -> Any:
-        """As `Trainer` does; ParameterError for the private rows."""
-        require_public(test_dataset, self.train_dataset)
-        return super().get_test_dataloader(test_dataset)
-
-    def hyperparameter_search(self, *_: Any, **__: Any) -> NoReturn:
-        """ParameterError: each trial would be a run of its own."""
-        raise ParameterError("hyperparameter_search", "many runs", "`private_search`, which charges a search as one")
 
 
 class _Charged(TrainerCallback):  # type: ignore[misc]

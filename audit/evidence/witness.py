@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpledger.audit.events import Above, AtMost, Equals, Event, InCategory, InStratum, Outside, Undefined, Within
 from dpledger.audit.evidence.estimates import LATTICE, CellCut, Counts
+from dpledger.audit.features.events import (
+    Above,
+    AtMost,
+    Equals,
+    Event,
+    InCategory,
+    InStratum,
+    Outside,
+    Undefined,
+    Within,
+)
 from dpledger.audit.outcomes import Floats
 from dpledger.audit.strata import Stated, Stratum
 

@@ -20,13 +20,13 @@ from fractions import Fraction
 from pydantic import TypeAdapter
 
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.audit.neighbours import apart, check_pair
 from dpledger.audit.replay.calls import RaisedCall, ReplayFinding, Run, compared, counted_choices, unpaired, used
 from dpledger.audit.replay.differences import differences
 from dpledger.audit.replay.enumerated import broken_by_coins
 from dpledger.audit.replay.result import ReplayResult
 from dpledger.audit.replay.rows import Pairing, guesses, paired
 from dpledger.audit.replay.running import Job, recorded, replayed
+from dpledger.audit.tested.neighbours import apart, check_pair
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.protocol import Inspects, Mechanism

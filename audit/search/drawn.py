@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from dpledger.audit.neighbours import apart
 from dpledger.audit.search.columns import is_frame
 from dpledger.audit.search.families import NeighbourPair
+from dpledger.audit.tested.neighbours import apart
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 

@@ -16,20 +16,20 @@ import numpy as np
 
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.audit.claims import AuditTarget
 from dpledger.audit.evidence.edges import Edges
 from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.outcomes import RAISES, ROOT, Outcomes, encode, joined
+from dpledger.audit.results.searched import PairSearch
+from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import Runs
 from dpledger.audit.search.columns import read_schema
 from dpledger.audit.search.drawn import drawn_from, is_strategy, listed
 from dpledger.audit.search.families import NeighbourPair, pairs_of, smaller
 from dpledger.audit.search.screening import against
-from dpledger.audit.searched import PairSearch
 from dpledger.audit.strata import ExPostClaim
-from dpledger.audit.subjects import FEWEST_TRIALS, Settings, Subject, seconds_of, subject_of
-from dpledger.audit.verdict import AuditResult
+from dpledger.audit.tested.claims import AuditTarget
+from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, Subject, seconds_of, subject_of
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.protocol import Mechanism

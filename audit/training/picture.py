@@ -9,9 +9,9 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from dpledger.audit.claims import ClaimPoint
-from dpledger.audit.plots import check_destination, without_matplotlib
-from dpledger.audit.verdict import STEPS, AuditResult
+from dpledger.audit.results.plots import check_destination, without_matplotlib
+from dpledger.audit.results.verdict import STEPS, AuditResult
+from dpledger.audit.tested.claims import ClaimPoint
 from dpledger.errors import ParameterError
 
 if TYPE_CHECKING:

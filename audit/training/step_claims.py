@@ -32,8 +32,8 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.guarantees import GDP, GUARANTEES, Guarantee, PrivacyCurve
 from dpledger.accounting.profile import compose
-from dpledger.audit.claims import MOST_TESTED, AuditTarget, ClaimPoint, target
 from dpledger.audit.outcomes import Floats
+from dpledger.audit.tested.claims import MOST_TESTED, AuditTarget, ClaimPoint, target
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import validated

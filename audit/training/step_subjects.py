@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.audit.outcomes import Floats
 from dpledger.audit.sampling.seeds import Side, right_first
-from dpledger.audit.subjects import name_of, named
+from dpledger.audit.tested.subjects import name_of, named
 from dpledger.audit.training.canaries import with_canary
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import MechanismNote

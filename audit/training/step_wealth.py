@@ -23,8 +23,7 @@ import numpy as np
 from dpledger import decimals
 from dpledger.accounting.guarantees import GDP
 from dpledger.accounting.profile import compose
-from dpledger.audit.claims import MOST_TESTED, AuditTarget, target
-from dpledger.audit.course import Evidence
+from dpledger.audit.course.blocks import Evidence
 from dpledger.audit.evidence.edges import Claim, Regions
 from dpledger.audit.evidence.power import needed
 from dpledger.audit.evidence.projection import Bets, project
@@ -34,6 +33,7 @@ from dpledger.audit.evidence.witness import witness_of
 from dpledger.audit.features.blind import blindness
 from dpledger.audit.features.score import Number
 from dpledger.audit.outcomes import ROOT, Floats, Outcomes, encode
+from dpledger.audit.tested.claims import MOST_TESTED, AuditTarget, target
 from dpledger.audit.training.step_claims import StepClaim, StepLaw
 from dpledger.ledger.entries.members import Power
 from dpledger.relations import Relation

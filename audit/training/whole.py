@@ -29,12 +29,12 @@ from dpledger import decimals
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee, PrivacyCurve, words_of
 from dpledger.audit.experiment import audit_mechanism
-from dpledger.audit.subjects import FEWEST_TRIALS, Settings, name_of, named
+from dpledger.audit.results.verdict import CANARIES, STEPS, AuditResult
+from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, name_of, named
 from dpledger.audit.training.canaries import with_canary
 from dpledger.audit.training.one_run import OneRun
 from dpledger.audit.training.picture import drawn_beside
 from dpledger.audit.training.step_claims import StepClaim, step_claim
-from dpledger.audit.verdict import CANARIES, STEPS, AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.notebooks import summary

@@ -47,10 +47,12 @@ from dpledger.ledger.entries.bodies import (
     Declared,
     Heartbeat,
     Intended,
+    KeyDelegated,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
     Lost,
+    OwnerRotated,
     PlanRegistered,
     PolicyChanged,
     Progress,
@@ -220,6 +222,8 @@ def _books(entries: Iterable[Entry], state: State) -> dict[str, _Book]:
                 charge = charges[body.charge] = _Charge(entry, body, own)
                 for level in body.levels:
                     books[level.scope].admit(charge, level.amounts)
+            case Committed() | Aborted() if state.last_trusted is not None and entry.index > state.last_trusted:
+                pass  # nobody knows who signed it: the charge stands as it was reserved
             case Started(charge=name) | Progress(charge=name) | Committed(charge=name) | Aborted(charge=name) as body:
                 for level in charges[name].body.levels:
                     books[level.scope].settle(charges[name], body)
@@ -228,9 +232,9 @@ def _books(entries: Iterable[Entry], state: State) -> dict[str, _Book]:
                 books[level].refusals.append(_refusal(entry.index, body))
             case LedgerOpened() | ScopeOpened() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared() | Audited():
                 pass
-            case Intended() | Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            case Intended() | Reported() | PlanRegistered() | PolicyChanged() | RollbackAccepted():
                 pass
-            case RollbackAccepted():
+            case KeyRotated() | KeyDelegated() | OwnerRotated() | KeyRevoked():
                 pass
             case _:
                 assert_never(entry.body)

@@ -320,10 +320,31 @@ class Reported:
 
 @record
 class KeyRotated:
-    """From the next index on, entries are signed by `public_key`. Signed by the key before."""
+    """From the next index on, the ledger's key is `public_key`. Signed by the one before."""
 
     public_key: Text
     kind: Literal["key_rotated"] = tag(default="key_rotated")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class KeyDelegated:
+    """From the next index on, up to entry `last`, `public_key` signs for the ledger's key, which signs this; without
+    both, the ledger's key signs by itself again."""
+
+    public_key: Text | None = given(default=None)
+    last: Index | None = given(default=None)
+    kind: Literal["key_delegated"] = tag(default="key_delegated")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class OwnerRotated:
+    """From the next index on, `owner_key` approves. `approval`: by the owner before, or the recovery key."""
+
+    owner_key: Text
+    approval: Text | None = given(default=None)
+    kind: Literal["owner_rotated"] = tag(default="owner_rotated")
     version: Literal[1] = given(default=1)
 
 
@@ -396,6 +417,8 @@ Body: TypeAlias = (
     | Audited
     | Reported
     | KeyRotated
+    | KeyDelegated
+    | OwnerRotated
     | KeyRevoked
     | RollbackAccepted
     | Snapshot

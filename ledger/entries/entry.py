@@ -19,13 +19,12 @@ from collections.abc import Mapping
 from pydantic import TypeAdapter
 
 from dpledger.errors import NewerThanVerifier, ParameterError, UnknownWord, VerificationError
-from dpledger.ledger.entries.bodies import KINDS, TIMELESS, Body
+from dpledger.ledger.entries.bodies import KINDS, TIMELESS, Body, KeyRevoked
 from dpledger.ledger.entries.members import Hash, Index, LedgerId, Time
 from dpledger.ledger.signed import envelope, wire
-from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.schema import Plain, given, plain, record, validated
 
-__all__ = ["FIRST_PREVIOUS", "Entry", "entry_of", "format_entry", "parse_entry", "signed_entry"]
+__all__ = ["FIRST_PREVIOUS", "Entry", "entry_of", "format_entry", "last_trusted_of", "parse_entry"]
 
 _STAMP = ("ledger", "index", "previous", "time")
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -103,18 +102,16 @@ def _is_same(left: Plain, right: Plain) -> bool:
     return left == right
 
 
-def signed_entry(leaf: bytes, key: VerifyingKey, index: int) -> Entry:
-    """The entry in a leaf that is to be the one at `index` of the ledger of `key`, its signature verified. Raises
-    VerificationError for any other."""
-    try:
-        entry = parse_entry(wire.parse(envelope.verify(leaf, lambda _: key)))
-    except VerificationError as error:
-        raise VerificationError(error.reason, index=index) from None
-    if (entry.ledger, entry.index) != (key.name, index):
-        raise VerificationError("another signed entry stands in its place", index=index)
-    return entry
-
-
 def entry_of(leaf: bytes) -> Entry:
     """The entry in a leaf, its signature NOT verified. Raises VerificationError."""
     return parse_entry(wire.parse(envelope.parse_unverified(leaf).payload))
+
+
+def last_trusted_of(leaf: bytes) -> int | None:
+    """The last entry that stands where `leaf`, the last of a record and not verified here, revokes the key; else
+    None."""
+    try:
+        body = entry_of(leaf).body
+    except VerificationError:
+        return None
+    return body.last_trusted if isinstance(body, KeyRevoked) else None

@@ -1,7 +1,8 @@
 """The owner's signature under what opens or ends a scope: two keys, so that who may spend cannot open another budget.
 
-A ledger may name the key of an owner in its first entry. Then a `scope_opened` and a `closed` carry the owner's
-signature, and a record without it does not verify. What is signed is the entry without its place: one text for one
+A ledger may name the key of an owner in its first entry. Then a `scope_opened`, a `closed` and an `owner_rotated` carry
+the owner's signature, and a record without it does not verify. Where that key is lost or stolen, the recovery key signs
+the last of them in its place. What is signed is the entry without its place: one text for one
 question, so that an approval is good for that question, in that ledger, and for nothing else. How often the ledger went
 on from an older copy is part of the question: a scope that was lost is not opened again by its old approval.
 
@@ -17,34 +18,30 @@ from typing import TypeAlias, assert_never
 
 from dpledger.accounting import filters, rules
 from dpledger.errors import ApprovalNeeded, ParameterError, VerificationError
-from dpledger.ledger.entries.bodies import Body, Closed, ScopeOpened
+from dpledger.ledger.entries.bodies import Body, Closed, OwnerRotated, ScopeOpened
 from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, format_entry, parse_entry
 from dpledger.ledger.entries.members import Step
+from dpledger.ledger.rules.authority import key_of
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import envelope, wire
 from dpledger.ledger.signed.keys import Signer, VerifyingKey
 
-__all__ = ["Approved", "approval_of", "asked", "check", "check_owner", "request_of", "require"]
+__all__ = ["Approved", "approval_of", "asked", "check", "request_of", "require"]
 
-Approved: TypeAlias = ScopeOpened | Closed
+Approved: TypeAlias = ScopeOpened | Closed | OwnerRotated
 """What the owner of a ledger approves."""
 
 APPROVAL_TYPE = "application/vnd.dpledger.approval.v1+json"
 PLACE = ("index", "previous")
 
 
-def check_owner(text: str, own: tuple[VerifyingKey, ...]) -> None:
-    """VerificationError unless `text` is a key that is none of the ledger's own. ParameterError for no key."""
-    owner = VerifyingKey.parse(text)
-    if any(owner.public == key.public for key in own):
-        raise VerificationError("the owner's key is one of the ledger's own: two keys are two secrets")
-
-
 def request_of(ledger: str, body: Approved, rollbacks: int = 0) -> bytes:
     """What the owner signs: the entry's members in one text, without its place, its time and the approval, with 0 for
     the index of each scope in its path, and with the number of rollbacks that were accepted, if there were any."""
-    scopes = tuple(Step(level.scope, 0) for level in body.path)
-    entry = Entry(ledger=ledger, index=0, previous=FIRST_PREVIOUS, body=replace(body, path=scopes, approval=None))
+    unapproved: Approved = replace(body, approval=None)
+    if not isinstance(unapproved, OwnerRotated):
+        unapproved = replace(unapproved, path=tuple(Step(level.scope, 0) for level in unapproved.path))
+    entry = Entry(ledger=ledger, index=0, previous=FIRST_PREVIOUS, body=unapproved)
     members = {name: value for name, value in format_entry(entry).items() if name not in PLACE}
     return wire.dump({**members, **({"rollbacks": rollbacks} if rollbacks else {})})
 
@@ -79,30 +76,33 @@ def check(state: State, body: Body) -> None:
     """VerificationError for an entry that lacks the owner's approval, or has one in a ledger without an owner."""
     if not isinstance(body, Approved):
         return
-    opened = state.opened
-    assert opened is not None, "the first entry opens the ledger"
-    if opened.owner_key is None:
+    owner = state.keys.owner
+    if owner is None:
         if body.approval is not None:
             raise VerificationError("approved by an owner, where the ledger names none")
         return
     if body.approval is None:
         raise VerificationError("without the approval of the ledger's owner")
-    request = request_of(VerifyingKey.parse(opened.public_key).name, body, state.rollbacks)
+    message = envelope.pre_authentication(request_of(state.keys.name, body, state.rollbacks), APPROVAL_TYPE)
+    recovery = state.keys.recovery
+    keys = (owner, key_of(recovery)) if isinstance(body, OwnerRotated) and recovery is not None else (owner,)
+    if not any(_is_signed(body.approval, message, key) for key in keys):
+        raise VerificationError("the approval is not the owner's signature of this")
+
+
+def _is_signed(approval: str, message: bytes, key: VerifyingKey) -> bool:
     try:
-        signature = wire.from_base64(body.approval, "approval")
-        VerifyingKey.parse(opened.owner_key).verify(signature, envelope.pre_authentication(request, APPROVAL_TYPE))
+        key.verify(wire.from_base64(approval, "approval"), message)
     except (ParameterError, VerificationError):
-        raise VerificationError("the approval is not the owner's signature of this") from None
+        return False
+    return True
 
 
 def require(state: State, body: Approved) -> None:
     """ApprovalNeeded, with the request, for a body that the owner has yet to approve; ParameterError for an approval of
     something else. For the gate: `check` is the rule."""
-    opened = state.opened
-    assert opened is not None, "the first entry opens the ledger"
-    if opened.owner_key is not None and body.approval is None:
-        ledger = VerifyingKey.parse(opened.public_key).name
-        raise ApprovalNeeded(request_of(ledger, body, state.rollbacks), what=_what(body))
+    if state.keys.owner is not None and body.approval is None:
+        raise ApprovalNeeded(request_of(state.keys.name, body, state.rollbacks), what=_what(body))
     try:
         check(state, body)
     except VerificationError as error:
@@ -117,5 +117,7 @@ def _what(body: Approved) -> str:
             return "ending the ledger"
         case Closed(path=path):
             return f"closing scope {path[0].scope!r}"
+        case OwnerRotated():
+            return "a new owner's key"
         case _:
             assert_never(body)

@@ -25,6 +25,7 @@ from dpledger.decimals import ZERO, text
 from dpledger.errors import VerificationError
 from dpledger.ledger.entries.bodies import Intended, LedgerOpened
 from dpledger.ledger.entries.members import LevelCharge, Step
+from dpledger.ledger.rules.authority import Authority
 from dpledger.ledger.rules.executed import NOTHING, Ran
 from dpledger.ledger.rules.persistent import PersistentMap
 from dpledger.ledger.signed import wire
@@ -56,7 +57,8 @@ class ScopeState:
     charge may fix in place of it; None once anything was charged. `opened`: the index of its entry. `path`: the scopes
     that a charge in this one is charged to, itself and everything above it, in id order. `held`: of the sums, the part
     that open charges hold. `interactions`: how many open charges are no plain release; `exclusive`: how many of those
-    may overlap no other. `ran`: what is known to have run."""
+    may overlap no other. `ran`: what is known to have run. `counted`: the sums without what came back after the last
+    trusted entry, where something did: those that stand once the key is revoked."""
 
     scope: str
     opened: int
@@ -68,8 +70,8 @@ class ScopeState:
     keep: Literal["value", "digest", "none"]
     parents: tuple[str, ...]
     path: tuple[str, ...]
-    dataset: str | None
-    odometer: Odometer | None
+    dataset: str | None = None
+    odometer: Odometer | None = None
     index: int
     sums: Sums
     held: Sums
@@ -79,6 +81,7 @@ class ScopeState:
     epoch: int = 0
     closed: bool = False
     instead: Filter | None = None
+    counted: Sums | None = None
 
     @property
     def is_fixed_late(self) -> bool:
@@ -129,7 +132,9 @@ class OpenCharge:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """Everything that the rules read. `size` is the number of entries folded; `intended`: the audits that were said to
-    be made and are not finished, by the index of their entry, as text; `rollbacks`: how many were accepted."""
+    be made and are not finished, by the index of their entry, as text; `rollbacks`: how many were accepted;
+    `authority`: who signs; `last_trusted`: the last entry that stands, where the last of all revokes the key. Whoever
+    folds knows that one beforehand (`revoked_at`)."""
 
     size: int = 0
     opened: LedgerOpened | None = None
@@ -138,6 +143,19 @@ class State:
     intended: PersistentMap[Intended] = field(default_factory=PersistentMap)
     closed: bool = False
     rollbacks: int = 0
+    authority: Authority | None = None
+    last_trusted: int | None = None
+
+    @property
+    def keys(self) -> Authority:
+        """Who signs, in a ledger that was opened."""
+        assert self.authority is not None, "the first entry names the keys"
+        return self.authority
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the next entry is one of those that stand, as far as its signing key goes."""
+        return self.last_trusted is None or self.size <= self.last_trusted
 
     def scope(self, name: str) -> ScopeState:
         """The scope `name`. VerificationError if it was never opened."""
@@ -206,7 +224,19 @@ def state_payload(state: State) -> dict[str, Plain]:
         }
         for name, charge in state.open.items()
     ]
-    return {"size": state.size, "scopes": scopes, "open": charges}
+    return {"size": state.size, "scopes": scopes, "open": charges, **_later_keys(state.authority)}
+
+
+def _later_keys(authority: Authority | None) -> dict[str, Plain]:
+    """What entries after the first say of keys."""
+    if authority is None:
+        return {}
+    terms: list[Plain] = [
+        {"key": term.key, "first": term.first, **({} if term.last is None else {"last": term.last})}
+        for term in authority.terms[1:]
+    ]
+    owners: list[Plain] = [*authority.owners[1:]]
+    return {**({"keys": terms} if terms else {}), **({"owners": owners} if owners else {})}
 
 
 def state_digest(state: State) -> str:

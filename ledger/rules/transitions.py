@@ -39,10 +39,12 @@ from dpledger.ledger.entries.bodies import (
     Declared,
     Heartbeat,
     Intended,
+    KeyDelegated,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
     Lost,
+    OwnerRotated,
     PlanRegistered,
     PolicyChanged,
     Progress,
@@ -56,6 +58,7 @@ from dpledger.ledger.entries.bodies import (
 )
 from dpledger.ledger.entries.members import LevelCharge, Step
 from dpledger.ledger.rules import approvals, executed, notes, settling
+from dpledger.ledger.rules.authority import Authority
 from dpledger.ledger.rules.scope_state import (
     EMPTY,
     OpenCharge,
@@ -76,10 +79,10 @@ _ENDING = (Progress, Committed, Aborted, Lost)
 
 def step(state: State, body: Body) -> State:
     """The state after `body`. Raises VerificationError where the body is not a legal next one."""
-    _require(not state.closed, "nothing may follow a closed ledger")
+    _require(not state.closed or isinstance(body, KeyRevoked), "nothing may follow a closed ledger")
     try:
         after = _apply(state, body)
-        approvals.check(after, body)
+        approvals.check(state, body)
     except (InputError, EngineError) as error:  # what a rule says of numbers that no gate would have written
         raise VerificationError(str(error)) from None
     path: tuple[Step, ...] = getattr(body, "path", ())
@@ -136,7 +139,11 @@ def _apply(state: State, body: Body) -> State:
             return state if intended is None else replace(state, intended=state.intended.without(str(intended)))
         case Declared() | Reported() | Heartbeat():
             return state
-        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+        case KeyRotated() | KeyDelegated() | OwnerRotated():
+            return replace(state, authority=state.keys.after(state.size, body))
+        case KeyRevoked():
+            return _revoke(state, body)
+        case PlanRegistered() | PolicyChanged():
             raise NewerThanVerifier(f"an entry of the kind {body.kind}")
         case _:
             assert_never(body)
@@ -168,7 +175,18 @@ def _open_ledger(state: State, body: LedgerOpened) -> State:
         WitnessPolicy.written(body.witness_policy)
     if body.continues is not None:
         raise NewerThanVerifier("a ledger that continues another one")
-    return replace(state, opened=body)
+    return replace(state, opened=body, authority=Authority.opened(body))
+
+
+def _revoke(state: State, body: KeyRevoked) -> State:
+    """The ledger ends. What was charged after the last trusted entry stands, what came back after it does not."""
+    _require(not state.keys.revoked, "nothing may follow a revocation")
+    _require(body.last_trusted == state.last_trusted, "a revocation is the last entry, and names what was folded")
+    scopes = state.scopes
+    for name, scope in state.scopes.items():
+        sums = scope.sums if scope.counted is None else scope.counted
+        scopes = scopes.with_item(name, replace(scope, closed=True, sums=sums, counted=None))
+    return replace(state, scopes=scopes, closed=True, authority=state.keys.after(state.size, body))
 
 
 def _open_scope(state: State, body: ScopeOpened) -> State:
@@ -341,7 +359,8 @@ def _commit(state: State, body: Committed) -> State:
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
     settling.check(charge.levels, body, state.scopes, charge.tail_delta)
     ended = _ended(state, charge, body.levels)
-    ran_for_sure = None if body.outside_guarantee or charge.attested else certain(body.parts)
+    seen_for_sure = state.is_trusted and not body.outside_guarantee and not charge.attested
+    ran_for_sure = certain(body.parts) if seen_for_sure else None
     return ended if ran_for_sure is None else _with_ran(ended, body.levels, ran_for_sure)
 
 
@@ -389,6 +408,7 @@ def _charged(state: State, charge: OpenCharge) -> State:
             scope,
             sums=_frozen(filters.with_charge(scope.filter, scope.sums, amounts)),
             held=_frozen(filters.with_charge(scope.filter, scope.held, amounts)),
+            counted=scope.counted and _frozen(filters.with_charge(scope.filter, scope.counted, amounts)),
             interactions=scope.interactions + (charge.form != "release"),
             exclusive=scope.exclusive + is_exclusive(charge.form, charge.parts),
         )
@@ -404,6 +424,7 @@ def _ended(state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...]) -
             scope,
             sums=_frozen(filters.without_charge(scope.filter, scope.sums, amounts)),
             held=_frozen(filters.without_charge(scope.filter, scope.held, amounts)),
+            counted=scope.sums if scope.counted is None and not state.is_trusted else scope.counted,
             interactions=scope.interactions - (charge.form != "release"),
             exclusive=scope.exclusive - is_exclusive(charge.form, charge.parts),
         )

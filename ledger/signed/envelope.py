@@ -39,6 +39,7 @@ __all__ = [
     "STATEMENT_TYPE",
     "Envelope",
     "encode",
+    "key_id_of",
     "parse_unverified",
     "pre_authentication",
     "seal",
@@ -52,6 +53,9 @@ MAX_BYTES = 65_535  # the length of a C2SP tile entry has two bytes
 _KEY_ID = re.compile(r"[0-9a-f]{8}")
 _BETWEEN = ('{"payload":"', '","payloadType":"', '","signatures":[{"keyid":"', '","sig":"')
 _END = '"}]}'
+_SIG_TEXT = 88  # characters of 64 bytes in base64
+_AFTER_KEY_ID = len(_BETWEEN[3]) + _SIG_TEXT + len(_END)
+_KEY_ID_PLACE = slice(-8 - _AFTER_KEY_ID, -_AFTER_KEY_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,11 @@ def verify(leaf: bytes, key_of: Callable[[str], VerifyingKey], payload_type: str
         raise VerificationError(f"envelope: signed under the key id {envelope.key_id}, expected {key.key_id_hex}")
     key.verify(envelope.signature, pre_authentication(envelope.payload, payload_type))
     return envelope.payload
+
+
+def key_id_of(leaf: bytes) -> str:
+    """The key id where a leaf in its one text has it, not checked: another text gives no id of a key."""
+    return leaf[_KEY_ID_PLACE].decode("ascii", "replace")
 
 
 def encode(envelope: Envelope, payload_type: str = PAYLOAD_TYPE) -> bytes:

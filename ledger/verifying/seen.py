@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from dpledger.errors import VerificationError
 from dpledger.ledger.signed import checkpoint
 from dpledger.ledger.signed.checkpoint import Checkpoint
-from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.ledger.witnessing.cosigning import Cosignature, cosigned_by
 from dpledger.ledger.witnessing.policy import WitnessPolicy
@@ -28,17 +27,18 @@ class CosignedHead:
     by: tuple[Cosignature, ...]
 
 
-def read_cosigned(note: bytes, key: VerifyingKey, policy: WitnessPolicy) -> CosignedHead:
-    """The head in `note`, signed by `key` and cosigned by a quorum of `policy`. VerificationError for another one."""
-    head = checkpoint.verify(note, key)
-    by = cosigned_by(checkpoint.parse_unverified(note)[1], head, policy.keys)
+def read_cosigned(note: bytes, policy: WitnessPolicy) -> CosignedHead:
+    """The head in `note`, cosigned by a quorum of `policy`; VerificationError for another one. Whose record it is, and
+    that the ledger signed it, is verified with the record (`since`)."""
+    head, lines = checkpoint.parse_unverified(note)
+    by = cosigned_by(lines, head, policy.keys)
     if not policy.is_met({one.key for one in by}):
         raise VerificationError(f"checkpoint: {len(by)} of the witnesses that you trust cosigned it, which is too few")
     return CosignedHead(head, by)
 
 
 def with_seen(found: Verified, heads: Sequence[CosignedHead]) -> Verified:
-    """What was verified against the heads `heads` among others, with who saw it, and until where."""
+    """What was verified, against `heads` among others or as the head of its own, with who saw it, and until where."""
     if not heads:
         return found
     newest = max(heads, key=lambda one: one.head.size)

@@ -1,18 +1,20 @@
 """The verification recipe, numbered, over bytes. Each step raises VerificationError with the index and the reason.
 
     1  the parts are there: a head, and as many leaves as it says
-    2  the head: a strict checkpoint, signed by the verifier's key
+    2  the head: a strict checkpoint, of the ledger that the verifier's key is named after
     3  the leaves hash to its root
-    4  it is consistent with every head that the verifier remembers     `quick` ends here: these are the signed bytes
-    5  each envelope: strict, signed by the key in force at its index
-    6  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf
+    4  it is consistent with every head that the verifier remembers
+    5  the keys, followed from the first entry: the verifier's is one of them, and the head is signed by the one in
+       force                                                           `quick` ends here: these are the signed bytes
+    6  each envelope: strict, signed by the key in force at its index
+    7  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf
        before
-    7  the fold: every transition legal, every key, charge and refusal once, every level within its filter at every
+    8  the fold: every transition legal, every key, charge and refusal once, every level within its filter at every
        prefix, refunds only by rule, refusals of what did not fit, audits that do not contradict themselves, snapshots
        equal
-    8  the charges: each request is the digest of what is reserved; each level is charged at least what its filter asks
+    9  the charges: each request is the digest of what is reserved; each level is charged at least what its filter asks
        for the recorded parts; claims follow from parts
-    9  what is left over is reported: open charges, refusals, entries that no witness has seen
+   10  what is left over is reported: open charges, refusals, entries that no witness has seen
 
 Keys come from the verifier, never from what is verified. Pure: no file, no clock, no network.
 
@@ -23,9 +25,9 @@ that whoever stole the key wrote another history.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal, NoReturn, assert_never
+from typing import Literal, NoReturn, TypeAlias, assert_never
 
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import (
@@ -36,10 +38,12 @@ from dpledger.ledger.entries.bodies import (
     Declared,
     Heartbeat,
     Intended,
+    KeyDelegated,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
     Lost,
+    OwnerRotated,
     PlanRegistered,
     PolicyChanged,
     Progress,
@@ -51,19 +55,24 @@ from dpledger.ledger.entries.bodies import (
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, parse_entry
+from dpledger.ledger.entries.entry import FIRST_PREVIOUS, Entry, last_trusted_of
 from dpledger.ledger.entries.members import Attestation
-from dpledger.ledger.rules import approvals, notes
+from dpledger.ledger.rules import notes
+from dpledger.ledger.rules.authority import Authority
 from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
-from dpledger.ledger.signed import checkpoint, envelope, merkle, wire
+from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying import claims
+from dpledger.ledger.verifying.following import Following, authority_after, signed_entry
 from dpledger.ledger.witnessing.cosigning import Cosignature
 from dpledger.progress import Advance
 
-__all__ = ["Verified", "signed_entry", "verify", "verify_quick"]
+__all__ = ["Remembered", "Verified", "verify", "verify_quick"]
+
+Remembered: TypeAlias = Checkpoint | bytes
+"""A head that a verifier remembers, or the bytes of its file, whose signature is verified then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +111,14 @@ class Verified:
 
 
 def verify_quick(
-    leaves: Iterable[bytes], head: bytes, key: VerifyingKey, *, since: Sequence[Checkpoint] = ()
+    leaves: Iterable[bytes], head: bytes, key: VerifyingKey, *, since: Sequence[Remembered] = ()
 ) -> Verified:
-    """Steps 1 to 4, in flat memory for leaves that can be gone through again. `since`: heads that the verifier
+    """Steps 1 to 5, in flat memory for leaves that can be gone through again. `since`: heads that the verifier
     remembers."""
-    signed, _ = _signed_leaves(leaves, head, key, since)
-    seen, is_own = _witnessed(since, signed)
-    return Verified(mode="quick", head=signed, key=key, witnessed=seen, entries=(), state=EMPTY, is_own=is_own)
+    read = _read(leaves, head, key, since)
+    read.require_signed(read.keys.followed(), key)
+    seen, is_own = _witnessed(read.since, read.head)
+    return Verified(mode="quick", head=read.head, key=key, witnessed=seen, entries=(), state=EMPTY, is_own=is_own)
 
 
 def verify(
@@ -116,29 +126,40 @@ def verify(
     head: bytes,
     key: VerifyingKey,
     *,
-    since: Sequence[Checkpoint] = (),
+    since: Sequence[Remembered] = (),
     advance: Advance | None = None,
 ) -> Verified:
-    """Steps 1 to 9. `leaves`: no more are read than the head covers, and one; those that can be gone through again are,
-    one at a time. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry."""
-    signed, stored = _signed_leaves(leaves, head, key, since)
+    """Steps 1 to 10. `leaves`: no more are read than the head covers, and one; those that can be gone through again
+    are, one at a time. `key`: the ledger's key, or the one before or after it: the keys are followed. `since`: heads
+    that the verifier remembers. `advance` is called with 1 after each entry."""
+    read = _read(leaves, head, key, since)
+    wrong: VerificationError | None = None
+    try:
+        read.require_signed(read.keys.followed(), key)
+    except VerificationError as error:
+        if error.index is None:
+            raise
+        wrong = error  # the first entry at fault is named below: this one, or one before it
     entries: list[Entry] = []
-    state, previous, tree = EMPTY, FIRST_PREVIOUS, merkle.CompactRange()
+    state, previous, tree = replace(EMPTY, last_trusted=read.last_trusted), FIRST_PREVIOUS, merkle.CompactRange()
     used = _Used()
-    for index, leaf in enumerate(islice(stored, signed.size)):
-        entry = _entry_at(index, leaf, previous, signed.origin, key)
-        state = _step_at(index, state, entry, key, used)
+    for index, leaf in enumerate(islice(read.leaves, read.head.size)):
+        entry = _entry_at(index, leaf, previous, read.head.origin, state.authority)
+        state = _step_at(index, state, entry, used)
         leaf_hash = merkle.leaf_hash(leaf)
         previous, tree = leaf_hash.hex(), tree.append(leaf_hash)
         entries.append(entry)
         if advance is not None:
             advance(1)
-    if (tree.size, tree.root()) != (signed.size, signed.root):
+    if wrong is not None:
+        raise wrong
+    if (tree.size, tree.root()) != (read.head.size, read.head.root):
         raise VerificationError("the record was changed while it was read: verify a copy of it")
-    seen, is_own = _witnessed(since, signed)
+    read.require_signed(state.keys, key)
+    seen, is_own = _witnessed(read.since, read.head)
     return Verified(
         mode="full",
-        head=signed,
+        head=read.head,
         key=key,
         witnessed=seen,
         entries=tuple(entries),
@@ -147,24 +168,65 @@ def verify(
     )
 
 
-def _signed_leaves(
-    leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequence[Checkpoint]
-) -> tuple[Checkpoint, Iterable[bytes]]:
-    """Steps 1 to 4. The head comes first: its size, once its signature holds, says how much there is to read."""
-    signed = checkpoint.verify(head, key)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A record whose leaves hash to the root of its head. Whose key signed that, the followed keys tell.
+
+    `since`: the remembered heads; `signed_since`: of those, the ones whose signature is to be verified as well."""
+
+    head: Checkpoint
+    note: bytes
+    leaves: Iterable[bytes]
+    keys: Following
+    last_trusted: int | None
+    since: Sequence[Checkpoint]
+    signed_since: Sequence[bytes]
+
+    def require_signed(self, authority: Authority, key: VerifyingKey) -> None:
+        """Step 5: the verifier's key is one of the record's own, and the heads are signed by those in force."""
+        authority.require_trusted(key, self.last_trusted)
+        checkpoint.verify(self.note, authority.of_head(self.head.size))
+        for note in self.signed_since:
+            head, _ = checkpoint.parse_unverified(note)
+            signer = authority.of_head(head.size) if head.size == self.head.size else authority.usual(head.size)
+            try:
+                checkpoint.verify(note, signer)
+            except VerificationError as error:
+                expected = f"a head that a key of this ledger signed ({error.reason})"
+                raise ParameterError("since", f"a head of {head.size} entries", expected) from None
+
+
+def _read(leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequence[Remembered]) -> _Read:
+    """Steps 1 to 4."""
+    signed, lines = checkpoint.parse_unverified(head)
+    if signed.origin != key.name:
+        raise VerificationError("checkpoint: of another ledger than the key")
+    if any((line.name, line.key_id) == (key.name, key.key_id) for line in lines):
+        checkpoint.verify(head, key)
+    kept = [one if isinstance(one, Checkpoint) else checkpoint.parse_unverified(one)[0] for one in since]
     at_most = signed.size + 1
     stored = tuple(islice(leaves, at_most)) if isinstance(leaves, Iterator) else leaves  # what goes by once is kept
-    sizes = {other.size for other in since}
+    sizes = {other.size for other in kept}
     tree, roots = merkle.CompactRange(), {0: merkle.EMPTY_ROOT}
+    keys, leaf = Following(signed.origin), b""
     for leaf in islice(stored, at_most):
         tree = tree.append(merkle.leaf_hash(leaf))
+        keys.see(leaf)
         if tree.size in sizes:
             roots[tree.size] = tree.root()
     if (tree.size, tree.root()) != (signed.size, signed.root):
-        _name_the_entry(islice(stored, at_most), key, signed)
-    for other in since:
+        _name_the_entry(islice(stored, at_most), signed)
+    for other in kept:
         _require_consistent(other, signed, roots)
-    return signed, stored
+    return _Read(
+        head=signed,
+        note=head,
+        leaves=stored,
+        keys=keys,
+        last_trusted=last_trusted_of(leaf),
+        since=kept,
+        signed_since=[one for one in since if isinstance(one, bytes)],
+    )
 
 
 def _require_consistent(other: Checkpoint, signed: Checkpoint, roots: dict[int, bytes]) -> None:
@@ -181,11 +243,16 @@ def _require_consistent(other: Checkpoint, signed: Checkpoint, roots: dict[int, 
         )
 
 
-def _name_the_entry(leaves: Iterable[bytes], key: VerifyingKey, signed: Checkpoint) -> NoReturn:
+def _name_the_entry(leaves: Iterable[bytes], signed: Checkpoint) -> NoReturn:
     """The leaves are not those of the head: say which entry is at fault, where one can be named."""
     previous, size = FIRST_PREVIOUS, 0
+    authority: Authority | None = None
     for index, leaf in enumerate(leaves):
-        _entry_at(index, leaf, previous, signed.origin, key)
+        body = _entry_at(index, leaf, previous, signed.origin, authority).body
+        try:
+            authority = authority_after(authority, index, body)
+        except VerificationError as error:
+            raise error.at(index) from None
         previous, size = merkle.leaf_hash(leaf).hex(), index + 1
     if size < signed.size:
         reason, index = f"the record ends here, its signed head covers {signed.size} entries", size
@@ -196,30 +263,11 @@ def _name_the_entry(leaves: Iterable[bytes], key: VerifyingKey, signed: Checkpoi
     raise VerificationError(reason, index=index)
 
 
-def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: VerifyingKey) -> Entry:
-    """Steps 5 and 6."""
-    entry = signed_entry(index, leaf, origin, key)
+def _entry_at(index: int, leaf: bytes, previous: str, origin: str, authority: Authority | None) -> Entry:
+    """Steps 6 and 7."""
+    entry = signed_entry(index, leaf, origin, authority)
     if entry.previous != previous:
         raise VerificationError("does not follow the entry before it", index=index)
-    return entry
-
-
-def signed_entry(index: int, leaf: bytes, origin: str, key: VerifyingKey) -> Entry:
-    """Steps 5 and 6 for one leaf by itself: all but what it follows."""
-
-    def in_force(key_id: str) -> VerifyingKey:
-        if key_id != key.key_id_hex:
-            raise VerificationError(f"signed by key {key_id}, the key in force is {key.key_id_hex}")
-        return key
-
-    try:
-        entry = parse_entry(wire.parse(envelope.verify(leaf, in_force)))
-    except VerificationError as error:
-        raise error.at(index) from None
-    if entry.index != index:
-        raise VerificationError(f"says that it is entry {entry.index}", index=index)
-    if entry.ledger != origin:
-        raise VerificationError(f"is an entry of another ledger: {entry.ledger}", index=index)
     return entry
 
 
@@ -229,7 +277,7 @@ class _Used:
     def __init__(self) -> None:
         self.scope_of: dict[str, str] = {}  # by charge
         self.keys: set[tuple[str, str]] = set()
-        self.refusals: set[tuple[str, str, str]] = set()
+        self.refusals: set[tuple[str, str]] = set()
 
     def note(self, scope: str, key: str, charge: str) -> None:
         if charge in self.scope_of:
@@ -244,20 +292,18 @@ class _Used:
 
     def note_refusal(self, scope: str, body: Refused) -> None:
         self.require_free(scope, body.key)  # one that was used is replayed, never refused
-        refusal = scope, body.key, body.request
+        refusal = scope, body.request
         if refusal in self.refusals:
             raise VerificationError("the same refusal was recorded before")
         self.refusals.add(refusal)
 
 
-def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _Used) -> State:
-    """Steps 7 and 8."""
+def _step_at(index: int, state: State, entry: Entry, used: _Used) -> State:
+    """Steps 8 and 9."""
     body = entry.body
     try:
         after = step(state, body)
         match body:
-            case LedgerOpened():
-                _require_keys(body, key)
             case Reserved(key=name, charge=charge):
                 used.note(after.open[charge].scope, name, charge)
                 claims.check_reserved(after, body)
@@ -268,9 +314,9 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
                     notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
             case ScopeOpened() | Started() | Progress() | Committed() | Aborted() | Lost() | Snapshot() | Closed():
                 pass  # what they may do is in `step`
-            case Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
+            case LedgerOpened() | Declared() | Intended() | Reported() | Heartbeat() | PlanRegistered():
                 pass
-            case PolicyChanged() | KeyRotated() | KeyRevoked() | RollbackAccepted():
+            case PolicyChanged() | KeyRotated() | KeyDelegated() | OwnerRotated() | KeyRevoked() | RollbackAccepted():
                 pass
             case _:
                 assert_never(body)
@@ -279,20 +325,6 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
     except DpledgerError as error:
         raise VerificationError(str(error), index=index) from None
     return after
-
-
-def _require_keys(body: LedgerOpened, key: VerifyingKey) -> None:
-    """The ledger names the key that signs it, and another one of its own that can revoke it."""
-    try:
-        public, recovery = VerifyingKey.parse(body.public_key), VerifyingKey.parse(body.recovery_key)
-    except ParameterError as error:
-        raise VerificationError(f"a key cannot be used: {error}") from None
-    if public != key:
-        raise VerificationError("names another signing key than the one it is signed by")
-    if recovery.name != key.name or recovery.key_id == key.key_id:
-        raise VerificationError("names no recovery key of its own")
-    if body.owner_key is not None:
-        approvals.check_owner(body.owner_key, (public, recovery))
 
 
 def _witnessed(since: Sequence[Checkpoint], signed: Checkpoint) -> tuple[int, bool]:

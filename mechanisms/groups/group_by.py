@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, Field
 
 from dpledger.accounting.composition import Composition, Sequence
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
@@ -31,90 +30,18 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.frames import Coded, check_frame, codes_of, columns, key_word, words_of
 from dpledger.mechanisms.groups.by_group import Groups, GroupStatistic
 from dpledger.mechanisms.groups.contributions import Contributions
+from dpledger.mechanisms.groups.fields import MISSING, Cap, Keys, Names, Statistics
 from dpledger.mechanisms.groups.group_table import GroupTable, Key
 from dpledger.mechanisms.groups.partition_selection import KeyChoice
-from dpledger.mechanisms.numeric import ClippedMean, Count, Histogram
 from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
-from dpledger.mechanisms.statistics.sums import ClippedSum
 from dpledger.mechanisms.units import id_word
-from dpledger.number_fields import OptionalPositive, Whole
+from dpledger.number_fields import OptionalPositive
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["GroupBy"]
-
-_MISSING = "nan"  # the word of a key that is missing, where those are counted
-
-
-def _listed(value: object) -> object:
-    """One word stands for a list of it."""
-    return (value,) if isinstance(value, str) else value
-
-
-def _of_column(value: Any) -> object:
-    """A statistic of whole rows stands alone, one of a column beside its name."""
-    match value:
-        case GroupStatistic():
-            return value
-        case Count() | ClippedSum() | ClippedMean() | Histogram():
-            return GroupStatistic(value)
-        case [str(column), (Count() | ClippedSum() | ClippedMean() | Histogram()) as statistic]:
-            return GroupStatistic(statistic, column)
-        case _:
-            raise ValueError(
-                "a Count of rows, or a pair: a column and a ClippedSum, ClippedMean, Histogram or Count(of='true')"
-            )
-
-
-def _key_of(value: object) -> object:
-    """A key as words: of one column a word or a number alone will do."""
-    items = value if isinstance(value, (tuple, list)) else (value,)
-    words = tuple(_MISSING if item is None or item == _MISSING else key_word(item) for item in items)
-    if None in words:
-        raise ValueError("words or numbers; None for the key of those that are missing")
-    return words
-
-
-if TYPE_CHECKING:
-
-    class _Names:
-        """A field that holds names of columns and takes one of them, too."""
-
-        @overload
-        def __get__(self, instance: None, owner: type) -> _Names: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> tuple[str, ...]: ...
-        def __get__(self, instance: object | None, owner: type) -> Any: ...
-        def __set__(self, instance: object, value: str | list[str] | tuple[str, ...]) -> None: ...
-
-    class _Statistics:
-        """A field that holds statistics by groups and takes statistics, and pairs of a column and one."""
-
-        @overload
-        def __get__(self, instance: None, owner: type) -> _Statistics: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> tuple[GroupStatistic, ...]: ...
-        def __get__(self, instance: object | None, owner: type) -> Any: ...
-        def __set__(self, instance: object, value: list[Any] | tuple[Any, ...]) -> None: ...
-
-    class _Keys:
-        """A field that holds keys as tuples of words, and takes words, numbers and tuples of them."""
-
-        @overload
-        def __get__(self, instance: None, owner: type) -> _Keys: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> tuple[Key, ...] | None: ...
-        def __get__(self, instance: object | None, owner: type) -> Any: ...
-        def __set__(self, instance: object, value: list[Any] | tuple[Any, ...] | None) -> None: ...
-
-else:
-    _Names = Annotated[tuple[ShortText, ...], BeforeValidator(_listed), Field(min_length=1, max_length=16)]
-    _Statistics = tuple[Annotated[GroupStatistic, BeforeValidator(_of_column)], ...]
-    _Keys = Annotated[tuple[Annotated[tuple[str, ...], BeforeValidator(_key_of)], ...], Field(min_length=1)] | None
-
-_Cap = Annotated[Whole, Field(strict=True, ge=1, lt=2**53)] | None
 
 
 @record
@@ -143,15 +70,15 @@ class GroupBy(OneShot):
     (['north', 'south'], 59)
     """
 
-    by: _Names
-    statistics: _Statistics
-    keys: _Keys = given(default=None)
+    by: Names
+    statistics: Statistics
+    keys: Keys = given(default=None)
     key_epsilon: OptionalPositive = given(default=None)
     key_delta: OptionalPositive = given(default=None)
     missing: Literal["ignored", "counted"] = given(default="ignored")
     units: ShortText | None = given(default=None)
-    keys_per_unit: _Cap = given(default=None)
-    rows_per_key: _Cap = given(default=None)
+    keys_per_unit: Cap = given(default=None)
+    rows_per_key: Cap = given(default=None)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["group_by"] = tag(default="group_by")
@@ -215,7 +142,7 @@ class GroupBy(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What keys, ids and values count as that are no ordinary ones: of the parameters, never of the data."""
-        told = "is ignored" if self.missing == "ignored" else f'counts as one of the key "{_MISSING}"'
+        told = "is ignored" if self.missing == "ignored" else f'counts as one of the key "{MISSING}"'
         found = [f"a row whose key is missing, NaN, or no word, number or date {told}"]
         if self.units is not None:
             of_whom, bounds = "unit" if self.unit is None else self.unit.name, self._bounds
@@ -298,7 +225,7 @@ class GroupBy(OneShot):
     def _with_missing(self, column: Coded) -> Coded:
         if self.missing == "ignored":
             return column
-        return Coded(np.where(column.codes < 0, len(column.words), column.codes), (*column.words, _MISSING))
+        return Coded(np.where(column.codes < 0, len(column.words), column.codes), (*column.words, MISSING))
 
     def _names(self) -> list[str]:
         of_statistics = [one.column for one in self.statistics if one.column is not None]
@@ -358,7 +285,7 @@ class GroupBy(OneShot):
             _once("keys", self.keys)
             if any(len(key) != len(self.by) for key in self.keys):
                 raise ParameterError("keys", "keys of another length", f"a word for each of {len(self.by)} columns")
-            if self.missing == "ignored" and any(_MISSING in key for key in self.keys):
+            if self.missing == "ignored" and any(MISSING in key for key in self.keys):
                 raise ParameterError("keys", "one of those that are missing", "missing='counted', or no such key")
 
     def _check_statistics(self) -> None:

@@ -1,6 +1,6 @@
 """Noise has few doors, all exact and on one tape: `draw` adds a declared law to whole numbers, `happens`,
 `happens_each` and `sampled` toss coins, `uniform` deals whole numbers, `choose` picks one of many by their scores,
-`respond` answers at random, `chain` answers ever more precisely."""
+`RisingPlaces` several of one column, `respond` answers at random, `chain` answers ever more precisely."""
 
 from dpledger.mechanisms.noise.api import draw
 from dpledger.mechanisms.noise.bernoulli import Positions, happens, happens_each, sampled, uniform
@@ -25,6 +25,7 @@ from dpledger.mechanisms.noise.laws import (
     half_width,
 )
 from dpledger.mechanisms.noise.randomness_log import Draw, answering, recording, replaying, scripted, unrecorded
+from dpledger.mechanisms.noise.rising import RisingPlaces
 
 __all__ = [
     "AnyLaw",
@@ -40,6 +41,7 @@ __all__ = [
     "Positions",
     "RandomizedAnswer",
     "Refinement",
+    "RisingPlaces",
     "RoundedGaussian",
     "RoundedLaplace",
     "Sensitivity",

@@ -21,7 +21,6 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -38,29 +37,23 @@ from dpledger.accounting.guarantees import ZCDP, AccuracyFailure, ApproxDP, Fail
 from dpledger.decimals import Number, read, round_down, round_up, text
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.one_shot import exactly_one
 from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.mechanisms.refinement.accuracy_plans import AccuracyPlan, theories
-from dpledger.mechanisms.refinement.checks import Check, WalkPlan, check_of, rate_check_of
+from dpledger.mechanisms.refinement.accuracy_runs import DIGITS, Run, enough_for, levels_for
+from dpledger.mechanisms.refinement.checks import WalkPlan, check_of, rate_check_of
 from dpledger.mechanisms.refinement.checks.falling import stages_of
-from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
+from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples, examples_read_as
 from dpledger.mechanisms.refinement.judged import named
-from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
-from dpledger.mechanisms.threshold.epochs import SMALL
+from dpledger.mechanisms.refinement.levels import ChainNoise
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["AccuracyFirst", "LinearHypothesis"]
 
-_DIGITS = 6  # of what follows from doubles and is no bound: the same on every machine
-_ROUNDING = 64  # the statistic's own rounding to the grid is at most this part of its sensitivity
-_FINE = 16  # the grid is at least so much finer than the finest noise
-_ENOUGH = 4  # times the level of which theory promises the target: beyond it only the noise of the check can fail
 _MARGINS = 4  # the margin of an error rate is this part of it by default
-_COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearly all of its draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,8 +242,8 @@ class AccuracyFirst:
             "noise": self.noise,
             "boundary": self.boundary,
             "radius": self.radius,
-            "ball": round_up(run.problem.ball, digits=_DIGITS),
-            "tolerance": round_up(run.problem.tolerance, digits=_DIGITS),
+            "ball": round_up(run.problem.ball, digits=DIGITS),
+            "tolerance": round_up(run.problem.tolerance, digits=DIGITS),
             "sensitivity": run.levels.plan.sensitivity,
             "norm": run.problem.norm,
             "assumes": None if run.problem.counts_are_public else f"there are at most {run.problem.most_rows} rows",
@@ -351,48 +344,9 @@ class AccuracyFirst:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """What is used: the first `kept` of the levels, whose grid has steps of 2^-power."""
-
-    problem: Problem
-    check: Check
-    levels: Levels
-    kept: int
-    power: int
-
-    @property
-    def relation(self) -> Relation:
-        return self.problem.relation
-
-    @property
-    def least(self) -> Decimal:
-        return self.levels.least
-
-    @property
-    def most(self) -> Decimal:
-        return self.levels.most
-
-    @property
-    def claim(self) -> PureDP | ApproxDP | ZCDP:
-        return self.upto(self.kept)
-
-    def upto(self, k: int) -> PureDP | ApproxDP | ZCDP:
-        """The check and the first k levels."""
-        return self.levels.claim(self.check.law(k), k)
-
-    def price(self, k: int) -> Decimal:
-        """What that takes of an account: of epsilons, or else of rho."""
-        claim = self.upto(k)
-        return claim.rho if isinstance(claim, ZCDP) else claim.epsilon
-
-
 @functools.lru_cache(maxsize=128)
-def _run_of(mechanism: AccuracyFirst) -> _Run:
-    """The run of a mechanism.
-
-    Claim: one unit moves the statistic in steps of the grid by at most what the levels are made for: each of its
-    entries is rounded, which adds at most a step. Source: docs/proofs/noise.md, section 5."""
+def _run_of(mechanism: AccuracyFirst) -> Run:
+    """The run of a mechanism: what its parameters come to."""
     alpha, laplace = mechanism._alpha, mechanism.noise == "laplace"
     risk = problem(
         mechanism.family,
@@ -405,34 +359,16 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         relation=mechanism.relation or Relation.REPLACE_ONE,
         norm="l1" if laplace else "l2",
     )
-    enough = round_up(_ENOUGH * min(level for _, level in theories(risk, float(alpha))), digits=_DIGITS)
-    given_most = mechanism.most_epsilon if laplace else mechanism.most_mu
-    given_least = mechanism.least_epsilon if laplace else mechanism.least_mu
-    most = given_most or enough
-    moved = Fraction(risk.moved)
-    spread = risk.entries if laplace else math.isqrt(risk.entries - 1) + 1
-    grid = default_grid(
-        regularisation=moved * 1024 / (_ROUNDING * spread), most_epsilon=moved / Fraction(most) * 1024 / _FINE
-    )
-    quick = round_up((moved + spread * Fraction(grid)) / (Fraction(grid) * _COARSE), digits=_DIGITS)
-    least = given_least or max(round_up(Fraction(1, mechanism.rows), digits=_DIGITS), quick)
-    levels = Levels(
+    enough = enough_for(risk, alpha)
+    levels = levels_for(
+        risk,
         noise=mechanism.noise,
-        least=least,
-        most=most,
+        rows=mechanism.rows,
         count=mechanism.levels,
-        moved=risk.moved,
-        entries=risk.entries,
-        grid=grid,
+        least=mechanism.least_epsilon if laplace else mechanism.least_mu,
+        most=(mechanism.most_epsilon if laplace else mechanism.most_mu) or enough,
         boundary=mechanism.boundary,
-        relation=risk.relation,
-        suffix="_epsilon" if laplace else "_mu",
     )
-    with named(f"least{levels.suffix}", least):
-        levels.require_noise()
-    if risk.largest_entry / float(grid) >= SMALL:
-        expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
-        raise ParameterError(f"most{levels.suffix}", str(most), expected)
     ends = mechanism.levels if mechanism.post == "reference" else levels.upto(enough)
     kept = mechanism.keep or ends
     falls = risk.perturbed == "covariance" and (laplace or mechanism.boundary is not None)
@@ -443,5 +379,4 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         check = check_of(risk, target=alpha, **asked)
     else:
         check = rate_check_of(mechanism.rows, target=mechanism.target_error_rate, margin=alpha, **asked)
-    power = Fraction(levels.plan.grid).denominator.bit_length() - 1
-    return _Run(problem=risk, check=check, levels=levels, kept=kept, power=power)
+    return Run(problem=risk, check=check, levels=levels, kept=kept)

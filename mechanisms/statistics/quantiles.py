@@ -1,6 +1,7 @@
-"""Several quantiles of a column at once, by halving: the middle one of all rows, then those of the rows on each side.
+"""Several quantiles of a column at once: all of them as one choice, or by halving, the middle one of all rows, then
+those of the rows on each side.
 
-A level of choices reads each row once, so that many quantiles cost the logarithm of how many they are.
+A level of choices reads each row once, so that by halving many quantiles cost the logarithm of how many they are.
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> quartiles = Quantiles(epsilon=1, qs=("0.25", "0.5", "0.75"), lower=0, upper=100, grid=1)
@@ -10,6 +11,7 @@ A level of choices reads each row once, so that many quantiles cost the logarith
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,6 +33,7 @@ from dpledger.mechanisms.numeric.integers import share_of
 from dpledger.mechanisms.numeric.one_shot import least_epsilon, one_by_one
 from dpledger.mechanisms.numeric.rows import OfUnits, counted, rows_of
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.statistics.joint_ranks import JointChoice
 from dpledger.mechanisms.statistics.ranks import (
     SPLIT,
     Places,
@@ -48,6 +51,8 @@ from dpledger.schema import given, record, tag
 __all__ = ["InnerQuantile", "Quantiles", "turns_of"]
 
 _MOST_QUANTILES = 1000
+COMPARED_AT = 0.05
+"""What the intervals may miss by which one of two ways is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +91,17 @@ def _between(ends: tuple[Fraction, ...], low: int, mid: int, high: int) -> Fract
 @record
 class Quantiles(InRange):
     """Several quantiles of values clipped to [lower, upper], rising: multiples of `grid`, the likelier the nearer their
-    ranks. Kaplan-Schnapp-Stemmer 2022.
+    ranks.
 
-    The middle one is chosen first, then in the rows on each side the middle one of those that are left. Each of the
-    ceil(log2(len(qs) + 1)) levels has an equal share of epsilon. `qs`: rising, each in (0, 1) with at most six digits.
-    `grid`, `missing` as of `Quantile`; rows of one value count as spread over its step, so that they are divided in the
-    right proportion. A single one, or two of few rows, are better asked by `Quantile`.
-    Claim: epsilon-DP; a bounded range of a share of epsilon, once a level. Source: docs/proofs/statistics.md, section
-    3. The value is a tuple of floats, one for each of `qs`.
+    `qs`: rising, each in (0, 1) with at most six digits. `grid`, `missing` as of `Quantile`; rows of one value count as
+    spread over its step, so that they are divided in the right proportion. `way`: "joint", all of them as one choice,
+    by how many rows lie between them (at most 16, and no tiny epsilon); "halving", the middle one first, then in the
+    rows on each side the middle one of those that are left, an equal share of epsilon for each of the
+    ceil(log2(len(qs) + 1)) levels. Default: the one whose `interval` at 95 % is smaller under the relation. A single
+    one is better asked by `Quantile`.
+    Claim: epsilon-DP; jointly a bounded range of epsilon, by halving one of a share of epsilon, once a level. Source:
+    Gillenwater-Joseph-Kulesza 2021; Kaplan-Schnapp-Stemmer 2022; docs/proofs/statistics.md, section 3. The value is a
+    tuple of floats, one for each of `qs`.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> quartiles = dpl.Quantiles(epsilon=1, qs=("0.25", "0.5", "0.75"), lower=0, upper=120, grid=1)
@@ -109,6 +117,7 @@ class Quantiles(InRange):
     grid: OptionalPositive = given(default=None)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
+    way: Literal["halving", "joint"] | None = given(default=None)
     kind: Literal["quantiles"] = tag(default="quantiles")
 
     def __post_init__(self) -> None:
@@ -121,6 +130,9 @@ class Quantiles(InRange):
         for level in self._levels:
             for turn in level:
                 self._choice(level).exponent(turn.share.denominator)
+        if self.way == "joint" and not self._joint.is_small(self._many):
+            expected = "halving, or None: that many quantiles, or so small an epsilon, are too much work as one choice"
+            raise ParameterError("way", self.way, expected)
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
@@ -133,20 +145,25 @@ class Quantiles(InRange):
         return PureDP(self.epsilon)
 
     def parts(self) -> Composition:
-        """A leaf of the exponential mechanism, once a level."""
+        """A leaf of the exponential mechanism: one, or one a level."""
+        if self._jointly:
+            return ExponentialLaw(self.epsilon)
         leaf, levels = ExponentialLaw(self._share), len(self._levels)
         return leaf if levels == 1 else Repeated(leaf, times=levels)
 
     def _used(self) -> Mapping[str, object]:
-        """The share of epsilon, and of each level the exponent of one row and the cap of distances in rows."""
+        """The exponent of one row; by halving the share of epsilon, and of each level that exponent and the cap of
+        distances in rows."""
+        if self._jointly:
+            return {"qs": self.qs, "way": "joint", "exponent": self._joint.exponent(1)}
         exponents = tuple(self._choice(level).exponent(1) for level in self._levels)
-        return {"qs": self.qs, "share": self._share, "exponents": exponents, "caps": self._caps}
+        return {"qs": self.qs, "way": "halving", "share": self._share, "exponents": exponents, "caps": self._caps}
 
     def release(self, data: object, *, entropy: Entropy) -> Release[tuple[float, ...]]:
         """Values near the quantiles of the rows of `data`, rising."""
         self.inspect(data)
         column = self.values.column(counted(data, self.unit, entropy=entropy), SPLIT)
-        return Release(value=self._drawn(column, entropy), parts=self.parts())
+        return Release(value=next(self._drawn(column, entropy)), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size, len(qs)]."""
@@ -154,15 +171,31 @@ class Quantiles(InRange):
         if isinstance(data, OfUnits):
             return one_by_one(self, data, size, entropy)
         column = self.values.column(data, SPLIT)
-        return np.array([self._drawn(column, entropy) for _ in range(size)])
+        return np.array(list(itertools.islice(self._drawn(column, entropy), size))).reshape(size, len(self.qs))
 
     def interval(self, confidence: Number) -> float:
         """By how many rows the rank of any of the values is wrong at most, with at least this probability, all of them
-        at once; but for the 1024th part of the rows that have one value."""
-        miss = missed_by(confidence) / len(self.qs)
-        return sum(self._choice(level).within(self._many, miss) for level in self._levels)
+        at once; but for the 1024th part of the rows that have one value, jointly half of that for each of `qs`."""
+        missed = missed_by(confidence)
+        return self._within_jointly(missed) if self._jointly else self._within_by_halving(missed)
 
-    def _drawn(self, column: Ranked, entropy: Entropy) -> tuple[float, ...]:
+    def _within_jointly(self, missed: float) -> float:
+        return self._joint.within(self._many, missed)
+
+    def _within_by_halving(self, missed: float) -> float:
+        return sum(self._choice(level).within(self._many, missed / len(self.qs)) for level in self._levels)
+
+    def _drawn(self, column: Ranked, entropy: Entropy) -> Iterator[tuple[float, ...]]:
+        """One release after the other of the same rows."""
+        places = self.values
+        if self._jointly:
+            joint = self._joint.prepared(column, self._first, self._first + self._many - 1)
+            while True:
+                yield tuple(places.value(place // SPLIT) for place in joint.drawn(entropy))
+        while True:
+            yield self._halved(column, entropy)
+
+    def _halved(self, column: Ranked, entropy: Entropy) -> tuple[float, ...]:
         places, found, caps = self.values, dict(self._ends), self._caps
         for level, cap in zip(self._levels, caps, strict=True):
             choice = self._choice(level)
@@ -171,6 +204,20 @@ class Quantiles(InRange):
                 first = max(part.low, self._first)
                 found[turn.place] = choice.place(column, part, first, turn.share, cap=cap, entropy=entropy)
         return tuple(places.value(found[place] // SPLIT) for place in range(len(self.qs)))
+
+    @property
+    def _jointly(self) -> bool:
+        """Whether all are one choice. Public."""
+        if self.way is not None or len(self.qs) == 1:
+            return self.way == "joint"
+        if not self._joint.is_small(self._many):
+            return False
+        return self._within_jointly(COMPARED_AT) < self._within_by_halving(COMPARED_AT)
+
+    @property
+    def _joint(self) -> JointChoice:
+        exchanged = self.relation not in (None, Relation.ADD_REMOVE)
+        return JointChoice(self.epsilon, rows_of(self.unit), tuple(map(Fraction, self.qs)), exchanged)
 
     @property
     def _first(self) -> int:

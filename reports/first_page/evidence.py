@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.ledger.entries.bodies import Refused, RollbackAccepted
+from dpledger.ledger.entries.bodies import KeyRevoked, Refused, RollbackAccepted
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
@@ -52,7 +51,7 @@ def record(verified: Verified) -> Answer:
     return Answer(
         id="first_page/record",
         question="Is the record whole?",
-        text=f"no: {found}, others are missing" if missing else found,
+        text=f"no: {found}, others are missing or not to be trusted" if missing else found,
         lines=(*missing, checked, *_approved(verified), *_since(verified.entries), _seen(verified)),
         status="measured" if full else "unknown",
         tone="warning" if missing else "plain",
@@ -62,19 +61,25 @@ def record(verified: Verified) -> Answer:
 
 def _approved(verified: Verified) -> tuple[str, ...]:
     """Whose second key opened the scopes."""
-    opened = verified.state.opened
-    if opened is None or opened.owner_key is None:
+    authority = verified.state.authority
+    if authority is None or authority.owner is None:
         return ()
-    owner = VerifyingKey.parse(opened.owner_key)
+    owner, former = authority.owner, len(authority.owners) - 1
+    named = "which the first entry names" if not former else f"or of one of {former} before it, which entries name"
     return (
-        f"Each scope was opened with the approval of the owner's key {owner.key_id_hex} ({visible(owner.name)}), which "
-        "the first entry names: whoever spends could open none alone.",
+        f"Each scope was opened with the approval of the owner's key {owner.key_id_hex} ({visible(owner.name)}), "
+        f"{named}: whoever spends could open none alone.",
     )
 
 
 def _missing(entries: Sequence[Entry]) -> Iterator[str]:
-    """What was lost where the ledger went on from an older copy."""
+    """What was lost where the ledger went on from an older copy, and what may be anybody's."""
     for entry in entries:
+        if isinstance(entry.body, KeyRevoked):
+            yield (
+                f"Entry {entry.index:,} REVOKES the signing key: entries after {entry.body.last_trusted:,} may be of "
+                "whoever stole it. What they charge is counted here, and what they give back is not."
+            )
         if isinstance(entry.body, RollbackAccepted):
             yield (
                 f"Entry {entry.index:,}, by {visible(entry.body.by)}: a copy with {entry.body.size:,} entries had been "

@@ -13,6 +13,7 @@ from dpledger.ledger.entries.bodies import (
     KeyRevoked,
     KeyRotated,
     Lost,
+    OwnerRotated,
     PolicyChanged,
     Refused,
     Reported,
@@ -119,7 +120,9 @@ def _changes(entries: Sequence[Entry]) -> str:
             words.count(counted[Declared], "declaration"),
             words.count(counted[Audited], "audit"),
             words.count(counted[PolicyChanged], "change of a budget or policy", "changes of budgets or policies"),
-            words.count(counted[KeyRotated] + counted[KeyRevoked], "change of a key", "changes of keys"),
+            words.count(
+                counted[KeyRotated] + counted[OwnerRotated] + counted[KeyRevoked], "change of a key", "changes of keys"
+            ),
         )
     )
 

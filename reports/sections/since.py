@@ -21,10 +21,12 @@ from dpledger.ledger.entries.bodies import (
     Declared,
     Heartbeat,
     Intended,
+    KeyDelegated,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
     Lost,
+    OwnerRotated,
     PlanRegistered,
     PolicyChanged,
     Progress,
@@ -248,7 +250,7 @@ def _news(entry: Entry, charges: Mapping[str, _Charge], first: int) -> Iterator[
         case Reserved(charge=charge):
             yield charges[charge].begun()
         case Committed(charge=charge) | Aborted(charge=charge):
-            if charges[charge].admission.index < first:
+            if charges[charge].admission.index < first and charges[charge].admission.ended == place:
                 yield charges[charge].ended(place)
         case Lost(charge=charge, note=note):
             one = charges[charge].admission
@@ -276,11 +278,16 @@ def _news(entry: Entry, charges: Mapping[str, _Charge], first: int) -> Iterator[
             yield _News(place, "went on from an older copy", what, tone="warning")
         case KeyRotated():
             yield _News(place, "key replaced", "the ledger's signing key")
-        case KeyRevoked(reason=reason):
-            yield _News(place, "key revoked", visible(reason, LONGEST), tone="warning")
+        case OwnerRotated():
+            yield _News(place, "key replaced", "the owner's key")
+        case KeyRevoked(reason=reason, last_trusted=last):
+            what = f"entries after {last} may be anybody's: {visible(reason, LONGEST)}"
+            yield _News(place, "key revoked", what, tone="warning")
         case Reported(digest=digest):
             yield _News(place, "report recorded", f"SHA-256 {digest}")
-        case LedgerOpened() | Started() | Progress() | Declared() | Snapshot() | Heartbeat() | PlanRegistered():
+        case LedgerOpened() | Started() | Progress() | Declared() | Snapshot() | Heartbeat():
+            pass
+        case PlanRegistered() | KeyDelegated():
             pass
         case _:
             assert_never(entry.body)

@@ -34,10 +34,12 @@ from dpledger.ledger.entries.bodies import (
     Declared,
     Heartbeat,
     Intended,
+    KeyDelegated,
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
     Lost,
+    OwnerRotated,
     PlanRegistered,
     PolicyChanged,
     Progress,
@@ -124,6 +126,7 @@ class Histories:
         self._datasets: dict[str, str] = {}
         self._openings: dict[str, Origin] = {}
         self.size = len(entries)
+        self._trusted = state.last_trusted
         for entry in entries:
             self._read(entry)
 
@@ -137,6 +140,8 @@ class Histories:
                 self._reserved[body.charge] = body
                 for level in body.levels:
                     self._of[level.scope].change(entry.index, None, level.amounts, None)
+            case Aborted() | Committed() if self._trusted is not None and entry.index > self._trusted:
+                pass  # the key was revoked: the charge stands as it was reserved
             case Aborted(charge=charge):
                 for level in self._reserved[charge].levels:
                     self._of[level.scope].change(entry.index, level.amounts, None, None)
@@ -149,9 +154,9 @@ class Histories:
                 self._of[level].refused.append(entry.index)
             case LedgerOpened() | Started() | Progress() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared():
                 pass
-            case Intended() | Audited() | Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            case Intended() | Audited() | Reported() | PlanRegistered() | PolicyChanged() | RollbackAccepted():
                 pass
-            case RollbackAccepted():
+            case KeyRotated() | KeyDelegated() | OwnerRotated() | KeyRevoked():
                 pass
             case _:
                 assert_never(entry.body)

@@ -1,7 +1,7 @@
 from .attach.training import private_ftrl as private_ftrl
 from .audit.learning.contracts import check_contract as check_contract
 from .audit.learning.populations import Population as Population, hard_populations as hard_populations
-from .audit.probes.loops import probe_loop as probe_loop, probe_sgd as probe_sgd
+from .audit.training.probes.loops import probe_loop as probe_loop, probe_sgd as probe_sgd
 from .mechanisms.learning.booster import PrivateStumpBooster as PrivateStumpBooster
 from .mechanisms.learning.finite_class import ExponentialPPACLearner as ExponentialPPACLearner
 from .mechanisms.learning.logistic import PrivateLogisticLearner as PrivateLogisticLearner

@@ -41,7 +41,7 @@ from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import cost
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials
 from dpledger.attach.dp_accounting import NonPrivateEvent, PrivacyAccountant, UnsupportedEvent, read, write
-from dpledger.attach.dp_accounting_read import KINDS
+from dpledger.attach.dp_accounting.reading import KINDS
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.ledger import Ledger
 from dpledger.relations import Relation, Unit

@@ -37,10 +37,10 @@ except ModuleNotFoundError as error:
     [
         ("opacus", "opacus", "opacus"),
         ("opacus", "torch", "opacus"),
-        ("opacus_objects", "torch", "opacus"),
+        ("opacus.objects", "torch", "opacus"),
         ("sklearn", "sklearn", "sklearn"),
         ("dp_accounting", "dp_accounting", "dp_accounting"),
-        ("dp_accounting_write", "dp_accounting", "dp_accounting"),
+        ("dp_accounting.writing", "dp_accounting", "dp_accounting"),
         ("huggingface", "transformers", "huggingface"),
         ("diffprivlib", "diffprivlib", "diffprivlib"),
         ("lightning", "pytorch_lightning", "lightning"),

@@ -24,7 +24,7 @@ from dpledger.attach.huggingface import PrivateTrainer
 from dpledger.attach.huggingface.batches import RUN_FILE, Pieces
 from dpledger.attach.huggingface.rows import row_losses_of
 from dpledger.attach.huggingface.trainer import EVALUATED
-from dpledger.attach.opacus_objects import rate_at
+from dpledger.attach.opacus.objects import rate_at
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,

@@ -28,8 +28,9 @@ import forking
 from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.profile import compose
-from dpledger.attach.opacus import ASSUMES, BY_ROW, CHOSEN, GROUPED, NULL_ROW, ROWS_PUBLIC, OpacusRun, charging
-from dpledger.attach.opacus_objects import rate_of
+from dpledger.attach.opacus import OpacusRun, charging
+from dpledger.attach.opacus.charging import ASSUMES, BY_ROW, CHOSEN, GROUPED, NULL_ROW, ROWS_PUBLIC
+from dpledger.attach.opacus.objects import rate_of
 from dpledger.errors import (
     BudgetRefused,
     ContractViolation,

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.attach.opacus import charging, plan_training
-from dpledger.attach.opacus_objects import rate_of
+from dpledger.attach.opacus.objects import rate_of
 from dpledger.errors import BudgetRefused, InfeasiblePlan, ParameterError, RelationError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope

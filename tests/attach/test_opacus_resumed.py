@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.attach.opacus import OpacusRun, charging
-from dpledger.attach.opacus_objects import clipped_to, noise_of
+from dpledger.attach.opacus.objects import clipped_to, noise_of
 from dpledger.errors import Halted, ParameterError, StepsLost, TakenOver
 from dpledger.ledger.entries.bodies import Committed, Progress, Reserved
 from dpledger.ledger.ledger import Ledger

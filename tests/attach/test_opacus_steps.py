@@ -11,8 +11,7 @@ import torch
 from opacus.optimizers import DPOptimizer
 
 import dpledger as dpl
-from dpledger.attach.opacus import charging
-from dpledger.attach.opacus_steps import auditing_steps
+from dpledger.attach.opacus import auditing_steps, charging
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),

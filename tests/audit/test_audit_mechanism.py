@@ -16,8 +16,8 @@ import pytest
 from audit_oracles import unruly
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
-from dpledger.audit.claims import ClaimPoint
-from dpledger.audit.subjects import named
+from dpledger.audit.tested.claims import ClaimPoint
+from dpledger.audit.tested.subjects import named
 from dpledger.audit.zoo.answers.numbers import AddedGaussian, AddedLaplace
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy

@@ -16,8 +16,8 @@ import pytest
 import dpledger as dpl
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
-from dpledger.audit.claims import ClaimPoint
-from dpledger.audit.plots import claimed_ceiling
+from dpledger.audit.results.plots import claimed_ceiling
+from dpledger.audit.tested.claims import ClaimPoint
 from dpledger.audit.zoo import ZOO
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import Step

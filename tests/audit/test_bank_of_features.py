@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
-from dpledger.audit.events import Above, AtMost, Equals, Event, InCategory, Outside, Undefined, Within
 from dpledger.audit.features.bank import bank
 from dpledger.audit.features.bits import Grain, Kind, LowBits, Residue
 from dpledger.audit.features.boosted import learned
 from dpledger.audit.features.cells import EqualPairs, Extreme, Label, Matches, Order, RepeatedValues, Rows
 from dpledger.audit.features.coordinates import Difference, Distinct, First, Total, Value
+from dpledger.audit.features.events import Above, AtMost, Equals, Event, InCategory, Outside, Undefined, Within
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Place, Score
 from dpledger.audit.outcomes.encoding import encode

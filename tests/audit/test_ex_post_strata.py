@@ -19,7 +19,7 @@ from audit_oracles import at_most_so_often
 from dpledger.accounting.composition import LaplaceLaw
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
-from dpledger.audit.events import InStratum
+from dpledger.audit.features.events import InStratum
 from dpledger.audit.outcomes import Raised
 from dpledger.audit.strata import MOST_STRATA, ExPostClaim, Stated, Stratum, strata_of
 from dpledger.audit.zoo.answers.coins import RevealingDraws

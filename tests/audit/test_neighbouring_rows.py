@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import dpledger as dpl
-from dpledger.audit.neighbours import apart, check_pair
+from dpledger.audit.tested.neighbours import apart, check_pair
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 

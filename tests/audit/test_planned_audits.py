@@ -13,7 +13,7 @@ import pytest
 
 import dpledger as dpl
 from dpledger.audit.planned import Audit, differences, pair_digest
-from dpledger.audit.subjects import code_digest
+from dpledger.audit.tested.subjects import code_digest
 from dpledger.audit.zoo import case
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Audited, Intended

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 import dpledger as dpl
-from dpledger.audit.probes import loops, probe_loop, probe_sgd
-from dpledger.audit.probes.result import QUESTIONS, ProbeFinding
+from dpledger.audit.training.probes import loops, probe_loop, probe_sgd
+from dpledger.audit.training.probes.result import QUESTIONS, ProbeFinding
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy, seeded
 from dpledger.mechanisms.training import DPSGD

@@ -13,7 +13,7 @@ import dpledger as dpl
 from dpledger.accounting.composition import Chain, LaplaceLaw
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import audit_mechanism
-from dpledger.audit.events import InStratum
+from dpledger.audit.features.events import InStratum
 from dpledger.audit.strata import ExPostClaim
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded

@@ -23,13 +23,14 @@ from dpledger.mechanisms.noise import (
     chains,
     choices,
     randomness_log,
+    rising,
 )
 from public_names import public
 from replayed import CASES, Case
 
 pytestmark = pytest.mark.sliced
 
-DOORS = (chains, choices, bernoulli, api)
+DOORS = (chains, choices, bernoulli, api, rising)
 NAMES = [f"{case.name}-{number}" for number, case in enumerate(CASES)]
 ONE_EACH = list({case.name: case for case in reversed(CASES)}.values())
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.audit.journal import Journal
+from dpledger.audit.course.journal import Journal
+from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import runs as sampled_runs
-from dpledger.audit.verdict import AuditResult
 from dpledger.errors import ParameterError
 
 pytestmark = pytest.mark.sliced

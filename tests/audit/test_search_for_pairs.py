@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.audit.neighbours import apart
 from dpledger.audit.search.columns import read_schema
 from dpledger.audit.search.drawn import are_apart
 from dpledger.audit.search.families import pairs_of, smaller
+from dpledger.audit.tested.neighbours import apart
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 from faults_to_find import (

@@ -68,7 +68,7 @@ def cosigned(*lines: bytes) -> dict[str, Any]:
 
 def python_says(note: bytes) -> list[dict[str, str]] | None:
     try:
-        found = read_cosigned(note, KEY, WitnessPolicy.parse(POLICY))
+        found = read_cosigned(note, WitnessPolicy.parse(POLICY))
     except VerificationError:
         return None
     return [{"witness": one.key.text, "time": str(one.time)} for one in found.by]

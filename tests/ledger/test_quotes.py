@@ -352,12 +352,39 @@ class TestPlans:
         scope = opened(dpl.ApproxDP(3, "1e-6"))
         plan = scope.plan_training(rate="0.01", steps=300, expected_batch_size=2, dimension=3)
         assert len(set(asked)) <= 9
-        tails = [tail for *_, tail, _ in asked]
-        assert min(tails) == max(tails) / 2  # refused: no smaller one is asked
+        assert {tail for *_, tail, _ in asked} == {Decimal("1e-6")}  # a first charge: no other way needs less
         asked.clear()
         words = plan.words()
         assert asked
         assert all(f"{noise}" in words for noise in plan.others.values())
+
+    def test_smaller_parts_of_delta_are_asked_until_one_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        scope, asked = opened(dpl.ApproxDP(3, "1e-6")), list[Decimal]()
+        scope.release(dpl.Laplace(sensitivity=1, epsilon="0.1"), 0)
+        price = certified.certified_cost
+        monkeypatch.setattr(certified, "certified_cost", lambda *said: asked.append(said[2]) or price(*said))
+        assert scope.plan_training(rate="0.01", steps=300, expected_batch_size=2, dimension=3).fits
+        assert min(asked) == max(asked) / 2
+
+    def test_few_steps_take_few_prices_and_a_wrong_guess_moves_no_plan(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def planned(steps: int) -> tuple[Decimal, int]:
+            certified._good_part.cache_clear()
+            plan = opened(dpl.ApproxDP(3, "1e-6")).plan_training(
+                rate="0.01", steps=steps, expected_batch_size=2, dimension=3
+            )
+            return plan.noise_multiplier.exact, certified._good_part.cache_info().misses
+
+        found = {steps: planned(steps) for steps in (2, 20)}
+        assert max(prices for _, prices in found.values()) <= 5
+        for factor in (0.5, 0.99, 3):
+            rough = certified.rough_epsilon
+
+            def wrong(*said: Any, rough: Any = rough, factor: float = factor) -> float:
+                return factor * rough(*said)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(certified, "rough_epsilon", wrong)
+                assert planned(2)[0] == found[2][0]
 
     def test_the_way_that_needs_least_is_found(self) -> None:
         """What was spent of delta and epsilon moves the best tail_delta: each other way needs as much or more."""

@@ -575,7 +575,7 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
     "another signing key is named": (
         changed(0, public_key=ledger_golden.RECOVERY.public.text),
         0,
-        "another signing key",
+        "the key in force is",
     ),
     "the recovery key is the signing key": (changed(0, recovery_key=KEY.public.text), 0, "recovery key"),
     "witnesses that are asked after the fact": (changed(0, witness="after"), 0, "newer than this verifier"),

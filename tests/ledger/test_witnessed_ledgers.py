@@ -551,7 +551,7 @@ def test_a_copy_that_lost_what_a_witness_saw_does_not_verify(tmp_path: Path, wit
         cosigned, key = book.cosigned(), book.public_key
     from dpledger.ledger.verifying.seen import read_cosigned
 
-    found = read_cosigned(cosigned, key, witness.policy)
+    found = read_cosigned(cosigned, witness.policy)
     with pytest.raises(VerificationError, match="the record ends here"):
         verification.verify(leaves, head, key, since=[found.head])
 

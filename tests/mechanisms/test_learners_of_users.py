@@ -30,7 +30,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     matrix_of,
 )
 from dpledger.mechanisms.learning.theory.vc import vc_dim
-from dpledger.mechanisms.learning.users.least_error import mistakes_in
+from dpledger.mechanisms.learning.users.mistakes import mistakes_in
 from dpledger.mechanisms.learning.users.user_learners import UserLevelProperLearner
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -18,11 +19,12 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.statistics import ColumnBounds, Quantile, Quantiles
+from dpledger.mechanisms.statistics.joint_ranks import JointChoice
 from dpledger.mechanisms.statistics.quantiles import turns_of
 from dpledger.mechanisms.statistics.ranks import SPLIT, Places, Ranked, Stretch, scores_of
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
-from rank_oracle import distances, law, of_several, spread_out
+from rank_oracle import distances, jointly_missed, jointly_of_two, law, of_several, spread_out
 
 pytestmark = pytest.mark.sliced
 
@@ -118,9 +120,9 @@ def test_a_quantile_is_drawn_by_its_law(q: str) -> None:
 
 @pytest.mark.parametrize("many", [1, 2, 3])
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
-def test_several_quantiles_are_drawn_by_their_joint_law(many: int, relation: Relation) -> None:
+def test_several_quantiles_are_drawn_by_the_law_of_halving(many: int, relation: Relation) -> None:
     qs, runs = (("0.5",), ("0.25", "0.5"), QS)[many - 1], 2000
-    mechanism = Quantiles(epsilon=4, qs=qs, lower=0, upper=4, grid=1).under(relation, RECORD)
+    mechanism = Quantiles(epsilon=4, qs=qs, lower=0, upper=4, grid=1, way="halving").under(relation, RECORD)
     exponents = list(map(float, mechanism.parameters()["exponents"]))  # type: ignore[arg-type]
     added = ([1 / 2], [3 / 4, 2 / 3], [1 / 2, 1 / 2])[many - 1]
     moved = added if relation is ADD else [1.0, *(2 * rows for rows in added[1:])]
@@ -155,6 +157,60 @@ def test_no_neighbours_are_told_apart_by_more_than_epsilon(relation: Relation, q
     assert 0.75 < span <= 1 + 1e-9
 
 
+@pytest.mark.parametrize(("relation", "way"), [(ADD, "joint"), (REPLACE, None)])
+def test_two_quantiles_are_drawn_by_the_joint_law(relation: Relation, way: Any) -> None:
+    """All pairs of places, each of the 1,024 of a value by itself."""
+    qs, runs = ("0.25", "0.5"), 2000
+    mechanism = Quantiles(epsilon=4, qs=qs, lower=0, upper=4, grid=1, way=way).under(relation, RECORD)
+    exponent = float(mechanism.parameters()["exponent"])  # type: ignore[arg-type]
+    assert exponent == pytest.approx(4 / 2 / (2 if relation is REPLACE else 3 / 2))
+    drawn = mechanism.sample(ROWS, runs, seeded(6)).astype(int)
+    found = Counter(map(tuple, drawn.tolist()))
+    true, twin = (jointly_of_two(ROWS, 5, list(map(Fraction, qs)), scale * exponent, SPLIT) for scale in (1, 1.6))
+    assert events_p_value(found, runs, true) > SIGNIFICANCE  # type: ignore[arg-type]  # events are tuples
+    assert events_p_value(found, runs, twin) < SIGNIFICANCE  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("qs", [("0.5",), ("0.25", "0.5"), ("0.5", "0.8"), QS])
+def test_no_joint_choice_tells_neighbours_apart_by_more_than_epsilon(relation: Relation, qs: tuple[str, ...]) -> None:
+    """All data of up to three rows on four places; the range of the losses. As if a row moved one part alone, it is
+    more."""
+    shares = tuple(map(Fraction, qs))
+    choice = JointChoice(Decimal(1), 1, shares, exchanged=relation is REPLACE)
+    span = 0.0
+    for many in range(1, 4):
+        for rows in itertools.combinations_with_replacement(range(4), many):
+            for at in range(many):
+                for other in neighbours((*rows[at:], *rows[:at]), relation):
+                    if max(other) < 4:
+                        missed = (jointly_missed(side, 4, shares) for side in (rows, other))
+                        gaps = [here - there for here, there in zip(*missed, strict=True)]
+                        span = max(span, float(max(gaps) - min(gaps)) * float(choice.exponent(1)))
+    assert 0.74 < span <= 1 + 1e-9
+    assert (span * float(choice.moved) > 1) == (choice.moved > 1)  # a twin that pays for one row in one part
+
+
+@pytest.mark.parametrize(("way", "relation"), [("halving", ADD), ("joint", ADD), ("joint", REPLACE)])
+def test_what_is_chosen_has_the_smaller_interval(way: str, relation: Relation) -> None:
+    for many in (2, 3, 7, 9, 20):
+        qs = tuple(f"{(at + 1) / (many + 1):.6f}" for at in range(many))
+        said: dict[str, Any] = {"epsilon": 1, "qs": qs, "lower": 0, "upper": 1, "relation": relation}
+        if way == "joint" and many > 16:
+            with pytest.raises(ParameterError, match="way"):
+                Quantiles(**said, way=way)
+            continue
+        assert Quantiles(**said).interval("0.95") <= Quantiles(**said, way=way).interval("0.95")
+
+
+def test_a_tiny_epsilon_is_no_joint_choice() -> None:
+    """Whatever the rows are, it would look at most of them."""
+    said: dict[str, Any] = {"qs": QS, "lower": 0, "upper": 1, "relation": REPLACE}
+    assert Quantiles(epsilon="1e-4", **said).parameters()["way"] == "halving"
+    with pytest.raises(ParameterError, match="way"):
+        Quantiles(epsilon="1e-4", **said, way="joint")
+
+
 def test_the_recursion_halves() -> None:
     for many in (1, 2, 3, 4, 7, 8, 9, 100):
         qs = tuple(Fraction(i + 1, many + 1) for i in range(many))
@@ -175,6 +231,8 @@ def test_what_they_promise_and_are_made_of() -> None:
     assert (one.claim(), one.parts()) == (BoundedRange("0.5"), ExponentialLaw("0.5"))
     many = Quantiles(epsilon=1, qs=QS, lower=0, upper=1)
     assert (many.claim(), many.parts()) == (PureDP(1), Repeated(ExponentialLaw("0.5"), times=2))
+    jointly = many.under(REPLACE, RECORD)
+    assert (jointly.claim(), jointly.parts()) == (PureDP(1), ExponentialLaw(1))
     assert Quantiles(epsilon=1, qs=("0.5",), lower=0, upper=1).parts() == ExponentialLaw(1)
 
 
@@ -187,10 +245,14 @@ def test_a_rank_is_within_its_interval(confidence: str) -> None:
     far = np.array(distances(rows, range(51), Fraction("0.3")), dtype=float)
     assert chances[far > one.interval(confidence)].sum() <= 1 - float(confidence)
     assert chances[far > one.interval(confidence) / 4].sum() > 1e-6
-    several = Quantiles(epsilon=2, qs=QS, lower=0, upper=50, grid=1)
-    drawn = several.sample(rows, 200, seeded(3))
-    worst = [max(max(distances(rows, [int(x)], Fraction(q))) for x, q in zip(run, QS, strict=True)) for run in drawn]
-    assert sum(float(one) > several.interval(confidence) + 1 for one in worst) <= 200 * (1 - float(confidence))
+    for way in ("halving", "joint"):
+        several = Quantiles(epsilon=2, qs=QS, lower=0, upper=50, grid=1, way=way)
+        drawn = several.sample(rows, 200, seeded(3))
+        worst = [
+            max(float(*distances(rows, [int(x)], Fraction(q))) for x, q in zip(run, QS, strict=True)) for run in drawn
+        ]
+        assert sum(one > several.interval(confidence) + 1 for one in worst) <= 200 * (1 - float(confidence))
+        assert max(worst) > several.interval(confidence) / 20
 
 
 def test_the_least_epsilon_for_an_error() -> None:
@@ -204,10 +266,11 @@ def test_the_least_epsilon_for_an_error() -> None:
         Quantile(epsilon=1, q="0.5", lower=0, upper=1).interval("0.9999999999999999999")
 
 
-def test_rows_of_one_value_are_divided_in_the_right_proportion() -> None:
+@pytest.mark.parametrize("way", ["halving", "joint"])
+def test_rows_of_one_value_are_divided_in_the_right_proportion(way: Any) -> None:
     """Four rows of five are 0: so is the upper quartile, though the rows beside the median have its value."""
     rows = np.repeat([0, 10, 20, 30, 40], [8000, 500, 500, 500, 500])
-    found = Quantiles(epsilon=1, qs=("0.25", "0.5", "0.75", "0.9"), lower=0, upper=50, grid=1)
+    found = Quantiles(epsilon=1, qs=("0.25", "0.5", "0.75", "0.9"), lower=0, upper=50, grid=1, way=way)
     assert found.release(rows, entropy=seeded(4)).value[:3] == (0.0, 0.0, 0.0)
     assert found.release(rows, entropy=seeded(4)).value[3] in range(19, 32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpledger.audit import audit_mechanism
-from dpledger.audit.verdict import AuditResult
+from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.zoo import ZOO
 from house_cases import HOUSE
 

@@ -21,26 +21,28 @@ import golden_kinds
 import ledger_spec
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.errors import ApprovalNeeded, BudgetRefused, ContractViolation
+from dpledger.ledger import tip
 from dpledger.ledger.entries.bodies import (
     Audited,
     Body,
     Closed,
     Heartbeat,
     KeyRevoked,
-    KeyRotated,
     PlanRegistered,
     PolicyChanged,
     Reported,
     RollbackAccepted,
+    Snapshot,
 )
 from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.entries.members import MechanismNote, Power, Step
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules import approvals
-from dpledger.ledger.rules.scope_state import state_payload
+from dpledger.ledger.rules.scope_state import state_digest, state_payload
 from dpledger.ledger.rules.transitions import EMPTY, step
 from dpledger.ledger.signed import wire
 from dpledger.ledger.signed.keys import SigningKey
+from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store
 from dpledger.mechanisms.entropy import seeded
@@ -49,6 +51,7 @@ from ledger_mechanisms import Once, laplace, stream, training
 
 KINDS_DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden_kinds"
 DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden"
+KEYS_DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden_keys"
 OWNED_DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden_owned"
 LEDGER_ID = "example.org/clinic/000102030405060708090a0b0c0d0e0f"
 KEY = SigningKey.from_seed(LEDGER_ID, bytes(range(32)))
@@ -58,6 +61,11 @@ KINDS_RECOVERY = SigningKey.from_seed(KINDS_KEY.public.name, bytes(range(32, 64)
 OWNED_KEY = SigningKey.from_seed("example.org/owned/000102030405060708090a0b0c0d0e0f", bytes(range(32)))
 OWNED_RECOVERY = SigningKey.from_seed(OWNED_KEY.public.name, bytes(range(32, 64)))
 OWNER = SigningKey.from_seed("example.org/owner/000102030405060708090a0b0c0d0e0f", bytes(range(64, 96)))
+TURNS_KEY = SigningKey.from_seed("example.org/turns/000102030405060708090a0b0c0d0e0f", bytes(range(32)))
+TURNS_RECOVERY = SigningKey.from_seed(TURNS_KEY.public.name, bytes(range(32, 64)))
+TURNS_SECOND = SigningKey.from_seed(TURNS_KEY.public.name, bytes(range(96, 128)))
+TURNS_ENTRY = SigningKey.from_seed(TURNS_KEY.public.name, bytes(range(128, 160)))
+NEW_OWNER = SigningKey.from_seed(OWNER.public.name, bytes(range(160, 192)))
 SNAPSHOT_EVERY = 16
 
 
@@ -124,6 +132,35 @@ def build_owned() -> Ledger:
     book.transact(lambda *_: [lost])
     approved(book.end, "moved to a new ledger")
     return book
+
+
+def build_keys() -> Ledger:
+    """The golden ledger whose keys change: the owner's, then its own, which delegates; and that is revoked in the end,
+    with a refund after the last trusted entry."""
+    store = MemoryStore()
+    book = Ledger.begin(
+        store,
+        TURNS_KEY,
+        TURNS_RECOVERY.public,
+        owner=OWNER.public,
+        clock=ticking(),
+        entropy=seeded(1),
+        draw=counted("keys"),
+    )
+    approved(partial(book.scope, unit="patient", relation="add_remove", budget=PureDP(1)), "clinic")
+    approved(book.rotate_owner, NEW_OWNER.public)
+    slow = Delegating(TURNS_SECOND, entries=100)
+    slow.entry = TURNS_ENTRY
+    book.rotate_key(slow)
+    with patch("dpledger.ledger.requests.LIBRARY", "dpledger 0.1.0"):
+        book.scope("clinic").reserve(laplace("0.25"), key="given-back").abort()
+    book.transact(lambda state, _: [Snapshot(state_digest(state))])
+    last = len(book) - 3
+    start = tip.resumed(store, TURNS_RECOVERY, last_trusted=last)
+    ended = Ledger(store, TURNS_RECOVERY, clock=ticking())
+    ended._head = start
+    ended.transact(lambda *_: [KeyRevoked(last_trusted=last, reason="the signing host was broken into")])
+    return ended
 
 
 def approved(ask: Callable[..., Any], *what: Any, owner: SigningKey | None = None) -> Any:
@@ -214,8 +251,6 @@ def reserved_kinds() -> bytes:
             epoch=1,
             budget=ApproxDP(2, "0.000001"),
         ),
-        KeyRotated(public_key=RECOVERY.public.text),
-        KeyRevoked(last_trusted=3, reason="the signing host was broken into"),
     )
     entries = (
         Entry(ledger=LEDGER_ID, index=index, previous="00" * 32, body=body, time="2026-11-21T10:00:00Z")
@@ -245,7 +280,8 @@ def files(book: Ledger) -> dict[str, bytes]:
 
 if __name__ == "__main__":
     golden = files(build())
-    for data, contents in ((DATA, golden), (KINDS_DATA, bundled(build_kinds())), (OWNED_DATA, bundled(build_owned()))):
+    others = ((KINDS_DATA, build_kinds()), (OWNED_DATA, build_owned()), (KEYS_DATA, build_keys()))
+    for data, contents in ((DATA, golden), *((data, bundled(book)) for data, book in others)):
         data.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
             (data / name).write_bytes(content)

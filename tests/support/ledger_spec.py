@@ -18,11 +18,13 @@ from dpledger.ledger.verifying import bundle
 
 SPEC = Path(__file__).parents[2] / "ledger" / "SPEC.md"
 OWNED_LEAVES = Path(__file__).parents[1] / "data" / "ledger" / "golden_owned" / "entries.jsonl"
+KEYS_LEAVES = Path(__file__).parents[1] / "data" / "ledger" / "golden_keys" / "entries.jsonl"
 KINDS_LEAVES = Path(__file__).parents[1] / "data" / "ledger" / "golden_kinds" / "entries.jsonl"
 _EXAMPLE = re.compile(
     r"(?P<says>Entry (?P<entry>\d+) of the golden ledger:|"
     r"The first `(?P<kind>[a-z_]+)` entry of the second golden ledger:|"
     r"Entry (?P<owned>\d+) of the golden ledger with an owner:|"
+    r"Entry (?P<keys>\d+) of the golden ledger of keys:|"
     r"Line (?P<line>\d+) of `reserved_kinds.jsonl`:|"
     r"What entry \d+ of the golden ledger is the digest of:)\n\n```json\n.*?```\n",
     re.DOTALL,
@@ -45,6 +47,8 @@ def refreshed(text: str, files: dict[str, bytes]) -> str:
             payload = envelope.parse_unverified(leaves[int(found["entry"])]).payload
         elif found["owned"] is not None:
             payload = envelope.parse_unverified(owned_leaves()[int(found["owned"])]).payload
+        elif found["keys"] is not None:
+            payload = envelope.parse_unverified(keys_leaves()[int(found["keys"])]).payload
         elif found["kind"] is not None:
             payload = first_of_kinds(found["kind"])
         else:
@@ -62,6 +66,11 @@ def second_leaves() -> list[bytes]:
 def owned_leaves() -> list[bytes]:
     """The leaves of the golden ledger with an owner."""
     return list(bundle.lines(BytesIO(OWNED_LEAVES.read_bytes())))
+
+
+def keys_leaves() -> list[bytes]:
+    """The leaves of the golden ledger of keys."""
+    return list(bundle.lines(BytesIO(KEYS_LEAVES.read_bytes())))
 
 
 def first_of_kinds(kind: str) -> bytes:

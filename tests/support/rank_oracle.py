@@ -4,13 +4,14 @@ Shares no code with the mechanism."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["distances", "law", "of_several", "spread_out"]
+__all__ = ["distances", "jointly_missed", "jointly_of_two", "law", "of_several", "spread_out"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -72,6 +73,34 @@ def of_several(
             joint = np.multiply.outer(joint, one)
         found += chance * joint
     return found
+
+
+def jointly_missed(rows: Sequence[int], places: int, qs: Sequence[Fraction]) -> list[Fraction]:
+    """How many rows each tuple of places has too many or too few of between its places, in the order of `product`."""
+    found, ends = [], (Fraction(0), *qs, Fraction(1))
+    for chosen in itertools.product(range(places), repeat=len(qs)):
+        upto = (0, *(sum(row <= place for row in rows) for place in sorted(chosen)), len(rows))
+        parts = zip(itertools.pairwise(upto), itertools.pairwise(ends), strict=True)
+        found.append(sum((abs(b - a - len(rows) * (q - p)) for (a, b), (p, q) in parts), Fraction(0)))
+    return found
+
+
+def jointly_of_two(
+    rows: Sequence[int], values: int, qs: Sequence[Fraction], exponent: float, split: int
+) -> dict[tuple[int, int], float]:
+    """The law of two quantiles that are chosen as one, among the values 0, ..., values - 1: every pair of places."""
+    fine, low, high = np.sort(spread_out(rows, split)), float(qs[0]), float(qs[1])
+    places = np.arange(values * split)
+    upto, many = np.searchsorted(fine, places, side="right"), len(rows)
+    chances = np.zeros((values, values))
+    for first, rank in zip(places.tolist(), upto.tolist(), strict=True):
+        below, above = np.minimum(rank, upto), np.maximum(rank, upto)
+        missed = np.abs(below - many * low) + np.abs(above - below - many * (high - low))
+        weights = np.exp(-exponent * (missed + np.abs(many - above - many * (1 - high))))
+        for at, weight in enumerate(weights.reshape(values, split).sum(axis=1).tolist()):
+            chances[min(first // split, at), max(first // split, at)] += weight
+    chances /= chances.sum()
+    return {(i, j): float(chances[i, j]) for i in range(values) for j in range(i, values)}
 
 
 def _by_value(fine: Floats, first: int, values: int, split: int) -> Floats:

@@ -29,14 +29,7 @@ from dpledger.decimals import Number, add, exact, multiply, round_down, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.tables.stumps import StumpClass
-from dpledger.mechanisms.learning.theory.concepts import (
-    FiniteClass,
-    OneClass,
-    ParityClass,
-    PointClass,
-    ThresholdClass,
-)
+from dpledger.mechanisms.learning.theory.concepts import OneClass
 from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.users.estimator_sizes import ErrorSearch, estimator_plan, rounds_for
 from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, BinomialGap
@@ -52,8 +45,8 @@ from dpledger.mechanisms.learning.users.guesses import (
     in_users,
     moved_by,
 )
-from dpledger.mechanisms.learning.users.mistakes import Mistakes, UserClass, is_below_half, mistakes_of
-from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
+from dpledger.mechanisms.learning.users.mistakes import Mistakes, for_users, is_below_half, mistakes_in
+from dpledger.mechanisms.learning.users.reading import ReadsUsers
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
@@ -61,29 +54,11 @@ from dpledger.number_fields import OpenProbability, Positive, Probability
 from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["LeastError", "MinErrorTest", "MinimumErrorEstimator", "Tested", "for_users", "mistakes_in"]
+__all__ = ["LeastError", "MinErrorTest", "MinimumErrorEstimator", "Tested"]
 
 ONE, HALF = Decimal(1), Decimal("0.5")
 FINEST = exact(Fraction(1, 2**40))
 FINEST_SCAN = exact(Fraction(1, 2**12))  # each guess below one half is a test
-
-
-def for_users(concepts: OneClass) -> UserClass:
-    """The class, where users can learn it; ParameterError for parities, which must come as a matrix."""
-    match concepts:
-        case FiniteClass() | PointClass() | ThresholdClass():
-            return concepts
-        case ParityClass() | StumpClass():
-            expected = "points, thresholds or a matrix (`FiniteClass(matrix_of(parities))`)"
-            raise ParameterError("concept_class", type(concepts).__name__, expected)
-        case _:
-            assert_never(concepts)
-
-
-def mistakes_in(concepts: OneClass, sample: UserSample) -> Mistakes:
-    """The mistakes of the users of a sample."""
-    known = for_users(concepts)
-    return mistakes_of(known, users_of(sample, known.points))
 
 
 @record

@@ -5,8 +5,6 @@
 One user moves every K by at most one, whatever the examples are; all in one direction where a user comes or goes.
 Whole numbers alone, so that the order of users cannot matter. Null users count nowhere.
 
->>> from dpledger.mechanisms.learning.users.reading import users_of
->>> from dpledger.mechanisms.learning.samples import UserSample
 >>> sample = UserSample(np.array([[5, 9], [5, 5]]), np.array([[1, 1], [0, 1]]))
 >>> found = mistakes_of(PointClass(2**64), users_of(sample, 2**64))
 >>> found.users, found.beyond(0).errors.tolist(), [int(many) for many in found.beyond(0).counts]
@@ -24,12 +22,24 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.error_counts import ErrorCounts, counted_in
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass
-from dpledger.mechanisms.learning.users.reading import Users
+from dpledger.mechanisms.learning.samples import UserSample
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, ParityClass, PointClass, ThresholdClass
+from dpledger.mechanisms.learning.users.reading import Users, users_of
 from dpledger.mechanisms.learning.users.sweep import ThresholdSweeps
 
-__all__ = ["Mistakes", "PointMistakes", "UserClass", "is_below_half", "mistakes_of", "point_mistakes"]
+__all__ = [
+    "Mistakes",
+    "PointMistakes",
+    "UserClass",
+    "for_users",
+    "is_below_half",
+    "mistakes_in",
+    "mistakes_of",
+    "point_mistakes",
+]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -37,6 +47,18 @@ UserClass: TypeAlias = FiniteClass | PointClass | ThresholdClass
 """The classes that users learn. Others are matrices: `FiniteClass(matrix_of(...))`."""
 
 CELLS_AT_ONCE = 2**24
+
+
+def for_users(concepts: OneClass) -> UserClass:
+    """The class, where users can learn it; ParameterError for parities, which must come as a matrix."""
+    match concepts:
+        case FiniteClass() | PointClass() | ThresholdClass():
+            return concepts
+        case ParityClass() | StumpClass():
+            expected = "points, thresholds or a matrix (`FiniteClass(matrix_of(parities))`)"
+            raise ParameterError("concept_class", type(concepts).__name__, expected)
+        case _:
+            assert_never(concepts)
 
 
 def is_below_half(concepts: UserClass) -> bool:
@@ -80,6 +102,12 @@ def mistakes_of(concepts: UserClass, users: Users) -> Mistakes:
             return ThresholdSweeps.of(concepts, users)
         case _:
             assert_never(concepts)
+
+
+def mistakes_in(concepts: OneClass, sample: UserSample) -> Mistakes:
+    """The mistakes of the users of a sample."""
+    known = for_users(concepts)
+    return mistakes_of(known, users_of(sample, known.points))
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

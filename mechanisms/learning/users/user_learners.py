@@ -45,8 +45,8 @@ from dpledger.mechanisms.learning.theory.needed_units import SampleSize
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, proper_users_for
 from dpledger.mechanisms.learning.users.guesses import Told
-from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator, for_users, mistakes_in
-from dpledger.mechanisms.learning.users.mistakes import Mistakes
+from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator
+from dpledger.mechanisms.learning.users.mistakes import Mistakes, for_users, mistakes_in
 from dpledger.mechanisms.learning.users.reading import ReadsUsers
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release

@@ -138,7 +138,7 @@ def audit(
             status = _replayed(subject_of(target, left, right), _relation(relation, None), voice, as_json=as_json)
             raise typer.Exit(status)
         if plot is not None:
-            from dpledger.audit.plots import check_destination
+            from dpledger.audit.results.plots import check_destination
 
             check_destination(plot)
         record = Record(ledger, scope)
@@ -146,7 +146,7 @@ def audit(
             rules = record.rules() | _relation(relation, scope)
             claim, subject, earlier = _claim(epsilon, delta, loss), subject_of(target, left, right), None
             if seed is None and resume is not None:
-                from dpledger.audit.journal import seed_in
+                from dpledger.audit.course.journal import seed_in
 
                 chosen["seed"] = seed_in(resume)
             named = {name: value for name, value in chosen.items() if value is not None}

@@ -25,7 +25,7 @@ from dpledger.ledger.signed.keyfiles import read_public_key
 from dpledger.ledger.verifying import bundle
 
 if TYPE_CHECKING:
-    from dpledger.audit.verdict import AuditResult
+    from dpledger.audit.results.verdict import AuditResult
     from dpledger.ledger.accounts.recomposition import Admission
 
 __all__ = ["Walk"]

@@ -66,6 +66,11 @@ def _reservations(entries: Sequence[Entry]) -> dict[str, str]:
     }
 
 
+def _id_of(key: str) -> str:
+    """The id of a key in its text form."""
+    return key.split("+")[1]
+
+
 def _mechanism(note: MechanismNote) -> str:
     """Its kind; of what nobody named, the library in which it ran."""
     from dpledger.ledger.requests import DECLARED, ELSEWHERE
@@ -84,10 +89,12 @@ def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
         Declared,
         Heartbeat,
         Intended,
+        KeyDelegated,
         KeyRevoked,
         KeyRotated,
         LedgerOpened,
         Lost,
+        OwnerRotated,
         PlanRegistered,
         PolicyChanged,
         Progress,
@@ -126,7 +133,17 @@ def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
             return ""
         case RollbackAccepted(size=size, by=by):
             return f"an older copy in place of {size} entries, by {by}; every scope ends"
-        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+        case KeyRotated(public_key=key):
+            return f"from here on the ledger's key is {_id_of(key)}"
+        case KeyDelegated(public_key=None):
+            return "the ledger's key signs by itself again"
+        case KeyDelegated(public_key=str(key), last=last):
+            return f"entries up to {last} are delegated to the key {_id_of(key)}"
+        case OwnerRotated(owner_key=key):
+            return f"from here on the owner's key is {_id_of(key)}"
+        case KeyRevoked(last_trusted=last, reason=reason):
+            return f"the key is REVOKED, entries up to {last} are trusted: {inert(reason)}"
+        case PlanRegistered() | PolicyChanged():
             return ""
         case _:
             assert_never(entry.body)

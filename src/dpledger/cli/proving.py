@@ -44,6 +44,8 @@ def say(voice: Voice, found: Proven) -> None:
     payload = format_entry(entry)
     voice.say(f"verified (proof): entry {entry.index} of {head.origin}, as the ledger stood at {head.size} entries")
     voice.say(json.dumps(payload, indent=2, sort_keys=True))
+    if not found.is_trusted:
+        voice.say("  the signing key was REVOKED: whoever stole it may have signed this entry")
     voice.say("  this shows no other entry: neither that this one was a legal step, nor what came before or after it;")
     voice.say("  for that, verify the whole ledger, or a bundle of it")
     voice.give(
@@ -54,5 +56,6 @@ def say(voice: Voice, found: Proven) -> None:
             "size": head.size,
             "root": head.root.hex(),
             "entry": payload,
+            "trusted": found.is_trusted,
         }
     )

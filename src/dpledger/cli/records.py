@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dpledger.attach.intoto import FileStatement
     from dpledger.ledger.entries.entry import Entry
     from dpledger.ledger.rules.scope_state import State
-    from dpledger.ledger.signed.checkpoint import Checkpoint
     from dpledger.ledger.signed.keys import VerifyingKey
     from dpledger.ledger.verifying.proof import Proven
     from dpledger.ledger.verifying.sources import Source
@@ -65,10 +64,13 @@ def looked(source: Path, key: str | None, since: Path | None = None) -> Looked:
     """What `source` says. A ledger file is read as it is; a bundle is verified first, and so is a file for which a key
     or a checkpoint is given."""
     from dpledger.ledger.ledger import Ledger
+    from dpledger.ledger.signed import checkpoint
 
     if source.is_dir() or key is not None or since is not None:
         found = verified(source, key, since)
-        return Looked(found.entries, found.state, 0 if since is None else _checkpoint(since, found.key).size)
+        return Looked(
+            found.entries, found.state, 0 if since is None else checkpoint.parse_unverified(_kept(since))[0].size
+        )
     with Ledger.look(source) as book:
         return Looked(tuple(book.entries()), book.state)
 
@@ -99,12 +101,11 @@ def verified(
 
     with _opened(source) as signed:
         trusted = _trusted(source, key)
-        kept = [] if since is None else [_checkpoint(since, trusted)]
+        kept = [] if since is None else [_kept(since)]
         cosigned = []
         if witness is not None:
-            note = signed.head if since is None else _note(since)
-            cosigned.append(seen.read_cosigned(note, trusted, read_policy(witness)))
-        with bar("verifying", checkpoint.verify(signed.head, trusted).size) as advance:
+            cosigned.append(seen.read_cosigned(kept[0] if kept else signed.head, read_policy(witness)))
+        with bar("verifying", checkpoint.parse_unverified(signed.head)[0].size) as advance:
             if quick:
                 found = verification.verify_quick(signed.leaves, signed.head, trusted, since=kept)
             else:
@@ -183,35 +184,23 @@ def _opened(source: Path) -> Iterator[Source]:
         ) from None
 
 
-def _checkpoint(path: Path, trusted: VerifyingKey) -> Checkpoint:
-    """A checkpoint that somebody kept, or the one in a bundle that they kept. ParameterError for a file that holds none
-    by that key."""
+def _kept(path: Path) -> bytes:
+    """A checkpoint that somebody kept, or the one in a bundle that they kept, as it was read: its signature is verified
+    with the record. ParameterError for a file that holds none."""
+    from dpledger import bounded
     from dpledger.errors import ParameterError, VerificationError
     from dpledger.ledger.signed import checkpoint
-
-    try:
-        return checkpoint.verify(_note(path), trusted)
-    except VerificationError as error:
-        expected = f"a checkpoint that the given key signed ({error.reason})"
-        raise ParameterError("since", str(_file(path)), expected) from None
-
-
-def _note(path: Path) -> bytes:
-    """The bytes of a checkpoint that somebody kept. ParameterError where it cannot be read."""
-    from dpledger import bounded
-    from dpledger.errors import ParameterError
-    from dpledger.ledger.signed import checkpoint
-
-    try:
-        return bounded.read(_file(path), checkpoint.MAX_BYTES)
-    except OSError as error:
-        raise ParameterError("since", str(_file(path)), f"a readable checkpoint ({error.strerror})") from None
-
-
-def _file(path: Path) -> Path:
     from dpledger.ledger.verifying import bundle
 
-    return path / bundle.CHECKPOINT if path.is_dir() else path
+    file = path / bundle.CHECKPOINT if path.is_dir() else path
+    try:
+        note = bounded.read(file, checkpoint.MAX_BYTES)
+        checkpoint.parse_unverified(note)
+    except OSError as error:
+        raise ParameterError("since", str(file), f"a readable checkpoint ({error.strerror})") from None
+    except VerificationError as error:
+        raise ParameterError("since", str(file), f"a checkpoint that the given key signed ({error.reason})") from None
+    return note
 
 
 def _remembered(found: Verified, since: Path | None, source: Path) -> Verified:

@@ -64,7 +64,7 @@ def audit_training(
         from dpledger.audit.training.whole import audit_training as audited
 
         if plot is not None:
-            from dpledger.audit.plots import check_destination
+            from dpledger.audit.results.plots import check_destination
 
             check_destination(plot)
         record = Record(ledger, scope)

@@ -1,0 +1,1 @@
+"""What an audit found, in words and in a picture."""

@@ -1,0 +1,1 @@
+"""What is tested: a subject, its claim, and a pair of neighbours."""

@@ -1,0 +1,1 @@
+"""What signs and is no file of this machine: keys in an ssh-agent or a KMS, and entry keys that they delegate to."""
