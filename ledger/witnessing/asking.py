@@ -53,7 +53,7 @@ _REFUSALS: dict[int, str] = {
 
 
 class Asker:
-    """The connection to one witness. Any thread may ask; while one does, others are answered Silent."""
+    """The connection to one witness. Any thread may ask; they take turns."""
 
     def __init__(self, watcher: Watcher, *, seconds: float) -> None:
         self.watcher = watcher
@@ -66,7 +66,7 @@ class Asker:
         """What the witness says of a head. Raises nothing."""
         if self.watcher.url is None:
             return Silent("has no address in the policy that this ledger was opened with")
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(timeout=self._seconds):  # an earlier question, whose caller was interrupted
             return Silent("is still busy with an earlier head")
         try:
             return self._said(self.watcher.url, sent)

@@ -108,9 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
         except StoreFailure:
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
             return
-        self._answer(
-            HTTPStatus(said.status), said.body, SIZE_TYPE if said.status == HTTPStatus.CONFLICT else _NOTE_TYPE
-        )
+        kind = SIZE_TYPE if said.status == 409 else _NOTE_TYPE
+        self._answer(HTTPStatus(said.status), said.body, kind)
 
     def do_GET(self) -> None:
         """The newest head of a ledger."""

@@ -10,6 +10,7 @@ interrupt of the caller leaves no half answer, and who is slow keeps nobody wait
 
 from __future__ import annotations
 
+import inspect
 import queue
 import threading
 import time
@@ -45,8 +46,7 @@ class HeadWatch:
         self._seconds = SECONDS if seconds is None else seconds
         self._askers = tuple(Asker(watcher, seconds=self._seconds) for watcher in policy.watchers)
         self._seen = dict.fromkeys(self._askers, CompactRange())  # by each of them, last
-        self._turn = threading.Lock()
-        self._asking: int | None = None  # the thread whose turn it is
+        self._turn = threading.RLock()
         self._failure: NotWitnessed | StoreBehind | None = None  # the last one
         self._tree = CompactRange()  # of the newest head that was sent
         self._covered = 0
@@ -56,8 +56,11 @@ class HeadWatch:
 
     def require_free(self) -> None:
         """StoreFailure in a signal handler that interrupted this very thread as it asks."""
-        if self._asking == threading.get_ident():
-            raise StoreFailure("a witness is being asked by this thread: a signal handler cannot use the ledger now")
+        frame = inspect.currentframe()
+        while frame is not None:
+            if frame.f_code is HeadWatch._ask.__code__ and frame.f_locals.get("self") is self:
+                raise StoreFailure("a witness is being asked by this thread: a signal handler cannot use the ledger")
+            frame = frame.f_back
 
     def lets_read(self, bodies: Sequence[Body], size: int) -> bool:
         """Whether data are read once `bodies` are behind `size` entries: then a head over them has to be cosigned
@@ -88,10 +91,16 @@ class HeadWatch:
         self.require_free()
         before = self._failure
         try:
-            with self._turn:
+            turn = self._turn
+            if not turn.acquire(timeout=2 * self._seconds):  # no question takes so long: an interrupt left it behind
+                turn = self._turn = threading.RLock()
+                turn.acquire()
+            try:
                 if self._failure is not before and self._failure is not None:  # who waited together fails together
                     raise type(self._failure)(*self._failure.args)
                 self._ask_here(size)
+            finally:
+                turn.release()
         except BaseException:
             self._is_sure = False
             raise
@@ -100,14 +109,11 @@ class HeadWatch:
     def _ask_here(self, size: int) -> None:
         if size <= self._covered:
             return
-        self._asking = threading.get_ident()
         try:
             self._ask(size)
         except (NotWitnessed, StoreBehind) as error:
             self._failure = error
             raise
-        finally:
-            self._asking = None
 
     def close(self) -> None:
         """Close the connections."""
@@ -122,12 +128,13 @@ class HeadWatch:
         silent: dict[Asker, Silent] = {}
         while True:
             note, head = self._newest(size)
+            tree = self._tree
             lines: dict[Asker, SignatureLine] = {}
             silent.clear()
             most = 0  # that a witness says it saw
             for asker, answer in self._answers(note, head, deadline, silent):
                 if isinstance(answer, Cosigned):
-                    self._seen[asker] = self._tree
+                    self._seen[asker] = tree
                     lines[asker] = answer.line
                     if self.policy.is_met({one.watcher.key for one in lines}):
                         self._covered = max(self._covered, head.size)
