@@ -453,6 +453,15 @@ def test_a_handler_that_uses_the_ledger_as_a_witness_is_asked_is_refused(book: L
     assert kinds(book).count("reserved") == 1
 
 
+def test_a_turn_that_an_interrupt_left_behind_ends(book: Ledger, witness: Running) -> None:
+    """In another thread, which has ended."""
+    book._watch = mine = watch.HeadWatch(witness.policy, book._store, seconds=0.5)
+    thread = threading.Thread(target=mine._turn.acquire)
+    thread.start()
+    thread.join()
+    assert scope_of(book).release(laplace(), 7).entry.body.kind == "committed"
+
+
 @ignores_fork_warnings
 def test_a_forked_child_asks_nobody(book: Ledger, witness: Running) -> None:
     scope = scope_of(book)
