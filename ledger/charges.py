@@ -19,6 +19,7 @@ from dpledger.errors import (
     EngineError,
     ForkedProcess,
     InputError,
+    NotWitnessed,
     TakenOver,
     VerificationError,
 )
@@ -152,10 +153,11 @@ class Attempt:
             self.left_by(error)
 
     def left_by(self, error: BaseException) -> None:
-        """End the charge that an interruption left open; whatever this package raised, it raised with a charge that
-        stands as it says. Where a charge is to stay open, who calls this does so by `except`: a context that is left
-        runs code of its own, and an interrupt may fall into that."""
-        if isinstance(error, DpledgerError) or not self._home.is_here:
+        """End the charge that an interruption left open, or that too few witnesses cosigned; whatever else this package
+        raised, it raised with a charge that stands as it says. Where a charge is to stay open, who calls this does so
+        by `except`: a context that is left runs code of its own, and an interrupt may fall into that."""
+        is_ours = isinstance(error, DpledgerError) and not isinstance(error, NotWitnessed)
+        if is_ours or not self._home.is_here:
             return
         if self.stays:
             error.add_note(f"{self._kind}: {RESUMABLE}")
@@ -193,6 +195,7 @@ class Attempt:
             return [gate.start(state, charge, self._redeem)] if charge.redeem is None else []
 
         self._book.transact(begin)
+        self._book.cover()
 
     def abort(self) -> Entry:
         """Give the whole charge back; only before it is started."""
@@ -208,6 +211,7 @@ class Attempt:
             return [Progress(path=self._path(state), charge=self._charge, redeem=self._redeem.digest, upto=upto)]
 
         self._book.transact(more)
+        self._book.cover()
 
     def commit(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -54,6 +54,7 @@ from dpledger.ledger.stores.places import Place, is_address, looked, opened, sig
 from dpledger.ledger.stores.protocol import NOTHING, Store
 from dpledger.ledger.tip import resumed
 from dpledger.ledger.verifying import bundle, proof
+from dpledger.ledger.witnessing.policy import WitnessPolicy, read_policy
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.progress import Advance
@@ -88,6 +89,7 @@ class Ledger(Handle):
         name: str | None = None,
         keys: str | os.PathLike[str] | None = None,
         owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
+        witnesses: WitnessPolicy | str | os.PathLike[str] | None = None,
         passphrase: Passphrase | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
@@ -96,12 +98,14 @@ class Ledger(Handle):
         (`<path>.recovery.key`, which revokes: move it offline). ParameterError if any of them is there already; if
         it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew.
         `owner`: the public key, or its file, of who has to approve what opens or ends a scope (`rules.approvals`).
+        `witnesses`: the file of a policy (`ledger.witnessing.policy`): no data are read before these have cosigned.
         `passphrase`: locks both private files; text, or a function that gives it.
         `path` may be a postgresql:// address, and `keys` says where its keys come to lie: see `open_or_create`."""
+        who = _Named.read(owner, witnesses)
         if not is_address(path):
             _no_keys(keys)
-            return cls._create(path, name, _owner(owner), said_once(passphrase), clock=clock, entropy=entropy)
-        book = cls._in_database(path, name, keys, _owner(owner), said_once(passphrase), clock, entropy)
+            return cls._create(path, name, who, said_once(passphrase), clock=clock, entropy=entropy)
+        book = cls._in_database(path, name, keys, who, said_once(passphrase), clock, entropy)
         if book is None:
             raise ParameterError("ledger", "one with entries", "an address where no ledger is yet")
         return book
@@ -114,13 +118,14 @@ class Ledger(Handle):
         name: str | None = None,
         keys: str | os.PathLike[str] | None = None,
         owner: keys.VerifyingKey | str | os.PathLike[str] | None = None,
+        witnesses: WitnessPolicy | str | os.PathLike[str] | None = None,
         passphrase: Passphrase | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
         """The ledger at `path`: the one that is there (see `open`), else a new one (see `create`). So a script may run
-        twice, or two of them at once: they get the same ledger. `name`, `owner`: of a new one; ParameterError if the
-        one that is there has another.
+        twice, or two of them at once: they get the same ledger. `name`, `owner`, `witnesses`: of a new one;
+        ParameterError if the one that is there has another. Witnesses are asked where this policy says.
 
         `path` may be a postgresql:// address (extra `postgres`, docs/team.md). `keys`: of a ledger there, the path
         beside which its keys lie, `<keys>.key` and so on, or come to lie; ParameterError where a ledger is and no such
@@ -132,41 +137,40 @@ class Ledger(Handle):
         >>> ids[0] == ids[1]
         True
         """
+        who = _Named.read(owner, witnesses)
         if is_address(path):
-            book = cls._in_database(path, name, keys, _owner(owner), passphrase, clock, entropy)
+            book = cls._in_database(path, name, keys, who, passphrase, clock, entropy)
             if book is None:
                 key = None if keys is None else KeyFiles.beside(keys).signing
                 book = cls.open(path, key=key, passphrase=passphrase, clock=clock, entropy=entropy)
-            return cls._named(book, name, owner, "this address")
+            return cls._named(book, name, who, "this address")
         _no_keys(keys)
         file = path_of(path, "ledger")
         if not file.exists():
             try:
-                return cls._create(
-                    file, name, _owner(owner), passphrase, clock=clock, entropy=entropy, wait=WAIT_SECONDS
-                )
+                return cls._create(file, name, who, passphrase, clock=clock, entropy=entropy, wait=WAIT_SECONDS)
             except ParameterError:
                 if not file.exists():
                     raise
         book = cls.open(file, passphrase=passphrase, clock=clock, entropy=entropy)
-        return cls._named(book, name, owner, str(file))
+        return cls._named(book, name, who, str(file))
 
     @classmethod
-    def _named(
-        cls,
-        book: Self,
-        name: str | None,
-        owner: keys.VerifyingKey | str | os.PathLike[str] | None,
-        place: str,
-    ) -> Self:
-        """`book`, if it has that name and that owner."""
+    def _named(cls, book: Self, name: str | None, who: _Named, place: str) -> Self:
+        """`book`, if it has that name, that owner and those witnesses, who are asked as `who` says."""
         found = book.id.rpartition("/")[0]
         if name is not None and name != found:
             book.close()
             raise ParameterError("name", name, f"that of the ledger at {place}, {found!r}, or none")
-        if owner is not None and _owner(owner) != book.owner:
+        if who.owner is not None and who.owner != book.owner:
             book.close()
             raise ParameterError("owner", "another key", f"that of the ledger at {place}, or none")
+        if who.witnesses is not None:
+            try:
+                book._watch_by(who.witnesses)
+            except ParameterError:
+                book.close()
+                raise
         return book
 
     @classmethod
@@ -175,7 +179,7 @@ class Ledger(Handle):
         address: str,
         name: str | None,
         keys_at: str | os.PathLike[str] | None,
-        owner: keys.VerifyingKey | None,
+        who: _Named,
         passphrase: Passphrase | None,
         clock: Clock,
         entropy: Entropy | None,
@@ -187,7 +191,9 @@ class Ledger(Handle):
             if made is None:
                 return None
             try:
-                cls.begin(made.store, made.signer, made.recovery, owner=owner, clock=clock).close()
+                cls.begin(
+                    made.store, made.signer, made.recovery, owner=who.owner, witnesses=who.witnesses, clock=clock
+                ).close()
             except (ParameterError, ForeignLedger):
                 if not _is_begun(address):
                     raise
@@ -201,7 +207,7 @@ class Ledger(Handle):
         cls,
         path: str | os.PathLike[str],
         name: str | None,
-        owner: keys.VerifyingKey | None,
+        who: _Named,
         passphrase: Passphrase | None,
         *,
         clock: Clock,
@@ -209,7 +215,9 @@ class Ledger(Handle):
         wait: float = 0.0,
     ) -> Self:
         with founded(path, name, said_once(passphrase), wait=wait) as made:
-            begun = cls.begin(made.store, made.signer, made.recovery, owner=owner, clock=clock)
+            begun = cls.begin(
+                made.store, made.signer, made.recovery, owner=who.owner, witnesses=who.witnesses, clock=clock
+            )
         book = cls(sqlite.SQLiteStore.open(path), made.signer, clock=clock, entropy=entropy)
         book._head = begun._head
         return book._remembering()
@@ -229,19 +237,21 @@ class Ledger(Handle):
         recovery: keys.VerifyingKey,
         *,
         owner: keys.VerifyingKey | None = None,
+        witnesses: WitnessPolicy | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
         draw: Draw = secrets.token_bytes,
         snapshot_every: int = SNAPSHOT_EVERY,
     ) -> Self:
         """A new ledger in an empty store of the caller's, named as the signer's key is. The handle takes the store
-        over: it is closed with it, and if this raises. `owner`: as in `create`."""
+        over: it is closed with it, and if this raises. `owner`, `witnesses`: as in `create`."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         opened = LedgerOpened(
             format=FORMAT,
             public_key=signer.public.text,
             recovery_key=recovery.text,
-            witness="off",
+            witness="off" if witnesses is None else "before",
+            witness_policy=None if witnesses is None else witnesses.text,
             owner_key=None if owner is None else owner.text,
         )
 
@@ -600,6 +610,23 @@ class Ledger(Handle):
         body = Closed(reason=reason, approval=approval)
         approvals.require(self.refresh(), body)
         return self.transact(lambda *_: [body])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Whom the first entry of a ledger names beside its own keys."""
+
+    owner: keys.VerifyingKey | None
+    witnesses: WitnessPolicy | None
+
+    @classmethod
+    def read(
+        cls,
+        owner: keys.VerifyingKey | str | os.PathLike[str] | None,
+        witnesses: WitnessPolicy | str | os.PathLike[str] | None,
+    ) -> Self:
+        """From what a caller gave: keys and a policy, or their files."""
+        return cls(_owner(owner), None if witnesses is None else read_policy(witnesses))
 
 
 def _id_in(store: Store) -> str:

@@ -4,6 +4,7 @@ given; what may be appended is for the ledger and its scopes to say.
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import time
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from dpledger.decimals import whole
 from dpledger.errors import DpledgerError, ParameterError, PolicyError, StoreBehind, StoreFailure
@@ -27,11 +28,16 @@ from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, 
 from dpledger.ledger.tip import START, Head, caught_up, index_entry, require_tables
 from dpledger.ledger.verifying import verification
 from dpledger.ledger.verifying.following import signed_entry
+from dpledger.ledger.verifying.seen import read_cosigned, with_seen
+from dpledger.ledger.witnessing.policy import WitnessPolicy, read_policy
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.process import Home
 from dpledger.progress import Advance
 from dpledger.schema import listed
+
+if TYPE_CHECKING:
+    from dpledger.ledger.witnessing.watch import HeadWatch
 
 __all__ = ["Clock", "Draw", "Handle", "Make"]
 
@@ -73,6 +79,7 @@ class Handle:
         self._is_alone = False  # nobody else appended when this handle looked last
         self._saved = 0  # how many entries the newest fold covers that this handle knows the store to keep
         self._heads: remembered.Heads | None = None  # of a store that nobody remembers
+        self._watch: HeadWatch | None = None  # once it is needed, of a ledger that names witnesses
 
     def __repr__(self) -> str:
         """As this handle last saw it; nothing is read."""
@@ -104,6 +111,24 @@ class Handle:
         """The signed checkpoint."""
         head, _ = self._signed_part()
         return head
+
+    @property
+    def witnesses(self) -> WitnessPolicy | None:
+        """Who cosigns a head before data are read; None in a ledger that names no witnesses."""
+        watch = self._watched()
+        return None if watch is None else watch.policy
+
+    def cosigned(self, *, witnesses: WitnessPolicy | str | os.PathLike[str] | None = None) -> bytes:
+        """The signed checkpoint as it is now, cosigned by a quorum of the witnesses, which are asked: keep it, or give
+        it to whoever verifies (`since`). `witnesses`: the ledger's policy, with the addresses at which to ask.
+        ParameterError in a ledger that names none, or others; NotWitnessed where too few cosign it, StoreBehind where
+        one saw another history."""
+        if witnesses is not None:
+            self._watch_by(read_policy(witnesses))
+        watch = self._watched()
+        if watch is None:
+            raise ParameterError("ledger", "one without witnesses", "one that was made with `witnesses=`")
+        return watch.cosigned(len(self))
 
     def __len__(self) -> int:
         return self._tail().size
@@ -151,12 +176,14 @@ class Handle:
         *,
         key: keys.VerifyingKey | None = None,
         since: Sequence[Checkpoint | bytes] = (),
+        witnesses: WitnessPolicy | str | os.PathLike[str] | None = None,
         advance: Advance | None = None,
     ) -> verification.Verified:
         """Verify the whole ledger, bytes first, against `key` (default: its own; then this shows that the file is
         consistent, not whose it is). `since`: heads that you kept from before, or the bytes of such files; what they
-        cover must still be there. Raises VerificationError with the index and the reason; ForeignLedger for a store
-        that is damaged, StoreBehind for one whose charges are not those of the entries."""
+        cover must still be there. `witnesses`: a policy, its file, or the key of one witness: those that you trust to
+        have cosigned these files, a quorum of them each. Raises VerificationError with the index and the reason;
+        ForeignLedger for a store that is damaged, StoreBehind for one whose charges are not those of the entries."""
         if key is not None and not isinstance(key, keys.VerifyingKey):
             raise ParameterError("key", type(key).__name__, "a VerifyingKey (VerifyingKey.parse reads its text)")
         kept = listed(since, field="since")
@@ -166,12 +193,15 @@ class Handle:
         told = self._store.tail(None, Question(everything=True, checked=True))
         own = key if key is not None else self.public_key
         leaves = self._leaves(told.size)
+        trusted = None if witnesses is None else read_policy(witnesses)
+        files = [head for head in kept if isinstance(head, bytes)]
+        cosigned = [] if trusted is None else [read_cosigned(file, trusted) for file in files]
         verified = verification.verify(leaves, _head_of(told), own, since=kept, advance=advance)
         rows = TableRows()
         for entry in verified.entries:
             index_entry(rows, entry.index, entry.body, verified.state)
         require_tables(told, rows)
-        return verified
+        return with_seen(verified, cosigned)
 
     def _signed_part(self) -> tuple[bytes, Iterator[bytes]]:
         """The signed head, and the leaves that it covers."""
@@ -207,7 +237,62 @@ class Handle:
 
         Where nothing is asked, or the answer can hardly be other than nothing (`is_new`), the store is not read first:
         the append says whether the handle knows its end. Whatever else comes of it than an append, `make` is asked
-        again with what the store says."""
+        again with what the store says.
+
+        In a ledger that names witnesses, bodies that let data be read are cosigned when this returns. NotWitnessed or
+        StoreBehind where they are not: they are appended all the same, unless that was known before."""
+        watch = self._watched()
+        if watch is None:
+            return self._transacted(make, asked, is_new, successor)
+        lets_read = False
+
+        def watched(state: State, writing: Writing) -> Sequence[Body]:
+            nonlocal lets_read
+            bodies = make(state, writing)
+            lets_read = watch.lets_read(bodies, state.size)
+            return bodies
+
+        while True:
+            try:
+                entries = self._transacted(watched, asked, is_new, successor)
+            except watch.Unsure:
+                watch.cover(self.state.size)  # before anything is charged
+                continue
+            if entries and lets_read:
+                watch.cover(entries[-1].index + 1)
+            return entries
+
+    def cover(self) -> None:
+        """Return once all that this handle appended for data to be read is cosigned, where witnesses are named: for
+        what is said again after it was interrupted."""
+        watch = self._watched()
+        if watch is not None:
+            watch.cover_owed(self.state.size)
+
+    def _watched(self) -> HeadWatch | None:
+        opened = self.state.opened
+        if self._watch is None and opened is not None and opened.witness_policy is not None:
+            self._watch_by(WitnessPolicy.written(opened.witness_policy))
+        return self._watch
+
+    def _watch_by(self, policy: WitnessPolicy) -> None:
+        """From here on the witnesses are asked where `policy` says. ParameterError unless it is that of the ledger."""
+        self._require_ours()
+        opened = self.state.opened
+        named = (
+            None if opened is None or opened.witness_policy is None else WitnessPolicy.written(opened.witness_policy)
+        )
+        if named is None or named.without_urls != policy.without_urls:
+            raise ParameterError("witnesses", "another policy", f"that of the ledger {self.id}, or none")
+        from dpledger.ledger.witnessing.watch import HeadWatch  # the network is loaded where somebody is asked
+
+        with self._lock:
+            if self._watch is None or self._watch.policy != policy:
+                self._watch = HeadWatch(policy, self._store)
+
+    def _transacted(
+        self, make: Make, asked: Question, is_new: bool, successor: keys.Signer | None
+    ) -> tuple[Entry, ...]:
         signer = self._key()
         deadline = time.monotonic() + OVERTAKEN_SECONDS
         with logging.failures(self.state), self._lock:
@@ -349,6 +434,8 @@ class Handle:
     def close(self) -> None:
         """Close the store; in a forked child it closes nothing, as the connection stays its parent's."""
         self._is_closed = True
+        if self._watch is not None:
+            self._watch.close()
         self._store.close()
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ refuses a file that holds fewer, or another entry there. What is remembered stan
 What is remembered is written once the entries are durable, never before, and it may be a transaction older than the
 file: a process that dies in between loses nothing, and the next one writes it. It is read before the store is, since
 other processes append meanwhile. Nobody sees a rollback on another machine, or of another user, or whose folder was
-emptied; a witness would.
+emptied; a witness does (`ledger.witnessing`).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import { base64, hex, Invalid, Newer, sha256 } from "./bytes.mjs";
 import { admits, changed, children, coordinates, floors, leaves, nothing, planned, priced, requirePrice, requireRefusal } from "./prices.mjs";
 import { dump, number, numberText, ONE, same } from "./profile.mjs";
 import { signedMessage } from "./signed.mjs";
+import { Policy } from "./witnesses.mjs";
 
 const APPROVAL = "application/vnd.dpledger.approval.v1+json";
 const ENDING = new Set(["progress", "committed", "aborted", "lost"]);
@@ -121,7 +122,9 @@ export class State {
 // ---- ledger and scopes ----------------------------------------------------------------------------------------------
 
 function openLedger(state, entry) {
-  if (entry.witness !== "off" || "witness_policy" in entry) throw new Newer("a witness policy");
+  if (entry.witness === "after") throw new Newer("witnesses that are asked after the fact");
+  requireThat((entry.witness === "before") === "witness_policy" in entry, "witnesses without a policy, or none with one");
+  if ("witness_policy" in entry) Policy.parse(entry.witness_policy);
   if ("continues" in entry) throw new Newer("a ledger that continues another one");
 }
 

@@ -41,27 +41,27 @@ function requirePoint(bytes) {
   if (power((product + PRIME) % PRIME, (PRIME - 1n) / 2n) !== 1n) throw new Invalid("key: no point of the curve");
 }
 
-/** A verifying key: its name, its id (8 hexadecimal digits), its point. */
+/** A verifying key: its name, its id (8 hexadecimal digits), its point, its type: 1 of a ledger, 4 of a witness. */
 export class Key {
-  constructor(name, id, point) {
-    Object.assign(this, { name, id, point, imported: undefined });
+  constructor(name, id, point, type) {
+    Object.assign(this, { name, id, point, type, imported: undefined });
   }
 
   get text() {
-    return `${this.name}+${this.id}+${btoa(String.fromCharCode(1, ...this.point))}`;
+    return `${this.name}+${this.id}+${btoa(String.fromCharCode(this.type, ...this.point))}`;
   }
 
   /** The key whose text is exactly `source`. */
-  static parse(source) {
+  static parse(source, type = 1) {
     const found = !source.includes("\n") && /^([!-*,-~]{1,255})\+([0-9a-f]{8})\+(.+)$/.exec(source);
     if (!found) throw new Invalid("key: expected <name>+<8 hexadecimal digits>+<base64>");
     const data = base64(found[3], "key");
-    if (data[0] !== 1 || data.length !== 33) throw new Invalid("key: not an Ed25519 key of 32 bytes");
+    if (data[0] !== type || data.length !== 33) throw new Invalid("key: not an Ed25519 key of 32 bytes");
     const point = data.slice(1);
     requirePoint(point);
     const id = hex(sha256(utf8(`${found[1]}\n`), data)).slice(0, 8);
     if (id !== found[2]) throw new Invalid(`key: the id is ${id}, which name and key give`);
-    return new Key(found[1], id, point);
+    return new Key(found[1], id, point, type);
   }
 
   /** Whether `signature` is this key's of `message`. Unusable where there is no Ed25519. */

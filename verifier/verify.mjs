@@ -7,6 +7,7 @@ import { balance } from "./prices.mjs";
 import { parse } from "./profile.mjs";
 import { requireEntry } from "./schema.mjs";
 import { envelope, Key, leafHash, parseHead, parseProof, requireHeadSigned, requireIncluded, Tree } from "./signed.mjs";
+import { cosigned } from "./witnesses.mjs";
 
 const TOGETHER = 256; // signatures that are checked at once
 const LONGEST_LINE = 65535;
@@ -98,11 +99,11 @@ function attempt(make) {
 
 /**
  * Verifies a bundle: `entries` and `head` are the bytes of its two files, `key` a Key of the verifier's own. `advance`
- * is called with (done, all) now and then, and waited for. Raises Invalid at the first breach, Newer at what a later version wrote.
+ * is called with (done, all) now and then, and waited for; `witnesses` is a Policy of the verifier's own, a quorum of which must have cosigned the head. Raises Invalid at the first breach, Newer at what a later version wrote.
  *
  * What is returned says what was verified, what is left of each scope's budget, and what was not recomputed.
  */
-export async function verify(entries, head, key, { advance = () => {} } = {}) {
+export async function verify(entries, head, key, { advance = () => {}, witnesses } = {}) {
   const signed = await headOf(head, key);
   const leaves = lines(entries, signed.size + 1);
   const tree = new Tree();
@@ -121,11 +122,13 @@ export async function verify(entries, head, key, { advance = () => {} } = {}) {
   if (!authority) throw new Invalid("the record has no entry", 0);
   authority.requireTrusted(key, lastTrusted);
   await requireHeadSigned(signed, authority.ofHead(signed.size));
+  const seen = witnesses ? await cosigned(signed, witnesses) : [];
   return {
     ledger: signed.origin,
     size: signed.size,
     root: hex(signed.root),
     key: key.text,
+    seen,
     key_in_force: authority.own(signed.size).text,
     last_trusted: lastTrusted,
     kinds,

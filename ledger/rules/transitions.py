@@ -70,6 +70,7 @@ from dpledger.ledger.rules.scope_state import (
     next_steps,
     state_digest,
 )
+from dpledger.ledger.witnessing.policy import WitnessPolicy
 from dpledger.relations import Unit
 
 __all__ = [
@@ -209,8 +210,11 @@ def _with_steps(state: State, path: tuple[Step, ...]) -> PersistentMap[ScopeStat
 
 def _open_ledger(state: State, body: LedgerOpened) -> State:
     _require(state.size == 0, "a second ledger_opened")
-    if body.witness != "off" or body.witness_policy is not None:
-        raise NewerThanVerifier("a witness policy")
+    if body.witness == "after":
+        raise NewerThanVerifier("witnesses that are asked after the fact")
+    _require((body.witness == "off") == (body.witness_policy is None), "witnesses without a policy, or none with one")
+    if body.witness_policy is not None:
+        WitnessPolicy.written(body.witness_policy)
     if body.continues is not None:
         raise NewerThanVerifier("a ledger that continues another one")
     return replace(state, opened=body, authority=Authority.opened(body))

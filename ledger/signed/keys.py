@@ -51,7 +51,9 @@ __all__ = [
     "Signer",
     "SigningKey",
     "VerifyingKey",
+    "create_private",
     "new_ledger_id",
+    "read_private",
     "said_once",
 ]
 
@@ -241,7 +243,7 @@ class SigningKey:
         require_posix(Path(path), "key file")
         data = f"{self.to_text(passphrase=passphrase)}\n".encode()
         try:
-            _create_private(Path(path), data)
+            create_private(Path(path), data)
         except FileExistsError:
             raise ParameterError("key file", str(path), "a path where nothing exists yet") from None
         except OSError as error:
@@ -253,7 +255,7 @@ class SigningKey:
         does not hold a key."""
         require_posix(Path(path), "key file")
         try:
-            data = _read_private(Path(path))
+            data = read_private(Path(path))
         except OSError as error:
             raise ParameterError("key file", str(path), f"a readable key file ({error.strerror})") from None
         try:
@@ -374,7 +376,8 @@ def _unlocked(data: bytes, passphrase: str | None, identity: str) -> bytes:
         raise ParameterError("passphrase", "another one", "the passphrase that this key is locked with") from None
 
 
-def _create_private(path: Path, data: bytes) -> None:
+def create_private(path: Path, data: bytes) -> None:
+    """Write a new file for its owner alone; on the disk when this returns. FileExistsError where something is there."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -391,8 +394,9 @@ def _create_private(path: Path, data: bytes) -> None:
         os.close(directory)
 
 
-def _read_private(path: Path) -> bytes:
-    """The bytes of a key file. Its rights are read from the open file, so it cannot be exchanged in between."""
+def read_private(path: Path) -> bytes:
+    """The bytes of a key file. Its rights are read from the open file, so it cannot be exchanged in between.
+    ParameterError where its group or others have any right to it, OSError where it cannot be read."""
     with bounded.opened(path) as file:
         mode = os.fstat(file.fileno()).st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):

@@ -40,6 +40,7 @@ __all__ = [
     "leaf_hash",
     "node_hash",
     "prove_consistency",
+    "prove_growth",
     "prove_inclusion",
     "root",
 ]
@@ -179,6 +180,27 @@ def prove_consistency(leaf_hashes: Sequence[bytes], old_size: int) -> Proof:
     """The proof that the first `old_size` leaves are what `root(leaf_hashes[:old_size])` stood for. ParameterError
     unless 0 <= old_size <= len(leaf_hashes)."""
     return tuple(root(leaf_hashes[low:high]) for low, high in consistency_ranges(old_size, len(leaf_hashes)))
+
+
+def prove_growth(older: CompactRange, following: Sequence[bytes]) -> Proof:
+    """The consistency proof from `older` to the tree that has the leaf hashes `following` behind it: that of
+    `prove_consistency`, without the leaves of the older tree. What it has of those is the older tree's own subtrees."""
+    roots, low = {}, 0
+    for place, subtree in zip(_ones(older.size), older.hashes, strict=True):
+        roots[low] = subtree
+        low += place
+    start = older.size
+    return tuple(
+        roots[low] if high <= start else root(following[low - start : high - start])
+        for low, high in consistency_ranges(start, start + len(following))
+    )
+
+
+def _ones(size: int) -> Iterator[int]:
+    """The powers of two that `size` is the sum of, the greatest first."""
+    for place in range(size.bit_length() - 1, -1, -1):
+        if size >> place & 1:
+            yield 1 << place
 
 
 def check_inclusion(proof: Sequence[bytes], *, leaf_hash: bytes, index: int, size: int, root: bytes) -> None:

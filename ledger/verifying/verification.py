@@ -47,6 +47,7 @@ from dpledger.ledger.verifying import signatures
 from dpledger.ledger.verifying.folding import Fold
 from dpledger.ledger.verifying.following import Following, authority_after, require_place, signed_entry
 from dpledger.ledger.verifying.seconds import Seconds
+from dpledger.ledger.witnessing.cosigning import Cosignature
 from dpledger.progress import Advance
 
 __all__ = ["Remembered", "Verified", "verify", "verify_quick"]
@@ -62,10 +63,11 @@ class Verified:
     `mode`: quick (the bytes are those that were signed, nothing more), full, or partial (as full, but for the prices of
     the entries in `unpriced`, for which the verifier's seconds were not enough: no full pass). `witnessed`: the number
     of entries under a head that somebody else holds; what follows could still be cut off unseen. A head as new as the
-    record could be its own, and counts for none: `is_own` says that only such were given. `attested`: by the index of
-    the entry that charges it, what ran elsewhere: that each is priced and settled by the rules is verified; that it ran
-    as its parts say is the word of whoever it names. In quick `entries`, `attested` and `state` are empty; `entries`
-    are so too where they went to the caller one by one."""
+    record could be its own, and counts for none unless witnesses cosigned it: `is_own` says that only such were given.
+    `seen`: the witnesses that cosigned the head of `witnessed` entries, of those that the verifier trusts. `attested`:
+    by the index of the entry that charges it, what ran elsewhere: that each is priced and settled by the rules is
+    verified; that it ran as its parts say is the word of whoever it names. In quick `entries`, `attested` and `state`
+    are empty; `entries` are so too where they went to the caller one by one."""
 
     mode: Literal["quick", "full", "partial"]
     head: Checkpoint
@@ -76,6 +78,7 @@ class Verified:
     is_own: bool = False
     attested: Mapping[int, Attestation] = field(default_factory=lambda: MappingProxyType({}))
     unpriced: tuple[int, ...] = ()
+    seen: tuple[Cosignature, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Verified ({self.mode}): {self.head.size:,} entries of {self.head.origin}>"

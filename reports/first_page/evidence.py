@@ -116,6 +116,10 @@ def _seen(verified: Verified) -> str:
             "is a ledger's count and fingerprint, signed.)"
         )
     rest = size - seen
+    if verified.seen:
+        by = ", ".join(visible(one.key.name) for one in verified.seen)
+        after = f"; {words.count(rest, 'entry', 'entries')} after it none of them has seen" if rest else ""
+        return f"Witnesses saw it up to entry {seen - 1:,}, {verified.seen[0].moment}: {by}{after}."
     after = f"; {words.count(rest, 'entry', 'entries')} after it could still be cut or rewritten unseen" if rest else ""
     return f"A checkpoint kept elsewhere shows that nothing was changed up to entry {seen - 1:,}{after}."
 

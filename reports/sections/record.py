@@ -24,7 +24,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.grouping import in_entries
-from dpledger.reports.model import Item, Items, Prose, Section, unknown
+from dpledger.reports.model import Item, Items, Prose, Section, unknown, visible
 
 __all__ = ["limits_section", "record_section", "unread_section", "verified_section"]
 
@@ -179,7 +179,16 @@ def _witness(verified: Verified) -> tuple[Item, ...]:
         text=f"{size - seen:,}; whoever holds the key could still cut or rewrite them unseen",
         value=size - seen,
     )
-    return policy, last, after
+    by = tuple(
+        Item(
+            id=f"record/seen/{one.key.key_id.hex()}",
+            label="Cosigned by",
+            text=f"{visible(one.key.name)}, {one.moment} by its clock (key {one.key.key_id.hex()})",
+            value=one.key.text,
+        )
+        for one in verified.seen
+    )
+    return policy, last, *by, after
 
 
 def _predecessor(verified: Verified) -> Item:

@@ -6,7 +6,7 @@
       PolicyError      the rules'       BudgetRefused, Halted, AlreadySpent, KeyReused, ChargeInProgress,
                                         ScopeBusy, TakenOver, ContractViolation, ForkedProcess
       EvidenceError    the record's     VerificationError (NewerThanVerifier), StoreBehind, StoreFailure,
-                                        ForeignLedger; of audits in tests ClaimRefuted, AuditTooWeak
+                                        NotWitnessed, ForeignLedger; of audits in tests ClaimRefuted, AuditTooWeak
       EngineError      ours             CannotCertify (UnboundedLoss, ClaimTooSmall, Contradiction)
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
@@ -49,6 +49,7 @@ __all__ = [
     "InputError",
     "KeyReused",
     "NewerThanVerifier",
+    "NotWitnessed",
     "ParameterError",
     "PolicyError",
     "RelationError",
@@ -290,6 +291,11 @@ class StoreBehind(EvidenceError):
 class StoreFailure(EvidenceError):
     """The store could not read or write: the disk is full, the file read-only, another writer holds it. What was not
     acknowledged may be there or not: the next call sees."""
+
+
+class NotWitnessed(EvidenceError):
+    """Too few witnesses of the ledger cosigned its head in time, so no data were read. The message says what each of
+    them said; a note says what became of the charge. Until they answer, nothing more is charged by this handle."""
 
 
 class ForeignLedger(EvidenceError):

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,23 +20,28 @@ from dpledger.cli import app
 from dpledger.ledger.entries.bodies import Closed
 from dpledger.ledger.rules import approvals
 from dpledger.ledger.signed.keyfiles import save_owner_key
+from dpledger.ledger.witnessing.founding import founded
+from witnesses import running
 
 pytestmark = pytest.mark.sliced
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+TOP = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = {name: one for name, one in TOP.items() if name != "witness"}
+COMMANDS |= {f"witness {name}": one for name, one in TOP["witness"].commands.items()}
 LINES = [
     (name, line.strip())
     for name, command in COMMANDS.items()
     for line in (command.epilog or "").splitlines()
     if line.startswith("  ")
 ]
+OF_THEIR_OWN = ("demo", "witness serve")
 
 
 def test_the_list_of_commands_says_whole_sentences() -> None:
     told = CliRunner().invoke(app, ["--help"], terminal_width=80).stdout
     listed = told[told.index("Commands:") :].splitlines()[1:]
-    assert len(listed) == len(COMMANDS)
+    assert len(listed) == len(TOP)
     for line in listed:
         assert line.endswith(".")
         assert not line.endswith("..")
@@ -43,7 +49,7 @@ def test_the_list_of_commands_says_whole_sentences() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_shows_examples(name: str) -> None:
-    told = CliRunner().invoke(app, [name, "--help"]).stdout
+    told = CliRunner().invoke(app, [*name.split(), "--help"]).stdout
     assert f"\n    dpledger {name}" in told[told.index("Examples:") :]
 
 
@@ -82,13 +88,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         statement = intoto.attest(book, "patients", "model.safetensors", by="me")
         Path("model.safetensors.intoto.json").write_bytes(statement)
     save_owner_key("officer.key")
+    founded("north.witness", "north.example/w", "http://127.0.0.1:9/")
     return tmp_path
 
 
-@pytest.mark.parametrize(("name", "line"), [pair for pair in LINES if pair[0] != "demo"])
-@pytest.mark.usefixtures("folder")
+@pytest.fixture
+def witnessed_folder(folder: Path) -> Iterator[Path]:
+    """Also a ledger whose witness listens."""
+    with running(folder) as witness:
+        with dpl.Ledger.create("witnessed.ledger", witnesses=witness.policy) as book:
+            witness.allow(book.public_key)
+        yield folder
+
+
+@pytest.mark.parametrize(("name", "line"), [pair for pair in LINES if pair[0] not in OF_THEIR_OWN])
+@pytest.mark.usefixtures("witnessed_folder")
 def test_the_examples_work(name: str, line: str) -> None:
-    """All but those of the demo, which has tests of its own. The audit of a faulty twin refutes its claim."""
+    """All but those that have tests of their own. The audit of a faulty twin refutes its claim."""
     if name == "init":
         Path("clinic.ledger").unlink()
         for kept in Path.cwd().glob("clinic.ledger.*"):

@@ -5,6 +5,7 @@ import { base64, Invalid, Newer, Unusable, hex, sha256, unhex } from "../../veri
 import * as profile from "../../verifier/profile.mjs";
 import { envelope, Key, leafHash, requireConsistent, requireIncluded, Tree, verifyHead } from "../../verifier/signed.mjs";
 import { keyOf, verify, verifyProof } from "../../verifier/verify.mjs";
+import { cosigned, Policy, policyOf } from "../../verifier/witnesses.mjs";
 
 const must = (holds) => {
   if (!holds) throw new Invalid("not of this form");
@@ -30,6 +31,8 @@ const JUDGES = {
     return { size, root: hex(root) };
   },
   key: ({ text }) => Key.parse(text).text,
+  policy: ({ text }) => void Policy.parse(text),
+  cosigned: async ({ data, key, witnesses }) => cosigned(await verifyHead(bytes(data), Key.parse(key)), policyOf(witnesses)),
   ids: ({ text }) => must(profile.isId(text)),
   ledger_ids: ({ text }) => must(profile.isLedgerId(text)),
   times: ({ text }) => must(profile.isTime(text)),

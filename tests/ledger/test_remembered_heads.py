@@ -73,7 +73,7 @@ def test_a_file_that_is_put_back_releases_nothing_more(tmp_path: Path) -> None:
 
 
 def test_on_another_machine_nobody_notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undetectable without a witness: this test says so until there is one."""
+    """Undetectable without a witness; with one it is refused (`test_witnessed_ledgers`)."""
     path, kept = made(tmp_path / "clinic.ledger"), tmp_path / "kept"
     shutil.copy(path, kept)
     for restored in range(3):

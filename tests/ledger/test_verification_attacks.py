@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import c2sp_reader
 import ledger_golden
 from dpledger.accounting.composition import LaplaceLaw, Repeated
 from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure, PureDP
@@ -298,6 +299,11 @@ def resumed(then: Body) -> list[Body]:
     return [*BODIES[: GRANTED + 1], taken, then]
 
 
+WITNESSES = (
+    "witness w remora.n621.de+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2 https://w.example/\n"
+    f"witness v {c2sp_reader.cosigner_key('v.example', bytes(32))}\nquorum w\n"
+)
+
 FORGERIES: dict[str, tuple[list[Body], int, str]] = {
     "charged less than its parts cost": (
         changed(RESERVED, levels=less(reserved(RESERVED).levels, "pure")),
@@ -572,7 +578,16 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         "the key in force is",
     ),
     "the recovery key is the signing key": (changed(0, recovery_key=KEY.public.text), 0, "recovery key"),
-    "a witness policy that this program does not know": (changed(0, witness="after"), 0, "newer than this verifier"),
+    "witnesses that are asked after the fact": (changed(0, witness="after"), 0, "newer than this verifier"),
+    "witnesses without a policy": (changed(0, witness="before"), 0, "without a policy"),
+    "a policy without witnesses": (changed(0, witness_policy=WITNESSES), 0, "none with one"),
+    "a policy in another text": (changed(0, witness="before", witness_policy=WITNESSES + "\n"), 0, "the one text"),
+    "a policy of no witness": (changed(0, witness="before", witness_policy="quorum w\n"), 0, "a line before"),
+    "a policy whose quorums may part": (
+        changed(0, witness="before", witness_policy=WITNESSES.replace("quorum w", "group g any w v\nquorum g")),
+        0,
+        "in common",
+    ),
 }
 
 
@@ -593,6 +608,14 @@ def test_a_run_that_goes_on_in_another_process_verifies(then: Body) -> None:
     leaves, head = forged(resumed(then), KEY)
     (charge,) = verify(leaves, head).state.open.values()
     assert (charge.redeem, charge.generation) == (then.redeem, len(charge.replaced))  # type: ignore[union-attr]
+
+
+def test_a_ledger_that_names_witnesses_verifies() -> None:
+    """So the refusals of their policies above are about the policies."""
+    leaves, head = forged(changed(0, witness="before", witness_policy=WITNESSES)[:2], KEY)
+    opened = verify(leaves, head).state.opened
+    assert opened is not None
+    assert opened.witness_policy == WITNESSES
 
 
 def test_the_forger_alone_changes_nothing() -> None:

@@ -948,24 +948,26 @@ DOORS: dict[str, Door] = {
     "keys.VerifyingKey.parse": Door(keys.VerifyingKey.parse, {"text": SIGNER.public.text}, {"text": "verifying key"}),
     "Ledger.create": Door(
         lambda path="a.ledger", **given: dpl.Ledger.create(path, **given).close(),
-        {"path": "nowhere/a", "name": "a", "owner": None},
+        {"path": "nowhere/a", "name": "a", "owner": None, "witnesses": None},
         {
             "path": "ledger|key",
             "name": "name|ledger",
             "keys": "keys|ledger",
             "owner": "owner|public key|ledger",
             "passphrase": "passphrase|ledger|key",
+            "witnesses": "witnesses|key of a witness|ledger",
         },
     ),
     "Ledger.open_or_create": Door(
         lambda path="a.ledger", **given: dpl.Ledger.open_or_create(path, **given).close(),
-        {"path": "nowhere/a", "name": "a", "owner": None, "keys": None},
+        {"path": "nowhere/a", "name": "a", "owner": None, "keys": None, "witnesses": None},
         {
             "path": "ledger|key",
             "name": "name|ledger",
             "owner": "owner|public key|ledger",
             "keys": "keys|ledger",
             "passphrase": "passphrase|ledger|key",
+            "witnesses": "witnesses|key of a witness|ledger",
         },
     ),
     "Ledger.open": Door(
@@ -1021,7 +1023,11 @@ DOORS: dict[str, Door] = {
         {"about": "about|scope", "intended": "intended|note"},
     ),
     "Ledger.intend": Door(of(kept, "intend"), {"audit": planned(), "about": ("rows",)}, {"about": "about|scope"}),
-    "Ledger.verify": Door(of(kept, "verify"), {"key": None, "since": ()}),
+    "Ledger.verify": Door(
+        of(kept, "verify"),
+        {"key": None, "since": (), "witnesses": None},
+        {"witnesses": "witnesses|key of a witness"},
+    ),
     "Ledger.export": Door(lambda folder: kept().export(folder), {"folder": "nowhere"}),
     "Ledger.prove": Door(of(kept, "prove"), {"index": 0}),
     "Ledger.backup": Door(of(kept, "backup"), {"path": "copy.ledger"}, names={"path": "ledger"}),
@@ -1430,9 +1436,10 @@ ANSWERS: dict[str, str] = {
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
     ),
     **dict.fromkeys(
-        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.stated"),
+        ("Ledger.draw", "Ledger.transact", "Ledger.cover", "Ledger.kept", "Ledger.stated"),
         "between the rooms of the ledger",
     ),
+    "Ledger.cosigned": "asks witnesses, over the network",
     **dict.fromkeys(
         ("learning.Binning.read", "learning.Binning.rows", "learning.Binning.numbered", "learning.Binning.tests"),
         "rows are data",

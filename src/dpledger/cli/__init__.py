@@ -7,6 +7,7 @@ Only typer is imported at the top: what a command needs is imported inside it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -26,6 +27,7 @@ from dpledger.cli import (
     searching,
     statements,
     training_audits,
+    witnesses,
 )
 from dpledger.cli.speaking import Commands
 
@@ -74,6 +76,7 @@ _COMMANDS = (
             "dpledger init clinic.ledger",
             "dpledger init clinic.ledger --name north-clinic",
             "dpledger init clinic.ledger --owner officer.key.pub",
+            "dpledger init clinic.ledger --witnesses north.witness.policy",
         ),
     ),
     (
@@ -201,9 +204,48 @@ _COMMANDS = (
     ),
 )
 
-for _command, _what, _examples in _COMMANDS:
-    _lines = "\n".join(("\b", "Examples:", *(f"  {example}" for example in _examples)))
-    app.command(_command.__name__.replace("_", "-"), short_help=_what, epilog=_lines)(_command)
+_OF_A_WITNESS = (
+    (
+        witnesses.init,
+        "Make the file and the key of a witness.",
+        ("dpledger witness init south.witness --name south.example/w",),
+    ),
+    (
+        witnesses.allow,
+        "Let a witness cosign the heads of a ledger.",
+        ("dpledger witness allow north.witness clinic.ledger.pub",),
+    ),
+    (
+        witnesses.serve,
+        "Be a witness, until you stop it.",
+        ("dpledger witness serve north.witness --port 8642",),
+    ),
+    (
+        witnesses.ask,
+        "Have the newest head of a ledger cosigned.",
+        ("dpledger witness ask witnessed.ledger -o cosigned.checkpoint",),
+    ),
+)
+
+_witness = typer.Typer(
+    name="witness",
+    cls=Commands,
+    short_help="Be a witness, who keeps the newest head of ledgers.",
+    help="A witness keeps the newest head of ledgers, and cosigns none that forgets an entry of it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def _add(group: typer.Typer, commands: Sequence[tuple[Callable[..., None], str, tuple[str, ...]]]) -> None:
+    for command, what, examples in commands:
+        lines = "\n".join(("\b", "Examples:", *(f"  {example}" for example in examples)))
+        group.command(command.__name__.replace("_", "-"), short_help=what, epilog=lines)(command)
+
+
+_add(app, _COMMANDS)
+_add(_witness, _OF_A_WITNESS)
+app.add_typer(_witness)
 
 
 def _version(is_asked: bool) -> None:

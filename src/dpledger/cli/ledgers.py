@@ -42,6 +42,10 @@ def init(
         Path | None, typer.Option(help="Of a ledger in a database: the path beside which its keys come to lie.")
     ] = None,
     passphrase: Locked = False,
+    witnesses: Annotated[
+        Path | None,
+        typer.Option(help="The policy of the witnesses that cosign before data are read (witness init writes one)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger and its keys."""
@@ -49,12 +53,16 @@ def init(
         from dpledger.ledger.ledger import Ledger
         from dpledger.ledger.signed.keyfiles import KeyFiles
 
-        with Ledger.create(ledger, name=name, keys=keys, owner=owner, passphrase=passphrases.new(passphrase)) as book:
+        with Ledger.create(
+            ledger, name=name, keys=keys, owner=owner, witnesses=witnesses, passphrase=passphrases.new(passphrase)
+        ) as book:
             files = KeyFiles.beside(ledger if keys is None else keys)
             voice.say(f"created {ledger}: {book.id}")
             voice.say(f"  {files.signing}            signs entries; only you can read it")
             voice.say(f"  {files.public}            verifies them; give it to those who check")
             voice.say(f"  {files.recovery}   revokes a stolen signing key; move it offline now")
+            if witnesses is not None:
+                voice.say(f"  each witness has to allow it: dpledger witness allow WITNESS {files.public}")
             voice.give({"ledger": ledger, "id": book.id, "public_key": book.public_key.text})
 
 
@@ -71,6 +79,7 @@ def verify(
         str | None, typer.Option(help="The public key you trust: its text, or a file that holds it. Required.")
     ] = None,
     since: Annotated[Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept from before.")] = None,
+    witness: records.Witness = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
     most_seconds: records.MostSeconds = records.MOST_SECONDS,
     jobs: Annotated[
@@ -92,12 +101,19 @@ def verify(
         if key is None:
             raise ParameterError("key", "none", records.WHICH_KEY)
         if records.is_statement(source):
-            if since is not None or quick:
-                raise ParameterError("since" if since else "quick", "one", "none, for a statement: give --ledger")
+            for name, given in (("since", since), ("quick", quick or None), ("witness", witness)):
+                if given is not None:
+                    raise ParameterError(name, "one", "none, for a statement: give --ledger")
             statements.say(voice, *records.stated(source, key, file, ledger), has_file=file is not None)
             return
         if records.is_proof(source):
-            for name, given in (("since", since), ("quick", quick or None), ("file", file), ("ledger", ledger)):
+            for name, given in (
+                ("since", since),
+                ("witness", witness),
+                ("quick", quick or None),
+                ("file", file),
+                ("ledger", ledger),
+            ):
                 if given is not None:
                     raise ParameterError(name, str(given), f"none: {source} is a proof of one entry")
             proving.say(voice, records.proven(source, key))
@@ -107,11 +123,13 @@ def verify(
             raise ParameterError("file" if file else "ledger", str(file or ledger), expected)
         rollbacks = Rollbacks()
         found = records.verified(
-            source, key, since, quick=quick, each=rollbacks.see, jobs=jobs, most_seconds=most_seconds
+            source, key, since, quick=quick, each=rollbacks.see, jobs=jobs, most_seconds=most_seconds, witness=witness
         )
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
+        for one in found.seen:
+            voice.say(f"  cosigned by {one.key.name}, {one.moment} by its clock")
         if found.mode == "full" and (in_force := found.state.keys.own(found.head.size)) != found.key:
             voice.say(f"  its key was rotated: in force now is {in_force.text}")
         if found.mode == "full" and found.state.keys.revoked:
@@ -138,6 +156,7 @@ def verify(
                 "size": found.head.size,
                 "root": found.head.root.hex(),
                 "unwitnessed": found.unwitnessed,
+                "seen": [{"witness": one.key.text, "time": one.time} for one in found.seen],
                 "attested": sorted(found.attested),
                 "rollbacks": list(rollbacks.accepted),
                 "ended_by_rollback": sorted(rollbacks.ended),
@@ -223,5 +242,7 @@ def _seen(found: Verified) -> str:
             "you gave no checkpoint from before (--since): that none of the last entries was cut off cannot be seen "
             "from the record alone"
         )
+    if found.seen and not found.unwitnessed:
+        return "witnesses cosigned the newest entry: none was cut off, and no copy went on by itself before it"
     follow = "1 entry follows" if found.unwitnessed == 1 else f"{found.unwitnessed} entries follow"
     return f"{follow} the checkpoint that you gave; that none was cut off after it cannot be seen from the record alone"

@@ -30,6 +30,7 @@ __all__ = [
     "MostSeconds",
     "Record",
     "SigningKeyFile",
+    "Witness",
     "is_bundle",
     "is_proof",
     "is_statement",
@@ -79,6 +80,13 @@ SigningKeyFile = Annotated[
 Key = Annotated[
     str | None,
     typer.Option(help="The public key you trust: its text, or a file that holds it. A bundle is verified with it."),
+]
+Witness = Annotated[
+    str | None,
+    typer.Option(
+        help="The witnesses you trust: a policy file, or the key of one. They must have cosigned the checkpoint that "
+        "you give, or without one the newest here."
+    ),
 ]
 MostSeconds = Annotated[
     float,
@@ -158,16 +166,22 @@ def verified(
     each: Callable[[Entry], None] | None = None,
     jobs: int | None = None,
     most_seconds: float | None = MOST_SECONDS,
+    witness: str | None = None,
 ) -> Verified:
     """`source`, verified with a key (of a ledger file, without one, with that beside it), against a checkpoint that was
-    kept if one is given. The rest is as in `verification.verify`."""
+    kept if one is given. `witness`: who has to have cosigned that checkpoint, or without one the record's own. The rest
+    is as in `verification.verify`."""
     from dpledger.ledger.signed import checkpoint
-    from dpledger.ledger.verifying import verification
+    from dpledger.ledger.verifying import seen, verification
+    from dpledger.ledger.witnessing.policy import read_policy
     from dpledger.progress import bar
 
     with _opened(source) as signed:
         trusted = _trusted(source, key)
         kept = [] if since is None else [_kept(since, trusted)]
+        cosigned = []
+        if witness is not None:
+            cosigned.append(seen.read_cosigned(kept[0] if kept else signed.head, read_policy(witness)))
         with bar("verifying", checkpoint.parse_unverified(signed.head)[0].size) as advance:
             if quick:
                 found = verification.verify_quick(signed.leaves, signed.head, trusted, since=kept)
@@ -182,7 +196,7 @@ def verified(
                     jobs=jobs,
                     most_seconds=most_seconds,
                 )
-    return _remembered(found, since, source)
+    return seen.with_seen(_remembered(found, since, source), cosigned)
 
 
 def is_statement(source: str) -> bool:

@@ -38,6 +38,7 @@ def report(
     since: Annotated[
         Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept: what came after it is listed.")
     ] = None,
+    witness: records.Witness = None,
     scope: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +66,7 @@ def report(
         _check_forms(output, summary)
         if record:
             _check_recorded(source, output, summary)
-        verified = records.verified(source, key, since, most_seconds=most_seconds)
+        verified = records.verified(source, key, since, most_seconds=most_seconds, witness=witness)
         whole = reported(verified, scope=scope)
         made = whole.summary() if summary else whole
         for path in output:

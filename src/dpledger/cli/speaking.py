@@ -20,6 +20,7 @@ from dpledger.errors import (
     ForeignLedger,
     InputError,
     NewerThanVerifier,
+    NotWitnessed,
     StoreBehind,
     StoreFailure,
     VerificationError,
@@ -138,9 +139,11 @@ def _finding(error: DpledgerError) -> str:
 
 
 def _status(error: DpledgerError) -> int:
-    """A file that is no ledger, or not whole, or that only a newer version can judge, is bad input; a ledger that
-    contradicts its signatures is a finding."""
-    if isinstance(error, (InputError, EngineError, ForeignLedger, NewerThanVerifier, StoreBehind, StoreFailure)):
+    """A file that is no ledger, or not whole, or that only a newer version can judge, is bad input, and so is a witness
+    that does not answer; a ledger that contradicts its signatures is a finding."""
+    if isinstance(error, (InputError, EngineError, ForeignLedger, NewerThanVerifier)):
+        return BAD_INPUT
+    if isinstance(error, (StoreBehind, StoreFailure, NotWitnessed)):
         return BAD_INPUT
     return REFUSED
 

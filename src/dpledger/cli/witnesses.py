@@ -1,0 +1,100 @@
+"""`dpledger witness init, allow, serve, ask`: be a witness of ledgers, and have one asked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpledger.cli.speaking import AsJson, speaking
+
+__all__ = ["allow", "ask", "init", "serve"]
+
+PORT = 8642
+WitnessAt = Annotated[Path, typer.Argument(help="The file of the witness; its key lies beside it.")]
+
+
+def init(
+    witness: Annotated[Path, typer.Argument(help="Where the file of the witness is to be; nothing may be there.")],
+    name: Annotated[str, typer.Option(help="Its name: a domain and a path that are yours, like north.example/w.")],
+    url: Annotated[
+        str, typer.Option(help="Where ledgers will ask it: that of your proxy, if others are to.")
+    ] = f"http://127.0.0.1:{PORT}/",
+    as_json: AsJson = False,
+) -> None:
+    """Make a witness: its file, its key, and the policy that ledgers name it by."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.witnessing.founding import founded
+
+        made = founded(witness, name, url)
+        voice.say(f"made {witness}, in which it keeps the newest heads: never put it back from a copy")
+        voice.say(f"  {made.key}      cosigns; only you can read it")
+        voice.say(f"  {made.policy}   names it: for `dpledger init LEDGER --witnesses`, and for those who verify")
+        voice.say(f"  next: dpledger witness serve {witness}")
+        voice.give({"witness": str(witness), "public_key": made.public.text, "policy": made.policy.read_text()})
+
+
+def allow(
+    witness: WitnessAt,
+    key: Annotated[str, typer.Argument(help="The public key of a ledger, or its file (.pub).")],
+    as_json: AsJson = False,
+) -> None:
+    """Let a witness cosign the heads of a ledger that this key signed. Also while it runs."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.signed.keyfiles import read_public_key
+        from dpledger.ledger.witnessing.witness_file import WitnessFile
+
+        allowed = read_public_key(key)
+        with WitnessFile(witness) as kept:
+            is_new = kept.allow(allowed)
+        voice.say(f"{allowed.name}: {'allowed' if is_new else 'was allowed already'}")
+        voice.give({"ledger": allowed.name, "new": is_new})
+
+
+def serve(
+    witness: WitnessAt,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; others reach it through a proxy of yours, with TLS.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0: one that is free.")] = PORT,
+    as_json: AsJson = False,
+) -> None:
+    """Be a witness, until Ctrl-C: cosign each head that continues the one before, and no other."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.witnessing.founding import key_beside
+        from dpledger.ledger.witnessing.serving import WitnessServer
+        from dpledger.ledger.witnessing.witness_file import WitnessFile
+
+        signer = key_beside(witness)
+        with WitnessFile(witness) as kept, WitnessServer(kept, signer, host=host, port=port) as server:
+            voice.say(f"{signer.public.name} listens at {server.url} until you stop it (Ctrl-C)")
+            voice.give({"url": server.url, "public_key": signer.public.text})
+            sys.stdout.flush()  # whoever started it waits for the address
+            server.serve_until_stopped()
+
+
+def ask(
+    ledger: Annotated[str, typer.Argument(help="A ledger that names witnesses: its file, or a postgresql:// address.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write the checkpoint; nothing may be there.")
+    ],
+    witnesses: Annotated[
+        Path | None, typer.Option(help="Its policy, with addresses (default: those that the ledger names).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have the newest head of a ledger cosigned by a quorum of its witnesses, and write it: give it to those who
+    verify (`dpledger verify --since FILE --witness POLICY`). No key of the ledger is needed."""
+    with speaking(as_json) as voice:
+        from dpledger import files
+        from dpledger.ledger.ledger import Ledger
+        from dpledger.ledger.signed import checkpoint
+
+        with Ledger.look(ledger) as book:
+            note = book.cosigned(witnesses=witnesses)
+        files.write_new(output, note, field="output")
+        head, lines = checkpoint.parse_unverified(note)
+        voice.say(f"wrote {output}: {head.size} entries of {head.origin}, cosigned by {len(lines) - 1}")
+        voice.give({"checkpoint": str(output), "ledger": head.origin, "size": head.size, "cosigned": len(lines) - 1})
