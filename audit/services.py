@@ -7,6 +7,7 @@ long it took. Its sides are asked in pairs, in an order that coins decide, so wh
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -36,6 +37,9 @@ CONSTANT = (
     "each side gave one answer alone, in all calls: a service without noise, or one that keeps its answers, of which "
     "nothing follows; ask it so that every answer is drawn anew"
 )
+TOO_MANY = 429
+LIMITED = "429 is how a service says that calls come too fast, or are too many: give a lower rate=, or a lower quota="
+MOST_CAUSES = 3
 AGAIN = "the answers of a service are drawn by the service: no seed repeats them"
 
 
@@ -115,7 +119,7 @@ def audit_service(
         relation=relation,
         pair="two sides of a service",
         apart=None,
-        told=(AGAIN, *([CONSTANT] if service.is_constant else [])),
+        told=(AGAIN, *([CONSTANT] if service.is_constant else []), *service.failures),
         seconds=time.perf_counter() - began,
         seed=None,
     )
@@ -151,12 +155,25 @@ class Service:
     _latest: float | None = None
     _kinds: tuple[set[bytes], set[bytes]] = field(default_factory=lambda: (set(), set()))
     _first: list[object] = field(default_factory=list)
+    _raised: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_constant(self) -> bool:
         """Whether each side gave one answer alone, and another than the other side."""
         left, right = self._kinds
         return len(left) == len(right) == 1 and left != right
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """How many calls raised, and what; of limits of the service, how to keep to them."""
+        if not self._raised:
+            return ()
+        causes = ", ".join(f"{what} in {calls:,}" for what, calls in self._raised.most_common(MOST_CAUSES))
+        limited = any(what.endswith(f" {TOO_MANY}") for what in self._raised)
+        return (
+            f"{self._raised.total():,} of {self.made:,} calls raised, which counts as an answer: {causes}",
+            *([LIMITED] if limited else ()),
+        )
 
     def __call__(self, first: int, pairs: int, read: Read) -> tuple[Seen, Seen]:
         """Ask both sides `pairs` times, in the order that the seed says."""
@@ -178,6 +195,8 @@ class Service:
         took = self.clock() - begun
         self.advance(1)
         self._check(answer)
+        if isinstance(answer, Raised):
+            self._raised[answer.name] += 1
         if len(self._kinds[side]) < 2:
             self._kinds[side].add(digest(answer))
         return {"answer": answer, "seconds": took} if self.times else answer

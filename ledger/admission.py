@@ -72,14 +72,15 @@ def _decide(book: Handle, request: Request, then: Then) -> tuple[gate.Decision, 
             case Admitted(body=body):
                 return [body, *then(state, body)]
             case RefusedRequest(body=refused):
-                told = (request.scope, request.key, refused.request)
-                return [] if told in writing.known.refusals else [refused]
+                is_known = not writing.is_told or (request.scope, refused.request) in writing.known.refusals
+                return [] if is_known else [refused]
             case Replayed() | Outdated():
                 return []
             case _:
                 assert_never(decision)
 
-    entries = book.transact(decide, Question(key=(request.scope, request.key)))
+    asked = Question(key=(request.scope, request.key), refusal=(request.scope, prices.digest))
+    entries = book.transact(decide, asked, is_new=request.is_fresh)
     return decisions[-1], entries
 
 

@@ -256,13 +256,15 @@ class Ledger(Handle):
         """The ledger in a store of the caller's, whatever it keeps its leaves in; without a signer for reading only.
         The handle takes the store over: it is closed with it, and if this raises.
 
-        Everything is folded and held against the signed head. ForeignLedger if the store holds no ledger, or that of
+        What was saved of the fold, and every entry after it, is held against the signed head (`ledger.saved`); `verify`
+        looks at all of them. ForeignLedger if the store holds no ledger, or that of
         another key; NewerThanVerifier for entries of a later version; StoreBehind if it lost entries; ForkedProcess for
         a store that a parent process made."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         try:
             with logging.failures(book.state):
-                book._head = resumed(store, signer)
+                found = resumed(store, signer)
+                book._head, book._saved = found.head, found.saved
         except BaseException:
             store.close()
             raise
@@ -341,7 +343,7 @@ class Ledger(Handle):
         book = cls(store, signer)
         try:
             with logging.failures(book.state):
-                book._head = resumed(store, signer, last_trusted=whole(last_trusted, field="last_trusted"))
+                book._head = resumed(store, signer, last_trusted=whole(last_trusted, field="last_trusted")).head
             if signer.public.text != book.state.keys.recovery:
                 raise ForeignLedger("only the recovery key of a ledger revokes its signing key; this is another one")
             whole(last_trusted, field="last_trusted", most=book.state.size - 1)

@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, Self
 
 from dpledger.decimals import whole
-from dpledger.errors import ParameterError, PolicyError, StoreBehind, StoreFailure
+from dpledger.errors import DpledgerError, ParameterError, PolicyError, StoreBehind, StoreFailure
 from dpledger.ledger import logging, remembered
 from dpledger.ledger.accounts.tables import LedgerTable, entries_table
 from dpledger.ledger.entries.bodies import Audited, Body, Note, Snapshot
@@ -22,8 +23,8 @@ from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.scope_state import State, state_digest
 from dpledger.ledger.signed import envelope, keys, values
 from dpledger.ledger.signed.checkpoint import Checkpoint
-from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, Tail, streamed
-from dpledger.ledger.tip import START, Head, caught_up
+from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, TableRows, Tail, streamed
+from dpledger.ledger.tip import START, Head, caught_up, index_entry, require_tables
 from dpledger.ledger.verifying import verification
 from dpledger.ledger.verifying.following import signed_entry
 from dpledger.ledger.writing import Clock, Writing, utc_now
@@ -68,6 +69,8 @@ class Handle:
         self._home = Home("a ledger handle")
         self._is_closed = False
         self._head = START
+        self._is_alone = False  # nobody else appended when this handle looked last
+        self._saved = 0  # how many entries the newest fold covers that this handle knows the store to keep
         self._heads: remembered.Heads | None = None  # of a store that nobody remembers
 
     def __repr__(self) -> str:
@@ -151,22 +154,28 @@ class Handle:
     ) -> verification.Verified:
         """Verify the whole ledger, bytes first, against `key` (default: its own; then this shows that the file is
         consistent, not whose it is). `since`: heads that you kept from before, or the bytes of such files; what they
-        cover must still be there. Raises VerificationError with the index and the reason."""
+        cover must still be there. Raises VerificationError with the index and the reason; ForeignLedger for a store
+        that is damaged, StoreBehind for one whose charges are not those of the entries."""
         if key is not None and not isinstance(key, keys.VerifyingKey):
             raise ParameterError("key", type(key).__name__, "a VerifyingKey (VerifyingKey.parse reads its text)")
         kept = listed(since, field="since")
         if not all(isinstance(head, (Checkpoint, bytes)) for head in kept):
             raise ParameterError("since", type(since).__name__, "a list of checkpoints, or of the bytes of their files")
-        head, leaves = self._signed_part()
+        self._require_ours()
+        told = self._store.tail(None, Question(everything=True, checked=True))
         own = key if key is not None else self.public_key
-        return verification.verify(leaves, head, own, since=kept, advance=advance)
+        leaves = self._leaves(told.size)
+        verified = verification.verify(leaves, _head_of(told), own, since=kept, advance=advance)
+        rows = TableRows()
+        for entry in verified.entries:
+            index_entry(rows, entry.index, entry.body, verified.state)
+        require_tables(told, rows)
+        return verified
 
     def _signed_part(self) -> tuple[bytes, Iterator[bytes]]:
         """The signed head, and the leaves that it covers."""
         tail = self._tail()
-        if tail.head is None:
-            raise StoreBehind("the signed head is gone from the store")
-        return tail.head, self._leaves(tail.size)
+        return _head_of(tail), self._leaves(tail.size)
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -182,37 +191,72 @@ class Handle:
         return self.transact(lambda state, writing: [notes.placed(said, about, state, writing.known.charges)], asked)[0]
 
     def transact(
-        self, make: Make, asked: Question = NOTHING, *, successor: keys.Signer | None = None
+        self,
+        make: Make,
+        asked: Question = NOTHING,
+        *,
+        is_new: bool = False,
+        successor: keys.Signer | None = None,
     ) -> tuple[Entry, ...]:
         """Append the bodies that `make` returns for the state and what the store knows of what is `asked`: all of them,
         durably, behind what they were made for, or none. The new head is seen by nobody before it is durable.
 
         No lock is held meanwhile: where others appended, `make` is asked again. An append whose reply was lost is said
-        again, and is there once. `successor`: what signs from here on, where they name its key."""
+        again, and is there once. `successor`: what signs from here on, where they name its key.
+
+        Where nothing is asked, or the answer can hardly be other than nothing (`is_new`), the store is not read first:
+        the append says whether the handle knows its end. Whatever else comes of it than an append, `make` is asked
+        again with what the store says."""
         signer = self._key()
         deadline = time.monotonic() + OVERTAKEN_SECONDS
         with logging.failures(self.state), self._lock:
-            while True:
+            written = self._unread(make, signer, successor) if is_new or asked == NOTHING else None
+            while written is None:
                 seen, known = self._known(), self._followed(asked)
                 remembered.require_seen(seen, self._head, self._store)
-                if self.state.closed and self.state.last_trusted is None:
+                if self.state.closed and (self.state.last_trusted is None or self.state.keys.revoked):
                     raise PolicyError("the ledger was ended: nothing may follow; open a new one")
-                writing = Writing(signer, self._clock(), self._head, known, successor=successor)
-                writing.delegate()
-                entries = tuple(writing.append(body) for body in make(writing.head.state, writing))
-                if not entries:
-                    break
-                if self._is_snapshot_due(writing.head, known.size):
-                    writing.append(Snapshot(state_digest(writing.head.state)))
-                if self._is_appended(writing.sign_head()):
-                    self._head = writing.head
-                    self._signer = signer if successor is None else successor
-                    break
-                if time.monotonic() >= deadline:
+                written = self._appended(make, Writing(signer, self._clock(), self._head, known, successor=successor))
+                if written is None and time.monotonic() >= deadline:
                     raise StoreFailure(f"others wrote at every try for {OVERTAKEN_SECONDS:.0f} s: try again")
+            if successor is not None and written.made:
+                self._signer = successor
         self._remember()
-        logging.appended(writing.appended)
-        return entries
+        logging.appended(written.appended if written.made else ())
+        return tuple(written.made)
+
+    def _unread(self, make: Make, signer: keys.Signer, successor: keys.Signer | None) -> Writing | None:
+        """What was appended without a look at the store before; None where it has to be looked at. Under the lock."""
+        head = self._head
+        if not self._is_alone or head.signed is None or head.state.closed:
+            return None
+        if self._known() not in (None, remembered.SeenHead.of(head)):
+            return None
+        try:
+            written = self._appended(make, Writing(signer, self._clock(), head, None, successor=successor))
+            return written if written is not None and written.made else None
+        except StoreFailure:
+            raise
+        except DpledgerError:  # of a state that may be an old one
+            return None
+
+    def _appended(self, make: Make, writing: Writing) -> Writing | None:
+        """`writing` with what `make` adds, durably, if anything, and a snapshot where one is due; None if others were
+        first. Under the lock."""
+        before = writing.head.tree.size
+        writing.delegate()
+        writing.made = [writing.append(body) for body in make(writing.head.state, writing)]
+        if not writing.made:
+            return writing
+        if self._is_snapshot_due(writing.head, before):
+            writing.append(Snapshot(state_digest(writing.head.state)))
+        addition = writing.sign_head(is_saved=self._is_save_due(writing.head))
+        self._is_alone = self._is_appended(addition)
+        if not self._is_alone:
+            return None
+        self._head = replace(writing.head, signed=addition.head)
+        self._saved = self._saved if addition.saved is None else self._head.tree.size
+        return writing
 
     def _known(self) -> remembered.SeenHead | None:
         """The newest head that was seen here: to be read before the store is."""
@@ -228,6 +272,7 @@ class Handle:
         head = self._head
         tail = self._store.tail(max(0, head.tree.size - 1), asked)
         self._head = caught_up(head, tail, self._signer)
+        self._is_alone = self._head.tree.size == head.tree.size
         return tail
 
     def _is_appended(self, addition: Addition) -> bool:
@@ -260,6 +305,11 @@ class Handle:
     def _is_snapshot_due(self, after: Head, before: int) -> bool:
         every = self._snapshot_every
         return not after.state.closed and after.tree.size // every > before // every
+
+    def _is_save_due(self, after: Head) -> bool:
+        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least."""
+        state = after.state
+        return after.tree.size - self._saved >= max(self._snapshot_every, len(state.scopes) + len(state.open))
 
     @property
     def entropy(self) -> Entropy:
@@ -303,3 +353,9 @@ class Handle:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger handle does not pickle: open the ledger in the other process")
+
+
+def _head_of(tail: Tail) -> bytes:
+    if tail.head is None:
+        raise StoreBehind("the signed head is gone from the store")
+    return tail.head

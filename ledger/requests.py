@@ -70,6 +70,7 @@ def asked(
         form=_form(ready),
         steps=steps(ready),
         tail_delta=None if tail_delta is None else below_one(tail_delta),
+        is_fresh=key is None,
     )
     return ready, request
 
@@ -125,6 +126,7 @@ def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) ->
         steps=run.steps,
         tail_delta=None if run.tail_delta is None else below_one(run.tail_delta),
         attested=replace(run.attested, relation=relation, of=of),
+        is_fresh=run.key is None,
     )
 
 

@@ -7,7 +7,8 @@ is never continued, since its next head would contradict a signed one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from dpledger.errors import ForeignLedger, StoreBehind, VerificationError
@@ -41,22 +42,25 @@ from dpledger.ledger.entries.entry import FIRST_PREVIOUS, entry_of, last_trusted
 from dpledger.ledger.rules.authority import key_of
 from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
+from dpledger.ledger.saved import Fold, restored
 from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.keys import Signer
 from dpledger.ledger.stores.protocol import ChargeRow, Ending, Question, Store, TableRows, Tail, streamed
 
-__all__ = ["START", "Head", "caught_up", "index_entry", "resumed"]
+__all__ = ["START", "Head", "Resumed", "caught_up", "index_entry", "require_tables", "resumed"]
 
 NO_HEAD = "the store holds no signed head: it was never a whole ledger, or it was truncated"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a handle knows of the end of the log: the folded state, the tree, the last leaf."""
+    """What a handle knows of the end of the log: the folded state, the tree, the last leaf. `signed`: the signed head
+    that the store held for it; None of one that no store was seen to hold."""
 
     state: State
     tree: merkle.CompactRange
     last_leaf: bytes | None
+    signed: bytes | None = field(default=None, compare=False)
 
     def after(self, leaf: bytes, body: Body) -> Head:
         """The head once `leaf`, which holds `body`, is at the end."""
@@ -78,6 +82,11 @@ class Head:
         return head
 
     @property
+    def fold(self) -> Fold:
+        """What may be saved of it."""
+        return Fold(state=self.state, tree=self.tree, leaf=self.previous)
+
+    @property
     def previous(self) -> str:
         """What the next entry names as the one before it."""
         return FIRST_PREVIOUS if self.last_leaf is None else merkle.leaf_hash(self.last_leaf).hex()
@@ -86,28 +95,57 @@ class Head:
 START = Head(EMPTY, merkle.CompactRange(), None)
 
 
-def resumed(store: Store, signer: Signer | None, *, last_trusted: int | None = None) -> Head:
-    """The head of the ledger in a store that was opened: everything is folded, and checked against the signed head and
-    the store's own tables of charges and refusals. Raises ForeignLedger for no ledger of this key, StoreBehind for a
-    changed one. `last_trusted`: as of a revocation that is about to be written with the recovery key, `signer`."""
-    seen, rows = store.tail(None), TableRows()
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The head of a ledger that was opened, and how many of its entries a fold covers that the store keeps."""
+
+    head: Head
+    saved: int
+
+
+def resumed(store: Store, signer: Signer | None, *, last_trusted: int | None = None) -> Resumed:
+    """The head of the ledger in a store that was opened, checked against the signed head: from what was saved of the
+    fold and the entries after it, or, where that cannot be used, from all entries. Raises ForeignLedger for no ledger
+    of this key, StoreBehind for a changed one. `last_trusted`: as of a revocation that is about to be written with the
+    recovery key, `signer`."""
+    seen = store.tail(None, Question(saved=True))
     if seen.head is None or seen.size == 0:
         raise ForeignLedger(NO_HEAD)
-    revoked = [last_trusted_of(leaf) for leaf in store.leaves(seen.size - 1, seen.size)]
     if last_trusted is None:
-        last_trusted = next(iter(revoked), None)
+        last_trusted = next(iter([last_trusted_of(leaf) for leaf in store.leaves(seen.size - 1, seen.size)]), None)
+    fold = None if seen.saved is None or last_trusted is not None else restored(seen.saved, signer)
+    if fold is not None and 0 < fold.tree.size <= seen.size:
+        with suppress(VerificationError, StoreBehind, ForeignLedger):  # all entries say what is wrong, if anything is
+            return Resumed(_after_fold(store, fold, signer), fold.tree.size)
+    return Resumed(_after_all(store, signer, last_trusted), 0)
+
+
+def _after_fold(store: Store, fold: Fold, signer: Signer | None) -> Head:
+    tail = store.tail(fold.tree.size - 1)
+    last = tail.leaves[0] if tail.leaves else b""
+    if merkle.leaf_hash(last).hex() != fold.leaf:
+        raise StoreBehind("what was folded is of other entries")
+    return _signed(Head(fold.state, fold.tree, last).after_all(tail.leaves[1:]), tail, signer)
+
+
+def _after_all(store: Store, signer: Signer | None, last_trusted: int | None) -> Head:
+    """Every entry is folded, and the store looks through itself; its tables of charges and refusals are those of the
+    entries."""
+    seen, rows = store.tail(None, Question(everything=True, checked=True)), TableRows()
     start = replace(START, state=replace(EMPTY, last_trusted=last_trusted))
-    head = start.after_all(streamed(store, seen.size), rows)
-    tail = store.tail(head.tree.size, Question(everything=True))  # with what others appended meanwhile
-    head = head.after_all(tail.leaves, rows)
-    _require_signed(head, tail, signer)
+    head = _signed(start.after_all(streamed(store, seen.size), rows), seen, signer)
+    require_tables(seen, rows)
+    return caught_up(head, store.tail(head.tree.size - 1), signer)  # with what others appended meanwhile
+
+
+def require_tables(told: Tail, rows: TableRows) -> None:
+    """StoreBehind unless every charge and refusal that the store told is one of the entries, whose `rows` are given."""
     ended = {ending.charge: ending for ending in rows.endings}
     charges = (_as_ended(row, ended.get(row.charge)) for row in rows.charges)
-    if list(tail.charges) != sorted(charges, key=lambda row: row.charge):
+    if list(told.charges) != sorted(charges, key=lambda row: row.charge):
         raise StoreBehind("the stored charges are not those of the entries: the store was changed")
-    if list(tail.refusals) != sorted(set(rows.refusals)):
+    if list(told.refusals) != sorted(set(rows.refusals)):
         raise StoreBehind("the stored refusals are not those of the entries: the store was changed")
-    return head
 
 
 def _as_ended(row: ChargeRow, ending: Ending | None) -> ChargeRow:
@@ -126,15 +164,16 @@ def caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
         if last_trusted_of(tail.leaves[-1]) is not None:
             raise ForeignLedger("the signing key of this ledger was revoked: open the ledger again, it is for reading")
         head = head.after_all(tail.leaves[min(known, 1) :])
-        _require_signed(head, tail, signer)
-    elif known:  # this handle saw that head signed: its bytes alone need a look
+        return _signed(head, tail, signer)
+    if known and tail.head != head.signed:  # this handle saw that head signed: its bytes alone need a look
         _require_covered(head, checkpoint.parse_unverified(tail.head or b"")[0])
+        return replace(head, signed=tail.head)
     return head
 
 
-def _require_signed(head: Head, tail: Tail, signer: Signer | None) -> None:
-    """Raises unless the stored head is that of `head`, signed by the key in force, and `signer` is the ledger's key, or
-    the one that may revoke it."""
+def _signed(head: Head, tail: Tail, signer: Signer | None) -> Head:
+    """`head`, as the store holds it. Raises unless the stored head is that of `head`, signed by the key in force, and
+    `signer` is the ledger's key, or the one that may revoke it."""
     authority, stored = head.state.authority, tail.head
     if authority is None or stored is None:
         raise ForeignLedger(NO_HEAD)
@@ -149,6 +188,7 @@ def _require_signed(head: Head, tail: Tail, signer: Signer | None) -> None:
         if signer.public != own:
             raise ForeignLedger("the signing key is not the key of this ledger")
     _require_covered(head, checkpoint.verify(stored, authority.of_head(head.tree.size)))
+    return replace(head, signed=stored)
 
 
 def _require_covered(head: Head, signed: checkpoint.Checkpoint) -> None:
@@ -158,17 +198,17 @@ def _require_covered(head: Head, signed: checkpoint.Checkpoint) -> None:
 
 def index_entry(rows: TableRows, index: int, body: Body, after: State) -> None:
     """Add what comes into the store's tables, of charges with their keys and of refusals, with the entry that holds
-    `body`, at `index`."""
+    `body`, at `index`. `after`: the state after it, or after any later one."""
     match body:
-        case Reserved(charge=charge, key=key, request=request):
-            scope = after.open[charge].scope
+        case Reserved(path=path, charge=charge, key=key, request=request):
+            scope = charged_scope(after, path).scope
             rows.charges.append(ChargeRow(charge=charge, scope=scope, key=key, request=request, status="open"))
         case Committed(charge=charge):
             rows.endings.append(Ending(charge, "committed", index))
         case Aborted(charge=charge):
             rows.endings.append(Ending(charge, "aborted", index))
-        case Refused(path=path, key=key, request=request):
-            rows.refusals.append((charged_scope(after, path).scope, key, request))
+        case Refused(path=path, request=request):
+            rows.refusals.append((charged_scope(after, path).scope, request))
         case LedgerOpened() | ScopeOpened() | Started() | Progress() | Lost() | Snapshot() | Closed():
             pass
         case Declared() | Intended() | Audited() | Reported() | Heartbeat():

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from dpledger.errors import ForeignLedger
 from dpledger.ledger.entries.bodies import TIMELESS, Body, KeyDelegated
 from dpledger.ledger.entries.entry import Entry, format_entry
+from dpledger.ledger.saved import saved
 from dpledger.ledger.signed import checkpoint, envelope, values, wire
 from dpledger.ledger.signed.keys import Signer, VerifyingKey
 from dpledger.ledger.signers.delegating import Delegating
@@ -25,21 +26,26 @@ def utc_now() -> str:
 
 
 class Writing:
-    """One append's worth of entries, from a head on. `known`: what the store told of what was asked as it was read.
-    `successor`: what signs once an entry names its key."""
+    """One append's worth of entries, from a head on. `known`: what the store told of what was asked as it was read;
+    None where it was not read: then nothing is known of that (`is_told`). `successor`: what signs once an entry names
+    its key."""
 
-    def __init__(self, signer: Signer, time: str, head: Head, known: Tail, *, successor: Signer | None = None) -> None:
+    def __init__(
+        self, signer: Signer, time: str, head: Head, known: Tail | None, *, successor: Signer | None = None
+    ) -> None:
         self._ledger = signer.public.name
         self._signers = [signer, *([signer.entry] if isinstance(signer, Delegating) else [])]
         if successor is not None:
             self._signers += [successor, *([successor.entry] if isinstance(successor, Delegating) else [])]
         self._time = time
-        self._size = head.tree.size
+        self._start = head
         self._leaves: list[bytes] = []
         self._rows = TableRows()
-        self.known = known
+        self.is_told = known is not None
+        self.known = Tail(size=head.tree.size, leaves=(), head=head.signed) if known is None else known
         self.head = head
         self.appended: list[Entry] = []
+        self.made: list[Entry] = []  # of these, what was asked for: no snapshot, no delegation
 
     def delegate(self) -> None:
         """See that what signs here may sign the next entries: the ledger's key delegates them, or takes them back."""
@@ -93,13 +99,19 @@ class Writing:
         signer = self._signer_of(self.head.state.keys.usual(origin.entry))
         self._rows.values.append((origin.charge, values.sealed(value, origin, signer)))
 
-    def sign_head(self) -> Addition:
-        """What the store is to append: the entries, with the signed head that covers them."""
-        tree = self.head.tree
+    def sign_head(self, *, is_saved: bool) -> Addition:
+        """What the store is to append: the entries, with the signed head that covers them; and, if `is_saved`, with
+        what is folded from all. That the ledger's own key signs; one that delegates is asked for it where it signs
+        anyhow."""
+        tree, authority = self.head.tree, self.head.state.keys
         head = checkpoint.Checkpoint(origin=self._ledger, size=tree.size, root=tree.root())
+        if isinstance(self._signers[0], Delegating):
+            is_saved = is_saved and any(isinstance(entry.body, KeyDelegated) for entry in self.appended)
         return Addition(
-            size=self._size,
+            size=self._start.tree.size,
+            after=self._start.signed,
             leaves=tuple(self._leaves),
-            head=checkpoint.sign(head, self._signer_of(self.head.state.keys.of_head(tree.size))),
+            head=checkpoint.sign(head, self._signer_of(authority.of_head(tree.size))),
             rows=self._rows,
+            saved=saved(self.head.fold, self._signer_of(authority.own(tree.size))) if is_saved else None,
         )

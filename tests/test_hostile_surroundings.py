@@ -106,15 +106,14 @@ def test_prices_do_not_depend_on_the_callers_digits(digits: int, rounding: str, 
 @pytest.mark.parametrize(
     ("digits", "rounding", "trap", "narrow"),
     [
-        (1, decimal.ROUND_UP, False, False),
+        (1, decimal.ROUND_UP, False, True),
         (1, decimal.ROUND_05UP, True, True),
-        (6, decimal.ROUND_CEILING, False, True),
-        (28, decimal.ROUND_HALF_EVEN, True, False),
     ],
 )
 def test_nothing_depends_on_the_callers_context(
     digits: int, rounding: str, trap: bool, narrow: bool, ordinary: dict[str, str]
 ) -> None:
+    """The two that show most: what more digits or exponents round, one digit rounds too, or signals."""
     hostile = context(digits, rounding, trap=trap, narrow=narrow)
     assert_nothing_changes(decimal.localcontext(hostile), every_number.whole, ordinary)
 

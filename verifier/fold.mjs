@@ -507,7 +507,7 @@ function abort(state, entry) {
 function refuse(state, entry) {
   const own = state.charged(entry.path);
   requireThat(!state.keys.has(JSON.stringify([own.name, entry.key])), "the key was used before in its scope");
-  const refusal = JSON.stringify([own.name, entry.key, entry.request]);
+  const refusal = JSON.stringify([own.name, entry.request]);
   requireThat(!state.refusals.has(refusal), "the same refusal was recorded before");
   state.refusals.add(refusal);
   requireThat(own.path.includes(entry.level), "the level that refused is not one of the path");

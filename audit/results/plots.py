@@ -145,7 +145,7 @@ def _trade_off(axes: Axes, result: Plottable) -> None:
     witness = result.witness
     most = max(*result.evidence.trials, 1)
     rates = np.geomspace(0.3 / most, 1, STEPS)
-    ceiling = claimed_ceiling(rates, (result.target.point, *result.target.knots))
+    ceiling = claimed_ceiling(rates, result.target.points)
     axes.fill_between(rates, rates, ceiling, color="tab:blue", alpha=0.12, lw=0)
     axes.plot(rates, ceiling, color="tab:blue", ls="--", lw=1.4, label="the claim: no event lies above this line")
     rarer, likelier = "the other", "one"

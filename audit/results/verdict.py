@@ -288,8 +288,11 @@ class AuditResult:
             return "power: none is known: it cannot be said what so many runs would have found"
         if self.power is None:
             return f"power: {event} would have been found with probability 0.9, if a score sees it"
+        seen = f"a true epsilon of {float(self.power.epsilon):.6g}"
+        if self.target.knots and self.power.epsilon <= self.target.point.epsilon:
+            seen = f"a curve that is broken elsewhere than at epsilon {float(self.power.epsilon):.6g}"
         return (
-            f"power: a true epsilon of {float(self.power.epsilon):.6g} would have been refuted with probability "
+            f"power: {seen} would have been refuted with probability "
             f"{self.power.probability}{f', and {event}, if a score sees it' if event else ''}"
         )
 

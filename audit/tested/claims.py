@@ -49,6 +49,11 @@ class AuditTarget:
     knots: tuple[ClaimPoint, ...] = ()
 
     @property
+    def points(self) -> tuple[ClaimPoint, ...]:
+        """All of them, the first where epsilon_lower is reported."""
+        return (self.point, *self.knots)
+
+    @property
     def edges(self) -> Edges:
         """Everything that is claimed, as edges of one test.
 
@@ -56,7 +61,7 @@ class AuditTarget:
         no point has an epsilon of at most 600: e^600 runs would be needed."""
         points = [
             (decimals.float_up(point.epsilon), decimals.float_up(point.delta))
-            for point in (self.point, *self.knots)
+            for point in self.points
             if point.epsilon <= MOST_TESTED
         ]
         if not points:

@@ -1,27 +1,28 @@
 """One training, many canaries: each is in the data by a coin of the auditor's, who guesses from the model which were.
 
-Under (epsilon, delta) the number of right guesses is hardly larger than that of as many coins, each right with
-probability e^epsilon / (1 + e^epsilon), which is a test of the claim at each of its points. One training is cheap, and
-weak: what m canaries can show ends at about log(m / 3), however much a training tells. `OneRun.words` says so before
-anything is trained. Source: Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023.
+How many of so many guesses are right is rarely large if the training keeps its claim, which is a test of the claim, of
+all its points at once (`guesses`). One training is cheap, and weak: what m canaries can show of one epsilon ends at
+about log(m / 3), however much a training tells. `OneRun.words` says what it can show before anything is trained.
 
->>> from dpledger.accounting.guarantees import ApproxDP
+>>> from dpledger.accounting.guarantees import GDP, ApproxDP
 >>> from dpledger.audit.training.step_claims import step_claim
 >>> plan = OneRun.planned(600, step_claim(ApproxDP(25, "0.00001")), alpha=Fraction(1, 20))
 >>> round(plan.ceiling, 1) < 6, plan.can_refute
 (True, False)
+>>> OneRun.planned(600, step_claim(GDP(1)), alpha=Fraction(1, 20)).factor < 2
+True
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+from scipy.special import bdtr, bdtrc, ndtr
 
 from dpledger import decimals
 from dpledger.accounting.arithmetic.conversions import epsilon_of_gdp
@@ -29,90 +30,87 @@ from dpledger.audit.course.blocks import Evidence
 from dpledger.audit.evidence.binomial import tail_at_least
 from dpledger.audit.evidence.wealth import BudgetShare
 from dpledger.audit.outcomes import Floats
+from dpledger.audit.tested.claims import DELTA_OF_CURVES
+from dpledger.audit.training.guesses import beyond_the_curve, chance_of_guesses
 from dpledger.audit.training.step_claims import StepClaim
 from dpledger.errors import ParameterError
 
-__all__ = ["FEWEST_CANARIES", "OneRun", "chance_of_guesses"]
+__all__ = ["FEWEST_CANARIES", "OneRun"]
 
 FEWEST_CANARIES = 10
 LARGEST = 64.0  # an epsilon that no number of canaries reaches
 HALVINGS, ROUGHLY = 40, 12
-SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the canaries that are guessed
-DEVIATIONS = 1.2816  # of a normal, passed with probability 0.1
-ROUNDING = 1 + 1e-6  # of a p-value, on the safe side
-
-
-def chance_of_guesses(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """An upper bound on the probability of at least so many `right` guesses among `guesses`, where each of `canaries`
-    is in by a fair coin and the training is (epsilon, delta)-DP for adding or removing one.
-
-    Claim: at least that probability, for every way to guess whose number of guesses is fixed beforehand. Source:
-        Steinke, Nasr and Jagielski 2023, theorem 5.2; of its probabilities P(v > X >= v - i) the tail P(X >= v - i) is
-        taken, which is no smaller."""
-    chance = 1 / (1 + math.exp(-epsilon))
-    tail = tail_at_least(right, guesses, chance)
-    if not delta:
-        return min(1.0, tail * ROUNDING)
-    apart = 0.0
-    for more in range(1, right + 1):
-        if 1 / more <= apart:  # a tail is at most 1
-            break
-        apart = max(apart, tail_at_least(right - more, guesses, chance) / more)
-    return min(1.0, (tail + 2 * canaries * delta * apart) * ROUNDING)
+SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)  # of the canaries that are guessed
+LIKELY = 0.9
+BACKWARDS = 1e-4  # a chance of so many wrong guesses, of coins, at which the score is told to be backwards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRun:
-    """What is fixed before a training with `canaries`: how many are guessed, and what that can show. `ceiling`: the
-    largest epsilon, at the delta of the claim, that would be refuted if every guess were right. `expected`: that which
-    is refuted with probability 0.9, if each canary shows as much as the claim lets it, one Gaussian score each."""
+    """What is fixed before a training with `canaries`: how many are guessed, and what that can show. `needed`: so many
+    right guesses refute the claim; None where none do. `factor`: noise too small by it is found with probability 0.9,
+    if each canary has one Gaussian score that shows what the noise lets it; None where no factor up to 64 is.
+    `ceiling`: the largest epsilon, at the delta of the claim, that would be refuted if every guess were right.
+    `expected`: that which is refuted with probability 0.9 with the noise that is claimed."""
 
     canaries: int
     guesses: int
     claim: StepClaim
     alpha: Fraction
+    needed: int | None
+    factor: float | None
     ceiling: float
     expected: float
 
     @classmethod
     def planned(cls, canaries: int, claim: StepClaim, *, alpha: Fraction) -> OneRun:
-        """The number of guesses with which most is expected of a training with half the noise that it claims.
-        ParameterError for too few canaries."""
+        """The number of guesses with which the least lack of noise is found. ParameterError for too few canaries.
+
+        Claim: if the training keeps its claim, `needed` guesses or more are right with probability at most alpha.
+        Source: `chance_of_guesses` and `beyond_the_curve` bound one probability, so the better of them holds."""
         if canaries < FEWEST_CANARIES:
             raise ParameterError("canaries", f"{canaries} canaries", f"at least {FEWEST_CANARIES}")
-        delta, apart = float(claim.target.point.delta), _separation(claim)
-        level = float(alpha)
-
-        def shown(guesses: int, mu: float) -> float:
-            return _refuted(canaries, guesses, _expected_right(canaries, guesses, mu), delta, level)
-
-        tried = sorted({2 * max(1, round(share * canaries / 2)) for share in SHARES if share * canaries >= 2})
-        guesses = min(max(tried, key=lambda one: (shown(one, 2 * apart), one)), canaries // 2 * 2)
+        delta, apart, level = float(claim.target.point.delta), _separation(claim), float(alpha)
+        points = _points(claim)
+        tried = []
+        for guesses in sorted({2 * max(1, round(share * canaries / 2)) for share in SHARES}):
+            if guesses <= canaries:
+                needed = _needed(canaries, guesses, points, level)
+                factor = None if needed is None else _least_factor(canaries, guesses, needed, apart)
+                tried.append((factor or math.inf, needed is None, -guesses, needed))
+        least, _, fewest, needed = min(tried, key=lambda one: one[:3])
         return cls(
             canaries=canaries,
-            guesses=guesses,
+            guesses=-fewest,
             claim=claim,
             alpha=alpha,
-            ceiling=_refuted(canaries, guesses, guesses, delta, level),
-            expected=shown(guesses, apart),
+            needed=needed,
+            factor=None if math.isinf(least) else least,
+            ceiling=_refuted(canaries, -fewest, -fewest, delta, level),
+            expected=_refuted(canaries, -fewest, _expected_right(canaries, -fewest, apart), delta, level),
         )
 
     @property
     def can_refute(self) -> bool:
         """Whether any outcome refutes the claim."""
-        return self._falls(self.guesses)
+        return self.needed is not None
 
     @property
     def words(self) -> str:
         """What it can show, for whoever is about to train."""
         point = self.claim.target.point
-        said = (
-            f"one training with {self.canaries:,} canaries, {self.guesses:,} of them guessed: at delta "
+        if self.needed is None:
+            able = "it cannot refute this claim"
+        elif self.factor is None:
+            able = f"the claim falls only if {self.needed:,} guesses are right"
+        else:
+            able = f"the claim falls with probability 0.9 where there is less noise by a factor of {self.factor:.3g}"
+        return (
+            f"one training with {self.canaries:,} canaries, {self.guesses:,} of them guessed: {able}. At delta "
             f"{float(point.delta):.3g} it shows an epsilon of at most {self.ceiling:.3g}, however much the training "
             f"gives away, and about {self.expected:.3g} if it gives away all that is claimed "
             f"({float(point.epsilon):.3g})"
         )
-        return said if self.can_refute else f"{said}; so it cannot refute this claim"
 
     def evidence(self, scores: npt.ArrayLike, included: npt.ArrayLike) -> Evidence:
         """What a training says. `scores`: of each canary, larger where it was more likely in the data; NaN counts as
@@ -121,7 +119,7 @@ class OneRun:
         right = _right(numbers, inside, self.guesses)
         delta, level = float(self.claim.target.point.delta), float(self.alpha)
         lower = _refuted(self.canaries, self.guesses, right, delta, level)
-        fell = self._falls(right)
+        fell = self.needed is not None and right >= self.needed
         wealth = -math.log(level) if fell else 0.0
         return Evidence(
             alpha=self.alpha,
@@ -134,22 +132,59 @@ class OneRun:
             witness=None,
             power=None,  # what it could show is told beforehand
             rare_event=None,
-            blind=None if np.unique(numbers[np.isfinite(numbers)]).size > 1 else "all canaries had the same score",
+            blind=_blind(numbers, inside),
             float_leak=None,
         )
 
-    def _falls(self, right: int) -> bool:
-        """Whether so many right guesses refute a point of the claim, each at its share of alpha."""
-        points = (self.claim.target.point, *self.claim.target.knots)
-        share = float(self.alpha) / len(points)
-        return any(
-            chance_of_guesses(
-                self.canaries, self.guesses, right, decimals.float_up(point.epsilon), decimals.float_up(point.delta)
-            )
-            <= share
-            for point in points
-            if decimals.float_up(point.epsilon) <= LARGEST
+
+def _points(claim: StepClaim) -> list[tuple[float, float]]:
+    """All that is claimed, as (epsilon, delta), rounded up."""
+    each = ((decimals.float_up(one.epsilon), decimals.float_up(one.delta)) for one in claim.target.points)
+    return [(epsilon, delta) for epsilon, delta in each if epsilon <= LARGEST]
+
+
+def _needed(canaries: int, guesses: int, points: list[tuple[float, float]], alpha: float) -> int | None:
+    """The least number of right guesses that has a probability of at most alpha, whoever keeps the points."""
+
+    def is_rare(right: int) -> bool:
+        return beyond_the_curve(canaries, guesses, right, points, alpha) or any(
+            chance_of_guesses(canaries, guesses, right, epsilon, delta) <= alpha for epsilon, delta in points
         )
+
+    found = bisect_left(range(guesses + 1), True, key=is_rare)
+    return found if found <= guesses else None
+
+
+def _least_factor(canaries: int, guesses: int, needed: int, apart: float) -> float | None:
+    """How much further apart the scores must be for so many right guesses with probability 0.9."""
+    half = guesses // 2
+    enough = float(bdtr(canaries - half, canaries, 0.5) - bdtr(half - 1, canaries, 0.5))  # are in, and enough are out
+
+    def is_seen(factor: float) -> bool:
+        return enough * _at_least(needed, canaries, guesses, apart * factor) >= LIKELY
+
+    if not is_seen(LARGEST):
+        return None
+    low, high = 0.0, math.log(LARGEST)
+    for _ in range(ROUGHLY):
+        middle = (low + high) / 2
+        if is_seen(math.exp(middle)):
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)
+
+
+def _blind(scores: Floats, inside: npt.NDArray[np.bool_]) -> str | None:
+    """Why nothing could be found."""
+    if np.unique(scores[np.isfinite(scores)]).size < 2:
+        return "all canaries had the same score"
+    canaries = scores.size // 2 * 2
+    wrong = canaries - _right(scores, inside, canaries)
+    if tail_at_least(wrong, canaries, 0.5) <= BACKWARDS:
+        backwards = f"of {canaries:,} guesses {wrong:,} would be wrong, more than of coins"
+        return f"{backwards}: a score must be larger where the canary was in the data, and this one is smaller"
+    return None
 
 
 def _right(scores: Floats, inside: npt.NDArray[np.bool_], guesses: int) -> int:
@@ -175,25 +210,37 @@ def _refuted(canaries: int, guesses: int, right: int, delta: float, alpha: float
 
 
 def _separation(claim: StepClaim) -> float:
-    """The mu at which a Gaussian score of each canary shows the claimed epsilon at its delta."""
+    """The mu at which a Gaussian score of each canary shows the claimed epsilon at its delta; at that of a curve where
+    the claim has none."""
     point = claim.target.point
-    if not point.delta:
-        return float(min(point.epsilon, Decimal(20)))
     low, high = 0.0, 40.0
     for _ in range(ROUGHLY):
         middle = (low + high) / 2
-        if epsilon_of_gdp(decimals.round_up(middle), point.delta) < point.epsilon:
+        if epsilon_of_gdp(decimals.round_up(middle), point.delta or DELTA_OF_CURVES) < point.epsilon:
             low = middle
         else:
             high = middle
     return high
 
 
+def _share_right(canaries: int, guesses: int, apart: float) -> float:
+    """The share of right guesses, of scores N(apart, 1) of those that are in, and N(0, 1) of the others."""
+    share = guesses / canaries / 2  # of all scores, the highest and the lowest
+    low, high = -10.0, 10.0 + apart
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if (ndtr(-middle) + ndtr(apart - middle)) / 2 > share:
+            low = middle
+        else:
+            high = middle
+    return min(1.0, float(ndtr(apart - high)) / 2 / share)
+
+
+def _at_least(right: int, canaries: int, guesses: int, apart: float) -> float:
+    """About the probability of so many right guesses."""
+    return float(bdtrc(right - 1, guesses, _share_right(canaries, guesses, apart)))
+
+
 def _expected_right(canaries: int, guesses: int, apart: float) -> int:
-    """How many guesses are right with probability 0.9, of scores N(apart, 1) of those that are in, and N(0, 1)."""
-    quantiles = np.arange(1, canaries + 1) / (canaries + 1)
-    # scores of one of each side, at even quantiles: enough for what is to be expected
-    scores = np.concatenate([ndtri(quantiles), ndtri(quantiles) + apart])
-    inside = np.repeat([False, True], canaries)
-    share = _right(scores, inside, 2 * guesses) / (2 * guesses)
-    return math.floor(guesses * share - DEVIATIONS * math.sqrt(guesses * share * (1 - share)))
+    """How many guesses are right with probability 0.9."""
+    return bisect_left(range(guesses), True, key=lambda one: _at_least(one + 1, canaries, guesses, apart) < LIKELY)

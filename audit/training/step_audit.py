@@ -14,6 +14,7 @@ violation
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -45,6 +46,7 @@ MOST_STEPS = 10**9
 MOST_REHEARSALS = 10_000
 MOST_FAILED = 0.1  # of the steps may lack both gradients; an audit in which more do is blind
 MOST_CAUSES = 3
+ERRORS = 3  # standard errors, within which a canary does not show
 
 
 def audit_steps(
@@ -198,6 +200,7 @@ class StepRecord:
         self._started = time.perf_counter()
         self._causes: Counter[str] = Counter()
         self._failed = self._failed_alike = 0  # steps
+        self._moved, self._measured = 0.0, 0  # in deviations, added up over steps that gave two numbers
 
     @property
     def is_refuted(self) -> bool:
@@ -208,6 +211,9 @@ class StepRecord:
         """One step: where its noisy gradient lies along the canary, with it and without it, in deviations of the noise,
         by a measure that was fixed before the noise was drawn."""
         self._wealth.add(taken.left, taken.right)
+        if math.isfinite(apart := taken.left - taken.right):
+            self._moved += apart
+            self._measured += 1
         causes = {why for why in taken.failed if why is not None}
         self._causes.update(causes)
         self._failed += bool(causes)
@@ -219,7 +225,7 @@ class StepRecord:
             raise ParameterError("states", "no steps", "at least one step")
         evidence = self._wealth.evidence()
         if evidence.fell_after is None and evidence.blind is None:
-            evidence = replace(evidence, blind=self._blind())
+            evidence = replace(evidence, blind=self._blind() or self._unmoved())
         return AuditResult(
             mechanism=self._note,
             claim=self._claim.guarantee,
@@ -247,4 +253,19 @@ class StepRecord:
         return (
             f"the gradients with the canary and without it both raised, or were not finite, in {self._failed_alike:,} "
             f"of {self._wealth.steps:,} steps"
+        )
+
+    def _unmoved(self) -> str | None:
+        """Why nothing could be found where the canary does not move the gradient as far as the claim lets it."""
+        law = self._claim.law
+        if law is None or not self._measured:
+            return None
+        mean, error = self._moved / self._measured, math.sqrt(2 / self._measured)
+        allowed = law.mu * law.rate
+        if mean > ERRORS * error or allowed < 2 * ERRORS * error:
+            return None
+        return (
+            f"in {self._measured:,} steps the canary moves the gradient by {mean:.2g} deviations of its noise in the "
+            f"mean, give or take {error:.2g}, and the claim lets it move by {allowed:.2g}: the canary has no effect, "
+            "or there is far more noise than is claimed. Take a canary whose gradient is as long as the clip norm"
         )

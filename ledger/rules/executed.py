@@ -10,7 +10,9 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from decimal import Decimal
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+from pydantic import AllowInfNan
 
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition
@@ -22,9 +24,13 @@ __all__ = ["NOTHING", "Ran", "also"]
 MOST = 256  # distinct parts a scope; each may be asked of the engine
 
 
+Cost: TypeAlias = Annotated[Decimal, AllowInfNan(True)]
+"""Infinite where a coordinate has no price."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
-    cost: tuple[Decimal, ...]
+    cost: tuple[Cost, ...]
     parts: Composition
 
 

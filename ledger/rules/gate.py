@@ -72,7 +72,8 @@ class Request:
     """What is asked of a scope. `key`: what is to happen once, in the caller's words. `charge`: this attempt, 128
     random bits in hex. `redeem`: the digest of the redeem of the process that will read the data; with it the charge is
     started at once. `tail_delta`: the delta of a price from the profile, 0 for the price of the parts; None: the scope
-    decides (`asking.chosen_tail_delta`). `attested`: of a run that happens elsewhere."""
+    decides (`asking.chosen_tail_delta`). `attested`: of a run that happens elsewhere. `is_fresh`: the key was drawn for
+    it, so that nobody used it before."""
 
     scope: str
     key: str
@@ -88,6 +89,7 @@ class Request:
     redeem: str | None = None
     tail_delta: Decimal | None = None
     attested: Attestation | None = None
+    is_fresh: bool = False
 
     @property
     def may_be_over(self) -> bool:
@@ -160,13 +162,14 @@ class Prices:
     """What a request is charged at each level of its path, at the `tail_delta` that was asked for or chosen; or the
     `error` that says why it is not. `sixteenth`: what it was chosen from, None where it was not; `unfixed`: the levels
     whose first charge this would be: together all of a state that a price depends on. `fixed`: the filters that it
-    would fix there, other than they were opened with."""
+    would fix there, other than they were opened with. `digest`: of the request, so priced."""
 
     sixteenth: Decimal | None
     unfixed: tuple[str, ...]
     tail_delta: Decimal = ZERO
     levels: tuple[LevelCharge, ...] = ()
     fixed: tuple[Fixed, ...] = ()
+    digest: str = ""
     error: DpledgerError | None = None
 
 
@@ -189,7 +192,8 @@ def priced(state: State, request: Request) -> Prices:
             charged.append(LevelCharge(name, asking.charge(ready, request.parts, tail_delta)))
             if ready.filter != level.filter:
                 fixed.append(Fixed(name, ready.filter))
-        return Prices(sixteenth, unfixed, tail_delta, tuple(charged), tuple(fixed))
+        digest = request_digest(request.scope, request, tail_delta)
+        return Prices(sixteenth, unfixed, tail_delta, tuple(charged), tuple(fixed), digest)
     except DpledgerError as error:
         return Prices(sixteenth, unfixed, error=error)
 
@@ -214,8 +218,7 @@ def decide(state: State, request: Request, earlier: Earlier | None, prices: Pric
         return Outdated()
     if prices.error is not None:
         raise prices.error
-    tail_delta = prices.tail_delta
-    digest = request_digest(request.scope, request, tail_delta)
+    tail_delta, digest = prices.tail_delta, prices.digest
     named = {one.scope: one.filter for one in prices.fixed}
     for level in prices.levels:
         found = state.scopes[level.scope]

@@ -15,7 +15,10 @@ from there. Copying every scope and every open charge at each entry would make n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, get_args
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 __all__ = ["PersistentMap"]
 
@@ -40,6 +43,21 @@ class PersistentMap(Mapping[str, Value], Generic[Value]):
     def __init__(self) -> None:
         self._root: Node[Value] = {}
         self._size = 0
+
+    @classmethod
+    def of(cls, items: Mapping[str, Value]) -> PersistentMap[Value]:
+        """A mapping of these."""
+        made: PersistentMap[Value] = PersistentMap()
+        for key, value in items.items():
+            made = made.with_item(key, value)
+        return made
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Read as an object of its items."""
+        (value,) = get_args(source)
+        items = core_schema.dict_schema(core_schema.str_schema(), handler(value))
+        return core_schema.no_info_after_validator_function(cls.of, items)
 
     def __getitem__(self, key: str) -> Value:
         node, path = self._root, hash(key)

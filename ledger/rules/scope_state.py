@@ -70,8 +70,8 @@ class ScopeState:
     keep: Literal["value", "digest", "none"]
     parents: tuple[str, ...]
     path: tuple[str, ...]
-    dataset: str | None
-    odometer: Odometer | None
+    dataset: str | None = None
+    odometer: Odometer | None = None
     index: int
     sums: Sums
     held: Sums

@@ -1,4 +1,5 @@
-"""What a ledger file must look like inside before anything in it is believed: its tables exactly, whole, and counted.
+"""What a ledger file must look like inside before anything in it is believed: its tables exactly; and, where all of it
+is looked through, whole and counted.
 
 A file from somebody else is a program as much as data: a view without end in the place of a table, a trigger that runs
 at every append, a row of a gigabyte. So the schema is compared text for text with the one that `create` makes, before
@@ -13,10 +14,10 @@ from pathlib import Path
 
 from dpledger.errors import ForeignLedger
 
-__all__ = ["CREATE", "confine", "require_ours", "require_whole"]
+__all__ = ["CREATE", "LARGEST_ROW", "confine", "require_ours", "require_schema", "require_whole"]
 
 APPLICATION_ID = 0x64706C67  # "dplg": in the file's header, so that `file` and we know it
-LAYOUT = 1  # PRAGMA user_version
+LAYOUT = 2  # PRAGMA user_version
 LARGEST_ROW = 2**20  # bytes of a row: a head may have half of it, a leaf and a kept value a sixteenth
 
 _TABLES = """
@@ -28,9 +29,10 @@ CREATE TABLE charges (
     UNIQUE (scope, key)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE refusals (
-    scope TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL, PRIMARY KEY (scope, key, request)
+    scope TEXT NOT NULL, request TEXT NOT NULL, PRIMARY KEY (scope, request)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE kept (charge TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE saved (part INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
 """
 CREATE = (
     f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {LAYOUT}; PRAGMA journal_mode = WAL; {_TABLES}"
@@ -62,8 +64,7 @@ def require_ours(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def require_whole(connection: sqlite3.Connection, file: Path) -> None:
-    """Raises ForeignLedger unless a ledger file is undamaged, with leaves from 0 on without a gap."""
-    _require_schema(connection, file)
+    """Raises ForeignLedger unless a ledger file is undamaged, with leaves from 0 on without a gap: reads all of it."""
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise ForeignLedger(f"{file} is damaged: {verdict.splitlines()[-1]}")
@@ -72,7 +73,8 @@ def require_whole(connection: sqlite3.Connection, file: Path) -> None:
         raise ForeignLedger(f"{file} is damaged: its {count} entries are numbered {first} to {last}")
 
 
-def _require_schema(connection: sqlite3.Connection, file: Path) -> None:
+def require_schema(connection: sqlite3.Connection, file: Path) -> None:
+    """Raises ForeignLedger unless a ledger file holds the tables of a ledger and nothing else."""
     expected = _schema()
     rows = connection.execute(_SCHEMA).fetchmany(len(expected) + 1)
     found = frozenset(rows)

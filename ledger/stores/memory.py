@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 from dpledger.errors import StoreBehind
-from dpledger.ledger.stores.protocol import NOTHING, Addition, AppendOutcome, ChargeRow, Question, Tail
+from dpledger.ledger.stores.protocol import NOTHING, Addition, AppendOutcome, ChargeRow, Question, Refusal, Tail
 from dpledger.process import Home
 
 __all__ = ["MemoryStore"]
@@ -25,8 +25,9 @@ class MemoryStore:
         self.charges: dict[str, ChargeRow] = {}
         self.keys: dict[tuple[str, str], str] = {}
         self.values: dict[str, bytes] = {}
-        self.refusals: dict[tuple[str, str], dict[str, None]] = {}
+        self.refusals: dict[Refusal, None] = {}
         self.heads: dict[int, bytes] = {}
+        self.saved: bytes | None = None
         self._additions: dict[int, Addition] = {}
 
     def tail(self, start: int | None, asked: Question = NOTHING) -> Tail:
@@ -39,15 +40,9 @@ class MemoryStore:
                 leaves=() if start is None else tuple(self.log[start:size]),
                 head=self.heads.get(size),
                 charges=self._charges(asked),
-                refusals=tuple(
-                    sorted(
-                        (*place, request)
-                        for place in (self.refusals if asked.everything else (asked.key,))
-                        if place is not None
-                        for request in self.refusals.get(place, ())
-                    )
-                ),
+                refusals=tuple(sorted(self.refusals)) if asked.everything else self._refusals(asked),
                 value=None if asked.charge is None else self.values.get(asked.charge),
+                saved=self.saved if asked.saved else None,
             )
 
     def _charges(self, asked: Question) -> tuple[ChargeRow, ...]:
@@ -56,11 +51,14 @@ class MemoryStore:
         used = None if asked.key is None else self.keys.get(asked.key)
         return tuple(self.charges[one] for one in dict.fromkeys((used, asked.charge)) if one in self.charges)
 
+    def _refusals(self, asked: Question) -> tuple[Refusal, ...]:
+        return (asked.refusal,) if asked.refusal is not None and asked.refusal in self.refusals else ()
+
     def append(self, addition: Addition) -> AppendOutcome:
         self.home.require()
         with self.lock:
             self._finish()
-            if addition.size != len(self.log):
+            if addition.size != len(self.log) or addition.after not in (None, self.heads.get(addition.size)):
                 return "failed"
             self._require_fits(addition)
             # in one step, so that of two appends of one thread, one inside the other, one is first
@@ -98,9 +96,9 @@ class MemoryStore:
         for ending in rows.endings:
             ended = replace(self.charges[ending.charge], status=ending.status, ended=ending.ended)
             self.charges[ending.charge] = ended
-        for scope, key, request in rows.refusals:
-            self.refusals.setdefault((scope, key), {})[request] = None
+        self.refusals.update(dict.fromkeys(rows.refusals))
         self.values.update(rows.values)
+        self.saved = addition.saved if addition.saved is not None else self.saved
         self.heads[stop] = addition.head
         self.log[addition.size : stop] = addition.leaves
 

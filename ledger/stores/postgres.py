@@ -30,7 +30,7 @@ except ImportError:
 
 __all__ = ["PostgresStore"]
 
-LAYOUT = 1
+LAYOUT = 2
 RECONNECTING_SECONDS = 20.0  # how long a server that was there is waited for
 PAUSE_SECONDS = 0.1  # between two tries
 READS = 3  # tries at a read whose connection is lost
@@ -43,19 +43,21 @@ CREATE TABLE dpledger_charges (
     ended bigint, UNIQUE (scope, key)
 );
 CREATE TABLE dpledger_refusals (
-    scope text COLLATE "C", key text COLLATE "C", request text COLLATE "C", PRIMARY KEY (scope, key, request)
+    scope text COLLATE "C", request text COLLATE "C", PRIMARY KEY (scope, request)
 );
 CREATE TABLE dpledger_kept (charge text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
+CREATE TABLE dpledger_saved (one int PRIMARY KEY CHECK (one = 1), bytes bytea NOT NULL);
 CREATE TABLE dpledger_head (
     one int PRIMARY KEY CHECK (one = 1), layout int NOT NULL, size bigint NOT NULL, checkpoint bytea
 );
-INSERT INTO dpledger_head VALUES (1, 1, 0, NULL);
+INSERT INTO dpledger_head VALUES (1, 2, 0, NULL);
 """
 
 # Dividing by zero undoes all of it where a charge that is to end is not open.
 _APPEND = """
 WITH moved AS (
-    UPDATE dpledger_head SET size = %(stop)s, checkpoint = %(head)s WHERE size = %(size)s RETURNING one
+    UPDATE dpledger_head SET size = %(stop)s, checkpoint = %(head)s
+    WHERE size = %(size)s AND (%(after)s::bytea IS NULL OR checkpoint = %(after)s::bytea) RETURNING one
 ), added AS (
     INSERT INTO dpledger_leaves (i, leaf)
     SELECT %(size)s + place - 1, leaf FROM moved, unnest(%(leaves)s::bytea[]) WITH ORDINALITY AS new (leaf, place)
@@ -71,12 +73,15 @@ WITH moved AS (
     WHERE held.charge = new.charge AND held.status = 'open' RETURNING 1
 ), refused AS (
     INSERT INTO dpledger_refusals
-    SELECT new.* FROM moved, unnest(%(refused_scopes)s::text[], %(refused_keys)s::text[], %(refused)s::text[]) AS new
+    SELECT new.* FROM moved, unnest(%(refused_scopes)s::text[], %(refused)s::text[]) AS new
     ON CONFLICT DO NOTHING
 ), kept AS (
     INSERT INTO dpledger_kept
     SELECT new.* FROM moved, unnest(%(kept)s::text[], %(values)s::bytea[]) AS new
     ON CONFLICT (charge) DO UPDATE SET value = EXCLUDED.value
+), saved AS (
+    INSERT INTO dpledger_saved SELECT one, %(saved)s::bytea FROM moved WHERE %(saved)s::bytea IS NOT NULL
+    ON CONFLICT (one) DO UPDATE SET bytes = EXCLUDED.bytes
 )
 SELECT count(*), 1 / (count(*) = 0 OR (SELECT count(*) FROM ended) = cardinality(%(ending)s::text[]))::int FROM moved
 """
@@ -85,13 +90,17 @@ _TAIL = """
 SELECT size, checkpoint, ARRAY(SELECT leaf FROM dpledger_leaves WHERE i >= %(start)s::bigint AND i < size ORDER BY i),
     (SELECT json_agg(json_build_array(charge, scope, key, request, status, ended) ORDER BY charge)
         FROM dpledger_charges WHERE {charges}),
-    (SELECT json_agg(json_build_array(scope, key, request) ORDER BY scope, key, request)
+    (SELECT json_agg(json_build_array(scope, request) ORDER BY scope, request)
         FROM dpledger_refusals WHERE {refusals}),
-    (SELECT value FROM dpledger_kept WHERE charge = %(charge)s::text)
+    (SELECT value FROM dpledger_kept WHERE charge = %(charge)s::text),
+    (SELECT bytes FROM dpledger_saved WHERE %(saved)s::bool)
 FROM dpledger_head
 """
 _KEY = "(scope = %(scope)s::text AND key = %(key)s::text)"
-_ASKED = _TAIL.format(charges=f"{_KEY} OR charge = %(charge)s::text", refusals=_KEY)
+_ASKED = _TAIL.format(
+    charges=f"{_KEY} OR charge = %(charge)s::text",
+    refusals="scope = %(refused_scope)s::text AND request = %(refused)s::text",
+)
 _EVERYTHING = _TAIL.format(charges="true", refusals="true")
 _LEAVES = "SELECT leaf FROM dpledger_leaves WHERE i >= %s AND i < %s ORDER BY i"
 
@@ -161,11 +170,22 @@ class PostgresStore:
 
     def tail(self, start: int | None, asked: Question = NOTHING) -> Tail:
         scope, key = asked.key if asked.key is not None else (None, None)
-        said = {"start": start, "scope": scope, "key": key, "charge": asked.charge}
+        refused_scope, refused = asked.refusal if asked.refusal is not None else (None, None)
+        said = {
+            "start": start,
+            "scope": scope,
+            "key": key,
+            "charge": asked.charge,
+            "refused_scope": refused_scope,
+            "refused": refused,
+            "saved": asked.saved,
+        }
         rows = self._read(_EVERYTHING if asked.everything else _ASKED, said)
         if len(rows) != 1:
             raise StoreBehind(f"{self.name} holds {len(rows)} heads")
-        size, head, leaves, charges, refusals, value = rows[0]
+        size, head, leaves, charges, refusals, value, saved = rows[0]
+        if asked.checked:
+            self._require_whole(size)
         return Tail(
             size=size,
             leaves=tuple(leaves),
@@ -174,9 +194,17 @@ class PostgresStore:
                 ChargeRow(charge=charge, scope=scope, key=key, request=request, status=status, ended=ended)
                 for charge, scope, key, request, status, ended in charges or ()
             ),
-            refusals=tuple((scope, key, request) for scope, key, request in refusals or ()),
+            refusals=tuple((scope, request) for scope, request in refusals or ()),
             value=value,
+            saved=saved,
         )
+
+    def _require_whole(self, size: int) -> None:
+        """ForeignLedger unless leaves up to `size` are there, without a gap. That the pages of the database are whole
+        is its administrator's to check (amcheck, checksums)."""
+        (found,) = self._read("SELECT count(*), min(i), max(i) FROM dpledger_leaves WHERE i < %s", (size,))
+        if size and found != (size, 0, size - 1):
+            raise ForeignLedger(f"{self.name} is damaged: of its {size} entries it holds {found[0]}")
 
     def leaves(self, start: int, stop: int) -> tuple[bytes, ...]:
         return tuple(leaf for (leaf,) in self._read(_LEAVES, (start, stop)))
@@ -311,6 +339,7 @@ def _said(addition: Addition) -> dict[str, Any]:
         "size": addition.size,
         "stop": addition.size + len(addition.leaves),
         "head": addition.head,
+        "after": addition.after,
         "leaves": list(addition.leaves),
         "charges": [row.charge for row in charges],
         "scopes": [row.scope for row in charges],
@@ -321,9 +350,9 @@ def _said(addition: Addition) -> dict[str, Any]:
         "ending": [ending.charge for ending in endings],
         "ending_status": [ending.status for ending in endings],
         "ending_at": [ending.ended for ending in endings],
-        "refused_scopes": [scope for scope, _, _ in refusals],
-        "refused_keys": [key for _, key, _ in refusals],
-        "refused": [request for _, _, request in refusals],
+        "refused_scopes": [scope for scope, _ in refusals],
+        "refused": [request for _, request in refusals],
+        "saved": addition.saved,
         "kept": list(values),
         "values": list(values.values()),
     }

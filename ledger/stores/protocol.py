@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 Status = Literal["open", "committed", "aborted"]
-Refusal: TypeAlias = tuple[str, str, str]
-"""The scope, the key and the digest of a request that was refused: recorded once."""
+Refusal: TypeAlias = tuple[str, str]
+"""The scope and the digest of a request that was refused: recorded once, whatever its keys were."""
 AppendOutcome = Literal["done", "failed", "unknown"]
-"""Of an append: it is there, durably; nothing of it is there, nor will be, as the store has another size; or it may be
-there, or come to be, since the reply was lost: say it again."""
+"""Of an append: it is there, durably; nothing of it is there, nor will be, as the store has another size or head; or it
+may be there, or come to be, since the reply was lost: say it again."""
 
 BATCH = 500  # leaves fetched at a time
 
@@ -79,22 +79,34 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """What one append adds to a store of `size` leaves: one leaf at least, the signed head that covers it, rows."""
+    """What one append adds to a store of `size` leaves: one leaf at least, the signed head that covers it, rows.
+
+    `after`: the signed head that they follow; None: whichever is there. `saved`: what was folded from all leaves, these
+    among them, so that who opens the ledger need not do it again; it takes the place of the one before. None: that one
+    stays."""
 
     size: int
     leaves: tuple[bytes, ...]
     head: bytes
     rows: TableRows = field(default_factory=TableRows)
+    after: bytes | None = None
+    saved: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What else a read is to tell: of the (scope, key) that a charge may have used up, with the refusals under it; of a
-    charge, with its kept value; or every charge and refusal that there is."""
+    """What else a read is to tell: of the (scope, key) that a charge may have used up; of a refusal; of a charge, with
+    its kept value; what was `saved`; or every charge and refusal that there is.
+
+    `checked`: the store first looks through all that it holds, which takes as long as reading it: ForeignLedger for
+    damage that it can find by itself."""
 
     key: tuple[str, str] | None = None
+    refusal: Refusal | None = None
     charge: str | None = None
+    saved: bool = False
     everything: bool = False
+    checked: bool = False
 
 
 NOTHING = Question()
@@ -111,6 +123,7 @@ class Tail:
     charges: tuple[ChargeRow, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     value: bytes | None = None
+    saved: bytes | None = None
 
     def charge_of(self, scope: str, key: str) -> ChargeRow | None:
         """The charge that used `key` up in `scope`, if one did, and it was asked for."""
@@ -125,7 +138,7 @@ class Store(Protocol):
         ...
 
     def append(self, addition: Addition) -> AppendOutcome:
-        """Add all of it behind the `size` leaves that are there, durably, or nothing.
+        """Add all of it behind the `size` leaves that are there, under the head that it follows, durably, or nothing.
 
         Where it raises nothing was added: StoreBehind for a charge or a key that is there already, and for an ending of
         a charge that is not open; StoreFailure where the store cannot be written."""

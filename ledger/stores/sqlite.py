@@ -65,7 +65,8 @@ _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a led
 )
 
 _ROW = "SELECT charge, scope, key, request, status, ended FROM charges"
-_REFUSAL = "SELECT scope, key, request FROM refusals"
+_REFUSAL = "SELECT scope, request FROM refusals"
+_PART = layout.LARGEST_ROW // 2  # bytes of a saved fold in one row
 
 
 class SQLiteStore:
@@ -149,7 +150,7 @@ class SQLiteStore:
         store = cls(connection, file, writers, at_rest)
         try:
             with store._reading() as connection:
-                layout.require_whole(connection, file)
+                layout.require_schema(connection, file)
         except BaseException:
             store.close()
             raise
@@ -182,6 +183,8 @@ class SQLiteStore:
 
     def tail(self, start: int | None, asked: Question = NOTHING) -> Tail:
         with self._reading() as connection:
+            if asked.checked:
+                layout.require_whole(connection, self.path)
             size = _size(connection)
             return Tail(
                 size=size,
@@ -190,6 +193,7 @@ class SQLiteStore:
                 charges=_charges(connection, asked),
                 refusals=_refusals(connection, asked),
                 value=None if asked.charge is None else _value(connection, asked.charge),
+                saved=_saved(connection) if asked.saved else None,
             )
 
     def leaves(self, start: int, stop: int) -> tuple[bytes, ...]:
@@ -198,13 +202,15 @@ class SQLiteStore:
 
     def append(self, addition: Addition) -> AppendOutcome:
         with self._begun("BEGIN IMMEDIATE") as connection:
-            if _size(connection) != addition.size:
+            if _size(connection) != addition.size or addition.after not in (None, _head(connection)):
                 return "failed"
             connection.executemany(
                 "INSERT INTO leaves (i, leaf) VALUES (?, ?)", enumerate(addition.leaves, addition.size)
             )
             connection.execute("INSERT OR REPLACE INTO head (one, checkpoint) VALUES (1, ?)", (addition.head,))
             _put(connection, addition.rows)
+            if addition.saved is not None:
+                _save(connection, addition.saved)
         self._require_same_files()  # before anything is acknowledged
         return "done"
 
@@ -335,15 +341,26 @@ def _charges(connection: sqlite3.Connection, asked: Question) -> tuple[ChargeRow
 
 def _refusals(connection: sqlite3.Connection, asked: Question) -> tuple[Refusal, ...]:
     if asked.everything:
-        return tuple(connection.execute(f"{_REFUSAL} ORDER BY scope, key, request"))
-    if asked.key is None:
+        return tuple(connection.execute(f"{_REFUSAL} ORDER BY scope, request"))
+    if asked.refusal is None:
         return ()
-    return tuple(connection.execute(f"{_REFUSAL} WHERE scope = ? AND key = ? ORDER BY request", asked.key))
+    return tuple(connection.execute(f"{_REFUSAL} WHERE scope = ? AND request = ?", asked.refusal))
 
 
 def _value(connection: sqlite3.Connection, charge: str) -> bytes | None:
     row = connection.execute("SELECT value FROM kept WHERE charge = ?", (charge,)).fetchone()
     return None if row is None else _blob(row[0])
+
+
+def _saved(connection: sqlite3.Connection) -> bytes | None:
+    parts = [_blob(part) for (part,) in connection.execute("SELECT bytes FROM saved ORDER BY part")]
+    return b"".join(parts) if parts else None
+
+
+def _save(connection: sqlite3.Connection, saved: bytes) -> None:
+    connection.execute("DELETE FROM saved")
+    parts = (saved[start : start + _PART] for start in range(0, max(1, len(saved)), _PART))
+    connection.executemany("INSERT INTO saved (part, bytes) VALUES (?, ?)", enumerate(parts))
 
 
 def _put(connection: sqlite3.Connection, rows: TableRows) -> None:
@@ -363,7 +380,7 @@ def _put(connection: sqlite3.Connection, rows: TableRows) -> None:
         if changed.rowcount != 1:
             raise StoreBehind("a charge that the ledger holds open is not open in the store")
     for refusal in rows.refusals:
-        connection.execute("INSERT OR IGNORE INTO refusals (scope, key, request) VALUES (?, ?, ?)", refusal)
+        connection.execute("INSERT OR IGNORE INTO refusals (scope, request) VALUES (?, ?)", refusal)
     for kept in rows.values:
         connection.execute("INSERT OR REPLACE INTO kept (charge, value) VALUES (?, ?)", kept)
 

@@ -273,7 +273,7 @@ class _Used:
     def __init__(self) -> None:
         self.scope_of: dict[str, str] = {}  # by charge
         self.keys: set[tuple[str, str]] = set()
-        self.refusals: set[tuple[str, str, str]] = set()
+        self.refusals: set[tuple[str, str]] = set()
 
     def note(self, scope: str, key: str, charge: str) -> None:
         if charge in self.scope_of:
@@ -288,7 +288,7 @@ class _Used:
 
     def note_refusal(self, scope: str, body: Refused) -> None:
         self.require_free(scope, body.key)  # one that was used is replayed, never refused
-        refusal = scope, body.key, body.request
+        refusal = scope, body.request
         if refusal in self.refusals:
             raise VerificationError("the same refusal was recorded before")
         self.refusals.add(refusal)

@@ -17,7 +17,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from enum import Enum
@@ -54,6 +54,7 @@ T = TypeVar("T")
 Plain: TypeAlias = "str | int | bool | list[Plain] | dict[str, Plain]"
 """A value of the ledger's byte profile: no float, no null."""
 
+_SCALARS = frozenset({str, bytes, int, float, bool, Decimal, type(None)})
 _UNORDERED = (Set, Iterator)  # what pydantic would make a tuple of, although it is not the list that was meant
 _CONFIG = pydantic.ConfigDict(extra="forbid", strict=False, allow_inf_nan=False, arbitrary_types_allowed=True)
 
@@ -100,12 +101,17 @@ def _speak_of_parameters(cls: Any) -> None:
 
     @functools.wraps(construct)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = dict(zip(names, args, strict=False)) | kwargs
-        plain_args = [_asked(cls, name, value) for name, value in zip(names, args, strict=False)]
-        plain_kwargs = {name: _asked(cls, name, value) for name, value in kwargs.items()}
+        plain_args = [
+            value if _is_as_asked(type(value)) else _asked(cls, name, value)
+            for name, value in zip(names, args, strict=False)
+        ]
+        plain_kwargs = {
+            name: value if _is_as_asked(type(value)) else _asked(cls, name, value) for name, value in kwargs.items()
+        }
         try:
             construct(self, *plain_args, *args[len(names) :], **plain_kwargs)
         except pydantic.ValidationError as error:
+            given = dict(zip(names, args, strict=False)) | kwargs
             raise _as_parameter_error(cls.__name__, error, given, cls.__pydantic_fields__) from None
 
     cls.__init__ = initialise
@@ -116,6 +122,12 @@ def _read_well(cls: Any) -> None:
     parameters = inspect.signature(cls).parameters.values()
     shown = [one.replace(annotation=one.empty) for one in parameters if one.name != "kind"]
     cls.__signature__ = inspect.Signature(shown)
+
+
+@functools.cache
+def _is_as_asked(kind: type) -> bool:
+    """Whether `_asked` gives back every value of this type as it is: exact types of ours and of Python's alone."""
+    return kind in _SCALARS or (kind.__module__.startswith("dpledger.") and dataclasses.is_dataclass(kind))
 
 
 def _asked(cls: Any, name: str, value: object) -> object:
@@ -310,20 +322,30 @@ def plain(value: object) -> Any:
 
     A field that is None is left out. Raises ParameterError for a float or anything else without a place there.
     """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        pairs = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
-        return {name: plain(item) for name, item in pairs if item is not None}
-    if isinstance(value, Decimal):
-        return decimals.text(value)
-    if isinstance(value, Enum):
-        return plain(value.value)
-    if isinstance(value, (str, bool)) or type(value) is int:
-        return value
-    if isinstance(value, (tuple, list)):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items() if item is not None}
-    raise ParameterError("record", type(value).__name__, "text, whole numbers, decimals, lists and records")
+    return _writer(type(value))(value)
+
+
+@functools.cache
+def _writer(kind: type) -> Callable[[Any], Any]:
+    """How values of one type are written: found once, as a ledger writes a few types for ever."""
+    if dataclasses.is_dataclass(kind):
+        return functools.partial(_written, tuple(field.name for field in dataclasses.fields(kind)))
+    if issubclass(kind, Decimal):
+        return decimals.text
+    if issubclass(kind, Enum):
+        return lambda value: plain(value.value)
+    if issubclass(kind, (str, bool)) or kind is int:
+        return lambda value: value
+    if issubclass(kind, (tuple, list)):
+        return lambda value: [plain(item) for item in value]
+    if issubclass(kind, Mapping):
+        return lambda value: {str(key): plain(item) for key, item in value.items() if item is not None}
+    raise ParameterError("record", kind.__name__, "text, whole numbers, decimals, lists and records")
+
+
+def _written(names: tuple[str, ...], value: object) -> dict[str, Any]:
+    pairs = ((name, getattr(value, name)) for name in names)
+    return {name: plain(item) for name, item in pairs if item is not None}
 
 
 @contextmanager

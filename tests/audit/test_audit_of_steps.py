@@ -329,3 +329,20 @@ def test_a_result_goes_on_record() -> None:
     with pytest.raises(dpl.ParameterError, match="steps of a training"):
         dpl.Audit.again(body, noisy(0.5), 0, 1)
     assert "noise multiplier is at most" in str(result)
+
+
+def test_a_canary_that_moves_nothing_is_blind() -> None:
+    def gradient(state: float, rows: npt.NDArray[np.float64], rng: np.random.Generator) -> float:
+        return float(np.clip(rows, -1, 1).sum() + rng.normal())
+
+    states = [(0.0, np.zeros(5))] * 120
+    asked: dict[str, Any] = {"claim": dpl.GaussianLaw(1), "direction": [1.0], "seed": 1, "progress": False}
+    unmoved = dpl.audit_steps(gradient, states, 0.0, **asked)
+    assert unmoved.blind is not None
+    assert "no effect" in unmoved.blind
+    assert unmoved.power is None
+    moved = dpl.audit_steps(gradient, states, 9.0, **asked)
+    assert moved.blind is None
+    assert moved.power is not None
+    few = dpl.audit_steps(gradient, states[:20], 0.0, **asked)  # of which nobody could say
+    assert few.blind is None

@@ -15,7 +15,8 @@ from scipy.stats import binom
 
 import dpledger as dpl
 from dpledger.audit.results.verdict import CANARIES
-from dpledger.audit.training.one_run import OneRun, chance_of_guesses
+from dpledger.audit.training.guesses import chance_of_guesses
+from dpledger.audit.training.one_run import OneRun
 from dpledger.audit.training.step_claims import step_claim
 
 Rows = npt.NDArray[np.float64]
@@ -41,11 +42,11 @@ def test_the_chance_of_guesses_is_that_of_the_theorem() -> None:
 def test_a_claim_that_is_kept_falls_as_rarely_as_it_may() -> None:
     """Randomised response tells of each canary as much as epsilon 1 allows; every count of right guesses, exactly."""
     plan = plan_of(200)
+    assert plan.needed is not None
     chance = math.e / (1 + math.e)
-    fell = sum(float(binom.pmf(k, plan.guesses, chance)) for k in range(plan.guesses + 1) if plan._falls(k))
-    assert fell <= float(ALPHA)
+    assert binom.sf(plan.needed - 1, plan.guesses, chance) <= float(ALPHA)
     more = 1 / (1 + math.exp(-3))  # the twin: what claims 1 and tells 3 falls
-    assert sum(float(binom.pmf(k, plan.guesses, more)) for k in range(plan.guesses + 1) if plan._falls(k)) > 0.9
+    assert binom.sf(plan.needed - 1, plan.guesses, more) > 0.9
 
 
 def test_what_one_run_can_show_is_told_before_it() -> None:
@@ -65,6 +66,20 @@ def test_scores_that_say_nothing_are_blind() -> None:
     found = plan_of(20).evidence(np.full(20, math.nan), np.repeat([False, True], 10))
     assert found.blind is not None
     assert not found.is_refuted
+
+
+def test_a_score_of_the_wrong_sign_is_told() -> None:
+    plan = plan_of(200)
+    inside = np.repeat([False, True], 100)
+    backwards = plan.evidence(np.repeat([1.0, 0.0], 100), inside)
+    assert backwards.blind is not None
+    assert "must be larger" in backwards.blind
+    assert not backwards.is_refuted
+    forwards = plan.evidence(np.repeat([0.0, 1.0], 100), inside)
+    assert forwards.blind is None
+    assert forwards.is_refuted
+    coins = [plan.evidence(np.random.default_rng(seed).random(200), inside).blind for seed in range(40)]
+    assert not any(coins)
 
 
 def summed(rows: Rows, rng: np.random.Generator) -> Rows:

@@ -120,6 +120,23 @@ def test_refusals_are_told_apart_by_their_numbers(status: int, verdict: str) -> 
     assert audit_service(ask, "without", "with", dpl.PureDP(1), **SAID).verdict == verdict
 
 
+def test_what_a_service_refuses_is_named() -> None:
+    rng = np.random.default_rng(3)
+
+    def ask(table: str) -> float:
+        if rng.random() < 0.1:
+            raise Refused(429)
+        return honest(table, rng)
+
+    limited = audit_service(ask, "without", "with", dpl.PureDP(1), **SAID)
+    assert limited.verdict == "not_refuted"
+    assert "of 1,000 calls raised" in limited.told[-2]
+    assert "Refused 429 in" in limited.told[-2]
+    assert "rate=" in limited.told[-1]
+    free = audit_service(lambda table: honest(table, rng), "without", "with", dpl.PureDP(1), **SAID)
+    assert not any("raised" in words for words in free.told)
+
+
 def test_the_sides_are_asked_in_an_order_that_coins_decide() -> None:
     with serving(honest) as (server, ask):
         audit_service(ask, "without", "with", dpl.PureDP(1), **SAID)

@@ -175,10 +175,10 @@ def test_the_schema_is_the_one_that_create_makes(ledger: Path) -> None:
 
 
 def test_a_ledger_of_an_earlier_release_opens(tmp_path: Path) -> None:
-    """A file of layout 1, made table by table as the first release wrote them down."""
+    """A file of layout 2, made table by table as the first release wrote them down."""
     path = tmp_path / "old.ledger"
     connection = sqlite3.connect(path)
-    connection.executescript((ledger_golden.DATA.parent / "layout_1.sql").read_text("utf-8"))
+    connection.executescript((ledger_golden.DATA.parent / "layout_2.sql").read_text("utf-8"))
     connection.close()
     store = SQLiteStore.open(path)
     assert store.tail(None).size == 0

@@ -50,7 +50,7 @@ class TestSQLiteStore(StoreConformance):
 
     def test_what_is_appended_is_there_after_reopening(self) -> None:
         store = self.make()
-        put(store, b"leaf", head=b"head", charges=[ROW], refusals=[("s", "k", "r")], values=[("c1", b"value")])
+        put(store, b"leaf", head=b"head", charges=[ROW], refusals=[("s", "r")], values=[("c1", b"value")])
         before = store.tail(0, Question(charge="c1", everything=True))
         store.close()
         again = SQLiteStore.open(self.folder / "store.ledger")
@@ -154,7 +154,7 @@ def test_nothing_is_written_over(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_ledger_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("dpledger.ledger.log.Writing.sign_head", fail)
@@ -216,7 +216,7 @@ def rewritten(path: Path, *statements: str) -> Path:
 @pytest.mark.parametrize(
     ("statement", "error"),
     [
-        ("PRAGMA user_version = 2", "layout 2"),
+        ("PRAGMA user_version = 3", "layout 3"),
         ("PRAGMA application_id = 1", "not a dpledger ledger"),
         ("PRAGMA journal_mode = DELETE", "WAL"),
         ("DELETE FROM head", "no signed head"),
@@ -243,9 +243,9 @@ def test_a_file_that_somebody_changed_is_refused(tmp_path: Path, statement: str,
     "statement",
     [
         "DELETE FROM refusals",
-        "UPDATE refusals SET key = 'other'",
+        "UPDATE refusals SET scope = 'other'",
         "UPDATE refusals SET request = 'other'",
-        "INSERT INTO refusals SELECT scope, 'k9', request FROM refusals",
+        "INSERT INTO refusals SELECT scope, 'r9' FROM refusals",
     ],
 )
 def test_a_refusal_is_remembered_exactly_if_it_is_recorded(tmp_path: Path, statement: str) -> None:

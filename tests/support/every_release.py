@@ -1,9 +1,14 @@
-"""What mechanisms publish of made-up data, by name: the part of `every_number` that draws noise."""
+"""What mechanisms publish of made-up data, by name: the part of `every_number` that draws noise.
+
+Every public mechanism is among them, once: the first of its cases in `replayed`. Beside them stand choices and searches
+at numbers that no binary float is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +41,7 @@ from dpledger.mechanisms.stability.voting import PrivateClassifier
 from dpledger.mechanisms.statistics import ClippedSum, ColumnBounds, Quantile, Quantiles, TopK, Variance
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
+from replayed import CASES, Case, first_label, mean_label
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 THIRD = Decimal("0.333333333333333333333333333333")
@@ -47,7 +53,19 @@ Answer = Callable[[], object]
 
 def releases() -> dict[str, Answer]:
     """All of them."""
-    return {**_noise(), **_numbers(), **_answers(), **_refinements()}
+    return {**_every_mechanism(), **_noise(), **_numbers(), **_answers(), **_refinements()}
+
+
+def _every_mechanism() -> dict[str, Answer]:
+    first = {case.name: case for case in reversed(CASES)}
+    return {f"{name}, released": partial(played, case) for name, case in first.items()}
+
+
+def played(case: Case) -> object:
+    """What the mechanism of a case says of itself, and publishes of the left data."""
+    placed, job = case.placed(), case.job()
+    ran = job(case.left, seeded(3)) if callable(job) else placed.release(case.left, entropy=seeded(3)).value
+    return dict(placed.parameters()), placed.claim(), placed.parts(), placed.failures(), ran
 
 
 # ---- noise and choices ----------------------------------------------------------------------------------------------
@@ -182,17 +200,6 @@ def labelled() -> object:
     soft = SoftLabels(epsilon="6.6", delta="0.0001", chunks=41, failed_tests=2, bins=7).under(*under)
     answers = soft.open(scoring, entropy=seeded(5)).ask_many([0.5, 1.25, 1.5])
     return str(labels), str(answers), str(soft.parameters()), str(teacher.parameters()), bins_of_width("0.07")
-
-
-def mean_label(rows: Any, labels: Any) -> Any:
-    """The mean label of the chunk, times the query."""
-    return lambda asked: labels.mean() * asked
-
-
-def first_label(rows: Any, labels: Any) -> Any:
-    """Below the mean of the chunk the class of its first row, else the other one."""
-    middle, first = rows.mean(), int(labels[0])
-    return lambda asked: np.where(asked < middle, first, 1 - first)
 
 
 # ---- answers that grow finer ----------------------------------------------------------------------------------------

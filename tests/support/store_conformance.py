@@ -91,7 +91,7 @@ class StoreConformance(ABC):
                 rows=TableRows(
                     charges=[replace(ROW, charge="late", key="late")],
                     endings=[Ending("c1", "aborted", 9)],
-                    refusals=[("s", "k", "late")],
+                    refusals=[("s", "late")],
                     values=[("c1", b"late")],
                 ),
             )
@@ -100,12 +100,22 @@ class StoreConformance(ABC):
         assert store.tail(0, ALL) == Tail(size=2, leaves=(b"a", b"b"), head=b"2", charges=(ROW,))
         assert store.tail(None, Question(charge="c1")).value is None
 
+    def test_an_append_may_say_which_head_it_follows(self, store: Store) -> None:
+        """Under another one of the same size nothing is added."""
+        put(store, head=b"first")
+        late = Addition(size=1, leaves=(b"late",), head=b"late", after=b"another")
+        assert store.append(late) == "failed"
+        assert store.tail(0) == Tail(size=1, leaves=(b"leaf",), head=b"first")
+        assert store.append(replace(late, after=b"first")) == "done"
+        assert store.append(replace(late, after=b"first")) == "failed"
+        assert held(store) == [b"leaf", b"late"]
+
     def test_everything_or_nothing(self, store: Store) -> None:
         """Of an append that is refused for its last row, nothing is there."""
         rows = TableRows(
             charges=[ROW],
             endings=[Ending("unknown", "committed", 1)],
-            refusals=[("s", "k", "r")],
+            refusals=[("s", "r")],
             values=[("c1", b"value")],
         )
         with pytest.raises(StoreBehind):
@@ -147,11 +157,14 @@ class StoreConformance(ABC):
 
     def test_what_is_asked_is_told(self, store: Store) -> None:
         other = replace(ROW, charge="c2", key="k2")
-        refusals = [("s", "k", "r2"), ("s", "k", "r"), ("s", "k2", "r"), ("s2", "k", "r")]
+        refusals = [("s", "r2"), ("s", "r"), ("s2", "r")]
         put(store, charges=[other, ROW], refusals=refusals, values=[("c1", b"value")])
         told = store.tail(None, KEY)
-        assert (told.charges, told.refusals, told.value) == ((ROW,), (("s", "k", "r"), ("s", "k", "r2")), None)
+        assert (told.charges, told.refusals, told.value) == ((ROW,), (), None)
         assert told.charge_of("s", "k2") is None
+        for refusal in (*refusals, ("s2", "r2"), ("r", "s")):
+            told = store.tail(None, Question(refusal=refusal))
+            assert (told.charges, told.refusals) == ((), (refusal,) if refusal in refusals else ())
         told = store.tail(None, Question(charge="c1"))
         assert (told.charges, told.refusals, told.value) == ((ROW,), (), b"value")
         assert store.tail(None, Question(charge="c2")).value is None
@@ -164,8 +177,9 @@ class StoreConformance(ABC):
 
         def charge(number: int) -> None:
             row = replace(ROW, charge=f"c{number}", key=f"k{number}")
-            put(store, charges=[row], refusals=[("s", f"k{number}", "r")])
-            assert store.tail(None, Question(key=("s", row.key))).charges == (row,)
+            put(store, charges=[row], refusals=[("s", f"r{number}")])
+            asked = Question(key=("s", row.key), refusal=("s", f"r{number}"))
+            assert store.tail(None, asked).charges == (row,)
             put(store, endings=[Ending(row.charge, "committed", number)])
 
         def lines(number: int) -> int:
@@ -180,8 +194,8 @@ class StoreConformance(ABC):
 
     def test_a_refusal_is_noted_once(self, store: Store) -> None:
         for _ in range(2):
-            put(store, refusals=[("s", "k", "r"), ("s", "k", "r")])
-        assert store.tail(None, ALL).refusals == (("s", "k", "r"),)
+            put(store, refusals=[("s", "r"), ("s", "r")])
+        assert store.tail(None, ALL).refusals == (("s", "r"),)
 
     def test_bytes_come_back_as_they_were(self, store: Store) -> None:
         """As bytes: what else equals them, as the buffers of a database's driver do, cannot be read as they can."""
@@ -195,10 +209,10 @@ class StoreConformance(ABC):
         """Also where a database would sort, or compare, as people of some country do."""
         names = ["a", "B", "b", "A", "a-b", "ab", "a.b", "_", "a b", "Z", "z"]
         rows = [replace(ROW, charge=name, key=name) for name in names]
-        put(store, charges=rows, refusals=[("s", name, "r") for name in names])
+        put(store, charges=rows, refusals=[("s", name) for name in names])
         told = store.tail(None, ALL)
         assert [row.charge for row in told.charges] == sorted(names)
-        assert [key for _, key, _ in told.refusals] == sorted(names)
+        assert [request for _, request in told.refusals] == sorted(names)
         for name in names:
             assert [row.key for row in store.tail(None, Question(key=("s", name))).charges] == [name]
 
@@ -217,6 +231,23 @@ class StoreConformance(ABC):
         for thread in threads:
             thread.join()
         assert held(store) == [b"%d" % number for number in range(100)]
+
+    def test_what_is_saved_is_told_where_it_is_asked_for(self, store: Store) -> None:
+        """The newest, of any size; an append without one leaves it, and one that fails leaves it too."""
+        asked = Question(saved=True)
+        assert store.tail(None, asked).saved is None
+        for size, saved in enumerate((b"first", bytes(range(256)) * 9000, b"", b"last")):
+            assert store.append(Addition(size=size, leaves=(b"leaf",), head=b"head", saved=saved)) == "done"
+            assert store.tail(None, asked).saved == saved
+        put(store)
+        assert store.append(Addition(size=1, leaves=(b"late",), head=b"late", saved=b"late")) == "failed"
+        assert store.tail(None, asked) == Tail(size=5, leaves=(), head=b"head", saved=b"last")
+        assert store.tail(None) == Tail(size=5, leaves=(), head=b"head")
+
+    def test_it_is_whole(self, store: Store) -> None:
+        for _ in range(3):
+            assert store.tail(None, Question(checked=True)) == store.tail(None)
+            put(store, b"one", b"two")
 
     def test_it_closes_twice(self, store: Store) -> None:
         store.close()
