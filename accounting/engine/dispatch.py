@@ -76,7 +76,7 @@ def rough_epsilon(what: Ingredients, delta: Decimal) -> float | None:
     """About the least epsilon, to 1e-3 or so, where that takes far less than its bounds: of few runs, which lattices
     are made for; None elsewhere. No bound: for a guess."""
     composed = Composed(what.losses) if what.losses and not what.curves else None
-    if composed is None or not few(composed) or not composed.infinite_mass < delta < 1:
+    if composed is None or not few(composed) or not composed.infinite_mass < float_down(delta) < 1:
         return None
     found = lattice_epsilon(composed, float_down(delta), float_up(delta), ROUGH)
     return (found.lower + found.upper) / 2

@@ -1,7 +1,7 @@
 """Ways of asking, and what they come to: the price of the parts, or of the certified profile at some `tail_delta`.
 
 A request is admitted or refused as it is asked (`filters`, `certified`). Here is what could be asked: each way, how
-many copies of a tree would go through, and the least noise with which a plan would. Nothing is kept: the levels are
+many copies of a tree would go through. Nothing is kept: the levels are
 given, the charged scope first and what stands above it, each with its sums.
 
 >>> from dpledger.accounting.composition import GaussianLaw, PoissonSampled
@@ -15,12 +15,11 @@ True
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol
 
 from dpledger.accounting import certified, filters, rules
 from dpledger.accounting.arithmetic.prices import FREE
@@ -33,16 +32,9 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
-from dpledger.accounting.filters import BasicFilter, Coordinates, EitherFilter, Filter, Sums, ZCDPFilter
+from dpledger.accounting.filters import Coordinates, EitherFilter, Filter, Sums, ZCDPFilter
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.accounting.planning.calibration import (
-    ONE,
-    excess_at,
-    excess_of,
-    least_within,
-    most_that,
-    next_below,
-)
+from dpledger.accounting.planning.calibration import most_that
 from dpledger.accounting.pricing import allowances
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, subtract
 from dpledger.errors import CannotCertify
@@ -50,7 +42,6 @@ from dpledger.relations import Relation
 
 __all__ = [
     "Counting",
-    "Least",
     "Level",
     "Levels",
     "admits",
@@ -62,9 +53,10 @@ __all__ = [
     "copies_one_by_one",
     "ever_chosen",
     "fixed",
-    "least",
-    "others",
+    "holds",
+    "pieces",
     "planned_copies",
+    "searched",
     "sixteenth",
     "used",
     "ways",
@@ -76,10 +68,6 @@ PARTS = ZERO
 """The tail_delta of a request that is priced from its parts."""
 WORST = Fraction(10**18)
 ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
-DIGITS_OF_OTHERS = 3
-DIGITS_OF_A_GUESS = 4
-BESIDE_A_GUESS = Decimal("1.001")
-"""The first step from a guess, as a factor: about as far as guesses are off."""
 HALF = Decimal("0.5")
 
 
@@ -160,10 +148,10 @@ def fixed(level: Level, tree: Composition, tail_delta: Decimal) -> Level:
     if level.instead is None:
         return level
     own, other = replace(level, instead=None), _other(level, level.instead)
-    if tail_delta <= level.delta_left and _holds(_charged(own, tree, tail_delta)):
+    if tail_delta <= level.delta_left and holds(_charged(own, tree, tail_delta)):
         return own
     try:
-        return other if _holds(_charged(other, tree, tail_delta)) else own
+        return other if holds(_charged(other, tree, tail_delta)) else own
     except CannotCertify:
         return own
 
@@ -173,7 +161,7 @@ def _other(level: Level, rule: Filter) -> Level:
     return Level(rule, level.relation, filters.opening(rule))
 
 
-def _searched(level: Level, tail_delta: Decimal) -> Level:
+def searched(level: Level, tail_delta: Decimal) -> Level:
     """The level with the one rule that may admit a plan at this tail_delta: what the other admits of a first charge
     beyond what the opened one does has a greater delta (docs/proofs/filters.md)."""
     if level.instead is None or tail_delta <= level.delta_left:
@@ -186,7 +174,7 @@ def _charged(level: Level, tree: Composition, tail_delta: Decimal, times: int = 
     return replace(level, sums=filters.with_charge(level.filter, level.sums, amounts, times=times))
 
 
-def _holds(level: Level) -> bool:
+def holds(level: Level) -> bool:
     return filters.admits(level.filter, level.sums)
 
 
@@ -203,7 +191,7 @@ def admits(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int
         charged = after(levels, tree, tail_delta, times=times)
     except CannotCertify:
         return False
-    return all(map(_holds, charged))
+    return all(map(holds, charged))
 
 
 def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
@@ -219,7 +207,7 @@ def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
         default = PARTS
     if own.instead is None or admits(levels, tree, default):
         return default
-    found = cheapest(levels, tree, (*_pieces(levels), PARTS))
+    found = cheapest(levels, tree, (*pieces(levels), PARTS))
     return default if found is None else found
 
 
@@ -273,8 +261,8 @@ def sixteenth(levels: Levels) -> Decimal:
 def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:
     """The tail_deltas that are worth a try, 0 for the price of the parts: first the one that the scope would choose,
     then all of delta that is left, its halves, and the parts; the last alone where they cannot be beaten."""
-    pieces = () if _is_exact(levels[0], tree) else _pieces(levels)
-    return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS))) if pieces else (PARTS,)
+    tried = () if _is_exact(levels[0], tree) else pieces(levels)
+    return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *tried, PARTS))) if tried else (PARTS,)
 
 
 def _is_exact(level: Level, tree: Composition) -> bool:
@@ -287,7 +275,7 @@ def _is_exact(level: Level, tree: Composition) -> bool:
         return False
 
 
-def _pieces(levels: Levels) -> tuple[Decimal, ...]:
+def pieces(levels: Levels) -> tuple[Decimal, ...]:
     """All of delta that is left, by the rule that leaves more, then by the one in force, and its halves; none where the
     scope takes none."""
     taking = [level for level in levels if filters.tail_budget(level.filter) is not None]
@@ -332,7 +320,7 @@ def _used(level: Level) -> Fraction:
     return WORST if epsilon.is_infinite() else Fraction(epsilon) / Fraction(budget.epsilon)
 
 
-# ---- how many, how little -------------------------------------------------------------------------------------------
+# ---- how many --------------------------------------------------------------------------------------------------------
 
 
 def copies_one_by_one(levels: Levels, tree: Composition, *, most: int, tail_delta: Decimal | None = None) -> int:
@@ -372,101 +360,3 @@ def planned_copies(levels: Levels, tree: Composition, *, most: int) -> int:
 def _by_promise(tried: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
     """The largest tail_delta first: in an empty scope it is mostly the best."""
     return tuple(sorted(tried, reverse=True))
-
-
-def _excess(levels: Levels, tree: Composition, tail_delta: Decimal) -> float:
-    """How much more than the levels admit it takes (`calibration.Excess`)."""
-    try:
-        charged = after(tuple(_searched(level, tail_delta) for level in levels), tree, tail_delta)
-    except CannotCertify:
-        return math.inf
-    share = max(filters.used(level.filter, level.sums) for level in charged)
-    return excess_at(share, holds=all(map(_holds, charged)))
-
-
-Make: TypeAlias = Callable[[Decimal], Composition]
-
-
-class Least(NamedTuple):
-    """The least value that is admitted, and the tail_delta to ask with."""
-
-    value: Decimal
-    tail_delta: Decimal
-
-
-def least(levels: Levels, make: Make, *, within: tuple[Decimal, Decimal], digits: int) -> Least | None:
-    """The least value, to so many digits, for which the levels admit `make(value)`, in the best of `ways`: the one that
-    the scope would choose, where no other needs less; None where no value within is admitted in any.
-
-    Claim: `admits(levels, make(result.value), result.tail_delta)`. Assumes, for least alone: a greater value never
-    costs more; where a tail_delta needs no less than the next larger one, or is refused, smaller ones are no better."""
-    best, is_past, refused = None, False, PARTS
-    for way in sorted({sixteenth(levels), *_pieces(levels), PARTS}, reverse=True):
-        if is_past and way != PARTS:
-            continue
-        most, start = (within[1], ONE) if best is None else (next_below(best.value, digits),) * 2
-        if most < within[0]:
-            break
-        if best is not None and way != PARTS and not admits(levels, make(best.value), way):
-            is_past, refused = True, way
-            continue
-        value = _least_in(levels, make, way, (within[0], most), digits, start=start)
-        is_past = best is not None and value is None
-        best = best if value is None else Least(value, way)
-        if value is not None and _is_whole(levels, way):
-            return best
-    if best is None:
-        return None
-    tree = make(best.value)
-    if sixteenth(levels) <= refused and certified.has_profile_price(tree, levels[0].relation):
-        return best
-    own = chosen_tail_delta(levels, tree)  # where it needs no more, it keeps delta for others
-    return best._replace(tail_delta=own) if admits(levels, tree, own) else best
-
-
-def _is_whole(levels: Levels, tail_delta: Decimal) -> bool:
-    """Whether it is all of a budget's delta, by the rule that each of the levels may fix with its first charge. Then
-    the profile itself is asked for (epsilon, delta), and no other way needs less, but for the width of certified
-    bounds: one that admits the tree proves no more than that of it."""
-    return all(level.instead is not None and tail_delta > level.delta_left for level in levels)
-
-
-def others(levels: Levels, make: Make, best: Least, *, most: Decimal) -> dict[Decimal, Decimal | None]:
-    """What other ways than that of `least` would need, by their tail_delta, to three digits: the way that the scope
-    would choose, all of delta that is left, the parts; None where no value up to `most` does."""
-    tried = ways(levels, make(best.value))
-    compared = (way for way in dict.fromkeys((*tried[:2], tried[-1])) if way != best.tail_delta)
-    within = best.value, most
-    return {way: _least_in(levels, make, way, within, DIGITS_OF_OTHERS, start=best.value) for way in compared}
-
-
-def _least_in(
-    levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], digits: int, *, start: Decimal
-) -> Decimal | None:
-    def excess(value: Decimal) -> float:
-        return _excess(levels, make(value), way)
-
-    guess = _guess(levels, make, way, within, start)
-    if guess is None:
-        return least_within(excess, within=within, digits=digits, start=start)
-    return least_within(excess, within=within, digits=digits, start=guess, step=BESIDE_A_GUESS)
-
-
-def _guess(levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], start: Decimal) -> Decimal | None:
-    """About the least value, where the charged scope sums epsilons and an estimate of one takes far less than its
-    price; else None."""
-    level = _searched(levels[0], way)
-    if not isinstance(level.filter, BasicFilter):
-        return None
-    left = subtract(level.filter.epsilon, level.sums["pure"][0])
-
-    def excess(value: Decimal) -> float:
-        found = certified.rough_epsilon(make(value), level.relation, way)
-        return math.inf if found is None else excess_of(Decimal.from_float(found), left)
-
-    try:
-        if left <= 0 or excess(start) == math.inf:
-            return None
-        return least_within(excess, within=within, digits=DIGITS_OF_A_GUESS, start=start)
-    except CannotCertify:
-        return None

@@ -17,6 +17,7 @@ from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.planning import ways as asking
 from dpledger.accounting.planning.calibration import DIGITS, MOST_DIGITS, calibrate
+from dpledger.accounting.planning.least import Least, least, others
 from dpledger.accounting.planning.ways import Level, Levels
 from dpledger.decimals import ZERO, Number, RoundsUp, read, round_up, text, whole
 from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError
@@ -59,8 +60,8 @@ class TrainingPlan:
         Computed when it is asked for."""
         if not self.levels:
             return {}
-        found = asking.Least(self.noise_multiplier.exact, self.tail_delta)
-        return asking.others(self.levels, lambda noise: _plan(self.rate, self.steps, noise), found, most=MOST_NOISE)
+        found = Least(self.noise_multiplier.exact, self.tail_delta)
+        return others(self.levels, lambda noise: _plan(self.rate, self.steps, noise), found, most=MOST_NOISE)
 
     def parts(self) -> Composition:
         """What such a run is made of."""
@@ -123,7 +124,7 @@ def training_plan(
         raise ParameterError("expected_batch_size", size, "a number above 0")
     planned = whole(steps, field="steps", least=1, most=MOST_STEPS)
     entries = whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)
-    found = asking.least(
+    found = least(
         levels,
         lambda noise: _plan(chance, planned, noise),
         within=(LEAST_NOISE, MOST_NOISE),

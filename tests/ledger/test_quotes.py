@@ -362,7 +362,12 @@ class TestPlans:
         scope, asked = opened(dpl.ApproxDP(3, "1e-6")), list[Decimal]()
         scope.release(dpl.Laplace(sensitivity=1, epsilon="0.1"), 0)
         price = certified.certified_cost
-        monkeypatch.setattr(certified, "certified_cost", lambda *said: asked.append(said[2]) or price(*said))
+
+        def kept(*said: Any) -> Any:
+            asked.append(said[2])
+            return price(*said)
+
+        monkeypatch.setattr(certified, "certified_cost", kept)
         assert scope.plan_training(rate="0.01", steps=300, expected_batch_size=2, dimension=3).fits
         assert min(asked) == max(asked) / 2
 
@@ -380,7 +385,7 @@ class TestPlans:
             rough = certified.rough_epsilon
 
             def wrong(*said: Any, rough: Any = rough, factor: float = factor) -> float:
-                return factor * rough(*said)
+                return factor * float(rough(*said))
 
             with monkeypatch.context() as patched:
                 patched.setattr(certified, "rough_epsilon", wrong)

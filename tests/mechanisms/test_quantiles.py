@@ -192,7 +192,7 @@ def test_no_joint_choice_tells_neighbours_apart_by_more_than_epsilon(relation: R
 
 
 @pytest.mark.parametrize(("way", "relation"), [("halving", ADD), ("joint", ADD), ("joint", REPLACE)])
-def test_what_is_chosen_has_the_smaller_interval(way: str, relation: Relation) -> None:
+def test_what_is_chosen_has_the_smaller_interval(way: Any, relation: Relation) -> None:
     for many in (2, 3, 7, 9, 20):
         qs = tuple(f"{(at + 1) / (many + 1):.6f}" for at in range(many))
         said: dict[str, Any] = {"epsilon": 1, "qs": qs, "lower": 0, "upper": 1, "relation": relation}
