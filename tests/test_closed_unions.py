@@ -16,7 +16,7 @@ import pytest
 from dpledger.accounting import chains, composition, guarantees, kinds
 from dpledger.accounting.filters import kinds as filter_kinds
 from dpledger.accounting.laws import draws
-from dpledger.audit import events
+from dpledger.audit.features import events
 from dpledger.ledger.entries import bodies
 from dpledger.ledger.rules import gate
 from dpledger.mechanisms.noise import laws as noise

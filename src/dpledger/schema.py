@@ -102,11 +102,12 @@ def _speak_of_parameters(cls: Any) -> None:
     @functools.wraps(construct)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
         plain_args = [
-            value if _is_as_asked(type(value)) else _asked(cls, name, value)
+            value if _is_as_asked(type(value)) else _asked(cls, name, value)  # type: ignore[arg-type]
             for name, value in zip(names, args, strict=False)
         ]
         plain_kwargs = {
-            name: value if _is_as_asked(type(value)) else _asked(cls, name, value) for name, value in kwargs.items()
+            name: value if _is_as_asked(type(value)) else _asked(cls, name, value)  # type: ignore[arg-type]
+            for name, value in kwargs.items()
         }
         try:
             construct(self, *plain_args, *args[len(names) :], **plain_kwargs)
@@ -322,7 +323,7 @@ def plain(value: object) -> Any:
 
     A field that is None is left out. Raises ParameterError for a float or anything else without a place there.
     """
-    return _writer(type(value))(value)
+    return _writer(type(value))(value)  # type: ignore[arg-type]  # mypy takes a type for an object without a hash
 
 
 @functools.cache

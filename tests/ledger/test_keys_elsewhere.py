@@ -256,7 +256,7 @@ def test_a_key_of_another_type_in_a_kms_is_refused_by_name() -> None:
             keyval: ClassVar[dict[str, str]] = {}
 
     with pytest.raises(ParameterError, match=r"Ed25519.*ecdsa"):
-        keys.KmsKey(NAME, Theirs())
+        keys.KmsKey(NAME, Theirs())  # type: ignore[arg-type]
 
 
 # ---- locked files ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from dpledger.ledger.entries.bodies import Body, Committed, LedgerOpened, Reserv
 from dpledger.ledger.entries.members import Priced
 from dpledger.ledger.rules import gate
 from dpledger.ledger.signed.keys import SigningKey
-from dpledger.ledger.verifying import folding, verification
+from dpledger.ledger.verifying import claims, verification
 from dpledger.ledger.verifying.seconds import Seconds
 from dpledger.reports import report
 from ledger_forger import forged, signed_head
@@ -134,7 +134,7 @@ def _in_order(bodies: Sequence[Body]) -> list[Body]:
 
 def test_an_entry_too_large_is_refused_before_anything_is_priced(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(folding.claims, "check_reserved", lambda *what: asked.append(what))
+    monkeypatch.setattr(claims, "check_reserved", lambda *what: asked.append(what))
     leaves, _ = forged(BODIES[:2], KEY)
     large = [*leaves, b'{"payload":"' + b"e" * 65_600 + b'"}']
     with pytest.raises(VerificationError, match="at most 65535") as refusal:

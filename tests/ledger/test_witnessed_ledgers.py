@@ -341,7 +341,11 @@ def test_a_slow_witness_is_waited_for_no_longer_than_said(
 ) -> None:
     book._watch = watch.HeadWatch(witness.policy, book._store, seconds=0.3)
     stop = threading.Event()
-    witness.files[0].first = lambda _: stop.wait(20) and None
+
+    def waits(_: object) -> None:
+        stop.wait(20)
+
+    witness.files[0].first = waits
     with pytest.raises(NotWitnessed, match="no answer in time"):
         scope_of(book).release(laplace(), 7)
     with pytest.raises(NotWitnessed, match=r"busy with an earlier head|no answer in time"):
@@ -412,7 +416,9 @@ def test_an_interrupt_while_a_witness_is_asked_loses_nothing(book: Ledger, witne
     scope.release(laplace(), 7)
     handed_out, target, is_told = 0, start, True
     while is_told and target < MOST_LINES:
-        lines, receipts, seen = Lines(target, (watch.__file__,)), [], []
+        receipts: list[Any] = []
+        seen: list[Any] = []
+        lines = Lines(target, (watch.__file__,))
         mechanism = reading(seen)
         lines.run(lambda one=mechanism, told=receipts: told.append(scope.release(one, 7)))  # type: ignore[misc]
         is_told, target = lines.has_raised, target + STEP
@@ -447,7 +453,7 @@ def test_a_handler_that_uses_the_ledger_as_a_witness_is_asked_is_refused(book: L
         inner()
         return asked(*given)
 
-    original._answers = interrupted  # type: ignore[method-assign]
+    original._answers = interrupted  # type: ignore[method-assign, assignment]
     assert scope.release(laplace(), 7).entry.body.kind == "committed"
     assert found == [StoreFailure]
     assert kinds(book).count("reserved") == 1
@@ -568,4 +574,4 @@ def test_a_copy_that_lost_what_a_witness_saw_does_not_verify(tmp_path: Path, wit
 def test_every_entry_that_lets_data_be_read_is_asked_about() -> None:
     """The rule by itself: of the kinds that there are, those after which nothing comes back."""
     asked = {Started, Progress}
-    assert {one for one in (Started, Progress, Committed) if watch._lets_read(one.__new__(one))} == asked
+    assert {one for one in (Started, Progress, Committed) if watch._lets_read(one.__new__(one))} == asked  # type: ignore[arg-type]
