@@ -17,8 +17,8 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import (
     ForeignLedger,
     ParameterError,
-    PolicyError,
     RollbackSeen,
+    ScopeError,
     StoreBehind,
     StoreFailure,
     VerificationError,
@@ -143,7 +143,7 @@ def test_a_connection_that_ends_at_any_statement_loses_nothing(
                 patched.setattr(psycopg.Connection, "execute", ending(at, moment, server.address("public"), told))
                 scope.release(laplace("0.1"), 7, key=f"k{at}")
             at += 1
-        assert at > 4
+        assert at > 3  # whether the key was used, and two appends
         assert [charge.key for charge in scope.releases()] == [f"k{number}" for number in range(at)]
         assert book.verify().state.open == {}
         assert scope.spent().upper == pytest.approx(at * 0.1)
@@ -199,7 +199,7 @@ def test_a_restored_dump_is_an_older_ledger_that_verifies(
     Ledger.accept_rollback(address, by="me", reason="the server was lost", key=tmp_path / "clinic.key")
     with Ledger.open_or_create(address, keys=keys) as book:
         assert book.verify().state.rollbacks == 1
-        with pytest.raises(PolicyError, match="is closed"):
+        with pytest.raises(ScopeError, match="is closed"):
             book.scope("s").release(laplace("1"), 1)
 
 
