@@ -99,7 +99,7 @@ class OneRun:
     def words(self) -> str:
         """What it can show, for whoever is about to train."""
         point = self.claim.target.point
-        if self.needed is None:
+        if not self.can_refute:
             able = "it cannot refute this claim"
         elif self.factor is None:
             able = f"the claim falls only if {self.needed:,} guesses are right"
