@@ -28,7 +28,23 @@ def broken(rows, rng):
 
 def same(model, canary):
     return 0.0
+
+def states(rows):
+    return ((step, rows) for step in range(500))
+
+def gradient(state, batch, rng):
+    return batch.sum(axis=0) + rng.normal(0, 0.5, 40)
+
+def honest(state, batch, rng):
+    return batch.sum(axis=0) + rng.normal(0, 1, 40)
+
+def direction(state):
+    return [1.0] + [0.0] * 39
+
+def no_states(rows):
+    raise RuntimeError("none today")
 """
+STEPS = ["--gradient", "trained_here:gradient", "--states", "trained_here:states", "--noise-multiplier", "1"]
 WORDS = ["--data", "rows.npy", "--canaries", "40", "--epsilon", "1", "--delta", "1e-5", "--seed", "1"]
 
 
@@ -62,6 +78,18 @@ def test_a_quiet_one_is_not_and_the_limits_are_told_first() -> None:
     assert status == 0
     assert "one run" in told
     assert "one training with 40 canaries" in heard
+
+
+def test_steps_are_audited_beside_it() -> None:
+    status, told, _ = said("quiet", *STEPS, "--json")
+    assert status == 1
+    steps = json.loads(told)["steps"]
+    assert steps["verdict"] == "violation"
+    status, told, _ = said(
+        "quiet", *STEPS, "--gradient", "trained_here:honest", "--direction", "trained_here:direction", "--steps", "50"
+    )
+    assert status == 0
+    assert "not_refuted after 50 steps" in told
 
 
 def test_scores_that_are_all_alike_are_blind() -> None:
@@ -111,6 +139,12 @@ def test_the_results_go_on_record() -> None:
         (("--score", "trained_here:alon"), "trained_here:along"),
         (("--plot", "a.bmp"), "plot"),
         (("--epsilon", "nan"), "epsilon"),
+        (("--steps", "5"), "--gradient"),
+        (("--gradient", "trained_here:gradient"), "--noise-multiplier"),
+        ((*STEPS, "--noise-multiplier", "-1"), "noise_multiplier"),
+        ((*STEPS, "--states", "trained_here:WORDS"), "states"),
+        ((*STEPS, "--states", "trained_here:no_states"), "none today"),
+        ((*STEPS, "--direction", "trained_here:nowhere"), "direction"),
     ],
 )
 def test_what_cannot_be_used_is_named(words: tuple[str, ...], named: str) -> None:

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from dpledger.audit.results.verdict import AuditResult
     from dpledger.audit.training.whole import TrainingAudit
 
     Rows = npt.NDArray[np.generic]
 
 __all__ = ["audit_training"]
 
+MOST_STEPS = 10_000  # where nothing else is asked for
 REFUTED = 1
 UNUSABLE = 2
 
@@ -47,6 +49,21 @@ def audit_training(
     trainings: Annotated[
         int | None, typer.Option(help="Train also so often with the first canary, and as often without it.")
     ] = None,
+    gradient: Annotated[
+        str | None,
+        typer.Option(help="module:name of gradient(state, batch, rng), noisy: audit steps as well."),
+    ] = None,
+    states: Annotated[
+        str | None,
+        typer.Option(help="With --gradient: module:name of states(rows): (state, batch) of each step."),
+    ] = None,
+    noise_multiplier: Annotated[
+        str | None, typer.Option(help="With --gradient: the claim of one step, Gaussian noise in clip norms.")
+    ] = None,
+    direction: Annotated[
+        str | None, typer.Option(help="With --gradient: module:name of direction(state), of the first canary.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="With --gradient: at most so many (default: 10,000).")] = None,
     confidence: Annotated[str, typer.Option(help="Of each verdict and lower bound.")] = "0.95",
     seed: Annotated[int | None, typer.Option(help="To repeat an audit (default: a fresh one).")] = None,
     jobs: Annotated[int, typer.Option(help="Processes of --trainings; -1 is every core.")] = 1,
@@ -74,13 +91,19 @@ def audit_training(
         _require_add_remove(record.rules())
         approximate = ApproxDP(epsilon, delta)
         rows, items = _canaries(canaries, _rows("data", data))
+        train, scored = imported("target", target), imported("score", score)
+        of_steps = _audited_steps(
+            rows, items[0], gradient=gradient, states=states, noise_multiplier=noise_multiplier, direction=direction,
+            steps=steps, confidence=confidence, seed=seed,
+        )  # fmt: skip
         found = audited(
-            imported("target", target),
+            train,
             rows,
             approximate if approximate.delta else PureDP(epsilon),
-            score=imported("score", score),
+            score=scored,
             canaries=items,
             trainings=trainings,
+            steps=of_steps,
             confidence=confidence,
             seed=seed,
             jobs=jobs,
@@ -102,9 +125,46 @@ def _document(found: TrainingAudit) -> dict[str, Any]:
     return {
         "is_refuted": found.is_refuted,
         "announced": found.announced,
+        "steps": None if found.steps is None else json.loads(found.steps.to_json()),
         "one_run": None if found.one_run is None else json.loads(found.one_run.to_json()),
         "trainings": None if found.trainings is None else json.loads(found.trainings.to_json()),
     }
+
+
+def _audited_steps(
+    rows: Rows,
+    canary: Any,
+    *,
+    gradient: str | None,
+    states: str | None,
+    noise_multiplier: str | None,
+    direction: str | None,
+    steps: int | None,
+    **settings: Any,
+) -> AuditResult | None:
+    """What the steps show, where a gradient is named."""
+    if gradient is None:
+        others = {"states": states, "noise_multiplier": noise_multiplier, "direction": direction, "steps": steps}
+        for name, given in others.items():
+            if given is not None:
+                raise ParameterError(name, str(given), "given together with --gradient")
+        return None
+    if states is None or noise_multiplier is None:
+        raise ParameterError("gradient", gradient, "given together with --states and --noise-multiplier")
+    from dpledger.accounting.composition import GaussianLaw
+    from dpledger.audit.training.step_audit import audit_steps
+
+    claim = GaussianLaw(noise_multiplier)
+    towards = None if direction is None else imported("direction", direction)
+    asked: Any = imported("states", states)
+    if not callable(asked):
+        raise ParameterError("states", type(asked).__name__, "a function states(rows)")
+    try:
+        pairs = asked(rows)
+    except Exception as error:
+        raise ParameterError("states", type(error).__name__, "a function states(rows) of the rows of --data") from error
+    most = {} if steps is None else {"steps": steps}
+    return audit_steps(imported("gradient", gradient), pairs, canary, claim, direction=towards, **most, **settings)
 
 
 def _require_add_remove(rules: dict[str, Any]) -> None:
