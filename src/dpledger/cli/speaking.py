@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -101,7 +102,8 @@ class Voice:
 @contextmanager
 def speaking(as_json: bool) -> Iterator[Voice]:
     """A voice; an error of ours inside ends the command with its message, its notes and its exit status."""
-    with _heard():
+    with _heard(), warnings.catch_warnings():
+        warnings.showwarning = _warned
         try:
             yield Voice(as_json)
         except DpledgerError as error:
@@ -112,6 +114,11 @@ def speaking(as_json: bool) -> Iterator[Voice]:
             else:
                 print("\n".join([f"dpledger: {_finding(error)}{error}", *notes]), file=sys.stderr)
             raise typer.Exit(_status(error)) from None
+
+
+def _warned(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning in one line: where in the code it was given tells a reader of a shell nothing."""
+    print(f"dpledger: warning: {inert(str(message))}", file=sys.stderr)
 
 
 @contextmanager

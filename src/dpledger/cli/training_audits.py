@@ -163,8 +163,9 @@ def _audited_steps(
         pairs = asked(rows)
     except Exception as error:
         raise ParameterError("states", type(error).__name__, "a function states(rows) of the rows of --data") from error
-    most = {} if steps is None else {"steps": steps}
-    return audit_steps(imported("gradient", gradient), pairs, canary, claim, direction=towards, **most, **settings)
+    if steps is not None:
+        settings["steps"] = steps
+    return audit_steps(imported("gradient", gradient), pairs, canary, claim, direction=towards, **settings)
 
 
 def _require_add_remove(rules: dict[str, Any]) -> None:
