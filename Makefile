@@ -10,9 +10,10 @@ PYTHON ?= python3
 PY := .venv/bin/python
 SLICES ?= commit
 SINCE ?= HEAD
+COUNT ?= 100
 SOURCES := pyproject.toml setup.py constraints.txt
 
-.PHONY: help demo docs gallery verify-page test test-near test-slow coverage lint types bench clean
+.PHONY: help demo docs gallery verify-page test test-near test-slow coverage mutants lint types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -36,6 +37,9 @@ coverage: .venv/.dev  ## the same tests, and what they reach: fails where that i
 
 test-slow: .venv/.dev  ## the slower statistical and scale tests
 	DPLEDGER_HYPOTHESIS=explore $(PY) -m pytest -n 2 --dist worksteal -m slow
+
+mutants: .venv/.dev  ## how many of COUNT small faults, made one by one in a copy, the nearest tests find (a minute each)
+	$(PY) tests/support/mutants.py $(COUNT)
 
 docs: .venv/.docs  ## the site of these pages, with search and the reference of the API: writes site/
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict

@@ -15,6 +15,8 @@ from dpledger.accounting.rules import cost
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
+pytestmark = pytest.mark.sliced
+
 ADD, ZERO, REPLACE = Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE
 SIZES = [(3, 2), (4, 2), (5, 2), (6, 3), (7, 3), (4, 4), (4, 3)]
 EPSILONS = ("0", "0.2", "0.5", "1", "2")

@@ -39,6 +39,8 @@ from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from golden_kinds import EXAMPLES, tree_of
 
+pytestmark = pytest.mark.sliced
+
 ADD = Relation.ADD_REMOVE
 GAUSS, LAPLACE, ANSWER = GaussianLaw(2), LaplaceLaw("0.5"), RandomizedResponseLaw(1, k=4)
 STEPS, WHOLE = DiscreteLaplaceLaw(3, 2), DiscreteGaussianLaw("1.5", 2)

@@ -17,6 +17,8 @@ from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from engine_oracles import gaussian_delta, mp
 
+pytestmark = pytest.mark.sliced
+
 STEP = PoissonSampled(GaussianLaw(1), rate="0.01")
 CASES: list[tuple[Composition, str]] = [
     (Repeated(STEP, times=1000), "1e-5"),

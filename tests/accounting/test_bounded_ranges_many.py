@@ -19,6 +19,8 @@ from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.profile import compose
 from range_conversations import attained
 
+pytestmark = pytest.mark.sliced
+
 Numbers = npt.NDArray[np.float64]
 
 

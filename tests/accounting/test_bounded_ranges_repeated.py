@@ -14,6 +14,8 @@ from dpledger.accounting.profile import compose
 from engine_oracles import mp
 from range_oracle import worst_epsilon
 
+pytestmark = pytest.mark.sliced
+
 
 @given(eta=st.floats(1e-6, 30), position=st.floats(0.01, 0.99))
 def test_two_losses_in_the_range(eta: float, position: float) -> None:

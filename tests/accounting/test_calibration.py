@@ -17,6 +17,8 @@ from dpledger.accounting.planning.templates import read_template
 from dpledger.errors import CannotCertify, ImplausiblePromise, InfeasiblePlan, ParameterError
 from dpledger.strict_json import JsonValue
 
+pytestmark = pytest.mark.sliced
+
 
 def sampled(noise: object, rate: object, steps: int) -> Composition:
     return Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)  # type: ignore[arg-type]

@@ -21,6 +21,8 @@ from dpledger.relations import Relation
 from filter_games import UNIT, Product, game
 from price_oracles import Move, best_attack
 
+pytestmark = pytest.mark.sliced
+
 RARE, LARGE = 0.03, 12  # a loss of 1.5, three times in a hundred
 TAIL = Decimal("0.02")
 

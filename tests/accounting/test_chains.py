@@ -49,6 +49,8 @@ from dpledger.errors import ClaimTooSmall, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import plain
 
+pytestmark = pytest.mark.sliced
+
 ADD = Relation.ADD_REMOVE
 ORDERS = (Decimal("1.5"), Decimal(2), Decimal(16))
 CLOSED = PureDP(0)

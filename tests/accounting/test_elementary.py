@@ -16,6 +16,8 @@ from hypothesis.extra import numpy as arrays_of
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import CIRCULAR, ERFC_ULPS, ULPS, UNIT
 
+pytestmark = pytest.mark.sliced
+
 Floats = npt.NDArray[np.float64]
 POINTS = 600
 FUNCTIONS = ("exp", "expm1", "log", "log1p", "sin", "cos", "erfc")

@@ -24,6 +24,8 @@ from dpledger.relations import Relation
 from engine_oracles import mp, real
 from leaf_conformance import Pmf, divergence, grid, hockey_stick, masses, normal_tail
 
+pytestmark = pytest.mark.sliced
+
 ADD, ZERO, REPLACE, FLIP = Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE, Relation.LABEL_FLIP
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 ORDERS = (Decimal("1.25"), Decimal(3), Decimal(40))

@@ -37,6 +37,8 @@ from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from price_oracles import least, mp, real
 
+pytestmark = pytest.mark.sliced
+
 
 def opened(budget: ApproxDP) -> EitherFilter:
     """The either-filter of an approximate budget."""

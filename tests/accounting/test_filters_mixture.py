@@ -13,6 +13,8 @@ from dpledger.accounting.filters.mixture import Share, mixture_epsilon
 from dpledger.decimals import INFINITY
 from price_oracles import Real, mp, real
 
+pytestmark = pytest.mark.sliced
+
 numbers = st.decimals("0", "12", places=4, allow_nan=False, allow_infinity=False)
 orders = st.decimals("0.05", "60", places=2)
 deltas = st.integers(20, 120).map(lambda k: Decimal(10) ** (-k // 10) * (k % 10 + 1) / 20)

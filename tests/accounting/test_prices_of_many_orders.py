@@ -26,6 +26,8 @@ from dpledger.accounting.pricing.pld import Drawn
 from dpledger.relations import Relation
 from price_oracles import Real, mp, real
 
+pytestmark = pytest.mark.sliced
+
 ADD = Relation.ADD_REMOVE
 RATES = st.floats(-8, -0.02).map(lambda x: 10**x)
 SIGMAS = st.floats(-2.5, 4).map(math.exp)

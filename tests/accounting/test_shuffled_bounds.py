@@ -18,6 +18,8 @@ from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
+pytestmark = pytest.mark.sliced
+
 Rows = list[list[float]]
 Law = dict[tuple[int, ...], float]
 

@@ -24,6 +24,8 @@ from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError, WorkLi
 from price_oracles import binomial_below, composed_delta, mp, real, target_charging_delta
 from sparse_vector_oracle import Law, Noise
 
+pytestmark = pytest.mark.sliced
+
 HALF_MILLIONTH = Decimal("5e-7")
 
 

@@ -23,6 +23,8 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation
 from ledger_mechanisms import Once, laplace, stream, training
 
+pytestmark = pytest.mark.sliced
+
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove"}
 BUDGETS: dict[str, Guarantee] = {
     "either": ApproxDP(4, "0.000001"),

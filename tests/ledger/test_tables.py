@@ -26,6 +26,8 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.training.dp_sgd import DPSGD
 from ledger_mechanisms import Once, laplace, stream, training
 
+pytestmark = pytest.mark.sliced
+
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove"}
 BUDGETS: dict[str, Guarantee] = {
     "pure": PureDP(5),

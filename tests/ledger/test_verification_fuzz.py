@@ -17,6 +17,8 @@ from dpledger.ledger.verifying import bundle, verification
 from dpledger.schema import Plain
 from ledger_forger import signed_head
 
+pytestmark = pytest.mark.sliced
+
 KEY = ledger_golden.KEY
 LEAVES = list(bundle.read(ledger_golden.DATA)[0])
 PAYLOADS = [wire.parse(envelope.parse_unverified(leaf).payload) for leaf in LEAVES]

@@ -18,6 +18,8 @@ from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.signed import wire
 from dpledger.schema import Plain
 
+pytestmark = pytest.mark.sliced
+
 KEYS = st.builds(str.__add__, st.sampled_from("abz"), st.text("az09_", max_size=4))
 HIDDEN = [*range(10), *range(11, 32), *range(0x7F, 0xA0), *range(0x200B, 0x2010), *range(0x2028, 0x2030)]
 HIDDEN += [*range(0x2060, 0x2070), 0xFEFF, 0xAD, 0x61C, 0x180E, *range(0xE0000, 0xE0080)]

@@ -20,6 +20,8 @@ from dpledger.mechanisms.refinement.erm.logistic import LogisticExamples
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 Floats = npt.NDArray[np.float64]
 
 ROWS = 40

@@ -35,6 +35,8 @@ from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 User = tuple[tuple[int, int], ...]
 Floats = npt.NDArray[np.float64]
 

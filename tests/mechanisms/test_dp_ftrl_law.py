@@ -20,6 +20,8 @@ from dpledger.mechanisms.training import DPFTRL
 from dpledger.mechanisms.training.factor import column_norm
 from training_twins import EveryGroup, ForgottenNorm
 
+pytestmark = pytest.mark.sliced
+
 SIGNIFICANCE = 1e-9
 PLAN: dict[str, Any] = {
     "steps": 10,

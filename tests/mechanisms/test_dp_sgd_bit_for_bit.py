@@ -22,6 +22,8 @@ from dpledger.mechanisms.training.clipping import clipped_sum
 from rounding_edges import GRID, Edge, edge
 from training_twins import TWINS, layout_clipped_sum
 
+pytestmark = pytest.mark.sliced
+
 Floats = npt.NDArray[np.float64]
 Sum = Callable[..., npt.NDArray[Any]]
 

@@ -19,6 +19,8 @@ from scipy import stats
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.training import DPSGD
 
+pytestmark = pytest.mark.sliced
+
 SIGNIFICANCE = 1e-9
 RATE = 0.3
 PLAN: dict[str, Any] = {

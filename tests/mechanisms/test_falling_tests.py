@@ -27,6 +27,8 @@ from dpledger.mechanisms.threshold.threshold_run import Thresholding, steps_of
 from dpledger.relations import Relation, Unit
 from falling_oracle import FallingLaw
 
+pytestmark = pytest.mark.sliced
+
 FINE, QUERY = 2, 3
 LAW = SparseVectorLaw("single_threshold", 1, 2, 0, FINE, QUERY, falling=True)
 FIRST = 5  # tests of the coarse stage

@@ -37,6 +37,8 @@ from dpledger.relations import Relation, Unit
 from forking import ignores_fork_warnings, in_child
 from mechanism_conformance import MechanismConformance
 
+pytestmark = pytest.mark.sliced
+
 NAN, INF = float("nan"), float("inf")
 ODD_VALUES: tuple[object, ...] = (
     *(NAN, INF, -INF, Decimal("sNaN"), 10**400, True, np.int8(-3), np.uint64(2**64 - 1), np.array(3.0), 1e308),

@@ -370,7 +370,7 @@ def test_one_unit_moves_each_number_by_at_most_what_is_declared(
     shared: dict[str, Any] = {"units": "unit", "keys_per_unit": groups, "rows_per_key": a_group, "keys": list("abcd")}
     mine = dpl.GroupBy("key", STATISTICS, **shared).under(relation, Unit("user", rows))
     draw, most = random.Random(rows + 10 * groups), [0.0] * 5
-    for salt in range(60):
+    for salt in range(24):
         held = [(f"u{draw.randrange(4)}", draw.choice("abcd")) for _ in range(12)]
         data = table(held, value=[draw.choice((-5.0, 0.0, 3.3, 10.0, 99.0)) for _ in held], late=[1.0] * 12)
         gone = data["unit"] == "u0"

@@ -46,6 +46,8 @@ from dpledger.mechanisms.learning.theory.sizes import (
 from dpledger.mechanisms.learning.theory.vc import vc_dim
 from learning_oracle import exponential_law
 
+pytestmark = pytest.mark.sliced
+
 Matrix = npt.NDArray[np.bool_]
 
 # ---- VC dimension ---------------------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ from dpledger.mechanisms.learning.tables.weighted_bins import (
 from dpledger.relations import Relation, Unit
 from learning_tables import ENTRIES, SMALL, OfTables, cancer_bins
 
+pytestmark = pytest.mark.sliced
+
 Floats = npt.NDArray[np.float64]
 
 NAN = float("nan")

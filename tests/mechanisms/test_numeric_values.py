@@ -24,6 +24,8 @@ from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, binomial_p_value, cumulative_p_value
 from noise_oracle import cdf_of
 
+pytestmark = pytest.mark.sliced
+
 BOUND = Decimal(10**6)
 positives = st.decimals(min_value="0.001", max_value="1000", places=6)
 numbers = st.floats(-2e6, 2e6)

@@ -15,6 +15,8 @@ from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, par
 from dpledger.mechanisms.learning.theory.sizes import occam
 from dpledger.relations import Relation
 
+pytestmark = pytest.mark.sliced
+
 MODES: tuple[RepetitionMode, ...] = ("basic", "first_success", "until_success")
 TARGET = ("0.1", "0.05")
 

@@ -27,6 +27,8 @@ from dpledger.mechanisms.stability.plans.sample_sizes import (
     log_sauer,
 )
 
+pytestmark = pytest.mark.sliced
+
 THIRD = Fraction(1, 3)
 CHANCES = st.decimals("1e-9", "0.999999999", places=9)
 

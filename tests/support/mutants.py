@@ -1,0 +1,235 @@
+"""How many small faults the tests find: `make mutants`.
+
+    python tests/support/mutants.py 30            a sample of thirty
+    python tests/support/mutants.py 30 --seed 2   another one
+
+Each mutant is one change of one place: a comparison, a sign, a bound that is rounded the other way, a whole number, a
+condition. It is made in a copy of the checkout and judged by the nearest tests there, those that import the module
+and few others: what fails beside it must pass without it. A mutant that no test finds is printed as a line that may be
+looked at; some of them change nothing that anybody could see.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import itertools
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import grimp
+
+from near import ROOT, TESTS, reads
+
+WHERE = ("accounting", "ledger/rules", "mechanisms/noise", "audit/evidence")
+NEAREST = 5  # test files that judge a mutant
+PATIENCE_S = 900
+
+SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+CALLED = {
+    "min": "max",
+    "max": "min",
+    "any": "all",
+    "all": "any",
+    "round_up": "round_down",
+    "round_down": "round_up",
+    "float_up": "float_down",
+    "float_down": "float_up",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A file of the checkout with one change, which `told` says."""
+
+    file: str
+    line: int
+    told: str
+    source: str
+
+
+def edits(tree: ast.Module) -> Iterator[tuple[int, Callable[[], None]]]:
+    """Each line with what changes it in the tree."""
+    for node in _executed(tree):
+        line = getattr(node, "lineno", 0)
+        match node:
+            case ast.Compare(ops=[op]) if type(op) in SWAPPED:
+                yield line, partial(setattr, node, "ops", [SWAPPED[type(op)]()])
+            case ast.BinOp(op=op) | ast.BoolOp(op=op) if type(op) in SWAPPED:
+                yield line, partial(setattr, node, "op", SWAPPED[type(op)]())
+            case ast.Call(func=ast.Name(id=name)) if name in CALLED:
+                yield line, partial(setattr, node, "func", ast.Name(CALLED[name], ast.Load()))
+            case ast.Constant(value=bool(value)):
+                yield line, partial(setattr, node, "value", not value)
+            case ast.Constant(value=int(value)):
+                yield line, partial(setattr, node, "value", value + 1)
+            case ast.If(test=test) | ast.IfExp(test=test):
+                yield line, partial(setattr, node, "test", ast.UnaryOp(ast.Not(), test))
+            case _:
+                pass
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs, below a node: no annotations, decorators, texts or messages, and no switches of type checkers."""
+    for field, value in ast.iter_fields(node):
+        if field in {"annotation", "returns", "decorator_list", "type_params"} or isinstance(
+            node, ast.Raise | ast.Assert
+        ):
+            continue
+        if isinstance(node, ast.AnnAssign) and field == "target":
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, ast.If) and "TYPE_CHECKING" in ast.dump(one.test):
+                continue
+            if isinstance(one, ast.AST):
+                yield one
+                yield from _executed(one)
+
+
+def places(file: str) -> int:
+    """How many mutants a file has."""
+    return sum(1 for _ in edits(ast.parse((ROOT / file).read_text())))
+
+
+def mutant(file: str, number: int) -> Mutant:
+    """One of them, in the order in which the file is walked."""
+    tree = ast.parse((ROOT / file).read_text())
+    plain = ast.unparse(tree).splitlines()
+    line, make = next(itertools.islice(edits(tree), number, None))
+    make()
+    source = ast.unparse(ast.fix_missing_locations(tree))
+    old, new = next(pair for pair in zip(plain, source.splitlines(), strict=True) if pair[0] != pair[1])
+    return Mutant(file, line, f"{old.strip()}  ->  {new.strip()}", source)
+
+
+def sampled(count: int, seed: int, where: tuple[str, ...] = WHERE) -> list[Mutant]:
+    """So many mutants of these folders: the same ones for a seed, while the files are the same."""
+    files = sorted(str(path.relative_to(ROOT)) for folder in where for path in (ROOT / folder).rglob("*.py"))
+    every = [(file, number) for file in files for number in range(places(file))]
+    return [mutant(*place) for place in random.Random(seed).sample(every, min(count, len(every)))]
+
+
+def nearest(file: str, most: int) -> list[str]:
+    """The test files that have a module directly, the most particular ones first; then those of what imports it."""
+    module = ".".join(("dpledger", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+    tests = {test: reads(test) for test in sorted(TESTS.rglob("test_*.py"))}
+    found: list[Path] = []
+    seen, wanted = {module}, {module}
+    while wanted and len(found) < most:
+        having = {test for test, read in tests.items() if any(_is_in(name, wanted) for name in read)}
+        found += sorted(having - set(found), key=lambda test: (len(tests[test]), test))
+        wanted = {above for one in wanted for above in imports().find_modules_that_directly_import(one)} - seen
+        seen |= wanted
+    return [str(test.relative_to(ROOT)) for test in found[:most]]
+
+
+@cache
+def imports() -> grimp.ImportGraph:
+    """Which module imports which."""
+    return grimp.build_graph("dpledger", cache_dir=None)
+
+
+def _is_in(name: str, modules: set[str]) -> bool:
+    """Whether a name that a test reads is one of the modules, or of what is in one."""
+    return name in modules or name.rpartition(".")[0] in modules
+
+
+class Judge:
+    """A copy of the checkout, in which tests run."""
+
+    def __init__(self, folder: Path, slices: str, most: int) -> None:
+        self.folder, self.slices, self.most = folder, slices, most
+        self._sound, self._broken = set[str](), set[str]()
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True)
+        for name in listed.stdout.splitlines():
+            there = folder / name
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, there, follow_symlinks=False)
+
+    def failing(self, tests: list[str]) -> str | None:
+        """The first test that fails; None where all pass."""
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        inside = {**kept, "PYTHONPATH": f"{self.folder}/src{os.pathsep}{self.folder}/tests/support"}
+        words = ["-p", "no:cacheprovider", "-q", "-x", "-m", "not slow", f"--slices={self.slices}", *tests]
+        left_out = [f"--deselect={one}" for one in sorted(self._broken)]
+        try:
+            ran = subprocess.run(
+                [sys.executable, "-m", "pytest", *words, *left_out],
+                cwd=self.folder,
+                env=inside,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "no end"
+        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", ran.stdout, re.M)
+        return None if ran.returncode == 0 else failed[1] if failed else f"exit {ran.returncode}"
+
+    def found(self, mutant: Mutant) -> str | None:
+        """The test that finds a mutant; None where none does. A test that fails without it too is left out from then
+        on."""
+        place, tests = self.folder / mutant.file, nearest(mutant.file, self.most)
+        before = place.read_text()
+        while True:
+            place.write_text(mutant.source)
+            failed = self.failing(tests)
+            place.write_text(before)
+            if failed is None or "::" not in failed or failed in self._sound:
+                return failed
+            if self.failing([failed]) is None:
+                self._sound.add(failed)
+                return failed
+            self._broken.add(failed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int, nargs="?", default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--slices", default="all")
+    parser.add_argument("--nearest", type=int, default=NEAREST, help="how many test files judge a mutant")
+    given = parser.parse_args()
+    chosen, killed = sampled(given.count, given.seed), 0
+    with tempfile.TemporaryDirectory() as folder:
+        judge = Judge(Path(folder), given.slices, given.nearest)
+        for number, mutant in enumerate(chosen, 1):
+            by = judge.found(mutant)
+            killed += by is not None
+            print(f"{number:3} {'found' if by else 'MISSED'} {mutant.file}:{mutant.line}: {mutant.told}", flush=True)
+            print(
+                f"      by {by}" if by else f"      by none of {' '.join(nearest(mutant.file, given.nearest))}",
+                flush=True,
+            )
+    print(f"{killed} of {len(chosen)} found")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""`make mutants` makes faults that run, the same ones each time, and its judge tells found ones from missed ones."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+import mutants
+from near import ROOT
+
+FILE = "accounting/arithmetic/prices.py"
+
+
+def test_a_sample_is_the_same_each_time_and_another_for_another_seed() -> None:
+    folders = ("accounting/arithmetic",)
+    first, again, other = (mutants.sampled(3, seed, folders) for seed in (0, 0, 1))
+    assert first == again
+    assert {one.told for one in first} != {one.told for one in other}
+
+
+def test_a_mutant_is_one_change_of_one_line_and_runs() -> None:
+    plain = ast.unparse(ast.parse((ROOT / FILE).read_text())).splitlines()
+    assert mutants.places(FILE) > 50
+    for number in range(0, mutants.places(FILE), 7):
+        found = mutants.mutant(FILE, number)
+        compile(found.source, FILE, "exec")
+        changed = [new for old, new in zip(plain, found.source.splitlines(), strict=True) if old != new]
+        assert len(changed) == 1
+        assert changed[0].strip() in found.told
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("x: Literal[1, 2]\n", 0),
+        ("@settings(max_examples=3)\ndef f() -> int: ...\n", 0),
+        ("if TYPE_CHECKING:\n    y = 1 + 2\n", 0),
+        ("raise ValueError(f'at most {limit + 1}')\n", 0),
+        ("a = b < c\n", 1),
+        ("a = min(b, c) + 1\n", 3),
+        ("if a and b:\n    c = True\n", 3),
+    ],
+)
+def test_only_what_runs_and_decides_is_changed(source: str, count: int) -> None:
+    assert len(list(mutants.edits(ast.parse(source)))) == count
+
+
+def test_the_nearest_tests_have_the_module_itself() -> None:
+    assert "tests/mechanisms/test_noise_chains.py" in mutants.nearest("mechanisms/noise/noise_chains.py", 5)
+    assert len(mutants.nearest("accounting/families/laplace/price.py", 4)) == 4
