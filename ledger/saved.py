@@ -33,14 +33,14 @@ from dpledger.ledger.signed import envelope, merkle
 from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer
 from dpledger.schema import plain
 
-__all__ = ["LARGEST", "Fold", "restored", "saved"]
+__all__ = ["LARGEST", "SavedFold", "restored", "saved"]
 
 TYPE = "application/vnd.dpledger.saved.v1+json"
 LARGEST = 64 * 2**20  # bytes of one; what would be larger is not saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
+class SavedFold:
     """What was folded from the first entries: their state, their tree, and the hash of the last leaf, in hex."""
 
     state: State
@@ -59,7 +59,7 @@ class _Payload:
 _PAYLOAD: TypeAdapter[_Payload] = TypeAdapter(_Payload)
 
 
-def saved(fold: Fold, signer: Signer) -> bytes | None:
+def saved(fold: SavedFold, signer: Signer) -> bytes | None:
     """The bytes that a store keeps; None for what would be too large."""
     said = _Payload(library=LIBRARY, leaf=fold.leaf, tree=fold.tree.encode().hex(), state=fold.state)
     payload = orjson.dumps(plain(said))
@@ -74,7 +74,7 @@ def _message(payload: bytes) -> bytes:
     return envelope.pre_authentication(hashlib.sha256(payload).digest(), TYPE)
 
 
-def restored(data: bytes, signer: Signer | None) -> Fold | None:
+def restored(data: bytes, signer: Signer | None) -> SavedFold | None:
     """What `saved` made `data` of; None for anything else, and for what is not signed by the key that its state names:
     that of `signer`, where one is given."""
     if len(data) > LARGEST:
@@ -91,7 +91,7 @@ def restored(data: bytes, signer: Signer | None) -> Fold | None:
         if signer is not None and key != signer.public:
             return None
         key.verify(signature, message)
-        fold = Fold(state=said.state, tree=merkle.CompactRange.decode(bytes.fromhex(said.tree)), leaf=said.leaf)
+        fold = SavedFold(state=said.state, tree=merkle.CompactRange.decode(bytes.fromhex(said.tree)), leaf=said.leaf)
         return fold if fold.tree.size == fold.state.size else None
     except (DpledgerError, ValueError, pydantic.ValidationError, RecursionError):
         return None

@@ -42,7 +42,7 @@ from dpledger.ledger.entries.entry import FIRST_PREVIOUS, entry_of, last_trusted
 from dpledger.ledger.rules.authority import key_of
 from dpledger.ledger.rules.scope_state import EMPTY, State
 from dpledger.ledger.rules.transitions import charged_scope, step
-from dpledger.ledger.saved import Fold, restored
+from dpledger.ledger.saved import SavedFold, restored
 from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.keys import Signer
 from dpledger.ledger.stores.protocol import ChargeRow, Ending, Question, Store, TableRows, Tail, streamed
@@ -82,9 +82,9 @@ class Head:
         return head
 
     @property
-    def fold(self) -> Fold:
+    def fold(self) -> SavedFold:
         """What may be saved of it."""
-        return Fold(state=self.state, tree=self.tree, leaf=self.previous)
+        return SavedFold(state=self.state, tree=self.tree, leaf=self.previous)
 
     @property
     def previous(self) -> str:
@@ -120,7 +120,7 @@ def resumed(store: Store, signer: Signer | None, *, last_trusted: int | None = N
     return Resumed(_after_all(store, signer, last_trusted), 0)
 
 
-def _after_fold(store: Store, fold: Fold, signer: Signer | None) -> Head:
+def _after_fold(store: Store, fold: SavedFold, signer: Signer | None) -> Head:
     tail = store.tail(fold.tree.size - 1)
     last = tail.leaves[0] if tail.leaves else b""
     if merkle.leaf_hash(last).hex() != fold.leaf:

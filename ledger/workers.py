@@ -22,7 +22,7 @@ from functools import lru_cache
 from dpledger.errors import DpledgerError, ScopeError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.stores.places import Placed, signer_at
+from dpledger.ledger.stores.places import PlacedStore, signer_at
 
 __all__ = ["ScopePlace", "place_of"]
 
@@ -50,7 +50,7 @@ def place_of(scope: Scope) -> ScopePlace:
     book = scope._ledger
     named = f"scope {scope.name} cannot be charged from another process"
     store = book._store
-    if not isinstance(store, Placed):
+    if not isinstance(store, PlacedStore):
         raise ScopeError(
             f"{named}: its ledger is in memory, or in a store of your own. Use Ledger.open_or_create, or run in this "
             "process alone (threads share the scope)"

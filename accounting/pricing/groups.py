@@ -1,9 +1,10 @@
 """What several units see together of noise on secret samples: one law, which stands for the group.
 
+>>> from decimal import Decimal
 >>> from dpledger.accounting.leaves import GaussianLaw
 >>> drawn = Drawn(GaussianLaw(noise_multiplier=1), Poisson(Decimal("0.5")))
 >>> exchanged_in_samples(drawn, Relation.REPLACE_ONE).kind
-'opposed_mixture'
+'mixture_of_gaussians'
 """
 
 from __future__ import annotations

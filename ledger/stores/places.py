@@ -12,7 +12,7 @@ from dpledger.ledger.signed.keys import Passphrase, Signer
 from dpledger.ledger.stores.protocol import Store
 from dpledger.ledger.stores.sqlite import SQLiteStore
 
-__all__ = ["Place", "Placed", "is_address", "looked", "opened", "signer_at"]
+__all__ = ["Place", "PlacedStore", "is_address", "looked", "opened", "signer_at"]
 
 Place: TypeAlias = str | os.PathLike[str]
 """The path of a ledger file, or a postgresql:// address as text."""
@@ -22,7 +22,7 @@ MEANT = re.compile(r"postgres(ql)?:", re.IGNORECASE)
 
 
 @runtime_checkable
-class Placed(Store, Protocol):
+class PlacedStore(Store, Protocol):
     """A store that another process can open."""
 
     @property
@@ -47,7 +47,7 @@ def is_address(place: object) -> TypeGuard[str]:
     return False
 
 
-def opened(place: Place) -> Placed:
+def opened(place: Place) -> PlacedStore:
     """The store at `place`, to write to. The errors of `SQLiteStore.open` and `PostgresStore.open`."""
     if is_address(place):
         from dpledger.ledger.stores.postgres import PostgresStore
@@ -56,7 +56,7 @@ def opened(place: Place) -> Placed:
     return SQLiteStore.open(place)
 
 
-def looked(place: Place) -> Placed:
+def looked(place: Place) -> PlacedStore:
     """The store at `place`, to read only: of a file, the right to read it is enough."""
     return opened(place) if is_address(place) else SQLiteStore.look(place)
 

@@ -40,7 +40,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.one_shot import exactly_one
 from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.mechanisms.refinement.accuracy_plans import AccuracyPlan, theories
-from dpledger.mechanisms.refinement.accuracy_runs import DIGITS, Run, enough_for, levels_for
+from dpledger.mechanisms.refinement.accuracy_runs import DIGITS, AccuracyRun, enough_for, levels_for
 from dpledger.mechanisms.refinement.checks import WalkPlan, check_of, rate_check_of
 from dpledger.mechanisms.refinement.checks.falling import stages_of
 from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Radius, problem
@@ -345,7 +345,7 @@ class AccuracyFirst:
 
 
 @functools.lru_cache(maxsize=128)
-def _run_of(mechanism: AccuracyFirst) -> Run:
+def _run_of(mechanism: AccuracyFirst) -> AccuracyRun:
     """The run of a mechanism: what its parameters come to."""
     alpha, laplace = mechanism._alpha, mechanism.noise == "laplace"
     risk = problem(
@@ -379,4 +379,4 @@ def _run_of(mechanism: AccuracyFirst) -> Run:
         check = check_of(risk, target=alpha, **asked)
     else:
         check = rate_check_of(mechanism.rows, target=mechanism.target_error_rate, margin=alpha, **asked)
-    return Run(problem=risk, check=check, levels=levels, kept=kept)
+    return AccuracyRun(problem=risk, check=check, levels=levels, kept=kept)

@@ -20,7 +20,7 @@ from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
 from dpledger.mechanisms.threshold.epochs import SMALL
 from dpledger.relations import Relation
 
-__all__ = ["DIGITS", "Run", "enough_for", "levels_for"]
+__all__ = ["DIGITS", "AccuracyRun", "enough_for", "levels_for"]
 
 DIGITS = 6  # of what follows from doubles and is no bound: the same on every machine
 _ROUNDING = 64  # the statistic's own rounding to the grid is at most this part of its sensitivity
@@ -30,7 +30,7 @@ _COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class AccuracyRun:
     """What is used: the first `kept` of the levels."""
 
     problem: Problem

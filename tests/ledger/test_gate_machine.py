@@ -53,7 +53,7 @@ from dpledger.ledger.rules.gate import Admitted, Earlier, Outdated, RefusedReque
 from dpledger.ledger.rules.opening import Rules
 from dpledger.ledger.rules.scope_state import EMPTY, OpenCharge, State, is_exclusive, next_steps
 from dpledger.ledger.rules.transitions import fold, step
-from dpledger.ledger.saved import Fold, restored, saved
+from dpledger.ledger.saved import SavedFold, restored, saved
 from dpledger.ledger.signed import merkle
 from dpledger.ledger.verifying import verification
 from dpledger.relations import Relation, Unit
@@ -365,7 +365,7 @@ class GateMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_saved_of_the_state_is_the_state(self) -> None:
         tree = merkle.CompactRange().extend([bytes(32)] * self.state.size)
-        fold = Fold(state=self.state, tree=tree, leaf="00" * 32)
+        fold = SavedFold(state=self.state, tree=tree, leaf="00" * 32)
         data = saved(fold, ledger_golden.KEY)
         assert data is not None
         assert restored(data, ledger_golden.KEY) == fold

@@ -11,7 +11,7 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores import places
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.places import Placed, is_address
+from dpledger.ledger.stores.places import PlacedStore, is_address
 from dpledger.ledger.stores.postgres import PostgresStore
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from dpledger.ledger.workers import ScopePlace
@@ -40,19 +40,19 @@ def test_what_was_meant_as_an_address_makes_no_file(
 
 def test_a_store_that_a_worker_can_open_says_where_it_is(tmp_path: Path) -> None:
     file = SQLiteStore.create(tmp_path / "a.ledger")
-    assert isinstance(file, Placed)
+    assert isinstance(file, PlacedStore)
     assert file.place == str((tmp_path / "a.ledger").resolve())
     file.close()
     again = places.looked(file.place)
     assert again.tail(None).size == 0
     again.close()
-    assert not isinstance(MemoryStore(), Placed)
+    assert not isinstance(MemoryStore(), PlacedStore)
 
 
 def test_no_message_of_a_store_or_place_shows_a_password() -> None:
     address = "postgresql://ann:s3cret@127.0.0.1:1/clinic?connect_timeout=1"
     store = PostgresStore(address)
-    assert isinstance(store, Placed)
+    assert isinstance(store, PlacedStore)
     place = ScopePlace(place=address, key=None, ledger="clinic/1", scope="s")
     with pytest.raises(Exception, match="cannot be reached") as told:
         place.reached()

@@ -21,7 +21,7 @@ from dpledger.ledger import saved
 from dpledger.ledger.entries.entry import entry_of
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules.scope_state import State
-from dpledger.ledger.saved import Fold, restored
+from dpledger.ledger.saved import SavedFold, restored
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed import envelope
 from dpledger.ledger.signed.keys import Signer, SigningKey, new_ledger_id
@@ -96,14 +96,14 @@ def folded(store: MemoryStore) -> Head:
     return START.after_all(store.log)
 
 
-def fold_of(store: MemoryStore) -> Fold:
+def fold_of(store: MemoryStore) -> SavedFold:
     assert store.saved is not None
     fold = restored(store.saved, KEY)
     assert fold is not None
     return fold
 
 
-def saved_as(state: State, fold: Fold, signer: Signer = KEY) -> bytes:
+def saved_as(state: State, fold: SavedFold, signer: Signer = KEY) -> bytes:
     data = saved.saved(replace(fold, state=state), signer)
     assert data is not None
     return data

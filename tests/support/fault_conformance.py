@@ -2,7 +2,7 @@
 
 At every moment: what was handed out <= what is committed <= what is charged <= the budget, and the chain is whole. A
 new store inherits `FaultConformance`, and says where a ledger lies and how its disk is full. Each test does what it
-does a few times, and in the slow suite as often as spec/ledger.md asks.
+does a few times, and in the slow suite a thousand times and more.
 """
 
 from __future__ import annotations

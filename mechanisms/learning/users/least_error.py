@@ -2,6 +2,7 @@
 
 >>> import numpy as np
 >>> from dpledger.mechanisms.entropy import seeded
+>>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 >>> estimator = MinimumErrorEstimator(ThresholdClass(1023), resolution="0.1", epsilon=1)
 >>> placed = estimator.under(Relation.REPLACE_ONE, Unit("user", max_contributions=100))
 >>> placed.plan("0.05").needed
