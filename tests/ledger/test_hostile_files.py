@@ -21,8 +21,10 @@ from dpledger import bounded
 from dpledger.accounting.guarantees import PureDP
 from dpledger.cli import app
 from dpledger.errors import EvidenceError, ForeignLedger, ParameterError, VerificationError
+from dpledger.ledger.entries.bodies import Heartbeat
+from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.signed import checkpoint, envelope
+from dpledger.ledger.signed import checkpoint, envelope, wire
 from dpledger.ledger.signed.keyfiles import read_public_key
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.stores import layout
@@ -436,7 +438,14 @@ def test_quick_verification_takes_flat_memory(tmp_path: Path) -> None:
     """A genuine bundle of 40 MB in 20 MiB: what is hashed is not kept."""
     key = SigningKey.from_seed(ledger_golden.LEDGER_ID, bytes(range(32)))
     leaf = envelope.seal(b'{"a":"' + b"x" * 40_000 + b'"}', key)
-    leaves = [leaf] * 750
+    end = Entry(
+        ledger=ledger_golden.LEDGER_ID, index=751, previous="00" * 32, body=Heartbeat(), time="2026-01-01T00:00:00Z"
+    )
+    leaves = [
+        next(iter(bundle.read(ledger_golden.DATA)[0])),
+        *[leaf] * 750,
+        envelope.seal(wire.dump(format_entry(end)), key),
+    ]
     written = bundle.write(tmp_path / "big", leaves, signed_head(leaves, key))
     assert confined(["verify", written, "--key", KEY.text, "--quick"], mebibytes=20) == [(0, "")]
 
