@@ -7,11 +7,11 @@ Decimal('0.25')
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from math import lcm
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.decimals import round_down, round_up
@@ -51,7 +51,7 @@ class JointChoice:
     @property
     def scale(self) -> int:
         """The steps of score in a row."""
-        return lcm(*(share.denominator for share in self.shares))
+        return math.lcm(*(share.denominator for share in self.shares))
 
     def exponent(self, denominator: int) -> Decimal:
         """Of one step of score. Claim: 2 moved denominator exponent <= epsilon, so that the loss has that range."""
