@@ -11,6 +11,7 @@ PY := .venv/bin/python
 SLICES ?= commit
 SINCE ?= HEAD
 COUNT ?= 100
+HANGS := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true  # a test that hangs fails by name, with its stacks
 SOURCES := pyproject.toml setup.py constraints.txt
 
 .PHONY: help demo docs gallery verify-page test test-near test-slow coverage mutants lint types bench clean
@@ -23,7 +24,7 @@ demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (unde
 	$(PY) -m dpledger demo --out demo
 
 test: .venv/.dev lint types  ## linters, types, layers and the tests, with the slice of seeds that the commit chooses (SLICES=all: all)
-	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES)
+	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES) $(HANGS)
 
 test-near: .venv/.dev  ## the tests that a change reaches: what differs from the last commit, or from SINCE=main~3
 	files=$$($(PY) tests/support/near.py $(SINCE))
