@@ -16,14 +16,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Self
+from typing import Self, TypeAlias, assert_never
 
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Body, KeyDelegated, KeyRevoked, KeyRotated, LedgerOpened, OwnerRotated
 from dpledger.ledger.signed.keys import VerifyingKey
 
-__all__ = ["KEY_ENTRIES", "Authority", "Term", "key_of"]
+__all__ = ["KEY_ENTRIES", "Authority", "NamesKeys", "Term", "key_of"]
 
+NamesKeys: TypeAlias = KeyRotated | KeyDelegated | OwnerRotated | KeyRevoked
+"""The entries that change who may sign."""
 KEY_ENTRIES = (KeyRotated, KeyDelegated)
 """What the ledger's key signs itself, also where it delegated the rest."""
 
@@ -134,9 +136,9 @@ class Authority:
 
     # ---- what changes it --------------------------------------------------------------------------------------------
 
-    def after(self, index: int, body: Body) -> Self:
-        """Once `body` stands at `index`; unchanged for what names no key. VerificationError for a key that cannot be
-        used, or has been one of the ledger's before."""
+    def after(self, index: int, body: NamesKeys) -> Self:
+        """Once `body` stands at `index`. VerificationError for a key that cannot be used, or has been one of the
+        ledger's before."""
         match body:
             case KeyRotated(public_key=key):
                 return self.with_key(index, key)
@@ -150,7 +152,8 @@ class Authority:
                 if last >= index:
                     raise VerificationError("trusts entries that are not there yet")
                 return replace(self, revoked=True)
-        return self
+            case _:
+                assert_never(body)
 
     def with_key(self, index: int, key: str) -> Self:
         """The ledger's key is another one from the next index on."""

@@ -13,7 +13,7 @@ from functools import partial
 from dpledger.errors import VerificationError
 from dpledger.ledger.entries.bodies import Body, LedgerOpened
 from dpledger.ledger.entries.entry import Entry, entry_of, last_trusted_of, parse_entry
-from dpledger.ledger.rules.authority import Authority, Term
+from dpledger.ledger.rules.authority import Authority, NamesKeys, Term
 from dpledger.ledger.signed import envelope, wire
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import VerifyingKey
@@ -78,7 +78,7 @@ def authority_after(authority: Authority | None, index: int, body: Body) -> Auth
     if authority is None:
         assert isinstance(body, LedgerOpened), "checked where it was read"
         return Authority.opened(body)
-    return authority.after(index, body)
+    return authority.after(index, body) if isinstance(body, NamesKeys) else authority
 
 
 def _first(leaf: bytes) -> Authority:
