@@ -48,7 +48,7 @@ def test_so_many_are_enough_for_it_and_not_for_one_digit_less(name: str, availab
 
 @settings(max_examples=30, deadline=None)
 @given(
-    available=st.integers(200, 10**9),
+    available=st.integers(400, 10**9),  # fewer reach no error where epsilon is 0.1
     points=st.sampled_from([1, 100, 2**16]),
     epsilon=st.sampled_from([None, "0.1", "1"]),
     agnostic=st.booleans(),
