@@ -1,6 +1,7 @@
 """How the tests run: property tests with the same examples each time, what takes long in five slices.
 
-A failure is one of the change under test: `DPLEDGER_HYPOTHESIS=explore` draws new examples, as `make test-slow` does.
+A failure is one of the change under test: `DPLEDGER_HYPOTHESIS=explore` draws new examples, and twice as many, as
+`make test-slow` does.
 No profile has a deadline: machines differ. A test that leaves mpmath with other digits than it found fails itself, and
 not the oracles of those after it.
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from postgres_server import Server
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded: its threads wait by spinning
-settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("DPLEDGER_HYPOTHESIS", "repeatable"))
 

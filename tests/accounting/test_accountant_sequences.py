@@ -64,7 +64,7 @@ def test_every_step_is_about_what_composing_everything_says(
         assert found.upper - found.lower <= max(5e-4 * whole.upper, 2 * (whole.upper - whole.lower))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(appends, st.randoms(use_true_random=False), directions, deltas)
 def test_the_order_of_appends_does_not_matter_nor_does_a_file(
     steps: list[tuple[Composition, int]], rng: random.Random, direction: Side, delta: str

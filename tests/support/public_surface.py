@@ -165,6 +165,7 @@ def appended() -> dpl.Accountant:
     return made
 
 
+@cache
 def audited() -> dpl.results.AuditResult:
     return dpl.audit_outputs(np.arange(200.0), np.arange(200.0), dpl.PureDP(1))
 
@@ -596,7 +597,8 @@ DOORS: dict[str, Door] = {
         left={"gradients": OWN_CODE},
     ),
     "results.ProbeReport.finding": Door(
-        of(lambda: dpl.learning.probe_sgd(PROBED, np.negative, MADE_UP), "finding"), {"name": "noise"}
+        of(cache(lambda: dpl.learning.probe_sgd(PROBED, np.negative, MADE_UP)), "finding"),
+        {"name": "noise"},
     ),
     "learning.probe_loop": Door(
         dpl.learning.probe_loop,
