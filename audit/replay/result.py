@@ -59,7 +59,7 @@ class ReplayResult:
     def __bool__(self) -> bool:
         raise TypeError(
             "a ReplayResult is neither true nor false: compare result.verdict with 'violation', 'not_refuted' or "
-            "'blind' (and not refuted is not proved)"
+            "'blind' (not refuted does not mean proved)"
         )
 
     def __repr__(self) -> str:
@@ -69,7 +69,9 @@ class ReplayResult:
         lines = [self._head(), *(f"  {one.words}" for one in self.findings)]
         lines += [f"remark: {one.words}" for one in self.remarks]
         if self.apart is not None:
-            lines.append(f"{self.apart}: if these are rows, nothing follows; take data that one unit tells apart")
+            lines.append(
+                f"{self.apart}. If these are rows, the claim does not cover them: take data that differ in one unit"
+            )
         return "\n".join([*lines, self._seen()])
 
     def _repr_html_(self) -> str:

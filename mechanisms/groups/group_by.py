@@ -149,7 +149,7 @@ class GroupBy(OneShot):
             found.append(
                 f"of one {of_whom} at most {bounds.rows} rows count, in at most {bounds.groups} groups, "
                 f"{bounds.rows_a_group} in each, taken at random; a row whose id is no text, bytes, UUID or number, "
-                "NaN and a missing one too, counts nowhere"
+                "also NaN or a missing one, counts nowhere"
             )
         return (*found, *(sentence for placed in self._placed for sentence in placed.values_read_as()))
 

@@ -233,7 +233,7 @@ def test_an_entry_of_before_it_was_asked_still_verifies_and_says_so() -> None:
     scope = opened()
     scope.charge(dpl.PureDP("0.1"), relation="add_remove", of="unit", **WHO)
     model = build(verified(changed(scope, attested=Attestation(**WHO))))
-    assert "of what it holds, and under which relation, nobody said" in render(model, "")
+    assert "nobody said for which unit it holds, or under which relation" in render(model, "")
 
 
 def test_the_words_are_shown() -> None:
