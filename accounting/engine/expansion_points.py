@@ -41,7 +41,7 @@ from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import MOST_NODES, chernoff_bounds_around, choose_contour, saddle_for_delta
 from dpledger.accounting.laws.law import Deltas
-from dpledger.accounting.lowering import Ingredients
+from dpledger.accounting.lowering import PldList
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
 
@@ -67,7 +67,7 @@ class ProfileCurve:
 
     __slots__ = ("_anchors", "_composed", "_direct", "_most", "_what")
 
-    def __init__(self, what: Ingredients, nodes_of_few: int = MOST_NODES) -> None:
+    def __init__(self, what: PldList, nodes_of_few: int = MOST_NODES) -> None:
         finite = _finite(what)
         self._what, self._direct = what, None if finite is None else _direct(finite)
         self._composed = finite if self._direct is None else None
@@ -202,7 +202,7 @@ class ProfileCurve:
         return lower, upper
 
 
-def _finite(what: Ingredients) -> Composed | None:
+def _finite(what: PldList) -> Composed | None:
     """The losses, where they are all there is and some of them finite."""
     if not what.losses or what.curves:
         return None
