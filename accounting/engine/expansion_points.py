@@ -2,8 +2,8 @@
 
 An *expansion* is a contour made for one value of log delta, its *expansion point*. Away from it the certificate stays
 valid and slowly grows wide. So each point is asked of the nearest expansion and, where that is not narrow, of the next
-one; bounds for one number are intersected. What is wide then is left to the method for one point. docs/proofs/engine.md,
-sections 1 and 8.
+one; bounds for one number are intersected. What is wide then is left to the method for one point.
+docs/proofs/engine.md, sections 1 and 8.
 """
 
 from __future__ import annotations
