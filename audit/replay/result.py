@@ -24,7 +24,7 @@ class ReplayResult:
 
     `findings`: what a correct mechanism does not do, by the number of the call. `remarks`: differences that accuse
     nobody, as coins or probabilities of the mechanism may pay for them. `blind`: why the replay could not see what the
-    mechanism does. `calls`: how many calls of the doors of noise there were on the left and on the right data.
+    mechanism does. `calls`: how many calls of noise functions there were on the left and on the right data.
     `used`: the largest share of a declared sensitivity that a value moved by; None where none is declared: an audit is
     as good as its pair, and of one that moves nothing little follows. `apart`: why the two datasets are no neighbours,
     if they are rows.

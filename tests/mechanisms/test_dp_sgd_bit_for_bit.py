@@ -233,7 +233,7 @@ def test_the_auditor_refutes_the_order_of_the_layout_and_not_ours(kind: type[DPS
 
 
 def test_a_run_passes_the_same_steps_whatever_the_layout_of_the_gradients() -> None:
-    """Through the mechanism: what reaches the door of noise is one and the same."""
+    """Through the mechanism: what reaches the noise functions is one and the same."""
     attack = edge(16, 67)
     rows = np.tile(attack.row, (200, 1))
     plan = ColumnMajorStep(DPSGD, attack).plan

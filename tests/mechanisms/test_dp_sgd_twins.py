@@ -1,4 +1,4 @@
-"""Each faulty twin is told from the correct mechanism by what it passes to the door of noise, or by its batches."""
+"""Each faulty twin is told from the correct mechanism by what it passes to the noise functions, or by its batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpledger.accounting.composition import Repeated
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Draw, recording
 from dpledger.mechanisms.training import DPSGD
-from tapes import declared, grid_of
+from logged_draws import declared, grid_of
 from training_twins import TWINS, TwinWorkers
 
 SIGNIFICANCE = 1e-9
@@ -37,7 +37,7 @@ def rows(batch: Data) -> Data:
 
 
 def draws_of(kind: type[DPSGD], data: Any, gradients: Any = rows, **changes: Any) -> list[Draw]:
-    """What two steps of a mechanism pass to the door of noise."""
+    """What two steps of a mechanism pass to the noise functions."""
     with recording() as draws:
         run = kind(**{**PLAN, **changes}).open(data, entropy=seeded(1))
         for _ in run.steps():

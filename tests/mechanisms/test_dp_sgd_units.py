@@ -43,7 +43,7 @@ def sums(users: list[Floats]) -> Floats:
 
 
 def passed(mechanism: DPSGD, data: object, gradients: Any = sums) -> list[int]:
-    """What one step passes to the door of noise, in steps of the grid."""
+    """What one step passes to the noise functions, in steps of the grid."""
     with recording() as draws:
         mechanism.open(data, entropy=seeded(1)).ask(gradients)
     value: list[int] = np.asarray(draws[0].value).tolist()

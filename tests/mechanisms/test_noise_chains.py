@@ -402,7 +402,7 @@ def test_parameters_are_asked_for_before_anything_is_drawn() -> None:
         chain(DiscreteLaplace(1), 1, sensitivity=1, entropy=seeded(1))  # type: ignore[arg-type]
 
 
-def test_levels_are_on_the_tape_and_replayed_on_another_value() -> None:
+def test_levels_are_in_the_log_and_replayed_on_another_value() -> None:
     def run(value: int, seed: int) -> list[int]:
         levels = chain(DiscreteLaplace(1), value, sensitivity=ONE, entropy=seeded(seed))
         return [levels.refine(4), levels.refine(1)]
