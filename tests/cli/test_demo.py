@@ -58,7 +58,7 @@ def test_the_bundle_verifies_and_the_changed_copy_does_not(demo: tuple[Path, dic
         bundle.verify(out / "tampered", key)
 
 
-def test_the_audits_are_signed_entries_and_the_twin_is_caught(demo: tuple[Path, dict[str, Any]]) -> None:
+def test_the_audits_are_signed_entries_and_the_mutant_is_caught(demo: tuple[Path, dict[str, Any]]) -> None:
     out, answer = demo
     verdicts = sorted(result["verdict"] for result in answer["audits"].values())
     assert verdicts == ["not_refuted", "violation"]
@@ -76,7 +76,7 @@ def test_the_three_reports_are_there_and_never_say_the_word(demo: tuple[Path, di
         assert not re.search(r"\bcompliant\b", text, re.IGNORECASE)
 
 
-def test_the_planted_twin_is_no_violation_of_this_ledger(demo: tuple[Path, dict[str, Any]]) -> None:
+def test_the_planted_mutant_is_no_violation_of_this_ledger(demo: tuple[Path, dict[str, Any]]) -> None:
     answers = {one["id"]: one for one in json.loads((demo[0] / "report.json").read_text())["pages"][0]["answers"]}
     found = answers["first_page/audits"]
     assert (found["text"], found["tone"]) == ("1 of 5 kinds tested, none refuted", "plain")

@@ -1,5 +1,5 @@
 """The law of a DP-FTRL run: C times what leaves is C times the sums with white noise, and one unit loses no more by its
-turns than the parts say; faulty twins are found."""
+turns than the parts say; mutants are found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.training import DPFTRL
 from dpledger.mechanisms.training.factor import column_norm
-from training_twins import EveryGroup, ForgottenNorm
+from training_mutants import EveryGroup, ForgottenNorm
 
 pytestmark = pytest.mark.sliced
 
