@@ -1,4 +1,4 @@
-"""Code that somebody holds, behind the gate: each call is charged, durably, before it runs.
+"""Code that somebody holds, behind a budget: each call is charged, durably, before it runs.
 
     count = scope.guard(measurement, d_in=1, by=..., reason=...)                                     of OpenDP
     ask = scope.guard(function, claim=PureDP("0.1"), relation=..., by=..., reason=...)               anything else

@@ -1,4 +1,4 @@
-"""Layers of jumps: where the runs of a list are cut, and the measures that come of it.
+"""Layers of large losses: where the runs of a list are cut, and the measures that result.
 
 Every choice is valid. The last cut is so far out that nothing is lost; the others so close to each other that the
 density of a jump's loss is all but exponential over a layer, down to where it falls so steeply that small losses rule.

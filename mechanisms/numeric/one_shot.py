@@ -1,4 +1,4 @@
-"""What the mechanisms that answer once and fail never have in common: how they are put under a relation and a unit."""
+"""What mechanisms share that answer once and never fail: how they are put under a relation and a unit."""
 
 from __future__ import annotations
 
