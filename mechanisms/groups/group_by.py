@@ -101,8 +101,8 @@ class GroupBy(OneShot):
         """As `OneShot.under`. RelationError for label_flip."""
         if relation is Relation.LABEL_FLIP:
             raise RelationError(
-                "group_by has no guarantee under label_flip: nobody says which of its columns is the label. Where the "
-                "label is none of them nothing is private; else take replace_one, of which label_flip is a case"
+                "group_by has no guarantee under label_flip, because nobody says which column is the label. If none of "
+                "its columns is, nothing is private; otherwise take replace_one, which covers label_flip"
             )
         return OneShot.under(self, relation, unit)
 

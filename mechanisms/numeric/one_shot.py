@@ -132,5 +132,5 @@ def least_epsilon(make: Callable[[Decimal], Estimates], error: Number, confidenc
         digits=DIGITS,
     )
     if found is None:
-        raise InfeasiblePlan(f"no epsilon keeps the answer within {target}: what it is rounded to is too coarse")
+        raise InfeasiblePlan(f"no epsilon keeps the answer within {target}: its rounding is too coarse")
     return found
