@@ -216,7 +216,7 @@ def test_what_a_claim_assumes_of_the_callers_code_is_told_and_not_called_measure
     assumed = item(model, "scope:patients-2026/assumed")
     assert "dp_sgd: gradients are batch-invariant" in assumed.text
     assert assumed.origin.status == "declared"
-    assert "nothing is named" in item(model, "scope:staff-survey/assumed").text
+    assert "names an assumption" in item(model, "scope:staff-survey/assumed").text
 
 
 def test_refusals_and_open_charges_are_told(model: ReportModel) -> None:
