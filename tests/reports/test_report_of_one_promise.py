@@ -142,7 +142,7 @@ def test_of_units_of_many_rows_each_promise_is_one(book: dpl.Ledger) -> None:
         made = dpl.report(book, scope="a")
     assert [page.scopes for page in made.model.pages] == [("a", "b"), ("a",)]
     rows = [line for page in pages(made) for line in page["who"].lines if "at most" in line]
-    assert rows == [f"at most {many} of one patient: declared, not measured" for many in ("1 row", "12 rows")]
+    assert rows == [f"one patient has at most {many}: declared, not measured" for many in ("1 row", "12 rows")]
 
 
 @pytest.mark.parametrize("scope", ["stuff", 7, ""])
