@@ -1,4 +1,4 @@
-"""What several guarantees come to together, where each is kept by itself against everything that the others publish.
+"""What several guarantees add up to, where each holds whatever the others publish.
 
 Guarantees of one kind add up in their own currency: epsilons, rho, mu^2, divergences order by order. What is left of
 different kinds is turned into (epsilon, delta) and added.

@@ -37,7 +37,7 @@ from dpledger.accounting.engine import dispatch
 from dpledger.accounting.engine.expansion_points import ProfileCurve, RisingEpsilons
 from dpledger.accounting.engine.truncated import divergence_upper, line_upper, places
 from dpledger.accounting.filters import Account, Coordinates, Filter, ZCDPFilter
-from dpledger.accounting.lowering import Ingredients, read_both_ways
+from dpledger.accounting.lowering import PldList, read_both_ways
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import kept_profile
@@ -165,7 +165,7 @@ def _cases(tree: Composition, relation: Relation, x: Array, floor: float) -> Ite
             yield _Case(other_high, high, other_low)
 
 
-Curves: TypeAlias = tuple[tuple[tuple[Ingredients, ProfileCurve], ...], ...]
+Curves: TypeAlias = tuple[tuple[tuple[PldList, ProfileCurve], ...], ...]
 """The lists of one direction, and for each what was made of it, with its profile."""
 
 
@@ -177,13 +177,13 @@ def _curves(tree: Composition, relation: Relation) -> tuple[Curves, Curves]:
     return there, there if added is removed else _with_curves(added)
 
 
-def _with_curves(cases: tuple[Ingredients, ...]) -> Curves:
+def _with_curves(cases: tuple[PldList, ...]) -> Curves:
     return tuple(tuple((case, ProfileCurve(case, FEW_NODES)) for case in one) for one in _lists(cases))
 
 
-def _lists(cases: tuple[Ingredients, ...]) -> list[list[Ingredients]]:
+def _lists(cases: tuple[PldList, ...]) -> list[list[PldList]]:
     """What was made of one list: what dominates it, and, where that is not attained, what some mechanism attains."""
-    lists: list[list[Ingredients]] = []
+    lists: list[list[PldList]] = []
     for case in cases:
         if case.covers:
             lists.append([])
@@ -191,7 +191,7 @@ def _lists(cases: tuple[Ingredients, ...]) -> list[list[Ingredients]]:
     return lists
 
 
-def _bounds(cases: tuple[tuple[Ingredients, ProfileCurve], ...], x: Array, floor: float) -> tuple[float, Array]:
+def _bounds(cases: tuple[tuple[PldList, ProfileCurve], ...], x: Array, floor: float) -> tuple[float, Array]:
     """A lower bound of the profile at the last of the points, and upper bounds at all; no closer than `floor` asks."""
     last, upper = 0.0, np.ones(x.shape)
     for case, curve in cases:

@@ -55,49 +55,49 @@ from dpledger.accounting.pricing.conditions import (
 from dpledger.accounting.pricing.costs import admitted, converted_guarantee, priced
 from dpledger.accounting.pricing.groups import exchanged_in_samples, grouped_in_samples
 from dpledger.accounting.pricing.pld import Drawn, mirrors_itself, ranged
-from dpledger.accounting.pricing.pld_list import Ingredients, Leaves, Ranges, ingredients_of
+from dpledger.accounting.pricing.pld_list import Leaves, PldList, Ranges, pld_lists_of
 from dpledger.accounting.pricing.selecting import ORDERS, selected_guarantee
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation, one_way
 
-__all__ = ["Ingredients", "read_both_ways", "read_losses", "running_order"]
+__all__ = ["PldList", "read_both_ways", "read_losses", "running_order"]
 
 MOST_LISTS = 64
 MOST_BLOCKS = 4096  # of runs of one bounded range each, in their order
 
 
 @quietly
-def read_losses(tree: Composition, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
+def read_losses(tree: Composition, relation: Relation, direction: Direction) -> tuple[PldList, ...]:
     """The lists of losses that `tree` composes to; the largest of their profiles is the tree's.
 
     Raises CannotCertify where the tree holds something that has no dominating pair and no Renyi curve under `relation`.
     """
-    return _all_ingredients(_lists_of(tree, relation), relation, direction, "any", None, 1)
+    return _all_pld_lists(_lists_of(tree, relation), relation, direction, "any", None, 1)
 
 
 @quietly
 def read_both_ways(
     tree: Composition, relation: Relation, ranges: Ranges = "any", effort: int = 1
-) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
+) -> tuple[tuple[PldList, ...], tuple[PldList, ...]]:
     """`read_losses` for the directions remove and add: one object where they agree."""
     lists = _lists_of(tree, relation)
     order = running_order(tree, relation) if ranges == "given" and len(lists) == 1 else None
-    removed = _all_ingredients(lists, relation, "remove", ranges, order, effort)
+    removed = _all_pld_lists(lists, relation, "remove", ranges, order, effort)
     if all(mirrors_itself(drawn) for leaves in lists for drawn in leaves):
         return removed, removed
-    return removed, _all_ingredients(lists, relation, "add", ranges, order, effort)
+    return removed, _all_pld_lists(lists, relation, "add", ranges, order, effort)
 
 
-def _all_ingredients(
+def _all_pld_lists(
     lists: list[Leaves],
     relation: Relation,
     direction: Direction,
     ranges: Ranges,
     order: Runs | None,
     effort: int,
-) -> tuple[Ingredients, ...]:
-    each = (ingredients_of(leaves, relation, direction, ranges, order, effort) for leaves in lists)
+) -> tuple[PldList, ...]:
+    each = (pld_lists_of(leaves, relation, direction, ranges, order, effort) for leaves in lists)
     return tuple(itertools.chain.from_iterable(each))
 
 

@@ -31,7 +31,7 @@ from dpledger.accounting.engine.expansion_points import ProfileCurve, RisingEpsi
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Direction
-from dpledger.accounting.lowering import Ingredients, read_both_ways
+from dpledger.accounting.lowering import PldList, read_both_ways
 from dpledger.accounting.pricing.pld_list import MOST_EFFORT, Ranges
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, exact, float_down, float_up, own_context, whole
@@ -65,14 +65,14 @@ class Profile:
     0.8035
     """
 
-    cases: tuple[Ingredients, ...]
+    cases: tuple[PldList, ...]
     symmetric: bool = True
-    opposite: tuple[Ingredients, ...] = ()
+    opposite: tuple[PldList, ...] = ()
     verify: Verify | None = None
     tree: Composition | None = field(default=None, repr=False, compare=False)
     order: Order = "any"
     _seen: dict[tuple[str, float | Decimal], Bounds] = field(default_factory=dict, repr=False, compare=False)
-    _curves: dict[tuple[Ingredients, ...], tuple[tuple[ProfileCurve, ...], ...]] = field(
+    _curves: dict[tuple[PldList, ...], tuple[tuple[ProfileCurve, ...], ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -114,7 +114,7 @@ class Profile:
         exact = _exact(delta, "delta", Decimal(1))
         return self._largest(("epsilon", exact), lambda case, floor: self._epsilon_of(case, exact, floor))
 
-    def _epsilon_of(self, case: Ingredients, delta: Decimal, floor: float) -> Interval:
+    def _epsilon_of(self, case: PldList, delta: Decimal, floor: float) -> Interval:
         if self.verify is None:
             return epsilon_interval(case, delta, floor)
         checked: Interval = checked_epsilon(case, epsilon_interval(case, delta), delta)
@@ -138,13 +138,13 @@ class Profile:
         return self._seen["delta", exact]
 
     def _checked_delta(self, epsilon: float) -> Bounds:
-        def answer(case: Ingredients, _: float) -> Interval:
+        def answer(case: PldList, _: float) -> Interval:
             checked: Interval = checked_delta(case, delta_interval(case, epsilon), epsilon)
             return checked
 
         return self._largest(("delta", epsilon), answer)
 
-    def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients, float], Interval]) -> Bounds:
+    def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[PldList, float], Interval]) -> Bounds:
         """The largest answer of all cases; each is told the lower bound that those before it gave. Of several lists
         that cover one case the least upper end holds."""
         if key not in self._seen:
@@ -189,7 +189,7 @@ class Profile:
         ends = zip(lower[place].tolist(), upper[place].tolist(), strict=True)
         return tuple(_consistent("delta", low, high) for low, high in ends)
 
-    def _deltas_at(self, points: RisingEpsilons, cases: tuple[Ingredients, ...]) -> tuple[Array, Array]:
+    def _deltas_at(self, points: RisingEpsilons, cases: tuple[PldList, ...]) -> tuple[Array, Array]:
         """Lower and upper bounds of the largest delta of some cases."""
         lower, upper = np.zeros(points.near.shape), np.zeros(points.near.shape)
         for case, (curve, *others) in zip(cases, self._curves_of(cases), strict=True):
@@ -202,7 +202,7 @@ class Profile:
                 upper = np.maximum(upper, high)
         return lower, upper
 
-    def _curves_of(self, cases: tuple[Ingredients, ...]) -> tuple[tuple[ProfileCurve, ...], ...]:
+    def _curves_of(self, cases: tuple[PldList, ...]) -> tuple[tuple[ProfileCurve, ...], ...]:
         """What was found out of the cases so far, and of the other lists that cover each."""
         if cases not in self._curves:
             self._curves[cases] = tuple(tuple(map(ProfileCurve, (case, *case.also))) for case in cases)
@@ -274,7 +274,7 @@ class Profile:
         ends = ((float(lower[at[float_down(rate)]]), float(upper[at[float_up(rate)]])) for rate in rates)
         return tuple(Bounds(low, high) for low, high in ends)
 
-    def _deltas_of(self, cases: tuple[Ingredients, ...]) -> Deltas:
+    def _deltas_of(self, cases: tuple[PldList, ...]) -> Deltas:
         return lambda epsilons: self._deltas_at(RisingEpsilons(epsilons), cases)
 
     def posterior(self, prior: Number, false_positives: Number) -> Bounds:
@@ -350,7 +350,7 @@ def kept_profile(tree: Composition, relation: Relation) -> Profile:
 
 def _cases(
     tree: Composition, relation: Relation, ranges: Ranges, effort: int
-) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
+) -> tuple[tuple[PldList, ...], tuple[PldList, ...]]:
     """What the engine is asked for the directions remove and add. ParameterError where nested counts are no number of
     runs."""
     try:

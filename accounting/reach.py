@@ -68,7 +68,7 @@ def steps_of(said: Relation, of: Of | None, unit: Unit, relation: Relation) -> S
             return (*within, (1, said))
         case _:
             raise RelationError(
-                f"a guarantee under {said.value} says nothing of one {unit.name} under {relation.value}, the relation "
+                f"a guarantee under {said.value} does not cover one {unit.name} under {relation.value}, the relation "
                 f"of the scope: charge what the run promises under {relation.value}, or use a scope of {said.value}"
             )
 

@@ -1,4 +1,4 @@
-"""What another library's adapter says where the library is not there, or is another version: which extra brings it.
+"""Errors for a library that is missing, or of another version: which extra brings it.
 
 >>> with extra("opacus"):
 ...     import no_such_library

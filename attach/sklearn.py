@@ -263,7 +263,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 def _read_as(learner: object, binning: Binning, names: list[str]) -> tuple[str, ...]:
     """What entries and labels count as that are none of those declared."""
     labels = f"labels are compared as words, so that 1, 1.0, True and '1' are one: {names[1]!r} is the second class"
-    others = f"any other label, NaN and a missing one too, is the first, {names[0]!r}"
+    others = f"any other label, also NaN or a missing one, is the first, {names[0]!r}"
     users = () if isinstance(learner, LearnsRows) else ("a user with such a row, or with too few, counts nowhere",)
     return (*binning.read_as(), *users, labels, others)
 

@@ -106,7 +106,7 @@ def _judged(result: AuditResult, place: int, factor: Decimal) -> AuditResult:
         raise ClaimRefuted(f"{where}: {result.public_summary}\n{result.again}", found=result.to_json())
     if result.blind is not None:
         raise AuditTooWeak(
-            f"{where}: the audit saw nothing, so it says nothing: {result.blind}", found=result.to_json()
+            f"{where}: the audit could see nothing, so it says nothing: {result.blind}", found=result.to_json()
         )
     wanted = decimals.multiply(factor, result.target.point.epsilon)
     if result.power is None or result.power.epsilon > wanted:

@@ -9,11 +9,12 @@ laws, and on floats with the same grid beside the rounded ones; a draw of size 1
 numpy's draws are floats: they are no peer, for their last bits tell of what they were added to, but the speed to look
 up to. `--quick`: fewer scales. OpenDP is in the extra `bench`; without it, its columns are empty, and that is said.
 
-Then the other doors. A choice among `size` candidates whose scores are about one best: nanoseconds for a candidate;
-beside it OpenDP's `make_noisy_max` (Gumbel noise is exponential weights, exponential noise is permute-and-flip) and
-numpy's choice by softmax weights, or its greatest score plus exponential noise. Coins: beside OpenDP's randomized
-response to a bit, one call a coin, and numpy's comparison of floats. A chain, read at three scales: beside three
-releases that share nothing, which is what the others have and costs the privacy of all three; ours costs the last one.
+Then the other noise functions. A choice among `size` candidates whose scores are about one best: nanoseconds for a
+candidate; beside it OpenDP's `make_noisy_max` (Gumbel noise is exponential weights, exponential noise is
+permute-and-flip) and numpy's choice by softmax weights, or its greatest score plus exponential noise. Coins: beside
+OpenDP's randomized response to a bit, one call a coin, and numpy's comparison of floats. A chain, read at three scales:
+beside three releases that share nothing, which is what the others have and costs the privacy of all three; ours costs
+the last one.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def cases(quick: bool) -> list[Case]:
 
 
 def ours(case: Case) -> Run:
-    """Noise on zeros, through the one door."""
+    """Noise on zeros, through `draw`."""
     entropy = system()
     if case.size == 1:
         return lambda: [draw(case.law, 0, sensitivity=SENSITIVITY, entropy=entropy) for _ in range(CALLS)]
@@ -127,22 +128,22 @@ def unsafe(case: Case) -> Run:
 
 
 @dataclass(frozen=True)
-class Door:
-    """One line of the table of the other doors: ours, OpenDP's, numpy's."""
+class Function:
+    """One line of the table of the other functions: ours, OpenDP's, numpy's."""
 
     name: str
     size: int
     runs: list[Run | None]
 
 
-def doors() -> list[Door]:
+def others() -> list[Function]:
     """Choices, coins, chains."""
     laws: tuple[Weighted, ...] = (ExponentialWeights("0.5"), PermuteAndFlipChoice("0.5"))
     found = [choice(law, size) for law in laws for size in CANDIDATES]
     return [*found, *(coins(size) for size in SIZES), *(levels(size) for size in SIZES)]
 
 
-def choice(law: Weighted, size: int) -> Door:
+def choice(law: Weighted, size: int) -> Function:
     """One choice among `size` candidates."""
     entropy, generator = system(), np.random.default_rng(1)
     scores = np.arange(size) % 100
@@ -161,7 +162,7 @@ def choice(law: Weighted, size: int) -> Door:
         measure = opendp.zero_concentrated_divergence() if weighted else opendp.max_divergence()
         whole = opendp.vector_domain(opendp.atom_domain(T=int))
         peer = opendp.m.make_noisy_max(whole, opendp.linf_distance(T=int), measure, scale=1 / exponent)
-    return Door(
+    return Function(
         law.kind,
         size,
         [
@@ -172,12 +173,12 @@ def choice(law: Weighted, size: int) -> Door:
     )
 
 
-def coins(size: int) -> Door:
+def coins(size: int) -> Function:
     """`size` coins at once, or one after another."""
     entropy, generator = system(), np.random.default_rng(1)
     peer = opendp and opendp.m.make_randomized_response_bool(prob=float(CHANCE))
     calls = CALLS if size == 1 else size
-    return Door(
+    return Function(
         "coins",
         size,
         [
@@ -192,7 +193,7 @@ def coins(size: int) -> Door:
     )
 
 
-def levels(size: int) -> Door:
+def levels(size: int) -> Function:
     """Chains on `size` zeros, or as many chains of one."""
     entropy = system()
     value: Any = 0 if size == 1 else np.zeros(size, dtype=np.int64)
@@ -206,7 +207,7 @@ def levels(size: int) -> Door:
     peer, floats = (
         None if None in runs else (lambda runs=runs: [run() for run in runs if run is not None]) for runs in alone
     )
-    return Door("chain", size, [(lambda: [one() for _ in range(CALLS)]) if size == 1 else one, peer, floats])
+    return Function("chain", size, [(lambda: [one() for _ in range(CALLS)]) if size == 1 else one, peer, floats])
 
 
 def nanoseconds(runs: list[Run | None], size: int, rounds: int) -> list[float]:
@@ -273,10 +274,10 @@ def main() -> None:
         ratios[case.size] = min(ratios[case.size], peer / exact)
         if case.size == 1:
             slowest = max(slowest, exact / 1000)
-    print(f"\n{'door':26} {'size':>7} {'ns/one':>9} {'OpenDP':>9} {'times':>6} {'numpy':>7} {'times':>6}")
-    for door in doors():
-        exact, peer, floats = nanoseconds(door.runs, door.size, options.rounds)
-        line = f"{door.name:26} {door.size:7} {exact:9.1f} {peer:9.0f} {peer / exact:6.1f}"
+    print(f"\n{'function':26} {'size':>7} {'ns/one':>9} {'OpenDP':>9} {'times':>6} {'numpy':>7} {'times':>6}")
+    for one in others():
+        exact, peer, floats = nanoseconds(one.runs, one.size, options.rounds)
+        line = f"{one.name:26} {one.size:7} {exact:9.1f} {peer:9.0f} {peer / exact:6.1f}"
         print(f"{line} {floats:7.1f} {floats / exact:6.2f}", flush=True)
     verdicts = [said("a single draw, the slowest law", slowest, "microseconds", slowest <= SCALAR_MICROSECONDS)]
     question = asking(options.rounds)

@@ -49,8 +49,7 @@ GIVEN_BACK = "the charge was given back whole, since no data were read; its key 
 AT_CAP = "the charge stands at its cap; its key is used up"
 RESUMABLE = "the run stays open, as it was: resume it under its key, or settle it (`scope.settle`)"
 TAKEN_OVER = (
-    "the charge is another process's: it was started, resumed or settled there. Nothing more is granted here, and "
-    "nothing was drawn"
+    "another process started, resumed or settled this charge. This process is granted nothing more, and drew nothing"
 )
 LEFT_OPEN = "the charge could not be ended, and counts at its cap; its scope may stay busy"
 NO_DIGEST = "no digest: the value is of a kind that has no plain bytes"

@@ -80,8 +80,8 @@ def founded_in_database(
             if not store.tail(None).size:  # after what is remembered was read
                 if is_known:
                     raise StoreBehind(
-                        f"the keys beside {keys} are of a ledger that was used here, and at {store.name} there is "
-                        "none: look for its address, or restore the database; another ledger needs keys of its own"
+                        f"the keys beside {keys} belong to a ledger that was used here, but {store.name} holds none. "
+                        "Look for its address, or restore the database. Another ledger needs its own keys"
                     )
                 made = Founded(store, signer, recovery)
         yield made

@@ -439,7 +439,7 @@ class DeclaredRun:
                 self._is_started = self._held.was_started
                 return self
             self._require_open()
-            raise Halted("the declared run has its block already: another block is another run")
+            raise Halted("the declared run is in its block already: open another run for another block")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,4 +1,4 @@
-"""Code that somebody holds, behind the gate: each call is charged, durably, before it runs.
+"""Code that somebody holds, behind a budget: each call is charged, durably, before it runs.
 
     count = scope.guard(measurement, d_in=1, by=..., reason=...)                                     of OpenDP
     ask = scope.guard(function, claim=PureDP("0.1"), relation=..., by=..., reason=...)               anything else
@@ -172,9 +172,9 @@ class GuardsCode(TakesDeclaredRuns):
             )
         if of == "row" or int(found.parameters["d_in"]) < apart:
             expected = (
-                f"at least {apart}: so far apart, in {one.input_metric}, are two datasets that differ in one "
-                f"{scope.unit.name} of the scope (max_contributions={scope.unit.max_contributions}) under "
-                f"{scope.relation.value}"
+                f"at least {apart}: under {scope.relation.value}, two datasets that differ in one {scope.unit.name} of "
+                f"the scope (max_contributions={scope.unit.max_contributions}) are that far apart in "
+                f"{one.input_metric}"
             )
             raise ParameterError("of" if of == "row" else "d_in", of if of == "row" else d_in, expected)
         return found, scope.relation, "unit"
@@ -259,7 +259,7 @@ def _require_loss(parts: Composition, relation: Relation) -> None:
         raise ParameterError(
             "claim",
             _words(parts),
-            "a loss above 0: no function of the data has none, and one that reads no data needs no guard",
+            "a loss above 0: a function that reads the data has one, and any other needs no guard",
         )
 
 

@@ -304,7 +304,9 @@ class Handle:
                     raise PolicyError("the ledger was ended: nothing may follow; open a new one")
                 written = self._appended(make, Writing(signer, self._clock(), self._head, known, successor=successor))
                 if written is None and time.monotonic() >= deadline:
-                    raise StoreFailure(f"others wrote at every try for {OVERTAKEN_SECONDS:.0f} s: try again")
+                    raise StoreFailure(
+                        f"other writers were faster at every try for {OVERTAKEN_SECONDS:.0f} s: try again"
+                    )
             if successor is not None and written.made:
                 self._signer = successor
         self._remember()
@@ -378,7 +380,7 @@ class Handle:
                 return self._stands(addition)
         if self._stands(addition):
             return True
-        raise StoreFailure("the store did not say whether it appended the entries: the next call looks")
+        raise StoreFailure("the store did not say whether it appended the entries: the next call will look")
 
     def _stands(self, addition: Addition) -> bool:
         return self._store.leaves(addition.size, addition.size + len(addition.leaves)) == addition.leaves

@@ -165,8 +165,8 @@ def require_seen(known: SeenHead | None, head: Head, store: Store) -> None:
         return
     if (problem := rolled_back(known, head.tree.size, store)) is not None:
         raise StoreBehind(
-            f"{problem}; what is missing was charged, and would be spent again. Put the newest file back; if it is "
-            "lost, `dpledger accept-rollback` says so in the record, and ends the scopes"
+            f"{problem}. What the missing entries charged would be spent again. Put the newest file back. If it is "
+            "lost, `dpledger accept-rollback` writes that into the record, and ends the scopes"
         )
 
 
@@ -174,7 +174,7 @@ def is_behind(known: SeenHead | None, size: int, store: Store) -> bool:
     """Whether the store was `rolled_back`; then RollbackSeen, a warning, says so: who only reads may look at a copy."""
     if (problem := rolled_back(known, size, store)) is None:
         return False
-    warnings.warn(f"{problem}; what it says of budgets is of then", RollbackSeen, stacklevel=2)
+    warnings.warn(f"{problem}; its budgets are as they were then", RollbackSeen, stacklevel=2)
     return True
 
 

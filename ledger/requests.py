@@ -227,10 +227,12 @@ def _require_placed(scope: ScopeState, relation: Relation | None, of: reach.Of |
     if relation not in (None, scope.relation):
         raise RelationError(
             f"mechanisms run under the relation of the scope, {scope.relation.value}, not {relation.value}: charge "
-            "what others guarantee by itself"
+            "what others guarantee in a call of its own"
         )
     if of == "row" and (alone or scope.unit.max_contributions > 1):
-        expected = f"'unit': a mechanism is for one {scope.unit.name}; charge what others guarantee by itself"
+        expected = (
+            f"'unit': a mechanism is for one {scope.unit.name}; charge what others guarantee in a call of its own"
+        )
         raise ParameterError("of", of, expected)
 
 
@@ -295,7 +297,7 @@ def require_resumable(resume: object, key: str | None, request: Request, mechani
 
 def kind_of(value: object) -> str:
     """What somebody gave in place of a mechanism, by its type alone."""
-    return f"the class {value.__name__}, not one of it" if isinstance(value, type) else type(value).__name__
+    return f"the class {value.__name__}, not an instance of it" if isinstance(value, type) else type(value).__name__
 
 
 def unfit(value: object, runs: str, otherwise: str) -> ParameterError:

@@ -1,4 +1,4 @@
-"""What was folded, kept beside the entries, so that who opens a ledger folds the last of them alone.
+"""The folded state, saved beside the entries, so that opening a ledger folds only the newest of them.
 
 It follows from the entries, stands in no export, and binds nobody: whatever is wrong with it, it is left aside, and all
 entries are folded. So that nobody who can write to the store can have another budget believed, the ledger's key signs

@@ -475,8 +475,8 @@ class Scope(GuardsCode):
         made = came_to(lambda: value_of(mechanism, plain))
         if made is None:  # what was said may hold the value
             raise ContractViolation(
-                f"{mechanism.kind} cannot make its value again from what it said of it: it is withheld, and the charge "
-                "stands as it was"
+                f"{mechanism.kind} cannot make its value again from the numbers that it kept. The value is withheld, "
+                "and the charge stands"
             )
         return Receipt(made[0], self._ledger.entry(origin.entry), replayed=True)
 

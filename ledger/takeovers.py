@@ -31,7 +31,7 @@ __all__ = ["Resume", "settled", "taken_over"]
 
 Resume: TypeAlias = bool | RunToken
 """Whether a run goes on where another process left it: True, or the token of the model that goes on."""
-_FIRST = "another process took the run over at the same time: it is that one's now"
+_FIRST = "another process took over the run at the same time, and has it now"
 
 
 def taken_over(book: Handle, request: Request, redeem: Redeem, resume: Resume) -> OpenCharge | None:
@@ -125,7 +125,7 @@ def _require_used(book: Handle, request: Request) -> None:
 def _warn_of_lost(lost: int, charge: OpenCharge) -> None:
     warnings.warn(
         f"the model has {charge.granted - lost} steps of the plan behind it, and {charge.granted} of {charge.steps} "
-        f"are granted and charged: {lost} are lost, since no step runs twice. It goes on after step {charge.granted}",
+        f"are granted and charged: {lost} are lost, because no step runs twice. It goes on after step {charge.granted}",
         StepsLost,
         stacklevel=5,
     )

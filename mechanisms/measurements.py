@@ -120,7 +120,7 @@ def rows_apart(one: Measurement, unit: Unit, relation: Relation) -> int | None:
             return 1
         case "ChangeOneDistance" | "HammingDistance" | "ChangeOneIdDistance":
             raise RelationError(
-                f"{metric} counts rows that are exchanged, which says nothing of one {unit.name} under "
+                f"{metric} counts rows that are exchanged, which does not cover one {unit.name} under "
                 f"{relation.value}, the relation of the scope: guard a measurement from SymmetricDistance"
             )
         case _:
@@ -132,10 +132,10 @@ def rows_apart(one: Measurement, unit: Unit, relation: Relation) -> int | None:
     if relation is Relation.ADD_REMOVE:
         raise RelationError(
             f"its domain fixes the number of rows ({_line(str(one.input_domain))}), and under add_remove, the relation "
-            "of the scope, neighbours have not equally many: guard it in a scope of replace_one, or one that fixes none"
+            "of the scope, neighbours differ in it: guard it in a scope of replace_one, or one that fixes none"
         )
     raise RelationError(
-        f"{metric} says nothing of rows that are replaced by null rows, as under {relation.value}, the relation of the "
+        f"{metric} does not cover rows that are replaced by null rows, as under {relation.value}, the relation of the "
         "scope: guard it in a scope of add_remove or replace_one"
     )
 

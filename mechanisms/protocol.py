@@ -268,7 +268,7 @@ def fixed(
     if own_relation is not None and own_relation is not relation:
         raise RelationError(
             f"the mechanism is {own_relation.value}, the scope is {relation.value}: "
-            "make the mechanism for the scope's relation; nothing converts one into the other silently"
+            "make the mechanism for the scope's relation. One is never converted into the other silently"
         )
     if own_unit is not None and own_unit != unit:
         raise RelationError(f"the mechanism protects one {own_unit.name}, the scope one {unit.name}")

@@ -71,15 +71,15 @@ ACCOUNTS = {
     "delta": "sum of deltas",
 }
 MEANS = {
-    "copies": "how many steps were taken of the run that the allowance is for",
-    "pure": "the epsilons of all charges, added: simple, and the only account without a delta",
+    "copies": "how many steps of the allowance were taken",
+    "pure": "the sum of the epsilons of all charges: simple, and the only account without a delta",
     "mixed": "pure charges and noisy ones in one currency (Rényi), read as an epsilon",
     "mixed_pure": "the pure part of the mixed account",
     "mixed_rdp": "the noisy part of the mixed account",
     "rho": "the price of Gaussian-like noise; it adds up, and an epsilon is read from the sum",
     "mu_squared": "the squares of Gaussian prices; they add up, and an epsilon is read from the sum",
-    "delta": "how much probability the charges may leave outside their bounds, added",
-    "rdp": "the divergence at one order; any order may give the epsilon that is told",
+    "delta": "the sum of the probabilities with which charges may exceed their bounds",
+    "rdp": "the divergence at one order; each order gives an epsilon, and the report takes the least",
 }
 SHORT = 400  # characters of parameters in a row; the rest stands in the entry
 SMALL = Decimal("0.001")  # below it a number is written with an exponent

@@ -147,7 +147,7 @@ def test_nothing_depends_on_what_a_new_thread_begins_with(ordinary: dict[str, st
 
 
 def test_the_check_sees_a_number_that_does_depend_on_it() -> None:
-    """The twin: plain operators give other digits, or a signal, in each of the contexts above."""
+    """The mutant: plain operators give other digits, or a signal, in each of the contexts above."""
     third = decimal.Decimal(1) / 3
     for digits in range(1, 28):
         with decimal.localcontext(context(digits, ROUNDINGS[digits % 8], trap=False, narrow=False)):

@@ -40,7 +40,7 @@ from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_curve import quadrature_step
-from dpledger.accounting.lowering import Ingredients
+from dpledger.accounting.lowering import PldList
 from dpledger.errors import CannotCertify, ParameterError, WorkLimit
 
 __all__ = ["checked_delta", "checked_epsilon"]
@@ -74,7 +74,7 @@ def _precision() -> Iterator[Any]:
         flint.ctx.prec = before
 
 
-def checked_epsilon(what: Ingredients, found: Interval, delta: Any) -> Interval:
+def checked_epsilon(what: PldList, found: Interval, delta: Any) -> Interval:
     """`found`, each end confirmed in ball arithmetic, or moved outward until it is. `delta`: a Fraction or a Decimal.
 
     Claim: lower <= the least epsilon with delta(epsilon) <= delta <= upper. Source: docs/proofs/engine.md, sections 1,
@@ -90,7 +90,7 @@ def checked_epsilon(what: Ingredients, found: Interval, delta: Any) -> Interval:
         return Interval(_moved(found.lower, -1.0, lambda at: line.bounds(at)[0] >= wanted), upper)
 
 
-def checked_delta(what: Ingredients, found: Interval, epsilon: float) -> Interval:
+def checked_delta(what: PldList, found: Interval, epsilon: float) -> Interval:
     """`found`, confirmed in ball arithmetic: each end where the balls have it, if that is further out. CannotCertify if
     they contradict it. Never further in: the balls know parameters as doubles, `found` holds for what those round.
 
@@ -111,7 +111,7 @@ def checked_delta(what: Ingredients, found: Interval, epsilon: float) -> Interva
     return Interval(min(found.lower, low), max(found.upper, high))
 
 
-def _composed(what: Ingredients) -> Composed:
+def _composed(what: PldList) -> Composed:
     if what.curves or not what.losses:
         raise CannotCertify("nothing to re-check in ball arithmetic: no privacy loss, or Renyi curves among them")
     return Composed(what.losses)

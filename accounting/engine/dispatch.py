@@ -1,4 +1,4 @@
-"""Which method answers: the hand-over from a list of ingredients to certified bounds.
+"""Which method answers: the hand-over from a list of losses to certified bounds.
 
     what is asked                                      answered by
     delta at or below the mass at infinity; delta = 0  the edges: infinite, or the largest loss
@@ -42,7 +42,7 @@ from dpledger.accounting.engine.solve import is_at_most
 from dpledger.accounting.laws.closed_forms import at_one, at_the_ends
 from dpledger.accounting.laws.intervals import NOTHING, Interval
 from dpledger.accounting.laws.law import Loss, sum_up
-from dpledger.accounting.lowering import Ingredients
+from dpledger.accounting.lowering import PldList
 from dpledger.decimals import float_down, float_up
 
 __all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "rough_epsilon"]
@@ -54,7 +54,7 @@ _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
 
 
 @quietly
-def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> Interval:
+def epsilon_interval(what: PldList, delta: Decimal, floor: float = 0.0) -> Interval:
     """Bounds of the least epsilon >= 0 with delta(epsilon) <= delta, 0 <= delta <= 1; where that is not above `floor`,
     however wide.
 
@@ -72,7 +72,7 @@ def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> I
 
 
 @quietly
-def rough_epsilon(what: Ingredients, delta: Decimal) -> float | None:
+def rough_epsilon(what: PldList, delta: Decimal) -> float | None:
     """About the least epsilon, to 1e-3 or so, where that takes far less than its bounds: of few runs, which lattices
     are made for; None elsewhere. No bound: for a guess."""
     composed = Composed(what.losses) if what.losses and not what.curves else None
@@ -150,7 +150,7 @@ def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
     return Interval(max(lowers), sum_up(uppers))
 
 
-def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: float) -> float:
+def _epsilon_with_curves(composed: Composed | None, what: PldList, down: float) -> float:
     """Claim: at least the least epsilon >= 0 with delta(epsilon) <= down."""
     below = (down - _mass_beside_curves(composed, what)) * (1 - 4 * UNIT)
     if below <= 0:
@@ -160,7 +160,7 @@ def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: flo
 
 
 @quietly
-def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Interval:
+def delta_interval(what: PldList, epsilon: float, floor: float = 0.0) -> Interval:
     """Bounds of delta(epsilon), epsilon >= 0, in [0, 1]; where that is not above `floor`, however wide.
 
     Claim: lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
@@ -182,7 +182,7 @@ def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Int
     return Interval(alone.lower, min(1.0, together * (1 + 4 * UNIT)))
 
 
-def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
+def _mass_beside_curves(composed: Composed | None, what: PldList) -> float:
     """What is lost before a Renyi bound speaks: added in full to its delta. The bound is of what is left, a sub-measure
     where the lost mass depends on the path (a filter's delta), so that no factor 1 - mass may be taken off."""
     log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)

@@ -1,9 +1,9 @@
 """A whole profile at once: a few contours, each good for a stretch of the profile, instead of one for each point.
 
-An *anchor* is a contour made for one value of log delta. Away from it its certificate stays valid and grows wide
-slowly, so each point is asked of the anchor nearest to it and, where that is not narrow, of the next one; bounds for
-one number are intersected. What is wide then is left to the method for one point. docs/proofs/engine.md, sections 1
-and 8.
+An *expansion* is a contour made for one value of log delta, its *expansion point*. Away from it the certificate stays
+valid and slowly grows wide. So each point is asked of the nearest expansion and, where that is not narrow, of the next
+one; bounds for one number are intersected. What is wide then is left to the method for one point.
+docs/proofs/engine.md, sections 1 and 8.
 """
 
 from __future__ import annotations
@@ -41,40 +41,40 @@ from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import MOST_NODES, chernoff_bounds_around, choose_contour, saddle_for_delta
 from dpledger.accounting.laws.law import Deltas
-from dpledger.accounting.lowering import Ingredients
+from dpledger.accounting.lowering import PldList
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
 
 __all__ = ["ProfileCurve", "RisingEpsilons"]
 
-FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
-LAST = -720.0  # log delta of the last anchor
+FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first expansions; the gaps then grow by this
+LAST = -720.0  # log delta of the last expansion
 NOTHING_SHOWN = scalars.log1p(-scalars.exp(FIRST[0])) + 0.01  # epsilon there: of a delta of 1 - e^epsilon, and more
-ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
+ONE_EXPANSION = 1e-6  # relative width of delta up to which one expansion is enough
 PRICED = 2e-4  # the same, where no point is asked alone
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
 HANDFUL = 16  # runs up to which no contour decays within a few hundred nodes
-MANY = 8  # points that are worth anchors: fewer are asked one by one
+MANY = 8  # points that are worth expansions: fewer are asked one by one
 STRIDE = 8  # of the points that are asked first
 _NEWTON, _WALKS = 12, 5
 _NEAR_ROOT = 1e-11  # of log delta
 
 
 class ProfileCurve:
-    """The profile of one list of losses, with every anchor that was made for it; of few runs only such as take at most
-    `nodes_of_few` nodes, and none of a handful where that is not all that any may take."""
+    """The profile of one list of losses, with every expansion that was made for it; of few runs only such as take at
+    most `nodes_of_few` nodes, and none of a handful where that is not all that any may take."""
 
-    __slots__ = ("_anchors", "_composed", "_direct", "_most", "_what")
+    __slots__ = ("_composed", "_direct", "_expansions", "_most", "_what")
 
-    def __init__(self, what: Ingredients, nodes_of_few: int = MOST_NODES) -> None:
+    def __init__(self, what: PldList, nodes_of_few: int = MOST_NODES) -> None:
         finite = _finite(what)
         self._what, self._direct = what, None if finite is None else _direct(finite)
         self._composed = finite if self._direct is None else None
         self._most = MOST_NODES
         if finite is not None and few(finite):
             self._most = 0 if nodes_of_few < MOST_NODES and finite.runs <= HANDFUL else nodes_of_few
-        self._anchors: dict[float, _Anchor | None] = {}
+        self._expansions: dict[float, _Expansion | None] = {}
 
     @quietly
     def deltas(self, points: RisingEpsilons, floors: Array, *, alone: bool = True) -> tuple[Array, Array]:
@@ -120,7 +120,7 @@ class ProfileCurve:
         np.minimum(upper, np.repeat(some, STRIDE)[: upper.size], out=upper)
 
     def _narrowed(self, epsilons: Array, floors: Array) -> tuple[Array, Array]:
-        """What the anchors say of delta."""
+        """What the expansions say of delta."""
         assert self._composed is not None
         least = float(floors.min(initial=math.inf))
         logs = self._log_deltas(epsilons, scalars.log(least) if 0 < least < math.inf else LAST)
@@ -149,60 +149,60 @@ class ProfileCurve:
             lower[i], upper[i] = max(lower[i], alone.lower), min(upper[i], alone.upper)
         return lower, upper
 
-    # ---- the anchors ------------------------------------------------------------------------------------------------
+    # ---- the expansions ---------------------------------------------------------------------------------------------
 
-    def _anchor(self, place: float) -> _Anchor | None:
+    def _expansion(self, place: float) -> _Expansion | None:
         """That for a log delta; None where its contour is too much work."""
         assert self._composed is not None
-        if place not in self._anchors:
-            self._anchors[place] = _anchor(self._composed, place, self._most) if self._most else None
-        return self._anchors[place]
+        if place not in self._expansions:
+            self._expansions[place] = _expansion(self._composed, place, self._most) if self._most else None
+        return self._expansions[place]
 
     def _log_deltas(self, epsilons: Array, least: float) -> tuple[Array, Array]:
-        """Bounds of log delta of the finite loss, for delta down to e^least; infinite where no anchor says more."""
+        """Bounds of log delta of the finite loss, for delta down to e^least; infinite where no expansion says more."""
         assert self._composed is not None
         lower, upper = np.full(epsilons.shape, -math.inf), np.full(epsilons.shape, math.inf)
-        anchors: list[_Anchor] = []
+        expansions: list[_Expansion] = []
         near = epsilons
         for place in PLACES.tolist():
             if self._most and place == FIRST[0] and _is_needless(self._composed):
                 continue
-            anchor = self._anchor(place)
-            if anchor is None:
+            expansion = self._expansion(place)
+            if expansion is None:
                 break
-            anchors.append(anchor)
-            near = near[near < anchor.end]
-            if not near.size or anchor.epsilon > near[-1] or place < least:
+            expansions.append(expansion)
+            near = near[near < expansion.end]
+            if not near.size or expansion.epsilon > near[-1] or place < least:
                 break
-        if anchors:
-            at = np.array([anchor.epsilon for anchor in anchors])
+        if expansions:
+            at = np.array([expansion.epsilon for expansion in expansions])
             nearest = np.searchsorted((at[1:] + at[:-1]) / 2, epsilons)
-            _narrow(anchors, nearest, epsilons, lower, upper)
-            beside = np.clip(np.where(epsilons > at[nearest], nearest + 1, nearest - 1), 0, len(anchors) - 1)
+            _narrow(expansions, nearest, epsilons, lower, upper)
+            beside = np.clip(np.where(epsilons > at[nearest], nearest + 1, nearest - 1), 0, len(expansions) - 1)
             with np.errstate(invalid="ignore"):
-                _narrow(anchors, np.where(upper - lower <= ONE_ANCHOR, -1, beside), epsilons, lower, upper)
+                _narrow(expansions, np.where(upper - lower <= ONE_EXPANSION, -1, beside), epsilons, lower, upper)
         upper[near.size :] = np.minimum(upper[near.size :], LAST)
         beyond = epsilons >= self._composed.largest
         lower[beyond], upper[beyond] = -math.inf, -math.inf
         return lower, upper
 
     def _epsilons(self, low: Array, high: Array, floors: Array) -> tuple[Array, Array]:
-        """Bounds of epsilon of the finite loss for every log delta from low[i] to high[i]; (0, largest) where an anchor
-        says no more."""
+        """Bounds of epsilon of the finite loss for every log delta from low[i] to high[i]; (0, largest) where an
+        expansion says no more."""
         assert self._composed is not None
         lower, upper = np.zeros(low.shape), np.full(low.shape, self._composed.largest)
         nearest = np.searchsorted(-(PLACES[1:] + PLACES[:-1]) / 2, -low)
         for i in np.unique(nearest).tolist():
-            anchor = self._anchor(float(PLACES[i]))
-            if anchor is None:
+            expansion = self._expansion(float(PLACES[i]))
+            if expansion is None:
                 continue
             asked = np.flatnonzero(nearest == i)
-            below, above = _solved(anchor, low[asked], high[asked], floors[asked])
+            below, above = _solved(expansion, low[asked], high[asked], floors[asked])
             lower[asked], upper[asked] = np.maximum(lower[asked], below), np.minimum(upper[asked], above)
         return lower, upper
 
 
-def _finite(what: Ingredients) -> Composed | None:
+def _finite(what: PldList) -> Composed | None:
     """The losses, where they are all there is and some of them finite."""
     if not what.losses or what.curves:
         return None
@@ -234,7 +234,7 @@ def _finite_parts(down: Array, up: Array, mass: float) -> tuple[Array, Array]:
     return np.where(below > 1e6 * error, below - error, 0.0), above + error
 
 
-# ---- anchors --------------------------------------------------------------------------------------------------------
+# ---- expansions -----------------------------------------------------------------------------------------------------
 
 
 def _places() -> tuple[float, ...]:
@@ -243,11 +243,11 @@ def _places() -> tuple[float, ...]:
 
 
 PLACES = np.array(_places())
-"""log delta of every anchor, falling."""
+"""log delta of every expansion, falling."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Anchor:
+class _Expansion:
     """A contour, the log delta that it was made for, and about the epsilon there; `end`: an epsilon beyond which a
     Chernoff bound is below every delta that is asked about."""
 
@@ -272,7 +272,7 @@ class _Anchor:
 
 
 def _is_needless(composed: Composed) -> bool:
-    """Whether the first anchor is worth no contour: of few runs that hardly show anything it is for an epsilon far
+    """Whether the first expansion is worth no contour: of few runs that hardly show anything it is for an epsilon far
     below 0, where delta is 1 - e^epsilon and little else, and says nothing of those above."""
     if not few(composed):
         return False
@@ -281,7 +281,7 @@ def _is_needless(composed: Composed) -> bool:
     return False
 
 
-def _anchor(composed: Composed, log_delta: float, most: int) -> _Anchor | None:
+def _expansion(composed: Composed, log_delta: float, most: int) -> _Expansion | None:
     """None where the contour needs more than `most` nodes, or is too much work."""
     composed = bundled(composed)
     try:
@@ -291,48 +291,48 @@ def _anchor(composed: Composed, log_delta: float, most: int) -> _Anchor | None:
         contour = choose_contour(composed, saddle, chernoff, tolerance=TOLERANCE, width=width, most=most)
     except WorkLimit:
         return None
-    return _Anchor(log_delta, saddle.epsilon, chernoff.epsilon(LAST), contour)
+    return _Expansion(log_delta, saddle.epsilon, chernoff.epsilon(LAST), contour)
 
 
 # ---- delta for epsilon ----------------------------------------------------------------------------------------------
 
 
-def _narrow(anchors: list[_Anchor], which: Indices, epsilons: Array, lower: Array, upper: Array) -> None:
-    """Intersect with what anchor number `which[i]` says at each epsilon; -1: none is asked."""
-    for i, anchor in enumerate(anchors):
+def _narrow(expansions: list[_Expansion], which: Indices, epsilons: Array, lower: Array, upper: Array) -> None:
+    """Intersect with what expansion number `which[i]` says at each epsilon; -1: none is asked."""
+    for i, expansion in enumerate(expansions):
         asked = np.flatnonzero(which == i)
         if asked.size:
-            low, high = anchor.bounds(epsilons[asked])
+            low, high = expansion.bounds(epsilons[asked])
             lower[asked], upper[asked] = np.maximum(lower[asked], low), np.minimum(upper[asked], high)
 
 
 # ---- epsilon for delta ----------------------------------------------------------------------------------------------
 
 
-def _solved(anchor: _Anchor, low: Array, high: Array, floors: Array) -> tuple[Array, Array]:
+def _solved(expansion: _Expansion, low: Array, high: Array, floors: Array) -> tuple[Array, Array]:
     """Roots of the uncertified sum, then outward on both sides until the certificate holds; no closer where epsilon is
     at most its floor."""
     lower, upper = np.zeros(low.shape), np.full(low.shape, math.inf)
-    upper[anchor.bounds(floors)[1] <= low] = 0.0
+    upper[expansion.bounds(floors)[1] <= low] = 0.0
     upper = np.where(upper == 0, floors, math.inf)
-    upper[anchor.bounds(np.zeros(1))[1] <= low] = 0.0
+    upper[expansion.bounds(np.zeros(1))[1] <= low] = 0.0
     left = np.flatnonzero(upper == math.inf)
     if left.size:
         low, high = low[left], high[left]
-        roots, slopes = _roots(anchor, low)
-        below, above = anchor.bounds(roots)
-        upper[left] = _outward(roots, (above - low) / -slopes, lambda at, i: anchor.bounds(at)[1] <= low[i])
-        behind = _outward(-roots, (high - below) / -slopes, lambda at, i: anchor.bounds(-at)[0] >= high[i])
+        roots, slopes = _roots(expansion, low)
+        below, above = expansion.bounds(roots)
+        upper[left] = _outward(roots, (above - low) / -slopes, lambda at, i: expansion.bounds(at)[1] <= low[i])
+        behind = _outward(-roots, (high - below) / -slopes, lambda at, i: expansion.bounds(-at)[0] >= high[i])
         lower[left] = np.maximum(0.0, -behind)
     return lower, upper
 
 
-def _roots(anchor: _Anchor, log_deltas: Array) -> tuple[Array, Array]:
+def _roots(expansion: _Expansion, log_deltas: Array) -> tuple[Array, Array]:
     """Where log S is log_deltas[i], by Newton's method, and the slopes there; NaN where that fails."""
-    most = anchor.contour.window / 4
-    roots = anchor.epsilon + (anchor.log_delta - log_deltas) / anchor.contour.c
+    most = expansion.contour.window / 4
+    roots = expansion.epsilon + (expansion.log_delta - log_deltas) / expansion.contour.c
     for _ in range(_NEWTON):
-        values, slopes = anchor.estimates(roots)
+        values, slopes = expansion.estimates(roots)
         misses = log_deltas - values
         roots = roots + np.clip(misses / slopes, -most, most)
         if not np.any(np.abs(misses) > _NEAR_ROOT):

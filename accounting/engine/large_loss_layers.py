@@ -1,4 +1,4 @@
-"""Layers of jumps: where the runs of a list are cut, and the measures that come of it.
+"""Layers of large losses: where the runs of a list are cut, and the measures that result.
 
 Every choice is valid. The last cut is so far out that nothing is lost; the others so close to each other that the
 density of a jump's loss is all but exponential over a layer, down to where it falls so steeply that small losses rule.
@@ -21,7 +21,7 @@ from dpledger.accounting.engine.tilt import chernoff_bounds
 from dpledger.accounting.laws.law import Jumping, Layer, RareLosses
 from dpledger.errors import WorkLimit
 
-__all__ = ["PREFACTOR", "Layered", "can_jump", "layered"]
+__all__ = ["PREFACTOR", "Layered", "has_large_losses", "layered"]
 
 MOST_LAWS = 128
 LOST = 1e-8  # of delta: what the last cuts may take away in all
@@ -50,7 +50,7 @@ class Layered:
     lost: float
 
 
-def can_jump(composed: Composed) -> bool:
+def has_large_losses(composed: Composed) -> bool:
     """Whether there are losses of which rare ones can be told apart, and not too many of them."""
     return 0 < sum(loss.rare is not None for loss, _ in composed.parts) <= MOST_LAWS
 

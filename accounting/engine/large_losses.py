@@ -24,14 +24,14 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, from_logs_at
-from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, can_jump, layered
+from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, has_large_losses, layered
 from dpledger.accounting.engine.saddle_point import ChernoffBounds, Contour, LogBounds
 from dpledger.accounting.engine.solve import WIDTH, from_logs, solved
 from dpledger.accounting.engine.tilt import Saddle, chernoff_bounds_around, choose_contour, saddle_for_delta
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.errors import WorkLimit
 
-__all__ = ["jumps_delta", "jumps_epsilon", "layers", "two_scales"]
+__all__ = ["large_losses_delta", "large_losses_epsilon", "layers", "two_scales"]
 
 FEW_PARTS = 8
 LARGE_SHARE = 0.03  # of what many small losses add up to: a single one of less rules nothing
@@ -50,7 +50,7 @@ LEAST_LOG_SHARE = -600.0  # of the logarithm of a share: what is smaller underfl
 def two_scales(composed: Composed, log_delta: float) -> bool:
     """Whether, as far as can be told quickly, a few large losses rule the tail: at its tilt a contour would weigh
     outcomes far beyond, whose variance shows. A guess: any answer is valid."""
-    if not can_jump(composed) or len(composed.parts) > FEW_PARTS:
+    if not has_large_losses(composed) or len(composed.parts) > FEW_PARTS:
         return False
     height, delta = -log_delta, scalars.exp(log_delta)
     rare = [(loss.rare, count) for loss, count in composed.parts if loss.rare is not None]
@@ -67,14 +67,14 @@ def two_scales(composed: Composed, log_delta: float) -> bool:
     return excess < 1 and spread > SPREAD * height * scalars.exp(STEEP * excess)
 
 
-def jumps_epsilon(composed: Composed, down: float, up: float) -> Interval:
+def large_losses_epsilon(composed: Composed, down: float, up: float) -> Interval:
     """Bounds of the least epsilon >= 0 with d(epsilon) <= delta.
 
     Claim: the upper bound holds for every delta >= down, the lower for every delta <= up. Source:
     docs/proofs/engine.md, section 11.
     """
     found = Interval(0.0, composed.largest)
-    if not can_jump(composed):
+    if not has_large_losses(composed):
         return found
     log_down, log_up = scalars.log(down), scalars.log(up)
     log_down, log_up = log_down - 2 * UNIT * abs(log_down), log_up + 2 * UNIT * abs(log_up)
@@ -104,7 +104,7 @@ def _found(composed: Composed, steepness: float, found: Interval, log_deltas: tu
     return found
 
 
-def jumps_delta(composed: Composed, epsilon: float, about: float) -> Interval:
+def large_losses_delta(composed: Composed, epsilon: float, about: float) -> Interval:
     """Bounds of d(epsilon), with layers made for a delta of `about`.
 
     Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11.
@@ -121,7 +121,7 @@ def jumps_delta(composed: Composed, epsilon: float, about: float) -> Interval:
 def layers(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
     """Layers for one epsilon, placed for a delta of `about`, then for what they say of it: a `covering.Method`.
 
-    Claim: as `jumps_delta`. Source: docs/proofs/engine.md, section 11.
+    Claim: as `large_losses_delta`. Source: docs/proofs/engine.md, section 11.
     """
     for terms in _placed(composed, epsilon, about):
         yield functools.partial(_from_bounds, terms)
@@ -133,7 +133,7 @@ def _from_bounds(terms: Sum, epsilons: Array) -> tuple[Array, Array]:
 
 def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
     """Layers of each steepness, placed for a better guess of delta each time."""
-    if not can_jump(composed):
+    if not has_large_losses(composed):
         return
     for steepness in STEEPNESS:
         guess = about

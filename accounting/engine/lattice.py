@@ -22,7 +22,7 @@ from dpledger.accounting.engine.connect_the_dots import MOST_CELLS, LatticeMeasu
 from dpledger.accounting.engine.convolution import Convolved, chernoff_bounds, convolve
 from dpledger.accounting.engine.covering import Answer, Indices
 from dpledger.accounting.engine.saddle_point import ChernoffBounds
-from dpledger.accounting.engine.support_estimate import Sketch, sketched
+from dpledger.accounting.engine.support_estimate import SupportEstimate, support_estimate
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Profiled
 from dpledger.accounting.laws.tails import TINY
@@ -81,15 +81,15 @@ def lattice_epsilon(composed: Composed, down: float, up: float, width: float = W
         return found
     try:
         log_delta = scalars.log(down)
-        sketch = sketched(parts, log_delta, _log_share(parts, -log_delta / 2, width))
-        tilt, epsilon = sketch.saddle_for_delta(log_delta)
-        plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta, max(width, WIDTH))
+        estimate = support_estimate(parts, log_delta, _log_share(parts, -log_delta / 2, width))
+        tilt, epsilon = estimate.saddle_for_delta(log_delta)
+        plan = _plan(estimate, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta, max(width, WIDTH))
         for tries in range(1, PASSES + 1):
             above = _steps(plan, parts, upper_steps)
             found = found.meet(_bounds(plan, parts, above, down, up, found))
             if found.upper < math.inf and found.upper - found.lower <= 2 * width * max(found.upper, SMALL):
                 break
-            plan = _refined(plan, _plan(sketch, tilt, min(found.upper, 2 * plan.epsilon), log_delta, width, tries))
+            plan = _refined(plan, _plan(estimate, tilt, min(found.upper, 2 * plan.epsilon), log_delta, width, tries))
     except WorkLimit:
         pass
     return found
@@ -126,11 +126,11 @@ def _lattices(composed: Composed, epsilon: float, width: float) -> Iterator[Comp
         return
     single = max(float(law.above(np.array([epsilon]))[0]) for law, _ in parts)
     log_delta = scalars.log(max(single, TINY))  # of one run: at most that of all
-    sketch = sketched(parts, log_delta, _log_share(parts, 1.0, width))
-    tilt, chernoff = sketch.saddle_for_epsilon(epsilon)
+    estimate = support_estimate(parts, log_delta, _log_share(parts, 1.0, width))
+    tilt, chernoff = estimate.saddle_for_epsilon(epsilon)
     log_delta = max(log_delta, min(chernoff, 0.0) - LOOSE)
-    where = sketch.tilt_and_window(tilt, epsilon, log_delta)
-    plan = _plan_at(sketch, epsilon, where, width / tilt, scalars.log(width / sketch.runs))
+    where = estimate.tilt_and_window(tilt, epsilon, log_delta)
+    plan = _plan_at(estimate, epsilon, where, width / tilt, scalars.log(width / estimate.runs))
     found = Interval(0.0, 1.0)
     for _ in range(PASSES):
         lattice = _lattice(plan, parts)
@@ -168,13 +168,15 @@ def _log_share(parts: Sequence[Part], steepness: float, width: float) -> float:
     return scalars.log(0.02 * width * max(1.0, steepness) / runs)
 
 
-def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: float, tries: int = 0) -> LatticePlan:
+def _plan(
+    estimate: SupportEstimate, tilt: float, epsilon: float, log_delta: float, width: float, tries: int = 0
+) -> LatticePlan:
     """For a width of `width` times epsilon, or a little more than epsilon where that is small. Each try that was too
     wide leaves less of the losses out: at a steep tilt what is moved to the lower end counts for more than its
     share."""
-    where, wanted = sketch.tilt_and_window(tilt, epsilon, log_delta), width * max(epsilon, SMALL)
-    log_share = scalars.log(width / sketch.runs) - tries * LESS
-    return _plan_at(sketch, epsilon, where, wanted * CAREFUL if tries else wanted, log_share)
+    where, wanted = estimate.tilt_and_window(tilt, epsilon, log_delta), width * max(epsilon, SMALL)
+    log_share = scalars.log(width / estimate.runs) - tries * LESS
+    return _plan_at(estimate, epsilon, where, wanted * CAREFUL if tries else wanted, log_share)
 
 
 def _refined(last: LatticePlan, wanted: LatticePlan) -> LatticePlan:
@@ -183,12 +185,12 @@ def _refined(last: LatticePlan, wanted: LatticePlan) -> LatticePlan:
 
 
 def _plan_at(
-    sketch: Sketch, epsilon: float, tilt_and_window: tuple[float, float], wanted: float, log_share: float
+    estimate: SupportEstimate, epsilon: float, tilt_and_window: tuple[float, float], wanted: float, log_share: float
 ) -> LatticePlan:
     """For a width of `wanted`; each loss may lose a share of e^log_share."""
     c, window = tilt_and_window
-    ranges = tuple(part.range(c, log_share) for part in sketch.parts)
-    spacing = math.sqrt(8 * wanted / (sketch.runs * (c + 1)))
+    ranges = tuple(part.range(c, log_share) for part in estimate.parts)
+    spacing = math.sqrt(8 * wanted / (estimate.runs * (c + 1)))
     finest = max(window / LONGEST_TRANSFORM, *((high - low) / MOST_CELLS for low, high in ranges))
     return LatticePlan(c, window, max(spacing, _ROOM * finest), epsilon, ranges)
 

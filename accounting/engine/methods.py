@@ -17,8 +17,8 @@ from dpledger.accounting.engine import covering
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import contours
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated, ratio, ratios
-from dpledger.accounting.engine.large_loss_layers import can_jump
-from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, layers, two_scales
+from dpledger.accounting.engine.large_loss_layers import has_large_losses
+from dpledger.accounting.engine.large_losses import large_losses_delta, large_losses_epsilon, layers, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon, lattices
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon, from_logs
@@ -117,9 +117,14 @@ def _contour(composed: Composed, down: float, up: float) -> Interval:
     """Where digits are lost, with large losses apart as well."""
     found = _plain(composed, down, up)
     sharp = found.relative_width() <= SHARP
-    if sharp or found.relative_width() > NARROW_ENOUGH or len(composed.parts) > FEW_PARTS or not can_jump(composed):
+    if (
+        sharp
+        or found.relative_width() > NARROW_ENOUGH
+        or len(composed.parts) > FEW_PARTS
+        or not has_large_losses(composed)
+    ):
         return found
-    return found.meet(jumps_epsilon(composed, down, up))
+    return found.meet(large_losses_epsilon(composed, down, up))
 
 
 def _contour_delta(composed: Composed, epsilon: float, _: float) -> Interval:
@@ -183,7 +188,7 @@ METHODS = (
         name="large losses apart, before a contour of many nodes",
         applies=lambda composed, target: _crowded(composed, target) or _has_two_scales(composed, target),
         enough=SHARP,
-        epsilon=lambda composed, down, up: jumps_epsilon(composed, down, up),
+        epsilon=lambda composed, down, up: large_losses_epsilon(composed, down, up),
     ),
     Method(
         name="a lattice, before a contour of many nodes",
@@ -219,8 +224,8 @@ METHODS = (
         name="large losses apart",
         applies=lambda composed, target: _is_steep(composed) if target.many else not _has_two_scales(composed, target),
         enough=NARROW_ENOUGH,
-        epsilon=lambda composed, down, up: jumps_epsilon(composed, down, up),
-        delta=lambda composed, epsilon, about: jumps_delta(composed, epsilon, about),
+        epsilon=lambda composed, down, up: large_losses_epsilon(composed, down, up),
+        delta=lambda composed, epsilon, about: large_losses_delta(composed, epsilon, about),
         deltas=layers,
     ),
     Method(

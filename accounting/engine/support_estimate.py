@@ -18,7 +18,7 @@ from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.saddle_point import ChernoffBounds
 from dpledger.accounting.laws.law import Profiled
 
-__all__ = ["Sketch", "sketched"]
+__all__ = ["SupportEstimate", "support_estimate"]
 
 DIGITS = 11.0  # aliases are to be below e^-DIGITS of delta
 _SCALES = elementary.geometric(1e-7, 1.0, 80)
@@ -54,7 +54,7 @@ class Atoms:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sketch:
+class SupportEstimate:
     """Atoms of every loss."""
 
     parts: tuple[Atoms, ...]
@@ -92,9 +92,9 @@ class Sketch:
         return float(c[chosen]), float(windows[chosen])
 
 
-def sketched(parts: Sequence[tuple[Profiled, int]], log_delta: float, log_share: float) -> Sketch:
+def support_estimate(parts: Sequence[tuple[Profiled, int]], log_delta: float, log_share: float) -> SupportEstimate:
     """Atoms of losses whose mass beyond the highest atom is about a share of delta."""
-    return Sketch(tuple(_atoms(law, count, log_delta + log_share) for law, count in parts))
+    return SupportEstimate(tuple(_atoms(law, count, log_delta + log_share) for law, count in parts))
 
 
 def _atoms(law: Profiled, count: int, log_beyond: float) -> Atoms:

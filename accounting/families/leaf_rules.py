@@ -255,7 +255,7 @@ def no_theorem(reason: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-OF_A_FIXED_SIZE: Final = no_theorem("what is said of a fixed number of units says nothing of a batch of another draw")
+OF_A_FIXED_SIZE: Final = no_theorem("what holds of a fixed number of units does not cover a batch drawn otherwise")
 """`sampled` of a kind that states how many units there are: no batch is drawn for it."""
 
 

@@ -38,8 +38,8 @@ def warn_where_implausible(promise: Guarantee, field: str) -> None:
     delta = promise.fails
     if delta >= LARGEST_DELTA:
         words = (
-            f"{field}: a delta of {text(delta)} allows to publish the data of each unit, whole, with that probability; "
-            "what is usual is far below one over the number of units, like 1e-6"
+            f"{field}: with a delta of {text(delta)} the whole data of each unit may be published with that "
+            "probability; choose one far below one over the number of units, like 1e-6"
         )
         warnings.warn(words, ImplausiblePromise, stacklevel=3)
 

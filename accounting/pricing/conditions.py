@@ -44,7 +44,7 @@ def require_any_size(tree: Composition) -> None:
     """CannotCertify for what is said of a fixed number of units, in a batch of another draw."""
     for leaf in leaves(tree):
         if rules_of(leaf).batch.sampled is OF_A_FIXED_SIZE:
-            raise CannotCertify(f"{leaf.kind} is of a fixed number of units, and no part of another batch")
+            raise CannotCertify(f"{leaf.kind} is about a fixed number of units, so it cannot be part of another batch")
 
 
 def require_group(tree: Group, relation: Relation) -> None:

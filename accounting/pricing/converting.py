@@ -42,7 +42,7 @@ def require_kept(tree: Converted, relation: Relation, price: Cost) -> None:
     """CannotCertify unless the part of a converted node, at its price under the inner relation, keeps the promise, and
     the relation outside is that one, or a label flip where it is replace_one: flipping a label replaces a unit."""
     if relation is not tree.relation and (tree.relation, relation) != (Relation.REPLACE_ONE, Relation.LABEL_FLIP):
-        raise CannotCertify(f"a conversion under {tree.relation.value} says nothing of {relation.value}: use a group")
+        raise CannotCertify(f"a conversion under {tree.relation.value} does not cover {relation.value}: use a group")
     if not keeps(price, tree.to):
         raise CannotCertify(f"no conversion of this {tree.of.kind} gives the {tree.to.kind} that is stated")
 

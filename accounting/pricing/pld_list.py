@@ -19,7 +19,7 @@ from dpledger.accounting.laws.renyi_curves import RenyiCurve
 from dpledger.accounting.pricing.pld import Drawn, losses_of, ranged
 from dpledger.relations import Relation
 
-__all__ = ["MOST_EFFORT", "Ingredients", "Leaves", "Ranges", "ingredients_of"]
+__all__ = ["MOST_EFFORT", "Leaves", "PldList", "Ranges", "pld_lists_of"]
 
 MOST_EFFORT = 64  # of bounded ranges in any order
 
@@ -30,7 +30,7 @@ Leaves: TypeAlias = dict[Drawn, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Ingredients:
+class PldList:
     """One list: `losses` with counts, and `curves`, leaves with Renyi divergences only, with counts.
 
     `failure`: the sum of all their deltas, exact: at least the mass at infinity. `attained`: whether some mechanism of
@@ -45,7 +45,7 @@ class Ingredients:
     attained: bool = True
     approached: bool = False
     covers: bool = True
-    also: tuple[Ingredients, ...] = ()
+    also: tuple[PldList, ...] = ()
 
 
 def _is_supremum(drawn: Drawn, runs: int) -> bool:
@@ -54,9 +54,9 @@ def _is_supremum(drawn: Drawn, runs: int) -> bool:
     return rules_of(drawn.leaf).pair.envelope is not None and (runs > 1 or isinstance(drawn.how, Allocation))
 
 
-def ingredients_of(
+def pld_lists_of(
     leaves: Leaves, relation: Relation, direction: Direction, reading: Ranges, order: Runs | None, effort: int = 1
-) -> tuple[Ingredients, ...]:
+) -> tuple[PldList, ...]:
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones. `order`: of
     the bounded ranges that everyone is in, where it is known; `effort`: that of those in any order."""
     above: list[tuple[Loss, int]] = []
@@ -103,7 +103,7 @@ def ingredients_of(
         ways = envelope.above(ranges, order, effort)
     joint: list[tuple[Loss, int]] = [(squares.loss(top / bottom), 1)] if squares and top else []
     if envelope is None and above == below:
-        return (Ingredients((*above, *joint), tuple(curves), failure),)
+        return (PldList((*above, *joint), tuple(curves), failure),)
     lists: list[list[tuple[Loss, int]]] = []
     runs = [each for each, _ in ranges]
     is_alone = len(runs) == len(leaves) and all(each.how == EVERYONE for each in runs)
@@ -119,12 +119,10 @@ def ingredients_of(
         if found not in lists:
             lists.append(found)
     first, *others = (
-        Ingredients(
-            (*above, *way, *joint), tuple(curves), failure, attained=False, approached=approached and not curves
-        )
+        PldList((*above, *way, *joint), tuple(curves), failure, attained=False, approached=approached and not curves)
         for way in ways
     )
     return (
         replace(first, also=tuple(others)),
-        *(Ingredients((*each, *joint), (), failure_below, covers=False) for each in lists or [below]),
+        *(PldList((*each, *joint), (), failure_below, covers=False) for each in lists or [below]),
     )

@@ -44,11 +44,11 @@ _DELTA = Fraction(1, 100)  # what a function may promise that names no claim
 _AGAIN = 4  # more recordings, where noise was drawn for values that did not move
 _LUCKY = "it did not come again as often as would exceed delta"
 _COVERED = (
-    "noise that was drawn for a value that did not move may cover it; pass what is to be covered to the door itself, "
-    "and replay can tell"
+    "noise that was drawn for a value that did not move may cover it; pass what is to be covered to the noise "
+    "function itself, and replay can tell"
 )
-_NOTHING = "nothing was drawn through dpledger's doors of noise, so there was nothing to replay"
-_OWN = "some of its randomness does not pass dpledger's doors of noise: what depends on it was not compared"
+_NOTHING = "nothing was drawn through dpledger.mechanisms.noise, so there was nothing to replay"
+_OWN = "some of its randomness does not come from dpledger.mechanisms.noise: what depends on it was not compared"
 
 
 def audit_replay(
@@ -70,8 +70,8 @@ def audit_replay(
     mechanism is fixed to if it names none. `seed`: from 0; the same seed gives the same result.
 
     Claim: a finding is no accident: it names a law, a scale, a branch, a sensitivity or a value that depends on the
-        data beyond what was declared to a door of noise (but with a probability of at most 10^-8, where the promise has
-        a delta). It is about these two datasets, and no finding proves nothing.
+        data beyond what was declared to a noise function (but with a probability of at most 10^-8, where the promise
+        has a delta). It is about these two datasets, and no finding proves nothing.
     Source: docs/proofs/replay.md. Assumes: `left` and `right` are neighbours; noise is drawn for what it covers.
 
     Raises ParameterError for a job that cannot be called, or that raises alike on both before it draws, and for data

@@ -65,7 +65,7 @@ class RaisedCall:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: its calls of the doors, and what it returned or raised."""
+    """One run: its calls of noise functions, and what it returned or raised."""
 
     draws: tuple[Draw, ...]
     output: object
@@ -103,7 +103,7 @@ def compared(
     first. `known_places`: the places of choices among segments mean the same on both. `wild`: the number of the call
     from which on randomness of the mechanism's own decides, if it does."""
     found: list[ReplayFinding] = []
-    protected = False  # by coins, by places that mean another candidate there, or by noise that is on no tape
+    protected = False  # by coins, by places that mean another candidate there, or by noise that is in no log
     for number, (ours, theirs) in enumerate(zip(first.draws, second.draws, strict=False)):
         protected = protected or (wild is not None and number >= wild)
         parted = _parted(ours, theirs, pairing)
@@ -204,7 +204,7 @@ def _hides(draw: Draw, known_places: bool) -> bool:
 
 def _of_call(ours: Draw, theirs: Draw, number: int, claim: Guarantee | None, *, accuses: bool) -> list[ReplayFinding]:
     if isinstance(ours.law, Bernoulli):
-        public = "the probability of a coin depends on the data, and what pays for that is not on the tape"
+        public = "the probability of a coin depends on the data, and what pays for that is not in the log"
         return [] if np.array_equal(ours.value, theirs.value) else [_finding("coin", public, number, accuses=False)]
     if isinstance(ours.law, Uniform):
         return []

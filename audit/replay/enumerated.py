@@ -1,4 +1,4 @@
-"""What a job promises whose only draws are a few coins: every way in which they fall, with its exact probability.
+"""Jobs that draw only a few coins: every way in which the coins fall, with its exact probability.
 
 A coin may have a probability that depends on the data, and pay for it by its odds. Where there are few, nothing needs
 to be guessed: the laws of the output on both datasets are known, and delta at the claim's epsilon with them.

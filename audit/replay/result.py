@@ -24,7 +24,7 @@ class ReplayResult:
 
     `findings`: what a correct mechanism does not do, by the number of the call. `remarks`: differences that accuse
     nobody, as coins or probabilities of the mechanism may pay for them. `blind`: why the replay could not see what the
-    mechanism does. `calls`: how many calls of the doors of noise there were on the left and on the right data.
+    mechanism does. `calls`: how many calls of noise functions there were on the left and on the right data.
     `used`: the largest share of a declared sensitivity that a value moved by; None where none is declared: an audit is
     as good as its pair, and of one that moves nothing little follows. `apart`: why the two datasets are no neighbours,
     if they are rows.
@@ -59,7 +59,7 @@ class ReplayResult:
     def __bool__(self) -> bool:
         raise TypeError(
             "a ReplayResult is neither true nor false: compare result.verdict with 'violation', 'not_refuted' or "
-            "'blind' (and not refuted is not proved)"
+            "'blind' (not refuted does not mean proved)"
         )
 
     def __repr__(self) -> str:
@@ -69,7 +69,9 @@ class ReplayResult:
         lines = [self._head(), *(f"  {one.words}" for one in self.findings)]
         lines += [f"remark: {one.words}" for one in self.remarks]
         if self.apart is not None:
-            lines.append(f"{self.apart}: if these are rows, nothing follows; take data that one unit tells apart")
+            lines.append(
+                f"{self.apart}. If these are rows, the claim does not cover them: take data that differ in one unit"
+            )
         return "\n".join([*lines, self._seen()])
 
     def _repr_html_(self) -> str:

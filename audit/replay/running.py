@@ -1,4 +1,4 @@
-"""One run of a job with a tape on: recorded, or with its draws answered by a script.
+"""One run of a job in a log: recorded, or with its draws answered by a script.
 
 A job is a mechanism that answers once, or a function f(data), f(data, rng) or f(data, entropy). Each run gets a copy of
 the data and a seed of its own for every source that it is given, and for the generators that a process shares.

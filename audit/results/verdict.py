@@ -197,7 +197,7 @@ class AuditResult:
     def __bool__(self) -> bool:
         raise TypeError(
             "an AuditResult is neither true nor false: compare result.verdict with 'violation' or 'not_refuted' "
-            "(and not refuted is not proved), or use dpl.assert_not_refuted"
+            "(not refuted does not mean proved), or use dpl.assert_not_refuted"
         )
 
     def __repr__(self) -> str:
@@ -252,7 +252,7 @@ class AuditResult:
         if self.blind is not None:
             yield f"blind: {self.blind}"
         if self.apart:
-            yield f"{self.apart}: if these are rows, the claim says nothing of them; take data that {ONE_UNIT}"
+            yield f"{self.apart}. If these are rows, the claim does not cover them: take data that {ONE_UNIT}"
         if self.searched is not None:
             yield self.searched.public_words if public else str(self.searched)
         yield from self.told

@@ -1,4 +1,4 @@
-"""Whether runs depend on each other: then they are no runs of one law, and what was counted says nothing.
+"""Whether runs depend on each other: if they do, they are not runs of one law, and counts of them say nothing.
 
 If the runs of a side are independent and alike, every order of what they gave is equally likely, whatever their law:
 discrete, constant, with atoms. So all tests here are of the order, given what was there:

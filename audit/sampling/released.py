@@ -2,7 +2,7 @@
 
 A mechanism may have a right `sample` and a raw `release`. So its first runs go through `release`, and `sample` has to
 give the same values from the same entropy; where the two read their entropy in another order (a rejection loop draws
-one at a time, or many), from the same noise, by the tape. Whatever cannot be shown to be equal is no stand-in, and
+one at a time, or many), from the same noise, by the log. Whatever cannot be shown to be equal is no stand-in, and
 `release` itself is audited.
 """
 

@@ -32,7 +32,7 @@ from dpledger.relations import Relation, Unit
 __all__ = ["ONE_UNIT", "apart", "check_pair"]
 
 ONE_UNIT = (
-    "one unit tells apart (replace_one has an exchanged row for one step, max_contributions several rows of a unit)"
+    "differ in one unit (replace_one exchanges a row for another, max_contributions allows several rows of a unit)"
 )
 OfNumbers: TypeAlias = Laplace | Gaussian | Geometric | IntegerGaussian
 """Mechanisms that are given numbers, and are told how far one unit moves them."""
@@ -65,8 +65,8 @@ def check_pair(mechanism: object, left: object, right: object, relation: Relatio
         norm = "" if _width(mechanism) == 1 else f" in {_norm(mechanism)}"
         raise ParameterError(
             "left, right",
-            f"numbers that are further apart{norm} than the declared sensitivity {mechanism.sensitivity}",
-            "numbers of neighbouring datasets, or the sensitivity that they have",
+            f"two numbers that are further apart{norm} than the declared sensitivity {mechanism.sensitivity}",
+            "the numbers of two neighbouring datasets, or their true sensitivity",
         )
     reads_rows = isinstance(mechanism, OneShot) and not isinstance(mechanism, Vouched)
     if reads_rows and (distant := apart(left, right, relation, unit)) is not None:

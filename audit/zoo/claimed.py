@@ -14,7 +14,7 @@ from dpledger.decimals import multiply
 
 __all__ = ["CLAIMED"]
 
-# Just enough for (1, 10^-5) at distance 1, by the formula of Balle-Wang 2018; the tests check it and the twin's loss.
+# Just enough for (1, 10^-5) at distance 1, by the formula of Balle-Wang 2018; the tests check it and the mutant's loss.
 _SIGMA = Decimal("3.7306316349")
 _HALF, _ONE = Decimal("0.5"), Decimal(1)
 _MOVED, _BIT = (0.0, 1.0), (True, False)

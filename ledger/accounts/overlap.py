@@ -130,13 +130,13 @@ def _apart(scopes: Mapping[str, ScopeState]) -> Iterator[NotAdded]:
         unknown = [scope for scope in alike if scope.dataset is None]
         if unknown and len(alike) > 1:
             beside = [scope for scope in alike if scope.dataset is not None]
-            more = f", or in {_listed(beside)}," if beside else ""
-            reason = f"no dataset is named: whether one {unit} is in more than one of these{more} is not known"
+            more = f", or in {_listed(beside)}" if beside else ""
+            reason = f"they name no dataset: nobody knows whether one {unit} is in more than one of these{more}"
             yield NotAdded(scopes=_names(unknown), reason=reason)
     for dataset, alike in sorted(named.items()):
         if len({(scope.unit, scope.relation) for scope in alike}) > 1:
             yield NotAdded(
-                scopes=_names(alike), reason=f"not all for one unit under one relation, over one dataset: {dataset}"
+                scopes=_names(alike), reason=f"they share dataset {dataset}, but not one unit and one relation"
             )
 
 
@@ -145,8 +145,10 @@ def _uncounted_parents(groups: Iterable[Together], scopes: Mapping[str, ScopeSta
         above = {name for member in group.scopes for name in _above(scopes[member])}
         rest = tuple(sorted(above - {*group.scopes, *group.counted}))
         if rest:
-            reason = f"parents of scopes of dataset {group.dataset} that name another or none: what else they release"
-            yield NotAdded(scopes=rest, reason=f"{reason} is not in that sum")
+            reason = (
+                f"they are parents of scopes of dataset {group.dataset}, but name another or none: the sum leaves out"
+            )
+            yield NotAdded(scopes=rest, reason=f"{reason} what else they release")
 
 
 def _names(scopes: Iterable[ScopeState]) -> tuple[str, ...]:
@@ -181,7 +183,7 @@ def warn_where_unrelated(state: State, opening: ScopeOpened) -> None:
         else f"Scopes that name no dataset stay so: declare in words whom they are about (item {ITEM})"
     )
     words = (
-        f"scope {name} and {_listed(alike[:MOST_NAMED])}{more} may be about the same {unit}, and nothing says whether "
-        f"they are: their budgets are not added up. {asked}"
+        f"scope {name} and {_listed(alike[:MOST_NAMED])}{more} may be about the same {unit}. Nothing says whether "
+        f"they are, so their budgets are not added up. {asked}"
     )
     warnings.warn(words, UnrelatedScopes, stacklevel=3)

@@ -45,8 +45,8 @@ def spent(scope: ScopeState, delta: Number) -> Bounds:
     lower = max((_engine_lower(known.parts, scope.relation, at) for known in scope.ran), default=0.0)
     if lower > upper:
         raise Contradiction(
-            f"scope {scope.scope} contradicts itself: at delta {text(at)} the parts of one release cost epsilon "
-            f"{lower:.6g} at the least, and all releases {upper:.6g} at most by what was charged"
+            f"scope {scope.scope} contradicts itself: at delta {text(at)} one release costs epsilon {lower:.6g} or "
+            f"more, but everything that was charged comes to at most {upper:.6g}"
         )
     return Bounds(lower=lower, upper=upper)
 
@@ -55,7 +55,7 @@ def own_delta(scope: ScopeState) -> Decimal:
     """The delta of the scope's own budget, 0 of one in epsilon alone. ParameterError for any other budget."""
     budget = filters.budget_guarantee(scope.filter)
     if not budget.is_point:
-        raise ParameterError("delta", "nothing", f"a delta, like 1e-6: {words_of(budget)}, the budget, is read at any")
+        raise ParameterError("delta", "nothing", f"a delta, like 1e-6, at which to read the budget {words_of(budget)}")
     return budget.fails
 
 

@@ -274,7 +274,7 @@ def check(scope: ScopeState, request: Request) -> None:
     if request.relation is not scope.relation or request.unit != scope.unit:
         raise RelationError(
             f"scope {scope.scope!r} protects one {scope.unit.name} under {scope.relation.value}; "
-            f"the request one {request.unit.name} under {request.relation.value}"
+            f"the request is for one {request.unit.name} under {request.relation.value}"
         )
     if request.tail_delta is not None:
         require_room_for(scope, request.tail_delta)
@@ -286,8 +286,8 @@ def require_not_before(state: State, scope: ScopeState, request: Request) -> Non
     for name in scope.path:
         if request.may_be_over and state.scopes[name].is_fixed_late:
             raise ScopeError(
-                f"scope {name!r} fixed its filter at its first charge, and this run may have begun before: hold it "
-                "with `charging` before it runs, or charge one that is over to another scope of these people"
+                f"scope {name!r} fixed its filter at its first charge, and this run may have begun earlier. Charge a "
+                "run before it begins, with `charging`; charge one that is over to another scope of the same people"
             )
 
 
@@ -325,8 +325,8 @@ def start(state: State, charge: OpenCharge, redeem: Redeem) -> Started:
     for name in charge.path:
         if state.scopes[name].closed:
             raise ScopeError(
-                f"scope {name!r} was closed before this was started: nothing begins in it, and what is held stays held "
-                "unless it is given back"
+                f"scope {name!r} was closed before this was started, so it cannot start. What it holds stays held "
+                "until it is given back"
             )
     if state.must_wait(charge):
         raise ScopeBusy(_exclusive(charge.scope))
@@ -339,8 +339,8 @@ def take_over(state: State, charge: OpenCharge, redeem: Redeem) -> Progress | St
     started as `start`."""
     if charge.form != "training":
         raise ScopeError(
-            "only a run that is granted its steps is resumed or settled by another process: the answers of this one "
-            "were not counted, and its charge stands"
+            "another process can resume or settle only a run that is granted its steps. The answers of this one were "
+            "not counted, so its charge stands"
         )
     if charge.redeem is None:
         return start(state, charge, redeem)
@@ -445,7 +445,7 @@ def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) 
         case "open":
             raise ChargeInProgress(
                 f"key {request.key!r}: an attempt is under way ({_who_waits(request)}), or its process died; its "
-                "charge stands either way. What runs under a new key is paid for anew"
+                "charge stands either way. A run under a new key is paid for again"
             )
         case "aborted":
             raise AlreadySpent(f"key {request.key!r} was aborted: use a new key")

@@ -118,8 +118,8 @@ class Quote:
                 where = account if name == self.scope else f"{name}, {account}"
                 lines.append(f"  {where}: {amounts.words(admitted=self.admitted)}")
         lines.extend(
-            f"  it would be the first charge of {name!r}, and fixes that claims add up there from then on, up to all "
-            f"of its delta, and nothing is kept for composing ({rule.kind} filter)"
+            f"  it would be the first charge of {name!r}, and fix its {rule.kind} filter: from then on claims add "
+            "up, and may use all of the delta; none is kept for composing"
             for name, rule in self.way.fixes.items()
         )
         if self.cheaper is not None:

@@ -58,6 +58,6 @@ def require_of(saved: RunToken, *, run: str, generation: int, granted: int) -> N
     else:
         return
     raise StoreBehind(
-        f"the model is ahead of the ledger: {ahead}. The ledger lost entries, as one that was restored from an older "
-        "copy has: do not go on with it"
+        f"the model is ahead of the ledger: {ahead}. The ledger lost entries; perhaps it was restored from an older "
+        "copy. Do not go on with it"
     )

@@ -114,7 +114,7 @@ def _require_own(descriptor: int) -> None:
     """PermissionError for a folder that somebody else made, or may enter: keys are made in it."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError(errno.EPERM, "not one's own, or others may enter it: see who made it, and remove it")
+        raise PermissionError(errno.EPERM, "not yours, or others may enter it: find out who made it, and remove it")
 
 
 def _publish(folder: Path, main: Path, field: str, expected: str) -> None:

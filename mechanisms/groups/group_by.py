@@ -101,8 +101,8 @@ class GroupBy(OneShot):
         """As `OneShot.under`. RelationError for label_flip."""
         if relation is Relation.LABEL_FLIP:
             raise RelationError(
-                "group_by has no guarantee under label_flip: nobody says which of its columns is the label. Where the "
-                "label is none of them nothing is private; else take replace_one, of which label_flip is a case"
+                "group_by has no guarantee under label_flip, because nobody says which column is the label. If none of "
+                "its columns is, nothing is private; otherwise take replace_one, which covers label_flip"
             )
         return OneShot.under(self, relation, unit)
 
@@ -149,7 +149,7 @@ class GroupBy(OneShot):
             found.append(
                 f"of one {of_whom} at most {bounds.rows} rows count, in at most {bounds.groups} groups, "
                 f"{bounds.rows_a_group} in each, taken at random; a row whose id is no text, bytes, UUID or number, "
-                "NaN and a missing one too, counts nowhere"
+                "also NaN or a missing one, counts nowhere"
             )
         return (*found, *(sentence for placed in self._placed for sentence in placed.values_read_as()))
 

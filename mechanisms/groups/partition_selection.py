@@ -1,4 +1,4 @@
-"""Which keys are published that nobody knew beforehand: each by a coin, the likelier the more units have it.
+"""Which unknown keys are published: each by a coin, which is likelier the more units have the key.
 
     pi(0) = 0
     up to 3 keys of a unit    pi(n) = the greatest probability with which a key of n units may be published at a share

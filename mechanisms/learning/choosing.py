@@ -1,4 +1,4 @@
-"""One of a class, or of a representation, drawn by costs: the lower, the likelier. What is kept of it is its place."""
+"""Draw one of a class, or of a representation, by costs: the cheaper, the likelier. Its place is what is kept."""
 
 from __future__ import annotations
 

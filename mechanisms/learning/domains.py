@@ -124,11 +124,11 @@ def rows_read_as(domain: Domain) -> tuple[str, ...]:
     """What rows count as that are none of the domain, a sentence each: for receipts."""
     match domain:
         case NumberedPoints(points=points):
-            return points_read_as(points), "a row that is no number, NaN and a missing one too, counts nowhere"
+            return points_read_as(points), "a row that is NaN or any other non-number counts nowhere"
         case RowsOfBits(width=width):
             return (
                 f"an entry is the bit 1 from 0.5 on, else 0; a number in place of a row is so many bits, {width}",
-                "a row with an entry that is no number, NaN and a missing one too, or of another length counts nowhere",
+                "a row with an entry that is NaN or any other non-number, or of another length, counts nowhere",
             )
         case Binning():
             return domain.read_as()

@@ -82,6 +82,6 @@ def reachable_error(
     found = least_that(is_enough, within=(LEAST_ERROR, MOST_ERROR), digits=DIGITS)
     if found is None:
         raise InfeasiblePlan(
-            f"no error is reached by so few available {easiest.units}, {most:,}: {easiest.needed:,} are the fewest"
+            f"{most:,} available {easiest.units} are too few for any error: at least {easiest.needed:,} are needed"
         )
     return ReachableError(alpha=RoundsUp(found), available=most, plan=planned(found))

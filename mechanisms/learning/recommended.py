@@ -1,4 +1,4 @@
-"""Which learner needs the fewest, and how many a target needs: what people ask before they spend.
+"""Which learner needs the fewest records, and how many a target needs: to ask before anything is spent.
 
 >>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 >>> print(plan(ThresholdClass(1023), "0.1", "0.05", epsilon=1).words())

@@ -1,8 +1,8 @@
 """Labelled samples, whatever they hold: every row is read by itself, and none raises.
 
 A point is a whole number of a public domain {0..points-1}: a number is read as the nearest point, and what is no number
-is the null record, which counts nowhere; text is the number that it says. A row of bits holds zeros and ones, read
-likewise. A label is 1 where it is 1 (or true), else 0. Containers, axes and lengths are checked by `check_sample`,
+is the null record, which counts nowhere; text counts as the number that it says. A row of bits holds zeros and ones,
+read likewise. A label is 1 where it is 1 (or true), else 0. Containers, axes and lengths are checked by `check_sample`,
 before anything is charged.
 
 >>> found = points_of([3, -1, 99, 2.6, "x", 2**70], 8)
@@ -118,7 +118,7 @@ class BitRows:
     known: npt.NDArray[np.bool_]
 
 
-LABELS_READ_AS = "a label that is 1, True or text that says 1 counts as 1; every other, NaN and a missing one too, as 0"
+LABELS_READ_AS = "a label that is 1, True or text that says 1 counts as 1; every other, also NaN or a missing one, as 0"
 """What `labels_of` makes of labels, for receipts."""
 
 
@@ -126,12 +126,12 @@ def labels_read_as(classes: int) -> str:
     """What labels count as, for receipts."""
     if classes == 2:
         return LABELS_READ_AS
-    return f"a label that is no whole number from 0 to {classes - 1}, NaN and a missing one too, counts as 0"
+    return f"a label that is no whole number from 0 to {classes - 1}, also NaN or a missing one, counts as 0"
 
 
 def points_read_as(points: int, what: str = "a row") -> str:
     """What `points_of` makes of what is a number, for receipts."""
-    return f"{what} is the nearest of the points 0 to {points - 1}; text is the number that it says, True is 1"
+    return f"{what} is the nearest of the points 0 to {points - 1}; text counts as the number that it says, True is 1"
 
 
 def check_sample(data: object, *, bits: int | None = None) -> None:
@@ -188,7 +188,7 @@ def capped_as(unit: Unit) -> str:
     """What `capped` makes of the rows of one unit, for receipts."""
     return (
         f"of one {unit.name} at most {unit.max_contributions} rows count, taken at random; a row whose id is no text, "
-        "bytes, UUID or number, NaN and a missing one too, counts nowhere"
+        "bytes, UUID or number, also NaN or a missing one, counts nowhere"
     )
 
 

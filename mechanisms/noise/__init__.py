@@ -1,4 +1,4 @@
-"""Noise has few doors, all exact and on one tape: `draw` adds a declared law to whole numbers, `happens`,
+"""All functions that draw noise, exact and in one log: `draw` adds a declared law to whole numbers, `happens`,
 `happens_each` and `sampled` toss coins, `uniform` deals whole numbers, `choose` picks one of many by their scores,
 `RisingPlaces` several of one column, `respond` answers at random, `chain` answers ever more precisely."""
 

@@ -1,8 +1,8 @@
-"""The door of noise that is added: `draw` adds a declared law to whole numbers.
+"""Noise that is added: `draw` adds a declared law to whole numbers.
 
 A mechanism turns its statistic into whole numbers of steps, says how far one unit may move them and why, and calls
-`draw`. What is chosen, tossed or refined has doors of its own (`choices`, `bernoulli`, `chains`); there is no other way
-to noise, and what passes a door can be recorded and replayed (`randomness_log`).
+`draw`. What is chosen, tossed or refined has functions of its own (`choices`, `bernoulli`, `chains`). There is no other
+way to noise, so each call can be recorded and replayed (`randomness_log`).
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> from dpledger.mechanisms.noise.laws import DiscreteLaplace, Sensitivity
@@ -31,7 +31,7 @@ from dpledger.mechanisms.noise.laws import (
     RoundedLaplace,
     Sensitivity,
 )
-from dpledger.mechanisms.noise.randomness_log import taped
+from dpledger.mechanisms.noise.randomness_log import logged
 from dpledger.mechanisms.noise.sampling import LIMIT, Cells, sample, sample_one
 
 __all__ = ["draw"]
@@ -58,7 +58,7 @@ def draw(law: Law, value: int | Cells, *, sensitivity: Sensitivity, entropy: Ent
         raise ParameterError("sensitivity", type(sensitivity).__name__, "a Sensitivity with norm and justification")
     noisy = _added(law, value, entropy)
     shape = noisy.shape if isinstance(noisy, np.ndarray) else ()
-    return taped(law, noisy, value=value, shape=shape, sensitivity=sensitivity)
+    return logged(law, noisy, value=value, shape=shape, sensitivity=sensitivity)
 
 
 def _added(law: Law, value: int | Cells, entropy: Entropy) -> int | Cells:

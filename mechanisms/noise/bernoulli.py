@@ -25,7 +25,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy, Words
 from dpledger.mechanisms.noise.brackets import Bracket, Outward
 from dpledger.mechanisms.noise.laws import Bernoulli, ExpMinus, Uniform, rational
-from dpledger.mechanisms.noise.randomness_log import taped
+from dpledger.mechanisms.noise.randomness_log import logged
 
 __all__ = [
     "Chance",
@@ -66,7 +66,7 @@ def happens(
     """Whether a coin of exactly this probability falls; for a `size`, as many independent ones.
 
     `probability`: in [0, 1], exact (a decimal, or a Fraction), or ExpMinus(x). Raises ParameterError for any other.
-    `given`: of one coin, whether what follows is private whichever way it fell (`tape.Draw`).
+    `given`: of one coin, whether what follows is private whichever way it fell (`randomness_log.Draw`).
     Source: lazily refined uniforms (docs/proofs/noise.md, section 8); Knuth and Yao 1976.
     """
     if size is not None:
@@ -74,13 +74,13 @@ def happens(
         fell[sampled(probability, size, entropy=entropy)] = True
         return fell
     chance = _chance(probability)
-    return taped(_BERNOULLI, tossed(chance, entropy), value=_passed(probability), shape=(), given=given)
+    return logged(_BERNOULLI, tossed(chance, entropy), value=_passed(probability), shape=(), given=given)
 
 
 def happens_each(probabilities: Sequence[Number | ExpMinus], *, entropy: Entropy) -> Positions:
     """The positions, rising, at which independent coins fall, each of exactly its own probability.
 
-    They are one call on a tape, since how many there are may be private. Otherwise as `happens`.
+    They are one call in a log, since how many there are may be private. Otherwise as `happens`.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> happens_each([0, "0.5", 1, Fraction(1, 3)], entropy=seeded(0)).tolist()
@@ -94,25 +94,25 @@ def happens_each(probabilities: Sequence[Number | ExpMinus], *, entropy: Entropy
         if below(chance, word, _WORD_BITS, entropy)
     ]
     passed = np.array([_passed(one) for one in probabilities], dtype=object)
-    return taped(_BERNOULLI, np.array(fell, dtype=np.int64), value=passed, shape=passed.shape)
+    return logged(_BERNOULLI, np.array(fell, dtype=np.int64), value=passed, shape=passed.shape)
 
 
 def sampled(probability: Number | ExpMinus, size: int, *, entropy: Entropy, given: bool = False) -> Positions:
     """The positions, rising, at which `size` independent coins of exactly this probability fall (a Poisson sample).
 
-    On a tape they stand as these positions. `given`: whether what follows is private whatever fell (`tape.Draw`).
-    Otherwise as `happens`.
+    In a log they stand as these positions. `given`: whether what follows is private whatever fell
+    (`randomness_log.Draw`). Otherwise as `happens`.
     """
     chance, size = _chance(probability), whole(size, field="size")
     blocks = [start + _fallen(chance, min(_BLOCK, size - start), entropy) for start in range(0, size, _BLOCK)]
     positions = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
-    return taped(_BERNOULLI, positions, value=_passed(probability), shape=(size,), given=given)
+    return logged(_BERNOULLI, positions, value=_passed(probability), shape=(size,), given=given)
 
 
 def uniform(k: int, size: int, *, entropy: Entropy, given: bool = False) -> Words:
     """`size` independent whole numbers from 0 to k - 1, each exactly as likely; k from 1 to 2^64. A word each.
 
-    `given`: whether what follows is private whatever was drawn (`tape.Draw`).
+    `given`: whether what follows is private whatever was drawn (`randomness_log.Draw`).
 
     Source: docs/proofs/noise.md, section 8, of the probabilities 1/k.
 
@@ -121,7 +121,7 @@ def uniform(k: int, size: int, *, entropy: Entropy, given: bool = False) -> Word
     [1, 4, 0, 1, 5]
     """
     law, size = Uniform(k), whole(size, field="size")
-    return taped(law, uniforms(k, entropy.words(size), entropy), value=k, shape=(size,), given=given)
+    return logged(law, uniforms(k, entropy.words(size), entropy), value=k, shape=(size,), given=given)
 
 
 def uniforms(count: int, words: Words, entropy: Entropy) -> Words:

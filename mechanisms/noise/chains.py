@@ -1,4 +1,4 @@
-"""The door of chains: one value answered ever more precisely, where a finer answer makes the coarser ones free.
+"""Chains: one value answered ever more precisely, where a finer answer makes the coarser ones free.
 
 The levels of a chain share their noise: each coarser one is the finer one, made noisier by coins and noise that know
 nothing of the data. So all that was answered is as revealing as the last answer alone, however the scales were chosen.
@@ -23,7 +23,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise.laws import DiscreteLaplace, Refinement, RoundedLaplace, Sensitivity
 from dpledger.mechanisms.noise.noise_chains import DiscretePath, Finest, LaplacePath, path
-from dpledger.mechanisms.noise.randomness_log import taped
+from dpledger.mechanisms.noise.randomness_log import logged
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 
@@ -72,7 +72,7 @@ class NoiseChain(Generic[Value]):
             self._scale = asked
             law, answer = Refinement(self._finest, asked), _sum(self._value, noise)
             shape = self._value.shape if isinstance(self._value, np.ndarray) else ()
-            return taped(law, answer, value=self._value, shape=shape, sensitivity=self._sensitivity)
+            return logged(law, answer, value=self._value, shape=shape, sensitivity=self._sensitivity)
 
     def _require_finer(self, scale: Decimal) -> None:
         if scale < self._finest.scale:

@@ -1,4 +1,4 @@
-"""The door of choices: one of many by their scores, and answers that are sometimes drawn at random.
+"""Choices: one of many by their scores, and answers that are sometimes drawn at random.
 
 `choose` takes whole scores, one a candidate; segments of candidates with one score are given by how many they are, so
 that a class of 2^64 costs what its segments cost. How far one unit moves a score is said in the law's exponent.
@@ -33,7 +33,7 @@ from dpledger.mechanisms.noise.laws import (
     Sensitivity,
     Weighted,
 )
-from dpledger.mechanisms.noise.randomness_log import taped
+from dpledger.mechanisms.noise.randomness_log import logged
 
 __all__ = ["choose", "exponent_for", "respond"]
 
@@ -65,7 +65,7 @@ def choose(
     place = race(law, row, many, entropy)
     if many is not None:
         place = _summed(many[:place]) + uniform_below(int(many[place]), entropy, words=2 + among.bit_length() // 64)
-    return taped(law, place, value=row if many is None else (row, many), shape=(among,), sensitivity=sensitivity)
+    return logged(law, place, value=row if many is None else (row, many), shape=(among,), sensitivity=sensitivity)
 
 
 def exponent_for(epsilon: Number, *, sensitivity: Number, monotone: bool = False) -> Decimal:
@@ -99,10 +99,10 @@ def respond(law: RandomizedAnswer, answer: int | npt.NDArray[Any], *, entropy: E
         wide = np.asarray(answer).astype(np.int64 if answer.dtype.kind == "i" else np.uint64)
         known = np.clip(wide, 0, law.k - 1).astype(np.int64).reshape(-1)
         found = _responses(law, known, entropy).reshape(answer.shape)
-        return taped(law, found, value=answer, shape=answer.shape)
+        return logged(law, found, value=answer, shape=answer.shape)
     if isinstance(answer, (int, np.integer)) and not isinstance(answer, bool):
         one = np.array([min(max(int(answer), 0), law.k - 1)])
-        return taped(law, int(_responses(law, one, entropy)[0]), value=int(answer), shape=())
+        return logged(law, int(_responses(law, one, entropy)[0]), value=int(answer), shape=())
     raise ParameterError("answer", type(answer).__name__, "a whole number, or an array of integers")
 
 

@@ -1,4 +1,4 @@
-"""Who wins a race of one random time for each candidate, exactly: float64 where it is certain, arithmetic where not.
+"""An exponential race: which candidate has the least random time, exactly, in float64 where that is certain.
 
 Candidate i has the logarithm of a random time, ln t_i + exponent gap_i, where gap_i is how far its score is below the
 best, and the least wins. Exponential times choose by exponential weights, uniform ones by permute-and-flip. A candidate

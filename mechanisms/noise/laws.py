@@ -1,4 +1,4 @@
-"""The primitive noise laws, as inert data: what the doors can draw, and how far what `draw` adds reaches.
+"""The primitive noise laws, as inert data: what can be drawn, and how far what `draw` adds reaches.
 
 Each law lives on a grid of step `grid`, and its values are whole numbers of steps. A *rounded* law is the law of an
 ideal continuous variable rounded to the nearest step, so a release is a post-processing of the continuous mechanism;
@@ -179,7 +179,7 @@ class Refinement:
 
 
 AnyLaw: TypeAlias = Law | Bernoulli | Uniform | Weighted | RandomizedAnswer | Refinement
-"""The closed union of everything that a door draws, and a tape holds."""
+"""The closed union of everything that is drawn, and that the log holds."""
 
 
 @record

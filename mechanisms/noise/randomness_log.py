@@ -1,9 +1,9 @@
-"""The tape of noise: what was asked of the doors and what they answered, recorded and replayed.
+"""The randomness log: what was asked of the noise functions and what they answered, recorded and replayed.
 
-Every door passes what it drew through `taped`. So an audit sees each primitive call, in order: `recording` keeps what
-was passed and returned, `replaying` hands the same outputs to a run on other data, `answering` those of one's choice.
-Such a tape is for data of one's own making: it holds exact values, and replayed noise is known noise. So what is run
-for a ledger is `unrecorded`.
+Every noise function passes what it drew through `logged`. So an audit sees each primitive call, in order: `recording`
+keeps what was passed and returned, `replaying` hands the same outputs to a run on other data, `answering` those of
+one's choice. Such a log is for data of one's own making: it holds exact values, and replayed noise is known noise. So
+what is run for a ledger is `unrecorded`.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ import numpy.typing as npt
 from dpledger.errors import PolicyError
 from dpledger.mechanisms.noise.laws import AnyLaw, ExpMinus, Sensitivity
 
-__all__ = ["Draw", "Passed", "Returned", "answering", "recording", "replaying", "scripted", "taped", "unrecorded"]
+__all__ = ["Draw", "Passed", "Returned", "answering", "logged", "recording", "replaying", "scripted", "unrecorded"]
 
 Passed: TypeAlias = int | Fraction | ExpMinus | npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any]]
-"""What a door is given: whole numbers of steps, the scores of a choice (and how many each stands for), the probability
-of a coin, how many numbers a uniform one is among."""
+"""What a noise function is given: whole numbers of steps, the scores of a choice (and how many each stands for), the
+probability of a coin, how many numbers a uniform one is among."""
 
 Returned: TypeAlias = int | npt.NDArray[Any]
-"""What a door answers: noisy numbers, the place chosen, how a coin fell (of many: the positions of those that did)."""
+"""What a noise function answers: noisy numbers, the place chosen, how a coin fell (of many: the positions of those that
+did)."""
 
 Answer = TypeVar("Answer", bound=Returned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Draw:
-    """One call of a door of noise: what was declared and what was passed and returned. For audits on data of their own
-    making: it holds the exact value, and neither the ledger nor a log may see it.
+    """One call of a noise function: what was declared and what was passed and returned. For audits on data of their own
+    making: it holds the exact value, which no ledger and no log file may hold.
 
     `shape`: of the variates; of a choice, how many there were to choose from. `value`, `output`: as passed and returned
     (arrays are copies). `sensitivity`: None of a coin or an answer, whose law says all. `given`: whether what follows
@@ -58,16 +59,16 @@ class Draw:
 
 
 @dataclass(slots=True)
-class _Tape:
+class _Log:
     draws: list[Draw] = field(default_factory=list)
     answer: Callable[[int, Draw], Returned] | None = None
 
 
-_TAPE: ContextVar[_Tape | None] = ContextVar("dpledger_noise_tape", default=None)
+_LOG: ContextVar[_Log | None] = ContextVar("dpledger_noise_log", default=None)
 _UNRECORDED: ContextVar[bool] = ContextVar("dpledger_noise_unrecorded", default=False)
 
 
-def taped(
+def logged(
     law: AnyLaw,
     fresh: Answer,
     *,
@@ -76,25 +77,26 @@ def taped(
     sensitivity: Sensitivity | None = None,
     given: bool = False,
 ) -> Answer:
-    """What a door returns that drew `fresh`: that, or in a replay what the tape answers; written down if a tape is on.
+    """What a noise function returns that drew `fresh`: that, or in a replay what the log answers. It is written down
+    if a log is kept.
 
     It is drawn in a replay too, so that whatever else reads the entropy reads the same."""
-    tape = _TAPE.get()
-    if tape is None:
+    log = _LOG.get()
+    if log is None:
         return fresh
     call = Draw(law=law, sensitivity=sensitivity, value=_copy(value), output=_copy(fresh), shape=shape, given=given)
-    if tape.answer is not None:
-        call = replace(call, output=_copy(tape.answer(len(tape.draws), call)))
-    tape.draws.append(call)
+    if log.answer is not None:
+        call = replace(call, output=_copy(log.answer(len(log.draws), call)))
+    log.draws.append(call)
     output: Answer = _copy(call.output)
     return output
 
 
 @contextmanager
 def recording() -> Iterator[list[Draw]]:
-    """Keep every call of a door of noise by this thread (or task) in the list that it yields, in order."""
-    with _on(_Tape()) as tape:
-        yield tape.draws
+    """Keep every call of a noise function by this thread (or task) in the list that it yields, in order."""
+    with _on(_Log()) as log:
+        yield log.draws
 
 
 @contextmanager
@@ -111,8 +113,8 @@ def replaying(script: Sequence[Draw]) -> Iterator[list[Draw]]:
 def answering(answer: Callable[[int, Draw], Returned]) -> Iterator[list[Draw]]:
     """As `recording`, but a call returns `answer(number, call)`: its number, from 0, and the call with what was drawn
     afresh as its output."""
-    with _on(_Tape(answer=answer)) as tape:
-        yield tape.draws
+    with _on(_Log(answer=answer)) as log:
+        yield log.draws
 
 
 def scripted(script: Sequence[Draw], number: int, call: Draw) -> Returned:
@@ -125,11 +127,11 @@ def scripted(script: Sequence[Draw], number: int, call: Draw) -> Returned:
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """What runs in this context (or in a function that it decorates) is on no tape: PolicyError if one is on, and for
-    whoever would put one on inside, like a query that the caller wrote."""
-    if _TAPE.get() is not None:
+    """What runs in this context (or in a function that it decorates) is in no log: PolicyError if one is kept, and
+    for whoever would begin one inside, like a query that the caller wrote."""
+    if _LOG.get() is not None:
         raise PolicyError(
-            "the noise is being recorded or replayed: a tape would hold the exact values, or the noise would be known, "
+            "the noise is being recorded or replayed: a log would hold the exact values, or the noise would be known, "
             "so nothing is released, and nothing more is spent. Leave `recording` or `replaying` first; to audit a "
             "mechanism, call the mechanism itself, on data of your own making"
         )
@@ -141,14 +143,14 @@ def unrecorded() -> Iterator[None]:
 
 
 @contextmanager
-def _on(tape: _Tape) -> Iterator[_Tape]:
+def _on(log: _Log) -> Iterator[_Log]:
     if _UNRECORDED.get():
-        raise PolicyError("no noise is recorded or replayed inside a release: a tape would hold the exact values")
-    token = _TAPE.set(tape)
+        raise PolicyError("no noise is recorded or replayed inside a release: a log would hold the exact values")
+    token = _LOG.set(log)
     try:
-        yield tape
+        yield log
     finally:
-        _TAPE.reset(token)
+        _LOG.reset(token)
 
 
 def _copy(value: Any) -> Any:

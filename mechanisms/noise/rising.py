@@ -1,4 +1,4 @@
-"""The door of rising places: several of one column at once, by how many rows lie between them, exactly.
+"""Rising places: several of one column at once, by how many rows lie between them, exactly.
 
 Every tuple of places has a score: minus how many rows the parts between its places, in order, have too many or too few
 of. A tuple is chosen by exponential weights among all of them, and handed out in order. Tuples are too many to race.
@@ -22,7 +22,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise.bernoulli import Chance, tossed, uniform_below
 from dpledger.mechanisms.noise.brackets import Bracket, Outward
 from dpledger.mechanisms.noise.laws import ExponentialWeights, Sensitivity
-from dpledger.mechanisms.noise.randomness_log import taped
+from dpledger.mechanisms.noise.randomness_log import logged
 
 __all__ = ["RisingPlaces", "Steps"]
 
@@ -107,7 +107,7 @@ class RisingPlaces:
             found = self._anywhere(entropy) if tossed(FAR, entropy) else self._nearby(entropy)
             if found is not None:
                 break
-        told = taped(
+        told = logged(
             self._law,
             np.array(found, dtype=np.int64),
             value=self._probes,
@@ -139,7 +139,7 @@ class RisingPlaces:
         return tuple(found)
 
     def _probed(self) -> npt.NDArray[np.int64]:
-        """The scores of some tuples that every column has: for a tape."""
+        """The scores of some tuples that every column has: for the log."""
         width = self._last - self._first
         tuples = (
             sorted(self._first + width * (at * (2 * j + 1) % (_PROBES + 1)) // _PROBES for j in range(self._count))

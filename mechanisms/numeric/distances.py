@@ -53,8 +53,8 @@ class Distances:
     def words(self) -> tuple[str, ...]:
         """What entries count as that are no numbers, or outside, a sentence each: for receipts."""
         return (
-            f"NaN, and what is no number, counts as {text(self.missing)}; text is the number that it says",
-            f"a number outside [{text(self.lower)}, {text(self.upper)}], infinity too, counts as the nearer end",
+            f"NaN or any other non-number counts as {text(self.missing)}; text counts as the number that it says",
+            f"a number outside [{text(self.lower)}, {text(self.upper)}], also infinity, counts as the nearer end",
         )
 
     @property

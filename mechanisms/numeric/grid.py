@@ -80,8 +80,8 @@ class TotalMap:
     def words(self) -> tuple[str, ...]:
         """What numbers count as that are not finite, and what is no number."""
         return (
-            f"NaN, and what is no number, counts as {text(self.missing)}",
-            f"a number beyond {text(self.bound)}, infinity too, counts as {text(self.bound)} with its sign",
+            f"NaN or any other non-number counts as {text(self.missing)}",
+            f"a number beyond {text(self.bound)}, also infinity, counts as {text(self.bound)} with its sign",
         )
 
 

@@ -1,4 +1,4 @@
-"""What the mechanisms that answer once and fail never have in common: how they are put under a relation and a unit."""
+"""What mechanisms share that answer once and never fail: how they are put under a relation and a unit."""
 
 from __future__ import annotations
 
@@ -132,5 +132,5 @@ def least_epsilon(make: Callable[[Decimal], Estimates], error: Number, confidenc
         digits=DIGITS,
     )
     if found is None:
-        raise InfeasiblePlan(f"no epsilon keeps the answer within {target}: what it is rounded to is too coarse")
+        raise InfeasiblePlan(f"no epsilon keeps the answer within {target}: its rounding is too coarse")
     return found

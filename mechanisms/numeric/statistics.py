@@ -115,7 +115,7 @@ class Count(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        every = "every row counts, whatever it holds, NaN and a missing one too"
+        every = "every row counts, whatever it holds, also NaN or a missing one"
         some = 'a row that is neither True, 1 nor "True" is not counted; neither is NaN, or a missing one'
         return (every if self.of == "rows" else some, *capped_where_known(self.unit))
 
@@ -328,7 +328,7 @@ class Histogram(OneShot):
         """What happens to a row that falls nowhere."""
         told = "is ignored" if self.others == "ignored" else 'counts as "other"'
         if self.edges is not None:
-            return f"a row in no interval {told}: NaN, and what is no number, is in none; text is what it says"
+            return f"a row in no interval {told}: NaN or any other non-number is in none; text counts as what it says"
         return f'a row in none of the categories {told}; NaN and a missing one are the word "nan"'
 
     @property

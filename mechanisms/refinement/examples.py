@@ -74,11 +74,11 @@ def _shapes(data: object, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...
 def examples_read_as(shape: Shape, *, signs: bool) -> tuple[str, ...]:
     """What entries count as that are no numbers, or beyond their bounds, a sentence each: for receipts."""
     return (
-        "an entry that is no number, NaN and a missing one too, counts as 0; text is the number that it says",
-        f"an entry beyond {text(shape.feature_bound)}, infinity too, counts as that with its sign, and a row is shrunk",
-        "a label above 0 counts as 1, every other, NaN and a missing one too, as -1"
+        "NaN or any other non-number counts as 0; text counts as the number that it says",
+        f"an entry beyond {text(shape.feature_bound)}, also infinity, counts as that with its sign; a row is shrunk",
+        "a label above 0 counts as 1, every other, also NaN or a missing one, as -1"
         if signs
-        else f"a label beyond {text(shape.label_bound)}, infinity too, counts as that with its sign",
+        else f"a label beyond {text(shape.label_bound)}, also infinity, counts as that with its sign",
     )
 
 

@@ -91,9 +91,7 @@ class Search(Vouched, ABC):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        error = (
-            "an error that is NaN is above all that are accepted; what is no number ends the search at its full charge"
-        )
+        error = "NaN counts as too large an error; any other non-number ends the search at its full charge"
         return (*self._map.words(), error)
 
     @property

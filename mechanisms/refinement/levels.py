@@ -29,7 +29,7 @@ from dpledger.accounting.guarantees import ZCDP, ApproxDP, Failure, PrivacyFailu
 from dpledger.accounting.pricing.costs import cost
 from dpledger.decimals import INFINITY, multiply, round_up
 from dpledger.errors import ParameterError
-from dpledger.mechanisms import noise as doors
+from dpledger.mechanisms import noise as drawing
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import Sensitivity
 from dpledger.mechanisms.numeric.grid import Floats, to_floats
@@ -154,7 +154,7 @@ class Levels:
         match plan:
             case LaplacePlan():
                 moved = Sensitivity(plan.sensitivity, "l1", why)
-                chain = doors.chain(plan.noise(self.number(kept)), steps, sensitivity=moved, entropy=entropy)
+                chain = drawing.chain(plan.noise(self.number(kept)), steps, sensitivity=moved, entropy=entropy)
                 return lambda k: to_floats(chain.refine(plan.noise(self.number(k)).scale), plan.grid)
             case GaussianPlan():
                 mean_at = averages(plan, steps, why, entropy)

@@ -50,7 +50,7 @@ class PrivateSelection(OneShot):
     number of trials (`planning.NegativeBinomialTrials`, `planning.PoissonTrials`); eta at most 1, mean at most 10^4.
     `best`: the largest or the smallest output; `entry`: of outputs that are vectors, at which place the number stands
     by which they are compared. Whatever decides must be in the output: have `of` release it. An output that is no
-    number, NaN too, is the worst. A trial in which the caller's code failed is never chosen; where there is no other,
+    number, also NaN, is the worst. A trial in which the caller's code failed is never chosen; where there is no other,
     and with no trial at all (Poisson), the value is None. Of equally good ones the first is published.
     `pad`: run as many trials as `repeats.most` says, whatever the number is, so that how long it takes tells little.
 
@@ -116,7 +116,7 @@ class PrivateSelection(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary ones: of the parameters, never of the data."""
-        return (*reads(self.of), "an output that is no number, NaN too, is the worst")
+        return (*reads(self.of), "an output that is no number, also NaN, is the worst")
 
     def inspect(self, data: object) -> None:
         """As `of` does."""

@@ -97,7 +97,7 @@ class RandomizedResponse(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return (f"a row that is none of the answers, a missing one too, counts as {self.answers[self._absent]}",)
+        return (f"a row that is none of the answers, also a missing one, counts as {self.answers[self._absent]}",)
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""

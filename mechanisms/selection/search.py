@@ -122,7 +122,7 @@ class PrivateSearch(OneShot):
         """What values count as that are no ordinary ones: of the parameters, never of the data."""
         return (
             *reads(self.training),
-            "a unit of which nothing can be said, NaN or missing values too, counts as wrong",
+            "a unit of which nothing can be said, also NaN or missing values, counts as wrong",
         )
 
     def inspect(self, data: object) -> None:

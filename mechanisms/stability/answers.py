@@ -149,7 +149,8 @@ def pair_of(answer: object) -> tuple[Hashable, int]:
 
 
 DISTANCES_READ_AS = (
-    "an infinite distance is a large one; NaN, and what is no whole number from 0 on, ends the run at its full charge"
+    "an infinite distance is a large one; NaN, or anything else than a whole number from 0, ends the run at its full "
+    "charge"
 )
 """What `far_or` makes of a distance, for receipts."""
 

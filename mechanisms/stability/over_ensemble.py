@@ -42,10 +42,10 @@ ASSUMES = (
 VOTES = "a unit is in one chunk and alters one vote, which moves half the gap by at most 1"
 
 ROWS_READ_AS = (
-    "of a row, an entry that is no finite number, NaN and a missing one too, counts as the number `missing` of the "
+    "of a row, an entry that is not a finite number, also NaN or a missing one, counts as the number `missing` of the "
     "ensemble; in columns of words it is a word"
 )
-LABELS_READ_AS = "a row whose label is no class (of scores: no number), NaN and a missing one too, is left out"
+LABELS_READ_AS = "a row whose label is no class (of scores: no number), also NaN or a missing one, is left out"
 VOTES_READ_AS = "a model that raises, or answers with none of them, abstains"
 
 _BETA = Decimal("0.05")

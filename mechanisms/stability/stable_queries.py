@@ -146,7 +146,7 @@ class StableQueries:
     def values_read_as(self) -> tuple[str, ...]:
         """What values and distances count as that are no ordinary ones: of the parameters, never of the data."""
         return (
-            "a query is handed the data as they are; its value is released as it is, NaN too, or not at all",
+            "a query is handed the data as they are; its value is released as it is, also NaN, or not at all",
             DISTANCES_READ_AS,
         )
 

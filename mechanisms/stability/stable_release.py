@@ -142,7 +142,7 @@ class StableRelease:
 
     def values_read_as(self) -> tuple[str, ...]:
         """What value and distance count as that are no ordinary ones: of the parameters, never of the data."""
-        return ("the value is released as it is, NaN too, or not at all", DISTANCES_READ_AS)
+        return ("the value is released as it is, also NaN, or not at all", DISTANCES_READ_AS)
 
     def inspect(self, data: object) -> None:
         """ParameterError unless the data are a pair."""

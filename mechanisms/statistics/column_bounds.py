@@ -106,8 +106,8 @@ class ColumnBounds(OneShot):
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
         return (
-            f"NaN, and what is no number, counts as {text(self.missing)}; text is the number that it says",
-            "a number beyond 2^59, infinity too, counts as 2^59 with its sign",
+            f"NaN or any other non-number counts as {text(self.missing)}; text counts as the number that it says",
+            "a number beyond 2^59, also infinity, counts as 2^59 with its sign",
             *capped_where_known(self.unit),
         )
 

@@ -1,6 +1,6 @@
 """Secret batches: each unit is in with probability exactly `rate`, independently, and nobody is told which.
 
-They are coins of `noise.sampled`: of the decimal itself, not of a float near it, and on a tape like all noise.
+They are coins of `noise.sampled`: of the decimal itself, not of a float near it, and in the log like all noise.
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> poisson_batch(Decimal(1), 4, entropy=seeded(0)).tolist()

@@ -187,7 +187,7 @@ class OfGradients(ABC):
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
         return (
             "the gradients are handed rows as they are",
-            "a gradient in which an entry is no number, NaN and infinity too, counts as zero",
+            "a gradient in which an entry is NaN, infinite or no number counts as zero",
         )
 
     def inspect(self, data: object) -> None:

@@ -47,7 +47,7 @@ def record(verified: Verified) -> Answer:
     return Answer(
         id="first_page/record",
         question="Is the record whole?",
-        text=f"no: {found}, others are missing or not to be trusted" if missing else found,
+        text=f"no: {found}; others are missing, or cannot be trusted" if missing else found,
         lines=(*missing, checked, *_approved(verified), *_since(verified.entries), _seen(verified)),
         status="measured" if verified.mode == "full" and not missing else "unknown",
         tone="warning" if missing or verified.mode == "partial" else "plain",
@@ -63,9 +63,9 @@ def _checked(verified: Verified) -> tuple[str, str]:
             return "verified in full", f"Every signature, transition and price was checked against {key}."
         case "partial":
             checked = f"Every signature and transition was checked against {key}, and every price but those of"
-            return "verified in part", f"{checked} {in_entries(verified.unpriced)}: they take longer than was allowed."
+            return "verified in part", f"{checked} {in_entries(verified.unpriced)}: those take longer than was allowed."
         case "quick":
-            return "their bytes only", f"Quick: the bytes are those that {key} signed. What they say was not checked."
+            return "their bytes only", f"A quick check: {key} signed these bytes. What they say was not checked."
         case _:
             assert_never(verified.mode)
 
@@ -76,10 +76,10 @@ def _approved(verified: Verified) -> tuple[str, ...]:
     if authority is None or authority.owner is None:
         return ()
     owner, former = authority.owner, len(authority.owners) - 1
-    named = "which the first entry names" if not former else f"or of one of {former} before it, which entries name"
+    before = f", or one of the {former} owner's keys before it," if former else ""
     return (
-        f"Each scope was opened with the approval of the owner's key {owner.key_id_hex} ({visible(owner.name)}), "
-        f"{named}: whoever spends could open none alone.",
+        f"The owner's key {owner.key_id_hex} ({visible(owner.name)}){before} approved each budget. Whoever spends "
+        "cannot open a budget alone.",
     )
 
 
@@ -88,13 +88,13 @@ def _missing(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         if isinstance(entry.body, KeyRevoked):
             yield (
-                f"Entry {entry.index:,} REVOKES the signing key: entries after {entry.body.last_trusted:,} may be of "
-                "whoever stole it. What they charge is counted here, and what they give back is not."
+                f"Entry {entry.index:,} REVOKES the signing key. Whoever stole it may have written the entries after "
+                f"{entry.body.last_trusted:,}. This report counts what those charge, and ignores what they give back."
             )
         if isinstance(entry.body, RollbackAccepted):
             yield (
-                f"Entry {entry.index:,}, by {visible(entry.body.by)}: a copy with {entry.body.size:,} entries had been "
-                "seen, and the ledger went on from another. What the missing entries charged is in no number here."
+                f"The ledger went on from an older copy (entry {entry.index:,}, by {visible(entry.body.by)}). A copy "
+                f"with {entry.body.size:,} entries had been seen. No number here has what the missing ones charged."
             )
 
 
@@ -107,21 +107,21 @@ def _seen(verified: Verified) -> str:
     size, seen = verified.head.size, verified.witnessed
     if verified.is_own:
         return (
-            "The checkpoint given is this record's own, or as new as it: it shows nothing about earlier copies. A "
-            "cut-off end, or a new beginning, cannot be seen."
+            "The checkpoint given came with this record, or is as new as it, so it shows nothing about earlier copies. "
+            "Nothing shows that the end was not cut off, or the ledger begun again."
         )
     if not seen:
         return (
-            "No checkpoint kept elsewhere was given: a cut-off end, or a new beginning, cannot be seen. (A checkpoint "
-            "is a ledger's count and fingerprint, signed.)"
+            "No checkpoint kept elsewhere was given, so nothing shows that the end was not cut off, or the ledger "
+            "begun again. (A checkpoint is a ledger's size and fingerprint, signed.)"
         )
     rest = size - seen
     if verified.seen:
         by = ", ".join(visible(one.key.name) for one in verified.seen)
-        after = f"; {words.count(rest, 'entry', 'entries')} after it none of them has seen" if rest else ""
+        after = f". None of them saw the {words.count(rest, 'entry', 'entries')} after it" if rest else ""
         return f"Witnesses saw it up to entry {seen - 1:,}, {verified.seen[0].moment}: {by}{after}."
-    after = f"; {words.count(rest, 'entry', 'entries')} after it could still be cut or rewritten unseen" if rest else ""
-    return f"A checkpoint kept elsewhere shows that nothing was changed up to entry {seen - 1:,}{after}."
+    after = f". The {words.count(rest, 'entry', 'entries')} after it could still be cut or rewritten" if rest else ""
+    return f"A checkpoint kept elsewhere shows that nothing up to entry {seen - 1:,} was changed{after}."
 
 
 # ---- audits ---------------------------------------------------------------------------------------------------------
@@ -142,24 +142,24 @@ def audited(entries: Sequence[Entry]) -> Answer:
     other = plainly(tested - same, ran)
     lines = [f"{_capital(how)}: {_of(some)}." for some, how in _concerning(audits) if not _all_violations(some)]
     if other:
-        lines.append(f"With other parameters than ran here: {_listed(other)}.")
+        lines.append(f"Tested, but with other parameters than ran here: {_listed(other)}.")
     if missing:
         lines.append(f"Never audited: {_listed(missing)}.")
     for kind, why in blind_reasons(audits, ran - tested).items():
-        lines.append(f"Tried, and the audit saw nothing: {plain(kind)}: {visible(why, 200)}.")
+        lines.append(f"An audit of {plain(kind)} could see nothing: {visible(why, 200)}.")
     if distant := [one for one in (*audits.here, *audits.concerning) if one.body.apart is not None]:
-        lines.append(f"On data that are no neighbours, if they are rows: {_of(distant)}.")
+        lines.append(f"On data that differ by more than one unit, if they are rows: {_of(distant)}.")
     if left := unfinished(entries):
-        lines.append(f"Intended and never finished: {words.count(len(left), 'audit')} ({_intended(left)}).")
+        lines.append(f"Intended but never finished: {words.count(len(left), 'audit')} ({_intended(left)}).")
     if audits.apart:
-        lines.append(f"Of something that did not run here, by its name: {_counted(audits.apart)}; see the annex.")
+        lines.append(f"An annex lists audits of what did not run here, by its name: {_counted(audits.apart)}.")
     if there.never:
         lines.append(f"{words.count(len(there.never), 'run')} elsewhere never audited.")
     if there.named:
         told = there.outcome(there.named)
         lines.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone{told}.")
     if here or audits.concerning:
-        lines.append("Not refuted is not proved.")
+        lines.append("Not refuted does not mean proved.")
     if not lines:
         lines.append("No run and no audit is recorded.")
     untested = ran or there.never or there.named
@@ -192,8 +192,8 @@ def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], viol
 def _concerning(audits: Audits) -> tuple[tuple[tuple[AuditEntry, ...], str], ...]:
     """Audits of no kind that ran here, which are about what is charged here all the same, and how they are."""
     told = (
-        (audits.charged, "of the charge of what ran elsewhere"),
-        (audits.named, "under the name of what ran elsewhere"),
+        (audits.charged, "of a run elsewhere that is charged here"),
+        (audits.named, "under the name of a run elsewhere"),
         (audits.about, f"about {_budgets(audits.about)}, of something that did not run here"),
     )
     return tuple((some, how) for some, how in told if some)
@@ -274,7 +274,7 @@ def _reason(body: Refused) -> str:
     if body.asked[name].is_infinite():
         return f"no theorem gives it a price in {unit_of(name)}"
     asked, left = words.at_most(body.asked[name]), words.at_least(body.left[name])
-    return f"it asked for {asked} where {left} of {unit_of(name)} was left"
+    return f"it asked for {asked} of {unit_of(name)}, and {left} was left"
 
 
 def _excess(asked: Decimal, left: Decimal) -> Fraction:
@@ -297,7 +297,7 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...], scopes: froz
     lines = [
         *_undeclared("required", REQUIRED, missing, copied),
         *_undeclared("optional", tuple(item for item in ITEMS if item not in REQUIRED), missing, copied),
-        f"{words.count(len(places), 'place')} where neither the record nor whoever ran something says."
+        f"{words.count(len(places), 'further answer')} unknown: neither the record nor anybody says."
         if places
         else "Nothing else is marked unknown.",
     ]
@@ -314,7 +314,7 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...], scopes: froz
         id="first_page/gaps",
         question="What is not known?",
         text=required if found else "no gap was found",
-        lines=(*lines, "The full report lists what no record can show."),
+        lines=(*lines, "The full report also lists what a ledger can never show."),
         status="unknown" if found else "measured",
         links=tuple(links),
     )

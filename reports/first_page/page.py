@@ -14,7 +14,7 @@ from dpledger.reports.sections.declared import Declarations
 __all__ = ["first_page", "first_page_of_unread"]
 
 UNREAD = "Quick verification reads no entry."
-UNPRICED = "Some prices take longer than the verifier was given, so that no number can be relied on."
+UNPRICED = "Checking some prices takes longer than was allowed. So no number here can be relied on."
 
 
 def first_page(
@@ -53,7 +53,7 @@ def first_page_of_unread(verified: Verified) -> tuple[Answer, ...]:
         text="unknown",
         lines=(
             UNREAD if verified.mode == "quick" else UNPRICED,
-            "Nothing is reported of scopes, releases, audits and declarations.",
+            "This report says nothing about scopes, releases, audits and declarations.",
         ),
         status="unknown",
     )

@@ -15,9 +15,9 @@ from dpledger.reports import words
 
 __all__ = ["WORDS", "budget_named", "plain", "plainly", "unit_of"]
 
-MODEL, RULE, FINER = "training of a model", "a learned rule", "numbers made finer step by step"
+MODEL, RULE, FINER = "training of a model", "a learned rule", "numbers refined step by step"
 NUMBERS, CHOICE, QUERIES = "noisy numbers", "a choice of the best", "threshold queries"
-STABLE, LABELS = "answers that no one person changes", "labels by many models"
+STABLE, LABELS = "answers that no single person changes", "labels by many models"
 
 WORDS: Mapping[str, str] = {
     "above_threshold": QUERIES,
@@ -36,7 +36,7 @@ WORDS: Mapping[str, str] = {
     "gaussian": NUMBERS,
     "geometric": NUMBERS,
     "gradual_gaussian": FINER,
-    "gradual_mean": "means made finer step by step",
+    "gradual_mean": "means refined step by step",
     "gradual_release": FINER,
     "group_by": "statistics by groups",
     "histogram": "tables of counts",
@@ -44,7 +44,7 @@ WORDS: Mapping[str, str] = {
     "integer_gaussian": NUMBERS,
     "label_private_learner": LABELS,
     "laplace": NUMBERS,
-    "min_error_test": "a test whether some rule fits",
+    "min_error_test": "a test of whether a rule fits",
     "minimum_error_estimator": RULE,
     "noise_reduction": FINER,
     "noisy_votes": LABELS,
@@ -60,7 +60,7 @@ WORDS: Mapping[str, str] = {
     "propose_test_release": STABLE,
     "quantile": "a quantile",
     "quantiles": "several quantiles",
-    "randomized_response": "answers by the throw of a coin",
+    "randomized_response": "answers that people randomise",
     "realizable_representation_learner": RULE,
     "repeated_parity": RULE,
     "sample_and_aggregate": STABLE,

@@ -52,9 +52,9 @@ def protected(
         lines=(
             *texts[:MOST],
             *_more(len(texts) - MOST, "further dataset"),
-            f"at most {words.count(unit.max_contributions, 'row')} of one {unit.name}: declared, not measured",
+            f"one {unit.name} has at most {words.count(unit.max_contributions, 'row')}: declared, not measured",
             *(f"{one.words(LONG)} (declared by {one.speaker(40)})" for one in people),
-            "The words are those of whoever opened the budget.",
+            "Whoever opened the budget wrote this.",
         ),
         status="declared",
         links=SCOPES,
@@ -83,14 +83,14 @@ def promised(
     everything = f"for everything that is ever released under {_named(promise)} about one {promise.unit.name}"
     lines = [*_reading(promise), everything + _own_delta(promise)]
     if unsure:
-        lines.append(f"Whether {words.count(unsure, 'budget')} may share people with others is unknown: not added up.")
+        lines.append(f"Not added up: {words.count(unsure, 'budget')} that may, or may not, share people with others.")
     elif len(promise.scopes) > 1:
         lines.append("Budgets that name the same dataset are added up.")
     if others:
-        lines.append(f"Nothing here is about {_of_others(others)} of its own.")
+        lines.append(f"This page is not about {_of_others(others)} of its own.")
     broken = [account.scope for account in accounts if account.contradiction is not None]
     if broken:
-        lines.append(f"Some claim in {budget_named(broken[0])} is false: no number of it can be relied on.")
+        lines.append(f"A claim in {budget_named(broken[0])} is false, so none of its numbers can be relied on.")
     unknown = promise.epsilon.is_infinite()
     warned = () if unknown else warnings_of(promise.epsilon)
     lines += [f"Warning: {line}" for line in warned]
@@ -122,7 +122,7 @@ def _reading(promise: Promise) -> Iterator[str]:
         yield f"read as ε ≤ {words.at_most(promise.epsilon)} at δ = {at}"
         yield f"This δ is {READ_DELTA}."
     elif promise.read:
-        yield f"The δ of {at} is in part the report's choice: not every one of these budgets is counted in ε."
+        yield f"The report chose part of δ = {at}, because not all of these budgets are stated in ε."
     elif isinstance(promise.guarantee, BoundedRange | PrivacyCurve):
         yield f"read as ε ≤ {words.at_most(promise.epsilon)} at δ = {at}"
 
@@ -136,8 +136,8 @@ def _own_delta(promise: Promise) -> str:
 
 def _of_others(others: Sequence[Promise]) -> str:
     if len(others) > 1:
-        return f"the {len(others):,} other promises of the ledger: each has a page"
-    return f"the other promise of the ledger, {_named(others[0])}: it has a page"
+        return f"the {len(others):,} other promises of the ledger. Each has a page"
+    return f"the other promise of the ledger, {_named(others[0])}. That one has a page"
 
 
 def _named(promise: Promise) -> str:
@@ -150,7 +150,7 @@ def _trust(declarations: Declarations) -> str:
     if not word and "trust_model" in declarations.copied:
         return f"Trust model: unknown; what stands there is {COPIED}."
     if not word:
-        return "Trust model: unknown, nobody has said central, local or shuffled."
+        return "Trust model: unknown. Nobody has said whether it is central, local or shuffled."
     return f"Trust model: {word} (declared by {visible(by, 40)})."
 
 
@@ -179,7 +179,7 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
         f"{_counted(fullest)}, in {budget_named(fullest.scope)}"
         + (f", the fullest of {others + 1:,}" if others else ""),
         *_delta_used(fullest, part),
-        "A reading of the record, after the fact. The promise stays the whole budget.",
+        "This is computed from the record, afterwards. The promise is still the whole budget.",
         *_open(accounts),
         *_attested(accounts),
     ]
@@ -198,8 +198,8 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
 def _lost(account: ScopeAccount) -> str:
     """Why no number says what a scope has used."""
     return (
-        f"In {budget_named(account.scope)}: the ledger went on from an older copy (entry {account.rollback:,}), which "
-        "ended it. What the missing entries charged is not known."
+        f"The ledger went on from an older copy (entry {account.rollback:,}), which ended "
+        f"{budget_named(account.scope)}. Nobody knows what the missing entries charged."
     )
 
 
@@ -223,7 +223,7 @@ def _delta_used(account: ScopeAccount, part: Decimal) -> tuple[str, ...]:
         return ()
     native = native_sum(account)
     return (
-        f"Of the δ that charges may have, {words.percent(part)} is used: more than of {native[0] if native else 'ε'}.",
+        f"Charges have used {words.percent(part)} of their δ, a larger share than of {native[0] if native else 'ε'}.",
     )
 
 
@@ -259,7 +259,7 @@ def _open(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
     charges = {
         one.charge for account in accounts for one in account.admissions if one.status in ("reserved", "started")
     }
-    return (f"{words.count(len(charges), 'run')} not settled: counted at the cap.",) if charges else ()
+    return (f"{words.count(len(charges), 'run')} not settled yet: counted at the cap.",) if charges else ()
 
 
 def _attested(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
@@ -275,7 +275,7 @@ def _attested(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
         others = f" and {more:,} more" if more > 0 else ""
         lines.append(f"{len(elsewhere):,} {of}: ran elsewhere, on the word of {by}{others}.")
     if stated:
-        lines.append(f"{stated:,} {of}: what was promised or lost is stated, not recomputed.")
+        lines.append(f"{stated:,} {of}: somebody stated what was promised or lost; it was not recomputed.")
     return tuple(lines)
 
 

@@ -42,7 +42,7 @@ def unprotected(declarations: Declarations) -> Answer:
         text=f"In the words of {_names(said)}" if said else COPIED if found else "nobody has said",
         lines=(
             *(_line(word, item, declarations) for word, item in asked),
-            "The promises of this page do not cover it, nor anything that went around the record.",
+            "No promise on this page covers it, or anything else that went around the record.",
         ),
         status="declared" if len(said) == len(asked) else "unknown",
         links=_links(tuple(item for _, item in asked), declarations),
@@ -52,7 +52,7 @@ def unprotected(declarations: Declarations) -> Answer:
 def _line(word: str, item: str, declarations: Declarations) -> str:
     found = declarations.of(item)
     if not found:
-        return f"{word}: unknown, nobody has said."
+        return f"{word}: unknown. Nobody has said."
     more = f" (and {len(found) - 1:,} more, for other budgets)" if len(found) > 1 else ""
     return f"{word}: {found[0].words(LONG)}{more}"
 

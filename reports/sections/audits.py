@@ -1,4 +1,4 @@
-"""What audits found: each claim against the lower bound that the evidence gives. Not refuted is not proved."""
+"""What audits found: each claim against the lower bound that the evidence gives. Not refuted does not mean proved."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ MOST_BARS = 16  # audits in the chart of claims
 
 PROVES_NOTHING = (
     "An audit runs a mechanism many times on two neighbouring datasets and tries to refute its claim. A violation "
-    "refutes it, at the stated confidence. Not refuted is not proved: this effort found nothing, and the power "
+    "refutes it, at the stated confidence. Not refuted does not mean proved: this audit found nothing, and its power "
     "says what it could have found.",
 )
 OF_RUNS_ELSEWHERE = "Audits of what ran elsewhere and is charged here"
-NOWHERE = "Audits of something that did not run here, by its name"
-ITS_CHARGE = "whose charge an audit names: whoever recorded it says that this run is what was audited"
-ITS_NAME = "under a name that was audited: the entries say no more of whether that is what was audited"
-NO_AUDIT = "under no name that was audited: no entry says whether that is what was audited"
+NOWHERE = "Audits of mechanisms whose names did not run here"
+ITS_CHARGE = "whose charge an audit names: whoever recorded it says that it audited this run"
+ITS_NAME = "under a name that was audited: the entries do not say whether the audit was of this run"
+NO_AUDIT = "under names that were not audited: no entry says whether an audit was of them"
 NOT_HERE = (
-    "Nothing that is charged in this ledger bears these names. That a verdict concerns a budget is the word of whoever "
-    "recorded it so; one without a budget says nothing about this ledger. Planted faults, with which one shows that "
-    "the auditor finds what is wrong, stand here too.",
+    "Nothing that is charged in this ledger has these names. If a verdict names a budget, whoever recorded it says so; "
+    "if it names none, it says nothing about this ledger. Planted faults are listed here too: they show that the "
+    "auditor finds what is wrong.",
 )
 CLAIMS_DRAWN = "Claims against audited lower bounds"
-ABOUT_A_BUDGET = "Claims against audited lower bounds, about a budget, of what did not run here by its name"
-BLIND = "Audits that were tried and saw nothing: they count as none"
-UNFINISHED = "Audits that were intended and never finished"
+ABOUT_A_BUDGET = "Claims against audited lower bounds, about a budget, of mechanisms whose names did not run here"
+BLIND = "Audits that could see nothing: they do not count"
+UNFINISHED = "Audits that were intended but never finished"
 UNFINISHED_SAYS = (
-    "Somebody said that these audits would be made, and no result was recorded. An audit that was run until it "
-    "pleased, and left out where it did not, would look like this.",
+    "Somebody said that these audits would be made, and no result was recorded. It would look like this if somebody "
+    "repeated an audit until they liked the result, and left out the others.",
 )
 VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 
@@ -351,9 +351,9 @@ def _curve_picture(number: int, group: Alike[AuditEntry], engine: CertifiedProfi
         id=f"audits/tradeoff_{number}",
         title=f"The audit of {_kind(group.first)} in entry {group.first.index}",
         description="False alarms against missed cases. If the claim holds, the true curve is nowhere below the solid "
-        f"line; by the audit, with confidence {confidence}, it is somewhere on or below the dashed line. "
+        f"line. The audit says, with confidence {confidence}, that it is somewhere on or below the dashed line. "
         + (
-            "The dashed line is below the solid one: both cannot be, so the claim is refuted."
+            "The dashed line is below the solid one. Both cannot hold, so the claim is refuted."
             if claimed is not None and body.epsilon_lower > claimed
             else "The band between the lines is where the truth may lie."
         ),

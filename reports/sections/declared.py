@@ -290,7 +290,7 @@ def _replaced(found: Sequence[tuple[Declaration, int]]) -> tuple[Block, ...]:
     filled = {(one.body.item, one.scope) for one, _ in found if one.is_copied}
     if not filled:
         return table
-    line = f"{words.count(len(filled), 'item')} stood there in the sample's words before; they are in the entries."
+    line = f"{words.count(len(filled), 'item')} had the sample's words before; the entries have them."
     return (*table, Prose(id="declared/sample_replaced", lines=(line,), tone="note"))
 
 

@@ -23,13 +23,14 @@ MOST_PROMISES = 6  # with a row of their own
 NOT_ADDED = "each by itself"
 
 TOGETHER = (
-    "The δ of a promise is for everything under it at once, and for one unit: the δ of each run, those of the orders "
-    "of a mixed account and those of prices from a profile are parts of it, and nothing is added to it. Where one "
-    "person may be under several promises, it is the sum that counts, of δ as of ε.",
-    "The share of an audit is over its own runs, on made-up data: that its lower bound is above the truth. That any of "
-    "several is so has at most the sum of their shares, however they depend on each other. The sum is of the audits "
-    "that stand here: were others left out for what they found, it says nothing.",
-    "Rows are about different things: none is to be added to another.",
+    "The δ of a promise covers everything under it at once, for one unit. It includes the δ of each run, of each order "
+    "of a mixed account, and of each price from a profile: add nothing to it. If one person may be under several "
+    "promises, add up their δ, and their ε.",
+    "The share of an audit is the probability, over its own runs on made-up data, that its lower bound is above the "
+    "truth. The probability that any of several is too high is at most the sum of their shares, even if they depend on "
+    "each other. The sum is over the audits listed here. If somebody left out others because of their results, the sum "
+    "says nothing.",
+    "The rows are about different things. Do not add one row to another.",
 )
 
 
@@ -51,11 +52,11 @@ def failures_section(
     return Section(
         id="failures",
         heading="What may fail, and how often",
-        about="Every share of error that this report tells, in one table, and what of it holds together.",
+        about="Every probability of error in this report, in one table, and which of them hold together.",
         blocks=(
             Table(
                 id="failures/table",
-                caption="Probabilities that something which is told here does not hold",
+                caption="Probabilities that something in this report does not hold",
                 columns=(
                     Column("What"),
                     Column("Of what"),

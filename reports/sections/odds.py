@@ -130,8 +130,8 @@ def _left_out(plans: Mapping[str, Plans]) -> tuple[Prose, ...]:
         more = len(known) - MOST_PLANS
         if more > 0:
             lines.append(
-                f"The table tells of the {MOST_PLANS} costliest kinds of runs{of}; {more:,} more stand under “What was "
-                "run”: alone, each costs no more than the last of these."
+                f"The table has the {MOST_PLANS} costliest kinds of runs{of}. “What was run” lists {more:,} more; each "
+                "of them alone costs no more than the last one here."
             )
         if without:
             lines.append(

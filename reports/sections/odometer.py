@@ -12,8 +12,8 @@ from dpledger.reports.sections.several import items_of
 __all__ = ["odometers"]
 
 NO_GUARANTEE = (
-    "An odometer bounds the loss of everything so far at every moment at once, also at one that is chosen by what was "
-    "published. It is a reading after the fact and no guarantee of differential privacy: it does not say what another "
+    "An odometer bounds the loss of everything so far, at every moment at once. You may choose the moment by what was "
+    "published. It is a reading after the fact, and no guarantee of differential privacy: it does not say what another "
     "run would have cost.",
 )
 
@@ -27,7 +27,7 @@ def odometers(accounts: Sequence[ScopeAccount]) -> tuple[Section, ...]:
         Section(
             id="odometer",
             heading="Odometer: a reading valid at every moment, no guarantee of differential privacy",
-            about="What was lost at most, at whatever moment one looks.",
+            about="The most that was lost, whenever you look.",
             blocks=(
                 Prose(id="odometer/is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
                 Items(items=items),

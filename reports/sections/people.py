@@ -27,12 +27,12 @@ def _together(group: Together, number: int) -> Item:
     which = f"{_listed(group.scopes)}, {words.relation_name(group.relation)}"
     covered = "" if group.counted == group.scopes else f"; counted: {_listed(group.counted)}, which cover the others"
     if group.guarantee is None:
-        return unknown(id_, label, f"the budgets add up to nothing that holds ({which}{covered})")
+        return unknown(id_, label, f"no bound holds for these budgets together ({which}{covered})")
     return Item(
         id=id_,
         label=label,
         text=f"at most {words.guarantee(group.guarantee)}, {words.variant(group.guarantee)}, for everything that these "
-        f"scopes ever release: {which}{covered}. That their data are of the same dataset is what they say themselves",
+        f"scopes ever release: {which}{covered}. The scopes themselves say that their data are of the same dataset",
     )
 
 

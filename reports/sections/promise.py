@@ -88,7 +88,7 @@ def bounds_of(account: ScopeAccount) -> tuple[Decimal, Decimal]:
 
 
 OWN_DELTA = "the budget's own"
-READ_DELTA = "the report's choice, not the budget's: an epsilon is read at it, and at a smaller δ it is larger"
+READ_DELTA = "the report's choice, not the budget's: ε is read at this δ, and is larger at a smaller δ"
 
 
 def reading_of(account: ScopeAccount) -> str:
@@ -129,9 +129,9 @@ def _delta_meaning(account: ScopeAccount, prefix: str) -> Item:
     return Item(
         id=f"{prefix}/delta_meaning",
         label=label,
-        text="how much probability may escape the bound. A release may lose everything with that probability if "
-        f"its own claim has a δ; causes named by what ran: {named}. The rest of δ pays for composing adaptively, "
-        "where the loss grows beyond ε by degrees and is not total",
+        text="the probability with which the loss may exceed ε. A release whose own claim has a δ may lose everything "
+        f"with that probability; the mechanisms that ran name these causes: {named}. The rest of δ pays for adaptive "
+        "composition, where the loss may exceed ε a little, but is not total",
     )
 
 
@@ -146,7 +146,7 @@ def _delta_against_population(account: ScopeAccount, population: Declaration | N
     if population is None or size == 0:
         return unknown(id_, label, "the number of units is not declared as a number (item population_size)")
     share = decimals.multiply(delta, size)
-    verdict = "below" if share < 1 else "not below: δ this large allows publishing somebody's whole record"
+    verdict = "below" if share < 1 else "not below: with a δ this large, somebody's whole record may be published"
     return Item(
         id=id_,
         label=label,
@@ -255,7 +255,7 @@ def _assumed(account: ScopeAccount, prefix: str) -> Item:
             found.setdefault(assumed, set()).add(words.tag(admission.mechanism.kind))
     id_, label = f"{prefix}/assumed", "Assumed of the caller's code"
     if not found:
-        return Item(id=id_, label=label, text="nothing is named by a mechanism that ran")
+        return Item(id=id_, label=label, text="no mechanism that ran names an assumption")
     said = [f"{', '.join(sorted(kinds))}: {visible(text, 500)}" for text, kinds in sorted(found.items())]
     if len(said) > MOST_ASSUMPTIONS:
         said = [*said[:MOST_ASSUMPTIONS], "and more: see the entries"]
@@ -273,8 +273,8 @@ def _sampler(account: ScopeAccount, prefix: str) -> Item:
     return Item(
         id=f"{prefix}/amplification",
         label=label,
-        text=f"claimed for secret Poisson batches, each unit drawn independently at rate {listed}. Whether the batches "
-        "were really drawn so is not recorded: see the declared item on the sampler",
+        text=f"claimed for secret Poisson batches, each unit drawn independently at rate {listed}. The record does not "
+        "show whether the batches were really drawn so: see the declared item on the sampler",
     )
 
 

@@ -87,7 +87,7 @@ def _row(question: _Question, declarations: Declarations, has_scopes: bool) -> t
 
 def _measured(where: str, has_scopes: bool) -> Cell:
     if not where:
-        return Cell("no record can show it")
+        return Cell("a record cannot show it")
     if where in ANNEXES:
         return Cell(ANNEXES[where], link=where)
     return Cell(OF_SCOPES[where], link=where) if has_scopes else Cell("no scope was opened")

@@ -32,18 +32,18 @@ LAST_SEEN = "Last entry under a checkpoint kept elsewhere"
 NONE_GIVEN = "no checkpoint that somebody else keeps was given (--since)"
 NOT_READ = "quick verification reads no entry"
 MODES = {
-    "partial": "in part: every signature and every transition, and every price and claim but those of the entries that "
-    "are named. Nothing says that these are charged enough, so that no number is reported",
+    "partial": "in part: every signature and every transition, and every price and claim but those of the entries "
+    "named below. Those may be charged too little, so the report gives no number",
     "full": "in full: every signature, every transition, every charge priced again, every claim recomputed from "
     "its parts",
-    "quick": "quick: the bytes are those that were signed. What they say was not checked, and is not reported",
+    "quick": "quick: the signature covers these bytes. What they say was not checked, and is not reported",
 }
 TRUST = (
-    "The key is worth as much as the way it reached you: take it from its owner, not from the bundle and not from this "
-    "page. Give the command the bundle, and the key or its file.",
-    "A checkpoint is what a ledger had come to at one moment: how many entries, and one fingerprint of them all (the "
-    "root), signed. Each bundle has one, as the file “checkpoint”. Who keeps it, and gives it with --since the next "
-    "time, sees that nothing before it was cut off or changed.",
+    "Take the key from its owner, not from the bundle and not from this page: the check is worth no more than the key. "
+    "Give the command the bundle, and the key or its file.",
+    "A checkpoint is the signed state of a ledger at one moment: how many entries it had, and one fingerprint of them "
+    "all (the root). Each bundle has one, in the file “checkpoint”. Keep it, and give it with --since the next time: "
+    "the report then shows that nothing before it was cut off or changed.",
 )
 POLICIES = {
     "off": "off: no witness is asked",
@@ -167,7 +167,7 @@ def _witness(verified: Verified) -> tuple[Item, ...]:
             id="record/witness_policy", label="Witness policy", text=POLICIES[opened.witness], value=opened.witness
         )
     )
-    why = "the one given is this record's own, or as new as it" if verified.is_own else NONE_GIVEN
+    why = "the one given came with this record, or is as new as it" if verified.is_own else NONE_GIVEN
     last = (
         unknown("record/witnessed", LAST_SEEN, f"none: {why}")
         if seen == 0

@@ -191,13 +191,13 @@ def _told_apart(account: ScopeAccount, engine: CertifiedProfiles) -> tuple[str, 
     one = next(one for one in ran if one.claim == claim)
     own = engine.epsilon(outcomes.planned(one.parts), account.relation, account.delta)
     at = f"at δ = {words.at_most(account.delta)}"
-    alone = "" if own is None else f" ε ≤ {words.at_most(round_up(own.upper))} is what its parts come to alone, {at}."
+    alone = "" if own is None else f" Its parts alone come to ε ≤ {words.at_most(round_up(own.upper))}, {at}."
     share = f", with a δ of {words.at_most(one.tail_delta)} to itself" if one.tail_delta else ""
     charged = words.at_most(_charged(one) or ZERO)
     return (
-        f"Of {words.tag(one.mechanism.kind)} in entry {one.index}: ε ≤ {words.at_most(told[claim])} follows from its "
-        f"claim, {at}, as the worst case of one release takes it.{alone} {charged} is what it is charged beside all "
-        f"others ({words.account(one.account)}{share}), and only what is charged counts against the budget.",
+        f"The {words.tag(one.mechanism.kind)} in entry {one.index} has several ε. Its claim gives ε ≤ "
+        f"{words.at_most(told[claim])}, {at}, which “Worst case of one release” uses.{alone} Beside all others it is "
+        f"charged {charged} ({words.account(one.account)}{share}). Only the charge counts against the budget.",
     )
 
 
@@ -289,7 +289,7 @@ def _said(group: Admitted) -> str:
 def _holds(said: Attestation) -> str:
     """Of what, and under which relation, the guarantee of a run elsewhere is said to hold."""
     if said.relation is None:
-        return "of what it holds, and under which relation, nobody said"
+        return "nobody said for which unit it holds, or under which relation"
     of = "" if said.of is None else f" of one {said.of}"
     return f"said to hold{of} under {said.relation.value}"
 
@@ -397,7 +397,7 @@ def _words(one: Refusal, alike: bool) -> str:
     told = "; ".join(part for part in (keys([one.key]) if alike else "", told) if part)
     if one.attested is None or not alike:
         return told
-    ran = f"was to run elsewhere, by the word of {visible(one.attested.by, 200)}: if it did, nothing here covers it"
+    ran = f"was to run elsewhere, says {visible(one.attested.by, 200)}: if it did, nothing here covers it"
     return f"{told}; {ran}" if told else ran
 
 

@@ -27,11 +27,10 @@ __all__ = ["Scopes"]
 
 BASIS = (
     "Recomputed: the claim was derived again from the laws that the run is made of. Proved: a mechanism of dpledger "
-    "ran here, as its entry says, and its claim follows from its public parameters by a proof that the entry does not "
-    "repeat. Attested: it rests on a promise that the entry only declares, or the run happened elsewhere, and its "
-    "parts are somebody's word. Reserved is the price at which the run was admitted, at its worst; charged is what "
-    "stands. Both are of one run; prices in different accounts do not add up to anything: what all runs come to stands "
-    "under “Spent so far”.",
+    "ran here, as its entry says, and a proof derives its claim from its public parameters. Attested: the claim rests "
+    "on a promise that the entry only declares, or the run happened elsewhere, and somebody says what it did.",
+    "Reserved is the price at which the run was admitted, at its worst; charged is what it cost in the end. Both are "
+    "of one run. Do not add up prices of different accounts: “Spent so far” has what all runs cost together.",
 )
 MOST_DETAILED = 20  # scopes that are told of in detail; all stand in the table
 
@@ -84,7 +83,7 @@ class Scopes:
             lines.append(f"{told}; {more:,} more stand in this table alone.")
         if without_page:
             promises = words.count(without_page, "stronger promise")
-            lines.append(f"{promises} without a first page here: --scope NAME gives that of a scope.")
+            lines.append(f"{promises} without a first page here: --scope NAME writes the first page of a scope.")
         if lines:
             blocks.append(Prose(id="scopes/more", lines=tuple(lines), tone="note"))
         return Section(

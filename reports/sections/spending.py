@@ -267,8 +267,7 @@ def spending(accounts: Sequence[ScopeAccount], histories: Histories, engine: Cer
 def contradicted(accounts: Sequence[ScopeAccount], section: str) -> tuple[Prose, ...]:
     """What is to be said first of scopes in which not every statement can be true."""
     lines = tuple(
-        f"{account.contradiction}. Some claim in scope {account.scope} is false, and no number of the scope can be "
-        "relied on."
+        f"{account.contradiction}. A claim in scope {account.scope} is false, so none of its numbers can be relied on."
         for account in accounts
         if account.contradiction is not None
     )
@@ -299,12 +298,12 @@ def native_sum(account: ScopeAccount) -> tuple[str, Decimal, Decimal] | None:
 
 
 READINGS_MEAN = (
-    "At most: the answer on the first page. What came back is taken off, and parameters may have been chosen as the "
-    "runs went along.",
-    "At least: what the costliest single release costs at the least.",
-    "At the caps: what the same runs come to if nothing had come back to any of them.",
-    "As one plan: what they would come to had every parameter been fixed before the first run; adaptive choices cost "
-    "the rest.",
+    "At most: the answer on the first page. It leaves out what came back, and holds even if parameters were chosen as "
+    "the runs went along.",
+    "At least: a lower bound of the cost of the costliest single release.",
+    "At the caps: the cost of the same runs if nothing had come back.",
+    "As one plan: the cost if every parameter had been fixed before the first run. The difference is the price of "
+    "adaptive choices.",
 )
 
 

@@ -11,7 +11,7 @@ from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw
 from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.laws.intervals import Interval
-from dpledger.accounting.lowering import Ingredients, read_losses
+from dpledger.accounting.lowering import PldList, read_losses
 from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
@@ -32,7 +32,7 @@ CASES: list[tuple[Composition, str]] = [
 ]
 
 
-def losses(tree: Composition) -> Ingredients:
+def losses(tree: Composition) -> PldList:
     (found,) = read_losses(tree, Relation.ADD_REMOVE, "remove")
     return found
 

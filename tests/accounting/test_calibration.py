@@ -263,5 +263,5 @@ def test_a_delta_that_protects_nobody_is_warned_of_where_it_is_promised() -> Non
         lambda: dpl.Ledger.in_memory().scope("rows", budget=dpl.ZCDP(1, "0.01"), **scope),
     ]
     for promise in promises:
-        with pytest.warns(ImplausiblePromise, match="publish the data of each unit"):
+        with pytest.warns(ImplausiblePromise, match="the whole data of each unit"):
             promise()

@@ -19,7 +19,7 @@ from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.guarantees import ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.laws.finite import approximate_pair
-from dpledger.accounting.lowering import Ingredients
+from dpledger.accounting.lowering import PldList
 from dpledger.accounting.profile import compose
 from engine_oracles import (
     binomial_delta,
@@ -125,7 +125,7 @@ def test_laplace_or_bounded_range_with_responses(seed: int) -> None:
         log_delta = math.log(float(delta))
         at = finite_epsilon(composed, log_delta, log_delta)
         assert holds_epsilon(at.lower, at.upper, exact, real(delta) * (1 + real("1e-14")))
-        answer = epsilon_interval(Ingredients(composed.parts, (), Fraction(0)), Decimal(delta))
+        answer = epsilon_interval(PldList(composed.parts, (), Fraction(0)), Decimal(delta))
         assert holds_epsilon(answer.lower, answer.upper, exact, real(delta))
         assert width(answer.lower, answer.upper) < 2e-3 or answer.upper < 1e-3
 

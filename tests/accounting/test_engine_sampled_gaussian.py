@@ -12,7 +12,7 @@ import pytest
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon
+from dpledger.accounting.engine.large_losses import large_losses_delta, large_losses_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
 from dpledger.accounting.families.gaussian.rules import sampled_gaussian_rdp
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss, rdp_both_ways
@@ -153,14 +153,14 @@ def test_layers_hold_one_run(seed: int) -> None:
     rate, sigma = f"{10 ** rng.uniform(-4, -0.3):.4g}", f"{math.exp(rng.uniform(-0.5, 1.5)):.4g}"
     delta = f"{float(rate) * 10 ** rng.uniform(-9, -1):.3g}"
     composed = Composed(((SampledGaussianLoss(float(rate), float(sigma), "remove"), 1),))
-    at = jumps_epsilon(composed, float(delta), float(delta))
+    at = large_losses_epsilon(composed, float(delta), float(delta))
 
     def exact(epsilon: Any) -> Any:
         return sampled_gaussian_delta(real(rate), real(sigma), epsilon, "remove")
 
     assert holds_epsilon(at.lower, at.upper, exact, real(delta))
     point = float(rng.uniform(0, 3))
-    found = jumps_delta(composed, point, float(delta))
+    found = large_losses_delta(composed, point, float(delta))
     assert holds_delta(found.lower, found.upper, exact(mp.mpf(point)))
 
 
@@ -168,7 +168,10 @@ def test_one_jump_among_many() -> None:
     """Few steps of a tiny rate, ruled by one of them: large losses apart, and one contour for all, agree."""
     rate, sigma, count, delta = 2.041e-4, 2.585, 1285, 1e-6
     composed = Composed(((SampledGaussianLoss(rate, sigma, "remove"), count),))
-    whole, cut = finite_epsilon(composed, math.log(delta), math.log(delta)), jumps_epsilon(composed, delta, delta)
+    whole, cut = (
+        finite_epsilon(composed, math.log(delta), math.log(delta)),
+        large_losses_epsilon(composed, delta, delta),
+    )
     assert cut.upper - cut.lower < 1e-5 * cut.upper
     assert max(whole.lower, cut.lower) <= min(whole.upper, cut.upper)
     steps = Repeated(PoissonSampled(GaussianLaw("2.585"), rate="2.041e-4"), times=count)

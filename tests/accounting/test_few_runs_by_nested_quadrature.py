@@ -13,7 +13,7 @@ from dpledger.accounting.composition import (
     Repeated,
 )
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.large_losses import jumps_epsilon
+from dpledger.accounting.engine.large_losses import large_losses_epsilon
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.profile import compose
 from seed_batches import over_seeds
@@ -28,7 +28,7 @@ def test_a_few_runs_against_nested_quadrature(seed: int) -> None:
     delta = float(10 ** rng.uniform(-240, -4))
     composed = Composed(((SampledGaussianLoss(rate, sigma, "remove"), runs),))
     tree = Repeated(PoissonSampled(GaussianLaw(repr(sigma)), rate=repr(rate)), times=runs)
-    for found in (jumps_epsilon(composed, delta, delta), compose(tree, direction="remove").epsilon(repr(delta))):
+    for found in (large_losses_epsilon(composed, delta, delta), compose(tree, direction="remove").epsilon(repr(delta))):
         ends = [end for end in (found.lower, found.upper) if 0 < end < math.inf]
         if not ends:  # no split: the losses have one scale only
             continue

@@ -130,7 +130,7 @@ def test_the_answer_is_as_sharp_for_few_runs_as_for_many(runs: int) -> None:
 
 @over_seeds(12, 150)
 def test_few_runs_of_a_sampled_laplace_are_narrow(seed: int) -> None:
-    """Heavy atoms at both ends, which a sketch must see."""
+    """Heavy atoms at both ends, which an estimate must see."""
     rng = np.random.default_rng(seed)
     rate, e0 = math.exp(rng.uniform(math.log(1e-4), math.log(0.9))), math.exp(rng.uniform(-4, 1.5))
     step = PoissonSampled(LaplaceLaw(e0), rate=rate)

@@ -327,15 +327,15 @@ def test_an_adversary_who_looks_back_shows_at_most_two_steps() -> None:
             assert hockey_stick((here[0], here[1]), epsilon) <= profile.delta(str(epsilon)).upper + 1e-9
 
 
-TWINS: dict[str, Callable[[], dpl.PoissonSampled]] = {
+MUTANTS: dict[str, Callable[[], dpl.PoissonSampled]] = {
     "k rows as one row that comes k times as often": lambda: sampled("1.2", "0.9"),
     "k rows as one": lambda: sampled("1.2", "0.3"),
 }
 
 
-@pytest.mark.parametrize("twin", TWINS)
-def test_a_twin_is_refuted_by_equal_rows(twin: str) -> None:
-    pair, profile = enumerated([(1.0,)] * 3, 0.3, 1.2), dpl.compose(TWINS[twin]())
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mutant_is_refuted_by_equal_rows(mutant: str) -> None:
+    pair, profile = enumerated([(1.0,)] * 3, 0.3, 1.2), dpl.compose(MUTANTS[mutant]())
     assert any(
         hockey_stick(here, epsilon) > profile.delta(str(epsilon)).upper + 1e-3
         for here in (pair, (pair[1], pair[0]))

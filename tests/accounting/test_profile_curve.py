@@ -132,21 +132,21 @@ def test_the_order_of_the_points_does_not_matter_and_none_is_none() -> None:
         profile.deltas([1, -1])
 
 
-def counted_anchors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """log delta of every anchor that is made."""
+def counted_expansions(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """log delta of every expansion that is made."""
     made: list[float] = []
 
     def counted(composed: Composed, log_delta: float, most: int) -> object:
         made.append(log_delta)
         return original(composed, log_delta, most)
 
-    original = expansion_points._anchor
-    monkeypatch.setattr(expansion_points, "_anchor", counted)
+    original = expansion_points._expansion
+    monkeypatch.setattr(expansion_points, "_expansion", counted)
     return made
 
 
-def test_a_profile_makes_each_anchor_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = counted_anchors(monkeypatch)
+def test_a_profile_makes_each_expansion_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted_expansions(monkeypatch)
     profile = compose(TREES["training"])
     epsilons = np.linspace(0, 6, 40).tolist()
     first = profile.deltas(epsilons)
@@ -159,9 +159,9 @@ def test_a_profile_makes_each_anchor_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(made) == before
 
 
-def test_no_anchor_is_made_beyond_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_expansion_is_made_beyond_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Chernoff bound settles epsilons far out: those between are not walked to."""
-    made = counted_anchors(monkeypatch)
+    made = counted_expansions(monkeypatch)
     (bounds, *_, beyond) = compose(TREES["training"], direction="remove").deltas([1.0] * expansion_points.MANY + [1e9])
     assert bounds.upper < bounds.lower * (1 + 1e-3)
     assert (beyond.lower, beyond.upper) == (0.0, beyond.upper)

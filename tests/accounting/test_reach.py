@@ -194,7 +194,7 @@ REFUSED = [(ADD, ZERO), (ADD, FLIP), (ZERO, ADD), (ZERO, FLIP), (REPLACE, ADD), 
 @pytest.mark.parametrize(("said", "relation"), [*REFUSED, *((FLIP, other) for other in (ADD, REPLACE, ZERO))])
 @pytest.mark.parametrize("of", ["row", "unit"])
 def test_what_is_in_no_line_is_refused_by_name(said: Relation, relation: Relation, of: Of) -> None:
-    with pytest.raises(RelationError, match=f"{said.value} says nothing of one user under {relation.value}"):
+    with pytest.raises(RelationError, match=f"{said.value} does not cover one user under {relation.value}"):
         steps_of(said, of, Unit("user", 3), relation)
 
 

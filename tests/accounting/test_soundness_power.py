@@ -27,7 +27,7 @@ from dpledger.accounting.engine.enumeration import ratios
 from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.laws.law import ListedLosses
 from dpledger.accounting.lowering import read_both_ways
-from dpledger.accounting.pricing.pld_list import Ingredients, Ranges
+from dpledger.accounting.pricing.pld_list import PldList, Ranges
 from dpledger.errors import Contradiction
 from dpledger.relations import Relation
 from soundness import Question, Random, Tally
@@ -99,7 +99,7 @@ def turned_round(patch: Patch) -> None:
 
     def turned(
         tree: Composition, relation: Relation, ranges: Ranges, effort: int
-    ) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
+    ) -> tuple[tuple[PldList, ...], tuple[PldList, ...]]:
         removed, added = read_both_ways(tree, relation, ranges, effort)
         return added, removed
 
@@ -111,7 +111,7 @@ def counted_without_errors(patch: Patch) -> None:
         lower, upper = ratios(outcomes, epsilons, log_scale)
         return (lower + upper) / 2, (lower + upper) / 2
 
-    for module in ("choose", "direct", "enumeration"):
+    for module in ("direct", "enumeration", "methods"):
         patch.setattr(f"dpledger.accounting.engine.{module}.ratios", middle)
 
 

@@ -322,7 +322,7 @@ def test_the_receipt_says_what_the_table_counts_as_and_nothing_of_it() -> None:
     assert whole.receipt_.reads == broken.receipt_.reads
     assert whole.receipt_.reads[-2:] == (
         "labels are compared as words, so that 1, 1.0, True and '1' are one: '1' is the second class",
-        "any other label, NaN and a missing one too, is the first, '0'",
+        "any other label, also NaN or a missing one, is the first, '0'",
     )
     assert stump_model().fit([[0, 1], [1, 9]] * 99, ["0", "1"] * 99).predict([[0, 9]]).tolist() == [1]
 

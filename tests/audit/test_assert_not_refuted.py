@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_verdict() -> None:
     [
         (noisy, {"trials": 100}, "more trials, or a larger must_detect"),
         (noisy, {"trials": 2_000, "must_detect": 1}, "must_detect"),
-        (lambda data, rng: None, {"trials": 400}, "the audit saw nothing"),
+        (lambda data, rng: None, {"trials": 400}, "the audit could see nothing"),
     ],
 )
 def test_a_test_that_can_find_nothing_does_not_pass(function: Any, changes: dict[str, Any], why: str) -> None:

@@ -35,7 +35,7 @@ def audited(name: str, trials: int = 5_000) -> AuditResult:
 
 @pytest.mark.parametrize("name", ["laplace", "laplace_half_noise"])
 def test_a_result_is_neither_true_nor_false(name: str) -> None:
-    with pytest.raises(TypeError, match="not refuted is not proved"):
+    with pytest.raises(TypeError, match="not refuted does not mean proved"):
         bool(audited(name))
 
 

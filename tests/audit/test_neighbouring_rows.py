@@ -113,7 +113,7 @@ def test_the_unit_and_the_relation_say_which_rows_are_neighbours() -> None:
     result = dpl.audit_mechanism(count, [1] * 9, [1] * 12, unit=dpl.Unit("user", max_contributions=3), **TRIALS)
     assert (result.verdict, result.apart) == ("not_refuted", None)
     groups = dpl.Histogram(epsilon="0.5", categories=("ill", "well"))
-    with pytest.raises(ParameterError, match="replace_one has an exchanged row for one step"):
+    with pytest.raises(ParameterError, match="replace_one exchanges a row for another"):
         dpl.audit_mechanism(groups, ["ill"], ["well"], **TRIALS)
     assert dpl.audit_mechanism(groups, ["ill"], ["well"], relation="replace_one", **TRIALS).verdict == "not_refuted"
 
@@ -129,7 +129,7 @@ def test_a_claim_about_several_units_may_be_tried_on_them() -> None:
 def test_the_result_of_a_function_says_that_its_lists_are_no_neighbours_if_they_are_rows() -> None:
     result = dpl.audit_mechanism(size, [1] * 9, [1] * 12, claim=dpl.PureDP(1), **TRIALS)
     assert result.apart == "no neighbours under add_remove: 0 rows in left alone, 3 in right alone, 1 a unit"
-    assert f"{result.apart}: if these are rows, the claim says nothing of them" in str(result)
+    assert f"{result.apart}. If these are rows, the claim does not cover them" in str(result)
     assert json.loads(result.to_json())["apart"] == result.apart
 
 

@@ -314,7 +314,7 @@ def test_what_goes_before_randomness_of_its_own_is_compared() -> None:
 def test_what_draws_nothing_is_no_pass() -> None:
     result = dpl.audit_replay(lambda rows: sum(rows), [1, 2], [1, 2, 3])
     assert result.verdict == "blind"
-    assert str(result).startswith("blind, which is no pass: nothing was drawn through dpledger's doors")
+    assert str(result).startswith("blind, which is no pass: nothing was drawn through dpledger.mechanisms.noise")
     assert "output has another value" in str(result)
 
 

@@ -65,18 +65,18 @@ class Planted:
     here: bool = False
     done: bool = False
 
-    def taped(self, law: Any, fresh: Any, **given: Any) -> Any:
+    def logged(self, law: Any, fresh: Any, **given: Any) -> Any:
         call = Draw(
             law=law, output=fresh, sensitivity=given.get("sensitivity"), **{k: given[k] for k in ("value", "shape")}
         )
         is_coin = isinstance(law, (Bernoulli, Uniform))
         if not self.here or self.done or is_coin != self.coins:
-            return randomness_log.taped(law, fresh, **given)
+            return randomness_log.logged(law, fresh, **given)
         self.done = True
         faulty = self.fault(call)
         if faulty is None:
             return raw(call)
-        return randomness_log.taped(faulty.law, fresh, **{**given, "value": faulty.value})
+        return randomness_log.logged(faulty.law, fresh, **{**given, "value": faulty.value})
 
 
 def raw(call: Draw) -> Any:
@@ -137,7 +137,7 @@ def test_a_planted_fault_is_found_in_each(case: Case, fault: Any, monkeypatch: p
     planted, inner = Planted(fault, tosses_coins_alone(case)), case.job()
     run = inner if case.ask or case.ready else lambda data, entropy: case.placed().release(data, entropy=entropy)
     for module in DOORS:
-        monkeypatch.setattr(module, "taped", planted.taped)
+        monkeypatch.setattr(module, "logged", planted.logged)
 
     def job(data: Any, entropy: Entropy) -> object:
         planted.here, planted.done = same(data, case.right), False

@@ -203,7 +203,7 @@ def test_scopes_of_one_dataset_are_added_up(run: Run, tmp_path: Path) -> None:
         "together at most approx_dp(epsilon=2, delta=0.000002) for one patient of dataset 'ward 7' (add_remove): "
         "scopes counts, models"
     ) in " ".join(words.split())
-    assert "not added up (survey): no dataset is named" in " ".join(words.split())
+    assert "not added up (survey): they name no dataset" in " ".join(words.split())
     found = json.loads(run("scopes", "people.ledger", "--json").stdout)
     assert found["together"] == [
         {
@@ -379,7 +379,7 @@ def test_a_report_tells_what_came_after_a_checkpoint(run: Run, ledger: Path, tmp
         book.scope("patients").release(dpl.Laplace(sensitivity=1, epsilon="0.125"), 10)
     assert run("report", str(ledger), "--since", "before/checkpoint", "-o", "report.md").exit_code == 0
     text = (tmp_path / "report.md").read_text()
-    assert f"nothing was changed up to entry {size - 1}; 2 entries after it" in text
+    assert f"nothing up to entry {size - 1} was changed. The 2 entries after it" in text
     assert f"{size} entries then, as they are now; since: 1 charge, 1 settled charge, " in text
     (tmp_path / "no.checkpoint").write_text("hello")
     done = run("report", str(ledger), "--since", "no.checkpoint", "-o", "report.md")
@@ -387,7 +387,7 @@ def test_a_report_tells_what_came_after_a_checkpoint(run: Run, ledger: Path, tmp
     assert "no.checkpoint" in done.stderr
 
 
-OWN = "is this record's own, or as new as it: it shows nothing about earlier copies"
+OWN = "came with this record, or is as new as it, so it shows nothing about earlier copies"
 
 
 def test_the_checkpoint_of_the_bundle_itself_shows_nothing(run: Run, ledger: Path, tmp_path: Path) -> None:
@@ -404,14 +404,14 @@ def test_the_checkpoint_of_the_bundle_itself_shows_nothing(run: Run, ledger: Pat
         assert run("report", "bundle", *key, "--since", since, "-o", "report.md").exit_code == 0
         text = (tmp_path / "report.md").read_text()
         assert OWN in text
-        assert "nothing was changed up to entry" not in text
-        assert "none: the one given is this record's own" in text
+        assert "nothing up to entry" not in text
+        assert "none: the one given came with this record" in text
         verified = run("verify", "bundle", *key, "--since", since)
         assert OWN in verified.stdout
         assert json.loads(run("verify", "bundle", *key, "--since", since, "--json").stdout)["unwitnessed"] == size + 2
     shown = run("report", "bundle", *key, "--since", "before/checkpoint", "-o", "report.md")
     assert shown.exit_code == 0
-    assert f"nothing was changed up to entry {size - 1}; 2 entries" in (tmp_path / "report.md").read_text()
+    assert f"nothing up to entry {size - 1} was changed. The 2 entries" in (tmp_path / "report.md").read_text()
 
 
 def test_a_report_is_recorded_and_the_next_one_names_it(run: Run, ledger: Path, tmp_path: Path) -> None:

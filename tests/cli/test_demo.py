@@ -58,7 +58,7 @@ def test_the_bundle_verifies_and_the_changed_copy_does_not(demo: tuple[Path, dic
         bundle.verify(out / "tampered", key)
 
 
-def test_the_audits_are_signed_entries_and_the_twin_is_caught(demo: tuple[Path, dict[str, Any]]) -> None:
+def test_the_audits_are_signed_entries_and_the_mutant_is_caught(demo: tuple[Path, dict[str, Any]]) -> None:
     out, answer = demo
     verdicts = sorted(result["verdict"] for result in answer["audits"].values())
     assert verdicts == ["not_refuted", "violation"]
@@ -76,11 +76,11 @@ def test_the_three_reports_are_there_and_never_say_the_word(demo: tuple[Path, di
         assert not re.search(r"\bcompliant\b", text, re.IGNORECASE)
 
 
-def test_the_planted_twin_is_no_violation_of_this_ledger(demo: tuple[Path, dict[str, Any]]) -> None:
+def test_the_planted_mutant_is_no_violation_of_this_ledger(demo: tuple[Path, dict[str, Any]]) -> None:
     answers = {one["id"]: one for one in json.loads((demo[0] / "report.json").read_text())["pages"][0]["answers"]}
     found = answers["first_page/audits"]
     assert (found["text"], found["tone"]) == ("1 of 5 kinds tested, none refuted", "plain")
-    assert any(line.startswith("Of something that did not run here, by its name: 1 audit") for line in found["lines"])
+    assert any(line.endswith("did not run here, by its name: 1 audit, a violation.") for line in found["lines"])
 
 
 def test_the_bundle_holds_the_entries_that_the_report_is_on_and_the_ledger_records_the_report(

@@ -88,8 +88,8 @@ def test_a_checkpoint_of_another_record_is_no_beginning(run: Run) -> None:
 def test_a_kept_bundle_stands_for_its_checkpoint(run: Run) -> None:
     for command in (("verify",), ("report", "-o", "report.md")):
         assert run(*command, "bundle", *KEY, "--since", "october").exit_code == 0
-    assert "nothing was changed up to entry 3; 2 entries after it" in Path("report.md").read_text(encoding="utf-8")
-    assert "is this record's own" in run("verify", "bundle", *KEY, "--since", "bundle").stdout
+    assert "nothing up to entry 3 was changed. The 2 entries after it" in Path("report.md").read_text(encoding="utf-8")
+    assert "came with this record" in run("verify", "bundle", *KEY, "--since", "bundle").stdout
 
 
 @pytest.mark.parametrize("command", [("export", "-o", "new"), ("declare", "said.yaml"), ("backup", "-o", "new")])

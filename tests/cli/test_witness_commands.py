@@ -121,7 +121,7 @@ def test_a_report_names_who_saw_the_ledger() -> None:
     told("report", "clinic.ledger", *kept, "-o", "r.md", "-o", "r.json")
     text = Path("r.md").read_text()
     assert "Witnesses saw it up to entry 3, 20" in text
-    assert "north.example/w; 1 entry after it none of them has seen" in text
+    assert "north.example/w. None of them saw the 1 entry after it." in text
     assert "before: no data is read until a witness has cosigned" in text
 
 

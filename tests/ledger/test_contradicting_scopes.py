@@ -62,7 +62,9 @@ def test_the_others_have_their_accounts_and_this_one_says_why_it_has_none(found:
 
 def test_asked_for_itself_it_is_an_error_that_names_the_scope() -> None:
     _, state = record(Ledger.in_memory())
-    with pytest.raises(Contradiction, match=r"scope b .* 0\.5 at the least, and all releases 0\.1 at most"):
+    with pytest.raises(
+        Contradiction, match=r"scope b .* 0\.5 or more, but everything that was charged comes to at most 0\.1"
+    ):
         readings.spent(state.scope("b"), 0)
 
 
@@ -91,9 +93,9 @@ def test_a_report_shows_all_scopes_and_warns_of_this_one() -> None:
     assert [page.scopes for page in model.pages] == [("a",), ("b",), ("c",)]
     promise, used = model.pages[1].answers[1:3]
     assert promise.tone == "warning"
-    assert "Some claim in budget “b” is false: no number of it can be relied on." in promise.lines
+    assert "A claim in budget “b” is false, so none of its numbers can be relied on." in promise.lines
     assert (used.text, used.status, used.tone) == ("unknown", "unknown", "warning")
     assert used.lines == ("in budget “b”: statements in it contradict each other",)
     text = Report(model).markdown()
     assert all(f"\n| {scope} | one " in text for scope in "abc")
-    assert "no number of the scope can be relied on" in text
+    assert "A claim in scope b is false, so none of its numbers can be relied on" in text

@@ -218,7 +218,7 @@ def test_a_distance_that_is_less_than_one_unit_is_refused_and_says_which_is_enou
     relation: str, rows: int, needed: int
 ) -> None:
     scope = opened(relation=relation, rows=rows)
-    with pytest.raises(ParameterError, match=f"d_in: expected at least {needed}: so far apart"):
+    with pytest.raises(ParameterError, match=f"d_in: expected at least {needed}: under "):
         scope.guard(count(), d_in=needed - 1, **WHO)
     assert scope.guard(count(), d_in=needed, **WHO).parts == PureDP(Decimal(needed) / 2)
 

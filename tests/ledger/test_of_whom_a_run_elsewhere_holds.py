@@ -158,7 +158,7 @@ def test_replacements_say_nothing_of_what_comes_or_goes() -> None:
     of: Any
     for said, scope in (("replace_one", "add_remove"), ("replace_one", "zero_out"), ("label_flip", "replace_one")):
         for of in ("row", "unit"):
-            with pytest.raises(RelationError, match=f"{said} says nothing of one patient under {scope}"):
+            with pytest.raises(RelationError, match=f"{said} does not cover one patient under {scope}"):
                 opened(relation=scope).charge(dpl.PureDP("0.1"), relation=said, of=of, **WHO)
     for said in ("replace_one", "zero_out"):
         with pytest.raises(RelationError, match="more or fewer"):
@@ -215,7 +215,7 @@ def test_a_charge_without_the_group_that_its_words_ask_for_is_refused_even_with_
     for words, why in (
         (rows, "less than its guarantee is said to hold of"),
         (replace(rows, of=None), "of: "),
-        (replace(rows, relation=Relation.REPLACE_ONE), "replace_one says nothing"),
+        (replace(rows, relation=Relation.REPLACE_ONE), "replace_one does not cover"),
         (replace(rows, relation=None), "without the relation"),
     ):
         with pytest.raises(VerificationError, match=why) as error:
@@ -233,7 +233,7 @@ def test_an_entry_of_before_it_was_asked_still_verifies_and_says_so() -> None:
     scope = opened()
     scope.charge(dpl.PureDP("0.1"), relation="add_remove", of="unit", **WHO)
     model = build(verified(changed(scope, attested=Attestation(**WHO))))
-    assert "of what it holds, and under which relation, nobody said" in render(model, "")
+    assert "nobody said for which unit it holds, or under which relation" in render(model, "")
 
 
 def test_the_words_are_shown() -> None:

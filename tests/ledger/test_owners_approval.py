@@ -242,7 +242,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         book.scope("s", **RULES, dataset="wards", approval=line).release(laplace(), 1)
         book.verify()
         told = dpl.report(book).markdown()
-    assert "Each scope was opened with the approval of the owner's key" in told
+    assert "approved each budget. Whoever spends cannot open a budget alone." in told
     assert run("approve", "request.json", "--key", "officer.key", "--json")[0] == 2
     edited = json.loads(Path("request.json").read_text())
     edited["budget"]["epsilon"] = "0.5"

@@ -245,7 +245,7 @@ def test_the_keys_of_a_ledger_that_was_used_here_begin_no_second_one(server: Ser
     """At an address that was mistyped, or where the tables are gone, its budgets would be there once more."""
     Ledger.open_or_create(server.address(), keys=tmp_path / "clinic").close()
     empty = server.address()
-    with pytest.raises(StoreBehind, match="another ledger needs keys of its own"):
+    with pytest.raises(StoreBehind, match="Another ledger needs its own keys"):
         Ledger.open_or_create(empty, keys=tmp_path / "clinic")
     store = PostgresStore.open(empty)
     assert store.tail(None).size == 0

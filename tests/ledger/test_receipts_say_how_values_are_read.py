@@ -14,10 +14,10 @@ from public_names import public
 NAN = math.nan
 LEARNER = dpl.learning.ExponentialPPACLearner(dpl.learning.ThresholdClass(8), epsilon=1)
 HELD: list[tuple[Any, Any, Any, str]] = [
-    (dpl.Laplace(sensitivity=1, epsilon=1), 3.0, NAN, "NaN, and what is no number, counts as 0"),
-    (dpl.Laplace(sensitivity=1, epsilon=1, missing=4, bound=9), 3.0, NAN, "NaN, and what is no number, counts as 4"),
-    (dpl.Gaussian(sensitivity=1, sigma=4), 3.0, math.inf, "infinity too, counts as 9007199254740992 with its sign"),
-    (dpl.Geometric(sensitivity=1, epsilon=1), 3, NAN, "NaN, and what is no number, counts as 0"),
+    (dpl.Laplace(sensitivity=1, epsilon=1), 3.0, NAN, "NaN or any other non-number counts as 0"),
+    (dpl.Laplace(sensitivity=1, epsilon=1, missing=4, bound=9), 3.0, NAN, "NaN or any other non-number counts as 4"),
+    (dpl.Gaussian(sensitivity=1, sigma=4), 3.0, math.inf, "also infinity, counts as 9007199254740992 with its sign"),
+    (dpl.Geometric(sensitivity=1, epsilon=1), 3, NAN, "NaN or any other non-number counts as 0"),
     (dpl.ClippedMean(1, 0, 10), [1, 2], [1, NAN], "counts as 5"),
     (dpl.Count(1, of="rows"), [1, 2], [1, None], "every row counts"),
     (dpl.Count(1, of="true"), [True, 2], [True, None], "is not counted"),

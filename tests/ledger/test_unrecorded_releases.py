@@ -1,4 +1,4 @@
-"""No release of a ledger is on a noise tape: it would hold the exact values, and replayed noise is known noise."""
+"""No release of a ledger is in a noise log: it would hold the exact values, and replayed noise is known noise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLAN: dict[str, Any] = {
     "dimension": 1,
     "expected_batch_size": 2,
 }
-TAPE_IS_ON = "being recorded or replayed"
+LOG_IS_KEPT = "being recorded or replayed"
 
 
 @contextmanager
@@ -47,8 +47,8 @@ def replayed() -> Iterator[list[Draw]]:
         yield again
 
 
-TAPES: list[Callable[[], AbstractContextManager[list[Draw]]]] = [recording, replayed]
-tapes = pytest.mark.parametrize("tape", TAPES)
+LOGS: list[Callable[[], AbstractContextManager[list[Draw]]]] = [recording, replayed]
+logs = pytest.mark.parametrize("log", LOGS)
 
 
 @pytest.fixture
@@ -60,47 +60,47 @@ def size(scope: Scope) -> int:
     return len(scope._ledger)
 
 
-@tapes
-def test_nothing_is_released_or_opened_under_a_tape_and_nothing_is_spent(scope: Scope, tape: Any) -> None:
+@logs
+def test_nothing_is_released_or_opened_under_a_log_and_nothing_is_spent(scope: Scope, log: Any) -> None:
     begins: tuple[Callable[[], object], ...] = (
         lambda: scope.release(MECHANISM, SECRET, key="k"),
         lambda: scope.open(stream(), SECRET, key="k"),
         lambda: private_sgd(scope, ROWS, lambda batch: batch, **PLAN),
     )
     for begin in begins:
-        with tape() as draws, pytest.raises(PolicyError, match=TAPE_IS_ON):
+        with log() as draws, pytest.raises(PolicyError, match=LOG_IS_KEPT):
             begin()
         assert draws == []
     assert size(scope) == 2
     assert scope.release(MECHANISM, SECRET, key="k").entry.index == 3  # the key is still free
 
 
-@tapes
-def test_a_kept_value_is_no_exception(scope: Scope, tape: Any) -> None:
-    """Whether a key was used is no reason to let a tape run."""
+@logs
+def test_a_kept_value_is_no_exception(scope: Scope, log: Any) -> None:
+    """Whether a key was used is no reason to let a log be kept."""
     scope.release(MECHANISM, SECRET, key="k")
-    with tape(), pytest.raises(PolicyError, match=TAPE_IS_ON):
+    with log(), pytest.raises(PolicyError, match=LOG_IS_KEPT):
         scope.release(MECHANISM, SECRET, key="k")
 
 
-@tapes
-def test_a_reservation_is_not_started_under_a_tape_and_can_be_released_after_it(scope: Scope, tape: Any) -> None:
+@logs
+def test_a_reservation_is_not_started_under_a_log_and_can_be_released_after_it(scope: Scope, log: Any) -> None:
     held = scope.reserve(MECHANISM)
-    with tape() as draws, pytest.raises(PolicyError, match=TAPE_IS_ON):
+    with log() as draws, pytest.raises(PolicyError, match=LOG_IS_KEPT):
         held.release(SECRET)
     assert draws == []
     assert [one.status for one in scope.account().admissions] == ["reserved"]
     assert held.release(SECRET).entry.body.kind == "committed"
 
 
-@tapes
-def test_an_open_interaction_answers_nothing_under_a_tape_and_goes_on_after_it(scope: Scope, tape: Any) -> None:
+@logs
+def test_an_open_interaction_answers_nothing_under_a_log_and_goes_on_after_it(scope: Scope, log: Any) -> None:
     with scope.open(stream(), SECRET) as answers, scope.open(training(4), SECRET) as run:
-        with tape(), pytest.raises(PolicyError, match=TAPE_IS_ON):
+        with log(), pytest.raises(PolicyError, match=LOG_IS_KEPT):
             answers.ask(True)
-        with tape(), pytest.raises(PolicyError, match=TAPE_IS_ON):
+        with log(), pytest.raises(PolicyError, match=LOG_IS_KEPT):
             run.ask(None)
-        with tape(), pytest.raises(PolicyError, match=TAPE_IS_ON):
+        with log(), pytest.raises(PolicyError, match=LOG_IS_KEPT):
             run.close()
         assert [charge.granted for charge in scope._ledger.state.open.values()] == [0, 0]
         assert answers.ask(True) is True
@@ -108,10 +108,10 @@ def test_an_open_interaction_answers_nothing_under_a_tape_and_goes_on_after_it(s
     assert (answers.receipt.value, run.receipt.value) == (1, 1)
 
 
-@tapes
-def test_a_training_loop_takes_no_step_under_a_tape_and_goes_on_after_it(scope: Scope, tape: Any) -> None:
+@logs
+def test_a_training_loop_takes_no_step_under_a_log_and_goes_on_after_it(scope: Scope, log: Any) -> None:
     with private_sgd(scope, ROWS, lambda batch: batch, **PLAN) as run:
-        with tape() as draws, pytest.raises(PolicyError, match=TAPE_IS_ON):
+        with log() as draws, pytest.raises(PolicyError, match=LOG_IS_KEPT):
             list(run)
         assert draws == []
         assert [charge.granted for charge in scope._ledger.state.open.values()] == [0]
@@ -119,20 +119,20 @@ def test_a_training_loop_takes_no_step_under_a_tape_and_goes_on_after_it(scope: 
     assert run.receipt.value.done == 3
 
 
-def test_a_query_of_the_caller_cannot_put_a_tape_on_inside(scope: Scope) -> None:
-    """The noise is drawn after the caller's code ran: a tape that it leaves on would hear the exact value."""
-    tapes: list[Any] = []
+def test_a_query_of_the_caller_cannot_begin_a_log_inside(scope: Scope) -> None:
+    """The noise is drawn after the caller's code ran: a log that it leaves open would hear the exact value."""
+    logs: list[Any] = []
 
     def query() -> bool:
-        tapes.append(recording())
-        tapes[-1].__enter__()
+        logs.append(recording())
+        logs[-1].__enter__()
         return True
 
     with pytest.raises(ContractViolation), scope.open(stream(), SECRET) as answers:
         answers.ask(query)
     with pytest.raises(ContractViolation):
         scope.release(Once(run=lambda data, parts: Release(value=query(), parts=parts)), SECRET)
-    assert len(tapes) == 2
+    assert len(logs) == 2
     last = scope._ledger.entry(size(scope) - 1).body
     assert isinstance(last, Committed)
     assert last.outside_guarantee
@@ -142,7 +142,7 @@ def test_a_query_of_the_caller_cannot_put_a_tape_on_inside(scope: Scope) -> None
 
 
 def in_a_copy_of_the_context(call: Callable[[], object]) -> object:
-    """In another thread that carries the tape: what asyncio and many executors do."""
+    """In another thread that carries the log: what asyncio and many executors do."""
     return asyncio.run(_awaited(call))
 
 
@@ -158,18 +158,18 @@ def in_a_thread_of_its_own(call: Callable[[], object]) -> object:
     return answers[0]
 
 
-def test_a_tape_that_travels_to_another_thread_is_seen_there(scope: Scope) -> None:
+def test_a_log_that_travels_to_another_thread_is_seen_there(scope: Scope) -> None:
     with recording() as draws:
-        with pytest.raises(PolicyError, match=TAPE_IS_ON):
+        with pytest.raises(PolicyError, match=LOG_IS_KEPT):
             in_a_copy_of_the_context(lambda: scope.release(MECHANISM, SECRET))
         context = copy_context()
-    with pytest.raises(PolicyError, match=TAPE_IS_ON):
+    with pytest.raises(PolicyError, match=LOG_IS_KEPT):
         context.run(scope.release, MECHANISM, SECRET)
     assert draws == []
     assert size(scope) == 2
 
 
-def test_a_tape_of_one_thread_hears_nothing_of_the_releases_of_another(scope: Scope) -> None:
+def test_a_log_of_one_thread_hears_nothing_of_the_releases_of_another(scope: Scope) -> None:
     with recording() as draws:
         in_a_thread_of_its_own(lambda: scope.release(MECHANISM, SECRET))
     assert draws == []

@@ -58,6 +58,14 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
 
 
+def two_clones(folder: Path, witness: Running) -> tuple[Path, Path]:
+    """A ledger, and a copy of it with its signing key."""
+    path, clone = witnessed(folder / "clinic.ledger", witness), folder / "clone.ledger"
+    for suffix in ("", ".key"):
+        shutil.copy(f"{path}{suffix}", f"{clone}{suffix}")
+    return path, clone
+
+
 def kinds(book: Ledger) -> list[str]:
     return [entry.body.kind for entry in book.entries()]
 
@@ -95,9 +103,7 @@ def test_a_copy_that_is_restored_on_other_machines_releases_nothing(
 
 
 def test_of_two_clones_one_goes_on(tmp_path: Path, witness: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, clone = witnessed(tmp_path / "clinic.ledger", witness), tmp_path / "clone.ledger"
-    for suffix in ("", ".key"):
-        shutil.copy(f"{path}{suffix}", f"{clone}{suffix}")
+    path, clone = two_clones(tmp_path, witness)
     one = Ledger.open(path)
     elsewhere(monkeypatch, tmp_path / "there")
     other = Ledger.open(clone)
@@ -116,9 +122,7 @@ def test_a_fork_of_the_same_length_is_refused(
     tmp_path: Path, witness: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that is copied as it runs: both handles were answered before."""
-    path, clone = witnessed(tmp_path / "clinic.ledger", witness), tmp_path / "clone.ledger"
-    for suffix in ("", ".key"):
-        shutil.copy(f"{path}{suffix}", f"{clone}{suffix}")
+    path, clone = two_clones(tmp_path, witness)
     one = Ledger.open(path)
     elsewhere(monkeypatch, tmp_path / "there")
     other = Ledger.open(clone)
@@ -138,9 +142,7 @@ def test_a_fork_of_the_same_length_is_refused(
 def test_a_longer_fork_is_refused_by_its_proof(
     tmp_path: Path, witness: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, clone = witnessed(tmp_path / "clinic.ledger", witness), tmp_path / "clone.ledger"
-    for suffix in ("", ".key"):
-        shutil.copy(f"{path}{suffix}", f"{clone}{suffix}")
+    path, clone = two_clones(tmp_path, witness)
     with Ledger.open(path) as one:
         scope_of(one).release(laplace("1"), 1)
     elsewhere(monkeypatch, tmp_path / "there")

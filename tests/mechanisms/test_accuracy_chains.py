@@ -377,11 +377,11 @@ def test_a_thousand_gaussian_levels_stay_exact_and_quick() -> None:
     """The precisions of all draws add up to that of the last level, and to no more. Found: without shortening what was
     spent its digits grow with each level, and the walk took a third of a minute."""
     walk = Levels(noise="gaussian", least=Decimal("0.001"), most=Decimal(10), count=1000, moved=Decimal(1), entries=1)
-    with recording() as tape:
+    with recording() as log:
         answers = walk.published(1000, np.array([0]), why="a number", entropy=seeded(1))
         for k in range(1, 1001):
             answers(k)
-    sigmas = [draw.law.sigma for draw in tape if isinstance(draw.law, RoundedGaussian)]
+    sigmas = [draw.law.sigma for draw in log if isinstance(draw.law, RoundedGaussian)]
     assert len(sigmas) == 1000
     total = sum((1 / Fraction(sigma) ** 2 for sigma in sigmas), Fraction(0))
     whole = (Fraction(10) / Fraction(walk.plan.sensitivity)) ** 2

@@ -519,7 +519,7 @@ def test_what_passes_is_as_good_as_promised(family: Family) -> None:
     assert sum(worse) <= stats.binom.isf(1e-7, 60, 0.1)
 
 
-# ---- what a row can do to the door ----------------------------------------------------------------------------------
+# ---- what a row can do to the noise ----------------------------------------------------------------------------------
 
 
 class _Raising(list[Any]):

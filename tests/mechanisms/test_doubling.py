@@ -146,9 +146,9 @@ def test_where_no_round_is_good_enough_it_says_so(check: str, error: float) -> N
 
 
 def test_each_round_has_fresh_noise_of_its_own_epsilon() -> None:
-    with recording() as tape:
+    with recording() as log:
         search(check="laplace", **LOUD).release(Judged(0, _Told((100.0,))), entropy=seeded(3))
-    answers = [draw for draw in tape if isinstance(draw, Draw)][::2]
+    answers = [draw for draw in log if isinstance(draw, Draw)][::2]
     scales = [float(draw.law.scale) for draw in answers]  # type: ignore[union-attr]
     assert scales == pytest.approx([100, 50, 25, 12.5, 6.25, 3.125], rel=1e-3)
     outputs = [int(np.asarray(draw.output).reshape(-1)[0]) for draw in answers]

@@ -1,5 +1,5 @@
 """The law of a DP-FTRL run: C times what leaves is C times the sums with white noise, and one unit loses no more by its
-turns than the parts say; faulty twins are found."""
+turns than the parts say; mutants are found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.training import DPFTRL
 from dpledger.mechanisms.training.factor import column_norm
-from training_twins import EveryGroup, ForgottenNorm
+from training_mutants import EveryGroup, ForgottenNorm
 
 pytestmark = pytest.mark.sliced
 
@@ -91,7 +91,7 @@ def test_a_forgotten_norm_loses_as_much_as_it_says() -> None:
 
 
 def test_what_leaves_is_computed_from_c_times_the_sums_with_fresh_noise() -> None:
-    """Entry by entry, from the tape. Its values are C times the clipped sums, in whole numbers; what leaves is C^-1
+    """Entry by entry, from the log. Its values are C times the clipped sums, in whole numbers; what leaves is C^-1
     times its outputs."""
     plan = DPFTRL(**{**PLAN, "dimension": 3})
     data = np.random.default_rng(3).normal(size=(30, 3)) / 2
@@ -104,9 +104,9 @@ def test_what_leaves_is_computed_from_c_times_the_sums_with_fresh_noise() -> Non
         return batch
 
     run = plan.open(data, entropy=seeded(13))
-    with recording() as tape:
+    with recording() as log:
         left = np.array([run.ask(gradients) for _ in run.steps()]) * 3
-    noisy = [draw for draw in tape if draw.law == plan.noise]
+    noisy = [draw for draw in log if draw.law == plan.noise]
     sums = np.array(clipped[1:])  # the first is the probe
     c = dense(FACTOR, 10)
     assert np.array_equal(np.array([draw.value for draw in noisy]), np.rint(c @ sums * 100))

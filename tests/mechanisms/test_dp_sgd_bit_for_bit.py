@@ -20,7 +20,7 @@ from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.training import DPSGD, row_sums
 from dpledger.mechanisms.training.clipping import clipped_sum
 from rounding_edges import GRID, Edge, edge
-from training_twins import TWINS, layout_clipped_sum
+from training_mutants import MUTANTS, layout_clipped_sum
 
 pytestmark = pytest.mark.sliced
 
@@ -49,7 +49,7 @@ def test_a_wild_row_moves_the_sum_by_no_more_than_its_own_bound(
     attack = edge(dimension, steps)
     assert max(moved(clipped_sum, attack, copies, wild) for wild in WILD) <= 1
     assert moved(clipped_sum, attack, copies, np.nan) == 0
-    assert moved(layout_clipped_sum, attack, copies, np.nan) > times  # the twin: the order of the layout
+    assert moved(layout_clipped_sum, attack, copies, np.nan) > times  # the mutant: the order of the layout
 
 
 # ---- any layout, any neighbours -------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class ColumnMajorStep:
         return float(run.ask(np.asfortranarray).mean())
 
 
-@pytest.mark.parametrize(("kind", "verdict"), [(TWINS["TRN-B10"], "violation"), (DPSGD, "not_refuted")])
+@pytest.mark.parametrize(("kind", "verdict"), [(MUTANTS["TRN-B10"], "violation"), (DPSGD, "not_refuted")])
 def test_the_auditor_refutes_the_order_of_the_layout_and_not_ours(kind: type[DPSGD], verdict: str) -> None:
     attack = edge(256, 65)
     rows = np.tile(attack.row, (COPIES, 1))
@@ -233,7 +233,7 @@ def test_the_auditor_refutes_the_order_of_the_layout_and_not_ours(kind: type[DPS
 
 
 def test_a_run_passes_the_same_steps_whatever_the_layout_of_the_gradients() -> None:
-    """Through the mechanism: what reaches the door of noise is one and the same."""
+    """Through the mechanism: what reaches the noise functions is one and the same."""
     attack = edge(16, 67)
     rows = np.tile(attack.row, (200, 1))
     plan = ColumnMajorStep(DPSGD, attack).plan

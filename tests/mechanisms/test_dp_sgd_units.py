@@ -22,7 +22,7 @@ from dpledger.mechanisms.training import DPSGD
 from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
-from training_twins import TWINS
+from training_mutants import MUTANTS
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,7 +43,7 @@ def sums(users: list[Floats]) -> Floats:
 
 
 def passed(mechanism: DPSGD, data: object, gradients: Any = sums) -> list[int]:
-    """What one step passes to the door of noise, in steps of the grid."""
+    """What one step passes to the noise functions, in steps of the grid."""
     with recording() as draws:
         mechanism.open(data, entropy=seeded(1)).ask(gradients)
     value: list[int] = np.asarray(draws[0].value).tolist()
@@ -143,7 +143,7 @@ def test_a_unit_of_one_row_needs_neither() -> None:
 
 
 def test_a_user_of_ten_rows_moves_the_sum_by_one_clipped_gradient() -> None:
-    """Row by row (the twin) the ten of them would move it ten times as far."""
+    """Row by row (the mutant) the ten of them would move it ten times as far."""
     rows = np.array([[1.0, 0.0]] * 10 + [[0.0, 0.5]])
     ids = ["ann"] * 10 + ["bob"]
     plan = DPSGD(**PLAN).under(Relation.ADD_REMOVE, USERS)
@@ -151,8 +151,8 @@ def test_a_user_of_ten_rows_moves_the_sum_by_one_clipped_gradient() -> None:
     alone = passed(plan, ByUnit(rows[10:], units=ids[10:]))
     bound = float(plan.sensitivity.value) / float(plan.step_size)
     assert 0.9 * bound < np.linalg.norm(np.subtract(both, alone)) <= bound
-    twin = TWINS["TRN-B6"](**PLAN)
-    left, right = (passed(twin, data, np.asarray) for data in ([rows[:10], rows[10:]], [rows[10:]]))
+    mutant = MUTANTS["TRN-B6"](**PLAN)
+    left, right = (passed(mutant, data, np.asarray) for data in ([rows[:10], rows[10:]], [rows[10:]]))
     assert np.linalg.norm(np.subtract(left, right)) > 9 * bound
 
 

@@ -117,8 +117,8 @@ def test_a_mean_comes_closer_to_that_of_the_clipped_rows(relation: Relation) -> 
 def test_a_mean_of_a_public_number_of_rows_draws_for_the_sum_alone() -> None:
     sizes = {}
     for relation in Relation:
-        with recording() as tape:
+        with recording() as log:
             opened(MEAN.under(relation, Unit("patient")), [1, 2, 3]).ask(1)
-        sizes[relation] = np.asarray(tape[0].output).size
+        sizes[relation] = np.asarray(log[0].output).size
     public = {Relation.REPLACE_ONE, Relation.LABEL_FLIP}
     assert sizes == {relation: 1 if relation in public else 2 for relation in Relation}

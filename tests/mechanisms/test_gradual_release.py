@@ -323,11 +323,11 @@ def test_precisions_of_a_gaussian_chain_add_up_to_that_of_its_level_and_never_ab
 ) -> None:
     mechanism = GradualGaussian(mu=4, dimension=dimension, sensitivity=1)
     mus = [Decimal(level) / 100 for level in levels]
-    with recording() as tape:
+    with recording() as log:
         run = opened(mechanism, 0 if dimension == 1 else [0] * dimension)
         for mu in mus:
             run.ask(mu)
-    draws = [draw for draw in tape if isinstance(draw, Draw)]
+    draws = [draw for draw in log if isinstance(draw, Draw)]
     assert draws[0].sensitivity is not None
     moved = Fraction(draws[0].sensitivity.value)
     spent = Fraction(0)
@@ -341,10 +341,10 @@ def test_precisions_of_a_gaussian_chain_add_up_to_that_of_its_level_and_never_ab
 
 
 def test_a_gaussian_answer_is_the_mean_weighted_by_precision() -> None:
-    with recording() as tape:
+    with recording() as log:
         run = opened(GradualGaussian(mu=3, sensitivity=1), 17)
         answers = [run.ask(mu) for mu in (1, 2, 3)]
-    draws = [draw for draw in tape if isinstance(draw, Draw)]
+    draws = [draw for draw in log if isinstance(draw, Draw)]
     grid = GradualGaussian(mu=3, sensitivity=1).grid_in_use
     weights = [1 / float(draw.law.sigma) ** 2 for draw in draws]  # type: ignore[union-attr]
     published = [float(np.asarray(draw.output).reshape(-1)[0]) * float(grid) for draw in draws]
@@ -352,11 +352,11 @@ def test_a_gaussian_answer_is_the_mean_weighted_by_precision() -> None:
         assert answer == pytest.approx(np.average(published[:k], weights=weights[:k]), rel=1e-12)
 
 
-def test_a_level_of_a_chain_is_on_the_tape_with_its_sensitivity() -> None:
-    with recording() as tape:
+def test_a_level_of_a_chain_is_in_the_log_with_its_sensitivity() -> None:
+    with recording() as log:
         run = opened(GradualRelease(epsilon=2, sensitivity=4, grid="0.5", justification="four rows of one unit"))
         run.ask("0.5")
-    (draw,) = tape
+    (draw,) = log
     assert draw.law == Refinement(RoundedLaplace(scale=2, grid="0.5"), Decimal(8))
     assert draw.sensitivity == Sensitivity(4, "l1", "four rows of one unit")
 

@@ -63,13 +63,13 @@ POINTS = [-30, -12, -5, -1, 0, 2, 6, 14, 30]
 def test_every_level_has_its_law_and_not_a_narrower_one(finest: Any) -> None:
     scales = [Decimal(20), Decimal("7.5"), Decimal("0.9"), Decimal("0.4")]
     for scale, noise in zip(scales, levels_of(finest, *scales), strict=True):
-        law, twin = (
+        law, mutant = (
             DiscreteLaplace(s) if finest.kind == "discrete_laplace" else RoundedLaplace(s, grid=finest.grid)
             for s in (scale, scale * Decimal("1.06"))
         )
         points = POINTS if scale > 5 else [-4, -2, -1, 0, 1, 3]
         assert cumulative_p_value(noise, cdf_of(law), points) > SIGNIFICANCE
-        assert cumulative_p_value(noise, cdf_of(twin), points) < SIGNIFICANCE
+        assert cumulative_p_value(noise, cdf_of(mutant), points) < SIGNIFICANCE
 
 
 @pytest.mark.parametrize(("scale", "finer"), [(4, 2), (2, "0.5"), (10, 9)])
@@ -136,7 +136,7 @@ def by_kernel(keep: float, added: float) -> Callable[[int], Levels]:
 
 
 KEEP = coarsening_keeps(OLD, NEW)
-TWINS: Mapping[str, Callable[[int], Levels]] = {
+MUTANTS: Mapping[str, Callable[[int], Levels]] = {
     "fresh noise at each level": independent,
     "rescaled noise": rescaled,
     "the root of the probability to keep": by_kernel(KEEP**0.5, OLD),
@@ -149,9 +149,9 @@ def test_the_kernel_itself_passes() -> None:
     assert p_value(by_kernel(KEEP, OLD)(5), discrete_joint(OLD, NEW)) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_a_faulty_chain_is_caught(name: str) -> None:
-    assert p_value(TWINS[name](5), discrete_joint(OLD, NEW)) < SIGNIFICANCE
+    assert p_value(MUTANTS[name](5), discrete_joint(OLD, NEW)) < SIGNIFICANCE
 
 
 def loss(joint: Callable[[int, int], float], reach: int = 25) -> float:
@@ -272,7 +272,7 @@ def test_a_level_without_a_jump_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_sums_of_two_floats_are_not_sure_of_they_may_get_wrong() -> None:
-    """The twin: with no room for errors they decide what the first 64 bits do not know."""
+    """The mutant: with no room for errors they decide what the first 64 bits do not know."""
     trusting, exact = (path(FINEST, Decimal(9), 60, seeded(6), coarse=coarse) for coarse in (0.0, NEVER_SURE))
     certain = path(FINEST, Decimal(9), 60, seeded(6))
     levels = [one.read(Decimal(9)).tolist() for one in (trusting, exact, certain)]
@@ -312,7 +312,7 @@ def test_any_hand_over_between_the_paths_gives_the_same_levels(coarse: float) ->
             assert sure.read(Decimal(scale)).tolist() == unsure.read(Decimal(scale)).tolist()
 
 
-def test_a_twin_that_trusts_its_floats_is_caught() -> None:
+def test_a_mutant_that_trusts_its_floats_is_caught() -> None:
     law = RoundedLaplace(1, grid=Decimal(2) ** -50)
     trusting, exact = (path(law, Decimal(9), 400, seeded(6), coarse=coarse).read(Decimal(9)) for coarse in (0.0, 1.0))
     assert np.count_nonzero(trusting != exact) > 2
@@ -402,7 +402,7 @@ def test_parameters_are_asked_for_before_anything_is_drawn() -> None:
         chain(DiscreteLaplace(1), 1, sensitivity=1, entropy=seeded(1))  # type: ignore[arg-type]
 
 
-def test_levels_are_on_the_tape_and_replayed_on_another_value() -> None:
+def test_levels_are_in_the_log_and_replayed_on_another_value() -> None:
     def run(value: int, seed: int) -> list[int]:
         levels = chain(DiscreteLaplace(1), value, sensitivity=ONE, entropy=seeded(seed))
         return [levels.refine(4), levels.refine(1)]

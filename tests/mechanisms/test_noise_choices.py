@@ -331,7 +331,7 @@ def test_there_are_at_least_two_answers(k: Any) -> None:
         RandomizedAnswer(1, k=k)
 
 
-# ---- parameters, tape -----------------------------------------------------------------------------------------------
+# ---- parameters, log -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_a_law_and_a_sensitivity_are_needed() -> None:
         choose(ExponentialWeights(1), [1], sensitivity=1, entropy=seeded(1))  # type: ignore[arg-type]
 
 
-def test_choices_are_on_the_tape_and_replayed_on_other_scores() -> None:
+def test_choices_are_in_the_log_and_replayed_on_other_scores() -> None:
     def run(scores: list[int], seed: int) -> list[int]:
         entropy = seeded(seed)
         return [

@@ -39,8 +39,8 @@ def copied(draws: Draws, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     return in_child(told), f"ValueError: {draws()!r}"
 
 
-def doors(entropy: Entropy) -> dict[str, Draws]:
-    """Every door of noise, used once before the copy is made."""
+def noises(entropy: Entropy) -> dict[str, Draws]:
+    """Every noise function, used once before the copy is made."""
     return {
         "words": lambda: entropy.words(2).tolist(),
         "many words": lambda: entropy.words(5000).tolist()[-2:],
@@ -91,7 +91,7 @@ def of_a_ledger(entropy: Entropy | None) -> dict[str, Draws]:
     }
 
 
-@pytest.mark.parametrize("kind", [doors, runs])
+@pytest.mark.parametrize("kind", [noises, runs])
 def test_a_copy_of_memory_repeats_no_noise(
     kind: Callable[[Entropy], dict[str, Draws]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +111,7 @@ def test_a_copy_of_a_ledger_repeats_no_noise(monkeypatch: pytest.MonkeyPatch) ->
         assert copy != original, name
 
 
-@pytest.mark.parametrize("kind", [doors, runs, of_a_ledger])
+@pytest.mark.parametrize("kind", [noises, runs, of_a_ledger])
 def test_a_source_with_a_key_of_its_own_is_found_out(
     kind: Callable[[Entropy], dict[str, Draws]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

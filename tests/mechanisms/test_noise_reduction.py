@@ -196,9 +196,9 @@ def test_each_kind_of_noise_claims_what_it_can() -> None:
 
 def test_all_levels_are_of_one_chain_at_the_declared_sensitivity() -> None:
     """moved / scale is the epsilon of each level, and only the first draw is independent."""
-    with recording() as tape:
+    with recording() as log:
         search(dimension=2, sensitivity=3, **LOUD).release(Judged([0, 0], _Told((100.0,))), entropy=seeded(3))
-    levels = [draw for draw in tape if isinstance(draw.law, Refinement)]
+    levels = [draw for draw in log if isinstance(draw.law, Refinement)]
     scales = [draw.law.scale for draw in levels if isinstance(draw.law, Refinement)]
     assert [3 / float(scale) for scale in scales] == pytest.approx([0.01 * 2**k for k in range(6)], rel=2e-3)
     assert all(draw.sensitivity is not None and draw.sensitivity.norm == "l1" for draw in levels)
@@ -206,11 +206,11 @@ def test_all_levels_are_of_one_chain_at_the_declared_sensitivity() -> None:
 
 
 def test_precisions_of_gaussian_levels_add_up_to_that_of_the_last() -> None:
-    with recording() as tape:
+    with recording() as log:
         search(dimension=2, sensitivity=3, noise="gaussian", **LOUD).release(
             Judged([0, 0], _Told((100.0,))), entropy=seeded(3)
         )
-    drawn = [draw for draw in tape if isinstance(draw, Draw) and isinstance(draw.law, RoundedGaussian)]
+    drawn = [draw for draw in log if isinstance(draw, Draw) and isinstance(draw.law, RoundedGaussian)]
     assert len(drawn) == 6
     assert all(draw.sensitivity is not None and draw.sensitivity.norm == "l2" for draw in drawn)
     total = sum((3 / float(draw.law.sigma)) ** 2 for draw in drawn if isinstance(draw.law, RoundedGaussian))

@@ -20,7 +20,7 @@ from dpledger.mechanisms.numeric import ClippedMean, Count, Histogram
 from dpledger.mechanisms.statistics import ClippedSum, Variance
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE
-from tapes import declared, grid_of
+from logged_draws import declared, grid_of
 
 pytestmark = pytest.mark.sliced
 

@@ -33,7 +33,7 @@ powers = st.integers(-20, 10).map(lambda e: Decimal(2**e) if e >= 0 else Decimal
 
 
 def passed(mechanism: Any, data: object) -> Any:
-    """The whole numbers that the mechanism hands to the door of noise."""
+    """The whole numbers that the mechanism hands to the noise functions."""
     with recording() as draws:
         mechanism.release(data, entropy=seeded(1))
     (only,) = draws

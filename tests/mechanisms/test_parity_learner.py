@@ -186,15 +186,15 @@ def test_a_sample_of_wide_rows_has_their_law_too() -> None:
     assert events_p_value(counts, 200, {0: 0.5, 1: 0.25, 2: 0.25}) > SIGNIFICANCE
 
 
-def test_only_coins_are_tossed_and_all_are_on_the_tape() -> None:
+def test_only_coins_are_tossed_and_all_are_in_the_log() -> None:
     learner = PrivateParityLearner(dimension=3, sampling_rate="0.25")
-    tapes = []
+    logs = []
     for labels in (ROWS.y, [0] * 40):
         with recording() as draws:
             learner.release(LabeledSample(ROWS.x, labels), entropy=seeded(6))
         assert {type(draw.law) for draw in draws} == {Bernoulli}
-        tapes.append([(draw.value, draw.shape) for draw in draws])
-    assert tapes[0] == tapes[1] == [(Fraction(1, 2), ()), (Fraction(1, 4), (40,)), (Fraction(1, 2), (3,))]
+        logs.append([(draw.value, draw.shape) for draw in draws])
+    assert logs[0] == logs[1] == [(Fraction(1, 2), ()), (Fraction(1, 4), (40,)), (Fraction(1, 2), (3,))]
 
 
 def test_rows_are_bits_or_numbers_and_the_null_record_is_no_equation() -> None:

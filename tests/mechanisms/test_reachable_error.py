@@ -71,7 +71,7 @@ def test_more_rows_reach_a_smaller_error() -> None:
 
 
 def test_so_few_that_no_error_can_be_promised_are_told_the_fewest() -> None:
-    with pytest.raises(InfeasiblePlan, match="by so few available examples, 10: "):
+    with pytest.raises(InfeasiblePlan, match="10 available examples are too few for any error"):
         dpl.planning.reachable_error(dpl.learning.ThresholdClass(2**16), 10, "0.05", epsilon="0.1")
 
 

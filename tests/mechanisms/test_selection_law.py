@@ -26,7 +26,7 @@ KINDS: list[Any] = [ExponentialMechanism, PermuteAndFlip]
 
 
 def chances(mechanism: Any, scores: object) -> list[float]:
-    """The law of one release, by the oracle, from what the mechanism passes to its door."""
+    """The law of one release, by the oracle, from what the mechanism passes to its noise function."""
     steps, counts = mechanism._steps(scores)
     return probabilities(mechanism.law, steps.tolist(), counts)
 

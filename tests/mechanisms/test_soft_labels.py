@@ -331,12 +331,12 @@ class TestRun:
     def test_thresholds_are_drawn_for_each_failed_test_but_the_last(self) -> None:
         """min(E, 1 + failed tests) of them: drawn where a test comes that needs one."""
         for failed, queries in ((3, [0, 1, 0]), (3, [2, 0]), (2, [2]), (1, [2]), (4, [2, 1, 0])):
-            with recording() as tape:
+            with recording() as log:
                 run = opened(agreeing(101, SURE, EDGE, SPLIT), failed_tests=failed, mode="basic", epsilon=20)
                 for query in queries:
                     run.ask(query)
             law, counts = run.close().parts, run.close().value
-            drawn = [one.law for one in tape]
+            drawn = [one.law for one in log]
             assert set(drawn) == {DiscreteLaplace(law.threshold_scale), DiscreteLaplace(law.query_scale)}
             assert drawn.count(DiscreteLaplace(law.threshold_scale)) == min(failed, 1 + counts.failed_tests)
             tests = counts.passed_plain + counts.passed_shifted + counts.failed_tests
@@ -344,13 +344,13 @@ class TestRun:
 
     @pytest.mark.parametrize(("mode", "drawn"), [("single_threshold", 1), ("target_charging", 0)])
     def test_modes_that_renew_no_threshold(self, mode: Any, drawn: int) -> None:
-        with recording() as tape:
+        with recording() as log:
             run = opened(agreeing(101, SURE, EDGE, SPLIT), failed_tests=4, mode=mode)
             for query in (2, 1, 0):
                 run.ask(query)
         law = run.close().parts
         noise = DiscreteLaplace(law.query_scale)
-        assert len([one for one in tape if one.law != noise]) == drawn
+        assert len([one for one in log if one.law != noise]) == drawn
 
     def test_planned_queries_halt_it(self) -> None:
         run = opened(agreeing(101, SURE, EDGE, SPLIT), max_queries=3, failed_tests=6)

@@ -32,7 +32,7 @@ from dpledger.mechanisms.threshold.epochs import Epochs
 from dpledger.mechanisms.threshold.sparse_vector import thresholding
 from forking import in_child
 from ledger_mechanisms import stream, training
-from tapes import declared
+from logged_draws import declared
 from threads import together
 
 ABOVE, BELOW = Outcome.ABOVE, Outcome.BELOW
@@ -240,7 +240,7 @@ def test_every_kind_of_number_counts_as_when_it_is_asked_alone(values: Any, chan
     assert batch.tolist() == singles
 
 
-def test_the_tape_shows_the_law_the_values_and_the_sensitivity() -> None:
+def test_the_log_shows_the_law_the_values_and_the_sensitivity() -> None:
     tests = SparseVector(epsilon=1, cutoff=50, threshold=0, grid=1, mode="basic", sensitivity=1)
     with recording() as draws:
         tests.open(None, entropy=seeded(3)).ask_many(np.zeros(5))
@@ -406,7 +406,7 @@ def test_the_steps_of_a_training_run_are_granted_one_by_one() -> None:
         run.ask_many([1, 2])
 
 
-def test_no_batch_of_a_scope_is_on_a_tape(scope: dpl.Scope) -> None:
+def test_no_batch_of_a_scope_is_in_a_log(scope: dpl.Scope) -> None:
     with scope.open(SparseVector(**LOUD), None) as tests:
         with recording(), pytest.raises(PolicyError):
             tests.ask_many([20])

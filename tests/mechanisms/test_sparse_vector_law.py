@@ -20,8 +20,8 @@ from dpledger.accounting.families.sparse_vector import ex_post_epsilon
 from dpledger.errors import Halted
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.threshold import Outcome, SparseVector, SparseVectorRun
+from sparse_vector_mutants import MUTANTS, open_mutant
 from sparse_vector_oracle import Law, Noise, charges_within, hockey_stick
-from sparse_vector_twins import TWINS, open_twin
 
 pytestmark = pytest.mark.sliced
 
@@ -94,15 +94,15 @@ VALUES = [3, 5, 1, 4]
 
 
 def opener(name: str | None, mechanism: SparseVector, seed: int) -> Callable[[], SparseVectorRun]:
-    """Opens runs of the mechanism, or of its twin `name`, all from one stream of words."""
+    """Opens runs of the mechanism, or of its mutant `name`, all from one stream of words."""
     entropy = seeded(seed)
     if name is None:
         return lambda: mechanism.open(None, entropy=entropy)
-    return lambda: open_twin(name, mechanism, None, entropy=entropy)
+    return lambda: open_mutant(name, mechanism, None, entropy=entropy)
 
 
-def frequencies(mechanism: SparseVector, runs: int, seed: int, twin: str | None = None) -> Counter[str]:
-    open_run = opener(twin, mechanism, seed)
+def frequencies(mechanism: SparseVector, runs: int, seed: int, mutant: str | None = None) -> Counter[str]:
+    open_run = opener(mutant, mechanism, seed)
     return Counter(transcript(open_run(), VALUES) for _ in range(runs))
 
 
@@ -120,11 +120,11 @@ def test_transcripts_have_exactly_the_law_of_theory(change: dict[str, Any]) -> N
     assert least_p_value(frequencies(mechanism, 4000, seed=21), law_of(mechanism)) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("twin", ["SVT-B1", "SVT-B2", "SVT-B6"])
-def test_the_same_test_rejects_wrong_noise(twin: str) -> None:
+@pytest.mark.parametrize("mutant", ["SVT-B1", "SVT-B2", "SVT-B6"])
+def test_the_same_test_rejects_wrong_noise(mutant: str) -> None:
     mechanism = SparseVector(epsilon=6, cutoff=2, threshold=4, grid=1, mode="basic", sensitivity=1)
     assert least_p_value(frequencies(mechanism, 2000, seed=22), law_of(mechanism)) > SIGNIFICANCE
-    assert least_p_value(frequencies(mechanism, 2000, seed=22, twin=twin), law_of(mechanism)) < SIGNIFICANCE
+    assert least_p_value(frequencies(mechanism, 2000, seed=22, mutant=mutant), law_of(mechanism)) < SIGNIFICANCE
 
 
 # ---- the claim against the oracle -----------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def hits(open_run: Callable[[], SparseVectorRun], values: Sequence[int], event: 
 def audited(
     name: str | None, mechanism: SparseVector, here: list[int], there: list[int], event: Event, trials: int
 ) -> float:
-    """A lower bound of epsilon from `trials` runs a side of the mechanism, or of its twin `name`."""
+    """A lower bound of epsilon from `trials` runs a side of the mechanism, or of its mutant `name`."""
     open_run = opener(name, mechanism, seed=31)
     return lower_bound(hits(open_run, here, event, trials), hits(open_run, there, event, trials), trials)
 
@@ -271,5 +271,5 @@ def test_too_many_charges_are_refuted(name: str, cutoff: int) -> None:
     assert audited(name, one_charge(cutoff=cutoff), [0] * 70, [1] * 70, event, 3000) > 1
 
 
-def test_every_twin_is_named() -> None:
-    assert set(TWINS) == {f"SVT-B{i}" for i in range(1, 7)} | {"TCT-B1"}
+def test_every_mutant_is_named() -> None:
+    assert set(MUTANTS) == {f"SVT-B{i}" for i in range(1, 7)} | {"TCT-B1"}

@@ -23,8 +23,8 @@ from dpledger.mechanisms.threshold import AnswerCounts, Outcome, SparseVector
 from dpledger.mechanisms.threshold.sparse_vector import ASSUMES
 from dpledger.mechanisms.threshold.threshold_run import Number
 from dpledger.relations import Relation, Unit
+from logged_draws import declared
 from mechanism_conformance import MechanismConformance
-from tapes import declared
 
 ABOVE, BELOW = Outcome.ABOVE, Outcome.BELOW
 LOUD: dict[str, Any] = {"epsilon": 1000, "cutoff": 2, "threshold": 10, "sensitivity": 1}  # noise far below one

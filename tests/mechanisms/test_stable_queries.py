@@ -112,7 +112,7 @@ def test_far_values_are_answered_and_near_ones_are_not_until_it_halts() -> None:
     assert release.parts.outcome.closed_epochs == (3, 1, 1)
 
 
-def test_the_law_of_the_tests_is_that_of_the_leaf_and_the_tape_shows_it() -> None:
+def test_the_law_of_the_tests_is_that_of_the_leaf_and_the_log_shows_it() -> None:
     mechanism = StableQueries(**{**BUDGET, "mode": "kov"})
     law = stable_law(Decimal(1), Decimal("1e-6"), 3, "kov", max_queries=40)
     assert mechanism.parts() == law

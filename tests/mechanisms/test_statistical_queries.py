@@ -130,7 +130,7 @@ class TestMeans(Conforms):
 
 
 def drawn(oracle: StatisticalQueryOracle, query: Any, rows: int = 4) -> Any:
-    """What the oracle hands to the door of noise for a query, and how."""
+    """What the oracle hands to the noise functions for a query, and how."""
     of_many = oracle.unit is not None and oracle.unit.max_contributions > 1
     data = LabeledSample(list(range(rows)), [0] * rows, units=list(range(rows)) if of_many else None)
     run = oracle.open(data, entropy=seeded(1))
@@ -347,8 +347,8 @@ def test_every_record_is_asked_about_in_one_block(relation: Relation) -> None:
 
 
 @pytest.mark.parametrize("dealt", [uniform, unrecorded_words])
-def test_which_records_make_a_block_is_on_the_tape(dealt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A twin that deals by bare words passes other sums to the door of noise when its noise is replayed."""
+def test_which_records_make_a_block_is_in_the_log(dealt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A twin that deals by bare words passes other sums to the noise functions when its noise is replayed."""
     monkeypatch.setattr("dpledger.mechanisms.stability.ensembles.chunkers.uniform", dealt)
     oracle = StatisticalQueryOracle(epsilon=1, queries=5, mode="split", values="whole", high=10**6)
     placed = oracle.under(Relation.ADD_REMOVE, Unit())
@@ -362,7 +362,7 @@ def test_which_records_make_a_block_is_on_the_tape(dealt: Any, monkeypatch: pyte
         sums(1)
     with replaying(draws) as again:
         sums(2)
-    passed = [[int(draw.value[0]) for draw in tape if draw.sensitivity] for tape in (draws, again)]
+    passed = [[int(draw.value[0]) for draw in log if draw.sensitivity] for log in (draws, again)]
     assert sum(passed[0]) == sum(passed[1]) == sum(at * at for at in range(53))
     if dealt is uniform:
         assert (draws[0].law, draws[0].shape) == (Uniform(5), (53,))

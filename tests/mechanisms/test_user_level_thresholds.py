@@ -307,7 +307,7 @@ def test_a_plan_follows_what_is_given() -> None:
     with pytest.raises(InfeasiblePlan, match="smaller resolution"):
         threshold_users(ThresholdClass(2**20), 100, "0.1", "0.1", epsilon=1, resolution="0.05", margin="0.05")
     for alpha in ("1e-30", "1e-59"):
-        with pytest.raises(InfeasiblePlan, match="more of alpha"):
+        with pytest.raises(InfeasiblePlan, match="a larger alpha"):
             threshold_users(ThresholdClass(8), 1, alpha, "0.1", epsilon=1)
 
 

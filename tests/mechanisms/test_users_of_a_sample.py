@@ -119,9 +119,9 @@ def test_a_row_of_another_user_changes_no_users_rows() -> None:
         assert found.points[0].tolist() == [big, big]
 
 
-def test_which_rows_are_kept_is_on_the_tape() -> None:
+def test_which_rows_are_kept_is_in_the_log() -> None:
     """Whatever else the entropy would say. The order of the rows of a list would be no draw: a twin that keeps the
-    first is told by no tape."""
+    first is told by no log."""
     rows = ByUnit((np.arange(40), np.zeros(40)), units=[at % 5 for at in range(40)])
     with recording() as draws:
         kept = cap_users(rows, examples=3, entropy=seeded(1)).x

@@ -131,14 +131,14 @@ class TestNoise:
     def test_the_draws_are_those_of_the_leaf_one_a_query_and_one_an_epoch(self) -> None:
         mechanism = PrivateClassifier(9, "1e-4", 61, cutoff=2, mode="kov").under(REPLACE, RECORD)
         law: Any = mechanism.parts()
-        with recording() as tape:
+        with recording() as log:
             run = mechanism.open(spread(61), entropy=seeded(1))
             for query in (60.0, 60.0, 30.0):
                 run.ask(query)
         expected = [law.threshold_scale, law.query_scale, law.query_scale, law.query_scale]
-        drawn = [one.law for one in tape]
+        drawn = [one.law for one in log]
         assert drawn == [DiscreteLaplace(scale) for scale in expected]
-        assert {one.sensitivity.value for one in tape if one.sensitivity} == {Decimal(1)}
+        assert {one.sensitivity.value for one in log if one.sensitivity} == {Decimal(1)}
         assert repr(run) == "<EnsembleRun: 3 asked>"
 
 

@@ -112,8 +112,8 @@ def test_who_is_protected_is_told_in_the_words_of_the_scope() -> None:
     patients, staff = (one["who"] for one in pages(sample()))
     assert (patients.text, staff.text) == ("One patient", "One household")
     assert "in: screening visits of 2026, one row a patient" in patients.lines
-    assert "at most 1 row of one patient: declared, not measured" in patients.lines
-    assert "at most 4 rows of one household: declared, not measured" in staff.lines
+    assert "one patient has at most 1 row: declared, not measured" in patients.lines
+    assert "one household has at most 4 rows: declared, not measured" in staff.lines
     assert {patients.status, staff.status} == {"declared"}
 
 
@@ -127,7 +127,7 @@ def test_scopes_that_share_people_are_one_promise_and_the_weakest_comes_first() 
     everything = "for everything that is ever released under budgets “a”, “b” about one patient"
     assert found.lines[0] == f"{everything}; the δ is the budgets' own"
     assert "Budgets that name the same dataset are added up." in found.lines
-    nothing = "Nothing here is about the other promise of the ledger, {}: it has a page of its own."
+    nothing = "This page is not about the other promise of the ledger, {}. That one has a page of its own."
     assert nothing.format("budget “survey”") in found.lines
     assert other.text == "ε ≤ 0.5, δ = 0"
     assert other.lines[0] == "for everything that is ever released under budget “survey” about one employee"
@@ -172,7 +172,7 @@ def test_scopes_of_which_it_is_not_known_whether_they_share_people_say_so() -> N
     record = Record()
     for name in ("a", "b"):
         record.scope(name, PureDP(1))
-    assert "Whether 2 budgets may share people with others is unknown: not added up." in page(record)["promise"].lines
+    assert "Not added up: 2 budgets that may, or may not, share people with others." in page(record)["promise"].lines
 
 
 def test_a_scope_within_another_one_is_covered_by_its_promise() -> None:
@@ -198,7 +198,8 @@ def test_a_scope_within_another_one_is_covered_by_its_promise() -> None:
 )
 def test_the_trust_model_is_one_word_of_a_declaration_that_names_one(text: str, word: str) -> None:
     record = one_scope()
-    assert "Trust model: unknown, nobody has said central, local or shuffled." in page(record)["promise"].lines
+    told = "Trust model: unknown. Nobody has said whether it is central, local or shuffled."
+    assert told in page(record)["promise"].lines
     record.declare("trust_model", text, "A. Lindqvist")
     (line,) = (line for line in page(record)["promise"].lines if line.startswith("Trust model"))
     assert line.startswith(f"Trust model: {word}")
@@ -230,7 +231,7 @@ def test_where_delta_runs_out_first_that_is_how_much_is_used() -> None:
         found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/used"]
     assert found.text == "100 %"
     assert found.share == Decimal(1)
-    assert "Of the δ that charges may have, 100 % is used: more than of ε." in found.lines
+    assert "Charges have used 100 % of their δ, a larger share than of ε." in found.lines
 
 
 def test_a_run_that_is_not_settled_counts_at_its_cap_and_is_told() -> None:
@@ -238,7 +239,7 @@ def test_a_run_that_is_not_settled_counts_at_its_cap_and_is_told() -> None:
     record.ask("patients", Laplace(sensitivity=1, epsilon="0.5"))
     found = page(record)["used"]
     assert found.text == "50 %"
-    assert "1 run not settled: counted at the cap." in found.lines
+    assert "1 run not settled yet: counted at the cap." in found.lines
 
 
 def test_a_run_on_somebodys_word_is_told() -> None:
@@ -248,7 +249,7 @@ def test_a_run_on_somebodys_word_is_told() -> None:
 
     record = one_scope("0.25", budget=PureDP(2))
     record.release("patients", Trusted(sensitivity=1, epsilon=1), library="survey-tools 2.3")
-    told = "1 of 2 runs attested: what was promised or lost is stated, not recomputed."
+    told = "1 of 2 runs attested: somebody stated what was promised or lost; it was not recomputed."
     assert told in page(record)["used"].lines
 
 
@@ -312,7 +313,7 @@ def test_the_record_says_key_time_and_witness() -> None:
     watched = {answer.id: answer for answer in build(sample().verified(witnessed=5)).pages[0].answers}[
         "first_page/record"
     ]
-    told = "A checkpoint kept elsewhere shows that nothing was changed up to entry 4; "
+    told = "A checkpoint kept elsewhere shows that nothing up to entry 4 was changed. "
     assert watched.lines[-1].startswith(told)
 
 
@@ -332,7 +333,7 @@ def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], 
         record.add(audit(kind, PureDP("0.5"), "0.9", "violation"))
     found = page(record)["audits"]
     assert (found.text, found.tone) == (text, tone)
-    apart = "Of something that did not run here, by its name: 1 audit, a violation; see the annex."
+    apart = "An annex lists audits of what did not run here, by its name: 1 audit, a violation."
     assert (apart in found.lines) == ("twin" in refuted)
 
 
@@ -361,9 +362,9 @@ def test_no_audit_that_found_nothing_is_a_test_of_what_ran_here_under_another_na
 
 def test_a_violation_under_the_name_of_what_ran_elsewhere_warns() -> None:
     found, annex = charged_elsewhere("myjob.mean_los", audit("myjob.mean_los", PureDP("0.5"), "0.9", "violation"))
-    assert found.text == "1 violation, under the name of what ran elsewhere: myjob.mean_los"
+    assert found.text == "1 violation, under the name of a run elsewhere: myjob.mean_los"
     assert found.tone == "warning"
-    assert found.lines == ("1 run elsewhere audited by name alone: refuted.", "Not refuted is not proved.")
+    assert found.lines == ("1 run elsewhere audited by name alone: refuted.", "Not refuted does not mean proved.")
     assert annex["audits/never_audited"].text == "1 run elsewhere audited by name alone: refuted"
 
 
@@ -379,14 +380,14 @@ def test_violations_of_what_ran_elsewhere_and_of_what_ran_nowhere_are_counted_ap
         model = build(book.verify())
     found = {answer.id: answer for answer in model.pages[0].answers}["first_page/audits"]
     assert found.text == (
-        "1 violation, under the name of what ran elsewhere: mine.release; "
+        "1 violation, under the name of a run elsewhere: mine.release; "
         "1 violation, about budget “patients”, of something that did not run here: mine.gone"
     )
     assert found.lines == (
-        "Under the name of what ran elsewhere: 2 audits, 1 of them a violation (mine.other, mine.release).",
-        "Of something that did not run here, by its name: 1 audit, a violation; see the annex.",
+        "Under the name of a run elsewhere: 2 audits, 1 of them a violation (mine.other, mine.release).",
+        "An annex lists audits of what did not run here, by its name: 1 audit, a violation.",
         "2 runs elsewhere audited by name alone: 1 refuted.",
-        "Not refuted is not proved.",
+        "Not refuted does not mean proved.",
     )
     names = {id_: [row[0].text for row in table_of(model.sections, f"audits/{id_}").rows] for id_ in TABLES_OF_AUDITS}
     assert names == {"results": [], "elsewhere": ["mine.release", "mine.other"], "nowhere": ["mine.gone", "twin"]}
@@ -409,7 +410,7 @@ def test_an_audit_of_the_charge_of_a_run_elsewhere_is_of_that_run() -> None:
         (one,) = scope.releases()
         book.record(replace(audit("twin", PureDP("0.5"), "0.9", "violation"), charge=one.charge))
         found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/audits"]
-    assert (found.text, found.tone) == ("1 violation, of the charge of what ran elsewhere: twin", "warning")
+    assert (found.text, found.tone) == ("1 violation, of a run elsewhere that is charged here: twin", "warning")
     assert not any("never audited" in line or "by name" in line for line in found.lines)
 
 
@@ -446,13 +447,13 @@ def test_no_audit_is_of_what_was_given_back() -> None:
 def test_an_audit_of_other_parameters_says_so() -> None:
     record = one_scope("0.5")
     record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
-    assert "With other parameters than ran here: noisy numbers." in page(record)["audits"].lines
+    assert "Tested, but with other parameters than ran here: noisy numbers." in page(record)["audits"].lines
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
         scope.release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
         book.record(dpl.audit_mechanism(dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], trials=2000, seed=1).body())
         answers = {answer.id: answer for answer in build(book.verify()).pages[0].answers}
-    assert answers["first_page/audits"].lines == ("Not refuted is not proved.",)
+    assert answers["first_page/audits"].lines == ("Not refuted does not mean proved.",)
 
 
 def test_what_was_never_audited_is_named() -> None:
@@ -469,7 +470,7 @@ def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
     found = page(record)["refusal"]
     assert found.text == "Noisy numbers"
     assert found.lines == (
-        "Entry 5, budget “patients”: it asked for 0.5 where 0.25 of ε was left.",
+        "Entry 5, budget “patients”: it asked for 0.5 of ε, and 0.25 was left.",
         "2 refusals in all; none read data or spent anything.",
     )
 
@@ -477,9 +478,9 @@ def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
 @pytest.mark.parametrize(
     ("budget", "spent", "asked", "reason"),
     [
-        (ApproxDP(1, "1e-6"), "0.9", ApproxDP("0.2", "0.5"), "it asked for 0.5 where 5e-7 of δ was left"),
-        (ApproxDP(1, "1e-6"), "0.9", PureDP("0.2"), "it asked for 0.2 where 0.1 of ε was left"),
-        (ZCDP(1), "0.1", ApproxDP("0.1", "1e-9"), "it asked for 1e-9 where 0 of δ was left"),
+        (ApproxDP(1, "1e-6"), "0.9", ApproxDP("0.2", "0.5"), "it asked for 0.5 of δ, and 5e-7 was left"),
+        (ApproxDP(1, "1e-6"), "0.9", PureDP("0.2"), "it asked for 0.2 of ε, and 0.1 was left"),
+        (ZCDP(1), "0.1", ApproxDP("0.1", "1e-9"), "it asked for 1e-9 of δ, and 0 was left"),
         (PureDP(1), "0.1", GaussianLaw(3), "no theorem gives it a price in ε"),
     ],
 )
@@ -503,7 +504,7 @@ def test_purpose_reason_and_who_decided_stand_on_the_page_as_declared_or_unknown
     record = one_scope()
     found = page(record)["decision"]
     assert (found.text, found.status) == ("nobody has said who decided", "unknown")
-    assert found.lines == tuple(f"{word}: unknown, nobody has said." for word in ("For", "Not for", "Why this budget"))
+    assert found.lines == tuple(f"{word}: unknown. Nobody has said." for word in ("For", "Not for", "Why this budget"))
     assert [link.to for link in found.links] == [
         f"declared/{item}" for item in ("intended_use", "justification", "decision_owner")
     ]
@@ -515,7 +516,7 @@ def test_purpose_reason_and_who_decided_stand_on_the_page_as_declared_or_unknown
     assert (found.text, found.status) == ("The board", "declared")
     assert found.lines == (
         "For: Planning",
-        "Not for: unknown, nobody has said.",
+        "Not for: unknown. Nobody has said.",
         "Why this budget: It is enough",
         "Declared by A. Lindqvist; M. Ndiaye.",
     )

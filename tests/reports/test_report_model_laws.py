@@ -112,7 +112,10 @@ def test_of_more_promises_than_pages_the_report_says_so() -> None:
     made = build(crowded().verified())
     assert len(made.pages) == len(made.registry) == 20
     (told,) = (one for one in blocks(made.sections) if isinstance(one, Prose) and one.id == "scopes/more")
-    assert told.lines[-1] == "7 stronger promises without a first page here: --scope NAME gives that of a scope."
+    assert (
+        told.lines[-1]
+        == "7 stronger promises without a first page here: --scope NAME writes the first page of a scope."
+    )
     one = build(crowded().verified(), "unnamed-two")
     assert [page.scopes for page in one.pages] == [("unnamed-two",)]
 
@@ -196,7 +199,7 @@ def test_prices_are_of_one_run_in_a_named_account_and_alike_ones_are_added_up(mo
     assert (five[5].text, five[5].note) == ("0.05", "all 5: 0.25; stands at its cap")
     assert one[4].note == "in the mixed account, as Rényi, boundary 1"
     (basis,) = (one for one in blocks(model.sections) if isinstance(one, Prose) and one.id == "ran/basis")
-    assert "prices in different accounts do not add up" in str(basis.lines)
+    assert "Do not add up prices of different accounts" in str(basis.lines)
 
 
 def test_the_picture_of_contributions_tells_what_they_come_to(model: ReportModel) -> None:
@@ -213,7 +216,7 @@ def test_what_a_claim_assumes_of_the_callers_code_is_told_and_not_called_measure
     assumed = item(model, "scope:patients-2026/assumed")
     assert "dp_sgd: gradients are batch-invariant" in assumed.text
     assert assumed.origin.status == "declared"
-    assert "nothing is named" in item(model, "scope:staff-survey/assumed").text
+    assert "names an assumption" in item(model, "scope:staff-survey/assumed").text
 
 
 def test_refusals_and_open_charges_are_told(model: ReportModel) -> None:
@@ -267,7 +270,7 @@ def test_words_of_the_sample_that_were_replaced_are_counted_and_not_repeated() -
     assert "declared/replaced" not in found
     told = found["declared/sample_replaced"]
     assert isinstance(told, Prose)
-    assert told.lines == ("1 item stood there in the sample's words before; they are in the entries.",)
+    assert told.lines == ("1 item had the sample's words before; the entries have them.",)
     record.declare("dpia_reference", "DPIA-8", "A. Lindqvist")
     assert [row[1].text for row in tables_of(build(record.verified()))["declared/replaced"].rows] == ["DPIA-7"]
 
@@ -407,8 +410,8 @@ def test_the_epsilons_of_one_run_are_told_apart(model: ReportModel) -> None:
     claimed, alone = re.findall(r"ε ≤ ([0-9.]+)", line)
     assert Decimal(alone) <= Decimal(claimed)
     assert f"alone: ε ≤ {alone} " in row[3].note
-    assert f" {row[5].text} is what it is charged" in line
-    assert line.endswith("only what is charged counts against the budget.")
+    assert f" it is charged {row[5].text} " in line
+    assert line.endswith("Only the charge counts against the budget.")
 
 
 def test_the_odds_say_which_runs_they_leave_out() -> None:
@@ -423,7 +426,7 @@ def test_the_odds_say_which_runs_they_leave_out() -> None:
         *(f"laplace (key-{number}), alone" for number in range(11, 3, -1)),
     ]
     (note,) = (one for one in blocks(made.sections) if isinstance(one, Prose) and one.id == "meaning/odds_left_out")
-    assert "8 costliest kinds of runs; 3 more" in note.lines[0]
+    assert "8 costliest kinds of runs. “What was run” lists 3 more" in note.lines[0]
 
 
 def test_a_quick_verification_reports_no_content() -> None:

@@ -52,7 +52,7 @@ def test_an_audit_that_saw_nothing_leaves_what_ran_as_never_audited_and_says_why
     assert (found.text, found.status) == ("no audit", "unknown")
     assert found.lines == (
         "Never audited: noisy numbers.",
-        f"Tried, and the audit saw nothing: noisy numbers: {BLIND}.",
+        f"An audit of noisy numbers could see nothing: {BLIND}.",
     )
     record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
     assert not any(
@@ -96,7 +96,7 @@ def test_what_was_intended_and_never_finished_is_told_until_it_is_finished() -> 
         confidence=result.confidence,
         seed=result.seed,
     )
-    line = "Intended and never finished: 1 audit (noisy numbers)."
+    line = "Intended but never finished: 1 audit (noisy numbers)."
     with dpl.Ledger.in_memory() as book:
         first, second = book.intend(said), book.intend(said)
         book.record(result, intended=second.index)
@@ -124,7 +124,7 @@ def test_rows_that_are_no_pair_and_strata_that_fell_together_are_told_beside_the
     record.add(replace(together, schedule="blocks_1", arms=12, code="ab" * 32))
     model = build(record.verified())
     lines = answer_of(model).lines
-    assert "On data that are no neighbours, if they are rows: 1 audit, a violation (noisy numbers)." in lines
+    assert "On data that differ by more than one unit, if they are rows: 1 audit, a violation (noisy numbers)." in lines
     notes = [row[3].note for row in table_of(model, "audits/results").rows]
     assert notes == [
         f"if the data are rows, they are {distant}",

@@ -73,7 +73,7 @@ def test_a_promise_in_another_currency_is_told_in_it_first(book: dpl.Ledger) -> 
     assert staff["promise"].text == "ρ ≤ 0.5"
     assert staff["promise"].lines[:2] == (
         "read as ε ≤ 5.222 at δ = 1e-6",
-        "This δ is the report's choice, not the budget's: an epsilon is read at it, and at a smaller δ it is larger.",
+        "This δ is the report's choice, not the budget's: ε is read at this δ, and is larger at a smaller δ.",
     )
     assert staff["used"].text == "6.25 %"
     assert staff["used"].lines[0].startswith("ρ ≤ 0.03125 of 0.5 (read as ε ≤ ")
@@ -93,7 +93,7 @@ def test_a_promise_in_another_currency_is_told_in_it_first(book: dpl.Ledger) -> 
     [
         ((GDP(1),), "μ ≤ 1", "This δ is the report's choice"),
         ((ZCDP("0.25"), ZCDP("0.25")), "ρ ≤ 0.5", "This δ is the report's choice"),
-        ((ZCDP("0.5"), PureDP(1)), None, "is in part the report's choice"),
+        ((ZCDP("0.5"), PureDP(1)), None, "The report chose part of δ"),
         ((ApproxDP(1, "1e-6"),), "ε ≤ 1, δ = 1e-6", "; the δ is the budget's own"),
         ((PureDP(1),), "ε ≤ 1, δ = 0", None),
     ],
@@ -142,7 +142,7 @@ def test_of_units_of_many_rows_each_promise_is_one(book: dpl.Ledger) -> None:
         made = dpl.report(book, scope="a")
     assert [page.scopes for page in made.model.pages] == [("a", "b"), ("a",)]
     rows = [line for page in pages(made) for line in page["who"].lines if "at most" in line]
-    assert rows == [f"at most {many} of one patient: declared, not measured" for many in ("1 row", "12 rows")]
+    assert rows == [f"one patient has at most {many}: declared, not measured" for many in ("1 row", "12 rows")]
 
 
 @pytest.mark.parametrize("scope", ["stuff", 7, ""])

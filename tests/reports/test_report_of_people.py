@@ -37,7 +37,7 @@ def test_scopes_of_one_dataset_are_added_in_words(items: dict[str, Item]) -> Non
 def test_what_could_not_be_added_is_unknown(items: dict[str, Item]) -> None:
     found = items["scopes/not_added/0"]
     assert found.label == "Not added up: scope survey"
-    assert "no dataset is named" in found.text
+    assert "they name no dataset" in found.text
     assert found.origin.status == "unknown"
 
 

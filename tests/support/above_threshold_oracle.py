@@ -1,4 +1,4 @@
-"""The exact law of AboveThreshold and of its faulty twins, by quadrature; shares no code with the mechanism.
+"""The exact law of AboveThreshold and of its mutants, by quadrature; shares no code with the mechanism.
 
 A run on values f_1, f_2, ... against the threshold 0 ends "above at t" or "below all along". With noise of scale b1 on
 the threshold and b2 on queries, P(above at t) = E_Z [prod_{i<t} P(f_i + X < Z) P(f_t + X >= Z)], Z the threshold's.

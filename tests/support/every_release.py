@@ -72,11 +72,11 @@ def played(case: Case) -> object:
 
 
 def _noise() -> dict[str, Answer]:
-    return {"doors of noise": doors, "choices": chosen}
+    return {"noise functions": noises, "choices": chosen}
 
 
-def doors() -> object:
-    """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
+def noises() -> object:
+    """What the noise functions answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
     one = noise.Sensitivity(1, "l1", "a number")
     fine = noise.chain(noise.RoundedLaplace(1, "1e-15"), 0, sensitivity=one, entropy=seeded(7))
     whole = noise.chain(noise.DiscreteLaplace("0.1"), 0, sensitivity=one, entropy=seeded(8))

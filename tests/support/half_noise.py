@@ -1,4 +1,4 @@
-"""A faulty twin of dpledger's own mechanism: it claims what the original claims, and does something else."""
+"""A mutant of dpledger's own mechanism: it claims what the original claims, and does something else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HalfNoiseLaplace:
         return self.of.unit
 
     def under(self, relation: Relation, unit: Unit) -> Self:
-        """The same twin, for this relation and unit."""
+        """The same mutant, for this relation and unit."""
         return replace(self, of=self.of.under(relation, unit))
 
     def claim(self) -> PureDP:

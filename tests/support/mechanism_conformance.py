@@ -215,8 +215,8 @@ class MechanismConformance(ABC):
         if isinstance(mechanism, Sampled) and isinstance(mechanism, Mechanism):
             assert agrees(mechanism, self.data_of(mechanism), seed=_SEED, runs=self.sampled_seeds) is None
 
-    def test_all_that_it_draws_is_on_the_tape(self) -> None:
-        """So the tape tells the run: replayed with other entropy, it passes the same values and comes to the same."""
+    def test_all_that_it_draws_is_in_the_log(self) -> None:
+        """So the log tells the run: replayed with other entropy, it passes the same values and comes to the same."""
         for mechanism in self.placed():
             data = self.data_of(mechanism)
             with recording() as draws:

@@ -12,7 +12,7 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
-from training_twins import layout_steps
+from training_mutants import layout_steps
 
 __all__ = ["GRID", "Edge", "edge"]
 

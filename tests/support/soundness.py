@@ -33,7 +33,7 @@ from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
 from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.laws.finite import approximate_pair
-from dpledger.accounting.lowering import Ingredients
+from dpledger.accounting.lowering import PldList
 from dpledger.accounting.profile import compose
 
 Interval: TypeAlias = tuple[float, float]
@@ -217,13 +217,13 @@ def bounded_range_with_responses(rng: Random) -> Iterator[Question]:
         eta, r0, times = decimal(rng, 0.05, 3), decimal(rng, 0.02, 1), count(rng, 30)
         exact = exactly.with_responses(exactly.bounded_range(ball(eta)), ball(r0), times)
         parts = ((BoundedRangeLoss(float(eta)), 1), (approximate_pair(float(r0), 0.0).loss(), times))
-        what = Ingredients(parts, (), Fraction(0))
+        what = PldList(parts, (), Fraction(0))
 
-        def ask_epsilon(at: str, what: Ingredients = what) -> Interval:
+        def ask_epsilon(at: str, what: PldList = what) -> Interval:
             found = epsilon_interval(what, Decimal(at))
             return found.lower, found.upper
 
-        def ask_delta(at: float, what: Ingredients = what) -> Interval:
+        def ask_delta(at: float, what: PldList = what) -> Interval:
             found = delta_interval(what, at)
             return found.lower, found.upper
 

@@ -1,4 +1,4 @@
-"""Bounded ranges whose next one may be chosen by what came out: several lists of losses, each of which dominates.
+"""Bounded ranges in any order, each chosen by what came out before: several lists of losses, each of which dominates.
 
 The runs are dealt to groups. Of one group the profile is found by value iteration over what is left of it; the groups,
 and ranges by themselves, compose. One group of all is nearly the truth and takes as many steps as there are states:

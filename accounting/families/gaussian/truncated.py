@@ -178,5 +178,5 @@ TRUNCATED_SAMPLED_GAUSSIAN: Final[LeafRules[TruncatedSampledGaussianLaw]] = rule
     mirrors=_mirrors,
     alone=_alone,
     relative=True,
-    reason="what dominates a truncated sample tells whether it was full, which no mechanism shows",
+    reason="the bound for a truncated sample also tells whether it was full, which no mechanism does",
 )

@@ -128,5 +128,5 @@ GAUSSIAN_WITH_REPLACEMENT: Final[LeafRules[GaussianWithReplacementLaw]] = rules_
     mirrors=_mirrors,
     alone=_alone,
     relative=False,
-    reason="what dominates draws with replacement tells how often a unit was drawn, which no mechanism shows",
+    reason="the bound for draws with replacement also tells how often a unit was drawn, which no mechanism does",
 )

@@ -59,8 +59,8 @@ class QueryRange:
         """What values count as that are outside, or no number, a sentence each: for receipts."""
         low, high = text(self.low), text(self.high)
         return (
-            f"a value of a query that is no number, NaN and a missing one too, counts as {low}",
-            f"a value outside [{low}, {high}], infinity too, counts as the nearer end",
+            f"a value of a query that is NaN or any other non-number counts as {low}",
+            f"a value outside [{low}, {high}], also infinity, counts as the nearer end",
         )
 
     @property

@@ -239,7 +239,7 @@ class SurrogateAgnosticLearner(_ByScores):
             case FiniteClass():
                 assert isinstance(self.concept_class, FiniteClass), "refused when it was made"
                 if not held(self.concept_class, self.representation):
-                    raise InfeasiblePlan("a concept is none of the hypotheses: on some points none is near it")
+                    raise InfeasiblePlan("some concept is not among the hypotheses, and on some points none is near it")
                 if self._proper:
                     return agnostic_plan(self.concept_class, self.exponent, alpha, beta)
                 itself = TrivialRepresentation(self.representation)

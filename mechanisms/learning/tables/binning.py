@@ -212,10 +212,12 @@ class Binning:
     def read_as(self) -> tuple[str, ...]:
         """What entries count as that are in none of the bins, a sentence each: for receipts."""
         kinds = {type(one) for one in self.features}
-        numbered = "of a column of numbers text is the number that it says; what is none, NaN and missing ones too, is"
-        worded = "of a column of words entries are compared as words, so that 1, 1.0 and True are one; any other is"
+        numbered = "of a column of numbers text counts as the number that it says; NaN or any other non-number is"
+        worded = (
+            "of a column of words entries are compared as words, so that 1, 1.0 and True are one; any other word is"
+        )
         said = [words for kind, words in ((Bins, numbered), (Categories, worded)) if kind in kinds]
-        nowhere = "a row in which all columns that are read hold NaN, or nothing, counts nowhere"
+        nowhere = "a row counts nowhere if all columns that are read hold NaN, or nothing"
         return (*(f"{words} in a bin of its own" for words in said), nowhere)
 
     def numbered(self, x: object) -> list[int | None]:

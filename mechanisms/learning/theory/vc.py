@@ -77,7 +77,9 @@ class _Search:
                 break
             halves += [inside, outside]
         if self.left < 0:
-            raise WorkLimit(f"the VC dimension is from {len(self.best)} to {self.most}: the work limit ends the search")
+            raise WorkLimit(
+                f"the search ended at its work limit: the VC dimension is from {len(self.best)} to {self.most}"
+            )
         return halves if len(halves) == 2 * len(cells) else None
 
 

@@ -83,7 +83,7 @@ class ReadsUsers(OneShot, ABC):
     def values_read_as(self) -> tuple[str, ...]:
         """What examples and labels count as that are no ordinary ones: of the parameters, never of the data."""
         labels = (LABELS_READ_AS,) if self._reads_labels else ()
-        nobody = "a user with an example that is no number, NaN and a missing one too, counts nowhere"
+        nobody = "a user with an example that is NaN or any other non-number counts nowhere"
         return (points_read_as(self._points, "an example"), nobody, *labels, *((STRICT,) if self.strict else ()))
 
     @property

@@ -281,14 +281,14 @@ class Walk:
             dpl.Count(epsilon="0.1", of="true", counted="malignant cases"), [True] * 10, [True] * 11, trials=TRIALS
         )
         fault = ZOO["laplace_half_noise"]
-        twin = audit_mechanism(
+        faulty = audit_mechanism(
             fault.mechanism, fault.left, fault.right, claim=fault.claim, batched=fault.batched, trials=TRIALS
         )
         self.result["audits"] = {}
-        for name, result in (("the count of step 2", own), ("a planted twin with half the noise", twin)):
+        for name, result in (("the count of step 2", own), ("a planted fault: half the noise", faulty)):
             self._audited(name, result)
             self.book.record(result)
-        twin.plot(self.out / "audit.png")
+        faulty.plot(self.out / "audit.png")
 
     def _audited(self, name: str, result: AuditResult) -> None:
         self.voice.say(f"   {name}:")

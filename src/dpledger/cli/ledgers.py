@@ -216,7 +216,7 @@ def accept_rollback(
 
         entry = Ledger.accept_rollback(ledger, by=by, reason=reason, key=key, passphrase=passphrases.asked)
         voice.say(f"{entry.ledger} goes on with entry {entry.index}, which says that newer ones are missing")
-        voice.say("  its scopes have ended: what the missing entries charged is not known; open new ones")
+        voice.say("  its scopes have ended, because nobody knows what the missing entries charged; open new ones")
         voice.give({"ledger": entry.ledger, "index": entry.index})
 
 
@@ -234,15 +234,15 @@ def _seen(found: Verified) -> str:
     """What a checkpoint from before shows, and what it does not."""
     if found.is_own:
         return (
-            "the checkpoint given is this record's own, or as new as it: it shows nothing about earlier copies. Keep "
-            "it, and give it the next time"
+            "the checkpoint given came with this record, or is as new as it, so it shows nothing about earlier copies. "
+            "Keep it, and give it the next time"
         )
     if not found.witnessed:
         return (
-            "you gave no checkpoint from before (--since): that none of the last entries was cut off cannot be seen "
-            "from the record alone"
+            "you gave no checkpoint from before (--since), and the record alone cannot show that none of the last "
+            "entries was cut off"
         )
     if found.seen and not found.unwitnessed:
         return "witnesses cosigned the newest entry: none was cut off, and no copy went on by itself before it"
     follow = "1 entry follows" if found.unwitnessed == 1 else f"{found.unwitnessed} entries follow"
-    return f"{follow} the checkpoint that you gave; that none was cut off after it cannot be seen from the record alone"
+    return f"{follow} the checkpoint that you gave; the record alone cannot show that none was cut off after it"

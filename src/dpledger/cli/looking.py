@@ -76,9 +76,7 @@ def spent(
         left = _left(record.state, opened)
         voice.say(f"{name}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
         if lower < decimals.float_up(upper):
-            voice.say(
-                "  the first is what the costliest run costs by itself at least, the second what all were charged"
-            )
+            voice.say("  the first is a lower bound of the costliest run by itself, the second what all were charged")
         if account.rollback is not None:
             voice.say(f"  the scope was ended by the rollback of entry {account.rollback}: {IN_NO_NUMBER}")
         voice.say(f"  left: {decimals.text(left)}, the most epsilon that one more release may promise by itself")
@@ -198,7 +196,7 @@ def _together(group: Together) -> str:
     named, counted = ", ".join(group.scopes), ", ".join(group.counted)
     covered = "" if group.counted == group.scopes else f"; counted: {counted}, which the others are charged to"
     if group.guarantee is None:
-        return f"together nothing that holds {whom}: scopes {named}{covered}"
+        return f"together no bound holds {whom}: scopes {named}{covered}"
     return f"together at most {guarantee_in_words(group.guarantee)} {whom}: scopes {named}{covered}"
 
 

@@ -111,7 +111,7 @@ def estimator_terms(
             if (slack := round_down(share * gap)) > 0 and gap / 2 - share * gap > ROUNDED
         ]
     if not found:
-        raise InfeasiblePlan(f"errors {resolution} apart cannot be told on a grid of 2^-{GRID_BITS}")
+        raise InfeasiblePlan(f"a grid of 2^-{GRID_BITS} cannot tell errors apart that differ by {resolution}")
     return min(found, key=lambda terms: max(needed for _, needed in terms))
 
 

@@ -176,7 +176,7 @@ def _fewest(target: _Target, resolution: Decimal | None, margin: Decimal | None)
     if found is None:
         raise InfeasiblePlan(
             f"nothing of alpha = {target.alpha} is left for the last interval, or no number of users is enough: "
-            "smaller resolution or margin, or more of alpha or epsilon"
+            "take a smaller resolution or margin, or a larger alpha or epsilon"
         )
     return found
 

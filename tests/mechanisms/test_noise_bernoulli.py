@@ -209,7 +209,7 @@ def test_uniform_numbers_are_as_likely_each_and_those_of_a_die_with_a_face_more_
     assert events_p_value(counted(7), 60_000, dict.fromkeys(range(5), 1 / 6)) < SIGNIFICANCE
 
 
-def test_uniform_numbers_are_on_the_tape_and_replayed() -> None:
+def test_uniform_numbers_are_in_the_log_and_replayed() -> None:
     with recording() as draws:
         then = uniform(5, 40, entropy=seeded(1))
     assert [(draw.law, draw.value, draw.shape, draw.sensitivity) for draw in draws] == [(Uniform(5), 5, (40,), None)]
@@ -225,10 +225,10 @@ def test_a_uniform_number_is_among_one_to_two_to_the_sixty_four(k: Any) -> None:
         uniform(k, 1, entropy=seeded(1))
 
 
-# ---- on the tape ---------------------------------------------------------------------------------------------------
+# ---- in the log ---------------------------------------------------------------------------------------------------
 
 
-def test_coins_are_on_the_tape_with_their_probability_and_as_positions() -> None:
+def test_coins_are_in_the_log_with_their_probability_and_as_positions() -> None:
     with recording() as draws:
         one = happens("0.5", entropy=seeded(1))
         many = happens(ExpMinus(1), size=1000, entropy=seeded(2))

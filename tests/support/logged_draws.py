@@ -1,4 +1,4 @@
-"""What a call of `noise.draw` declared, for tests that look at a tape of mechanisms that add noise alone."""
+"""What a call of `noise.draw` declared, for tests that look at a log of mechanisms that add noise alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Faulty twins of the sparse vector: each is tests that break one rule, priced and claimed as the correct one.
+"""Mutants of the sparse vector: each is tests that break one rule, priced and claimed as the correct one.
 
-`TWINS` names them; `open_twin` opens one in place of the correct run.
+`MUTANTS` names them; `open_mutant` opens one in place of the correct run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpledger.mechanisms.threshold.epochs import EpochPlan, Epochs
 from dpledger.mechanisms.threshold.sparse_vector import thresholding
 from dpledger.mechanisms.threshold.threshold_run import Thresholding
 
-__all__ = ["TWINS", "open_twin"]
+__all__ = ["MUTANTS", "open_mutant"]
 
 
 class NoQueryNoise(Epochs):
@@ -81,14 +81,14 @@ class ChargesAsCalls(Epochs):
 
 
 class _Faulty(SparseVectorRun):
-    """The run whose tests are those of a twin."""
+    """The run whose tests are those of a mutant."""
 
-    def __init__(self, twin: type[Epochs], plan: Thresholding, data: object, entropy: Entropy) -> None:
+    def __init__(self, mutant: type[Epochs], plan: Thresholding, data: object, entropy: Entropy) -> None:
         super().__init__(plan, data, entropy)
-        self._tests = twin(plan, entropy)
+        self._tests = mutant(plan, entropy)
 
 
-TWINS: Mapping[str, type[Epochs]] = {
+MUTANTS: Mapping[str, type[Epochs]] = {
     "SVT-B1": NoQueryNoise,
     "SVT-B2": HalfQueryNoise,
     "SVT-B3": OneMore,
@@ -99,6 +99,6 @@ TWINS: Mapping[str, type[Epochs]] = {
 }
 
 
-def open_twin(name: str, mechanism: SparseVector, data: object, *, entropy: Entropy) -> SparseVectorRun:
+def open_mutant(name: str, mechanism: SparseVector, data: object, *, entropy: Entropy) -> SparseVectorRun:
     """The faulty run `name` in place of the mechanism's own."""
-    return _Faulty(TWINS[name], thresholding(mechanism), data, entropy)
+    return _Faulty(MUTANTS[name], thresholding(mechanism), data, entropy)

@@ -19,8 +19,8 @@ from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw
 from dpledger.accounting.engine import large_loss_layers, methods
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, AskedEpsilons, RisingEpsilons, cover
-from dpledger.accounting.engine.large_loss_layers import can_jump
-from dpledger.accounting.engine.large_losses import jumps_delta, jumps_epsilon, layers, two_scales
+from dpledger.accounting.engine.large_loss_layers import has_large_losses
+from dpledger.accounting.engine.large_losses import large_losses_delta, large_losses_epsilon, layers, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.engine.tilt import chernoff_bounds
@@ -74,11 +74,11 @@ def meets(one: Interval, other: Interval, slack: float = 0.0) -> bool:
 @pytest.mark.parametrize("case", CASES)
 def test_where_every_exponential_bound_is_loose_the_interval_is_narrow(case: Case) -> None:
     composed, delta = composed_of(case), case[3]
-    found = jumps_epsilon(composed, delta, delta)
+    found = large_losses_epsilon(composed, delta, delta)
     assert 0 < found.lower <= found.upper
     assert found.relative_width() <= 1e-6
     assert meets(found, finite_epsilon(composed, math.log(delta), math.log(delta)))
-    at = jumps_delta(composed, (found.lower + found.upper) / 2, delta)
+    at = large_losses_delta(composed, (found.lower + found.upper) / 2, delta)
     assert at.lower <= delta * (1 + 1e-3)
     assert at.upper >= delta * (1 - 1e-3)
     assert 0 < at.lower <= at.upper <= 1.001 * at.lower
@@ -93,14 +93,14 @@ def test_two_runs_agree_with_a_quadrature_in_one_outcome(seed: int) -> None:
     sigma, rate = float(rng.uniform(0.5, 4)), float(10 ** rng.uniform(-6, -1.5))
     delta = float(10 ** rng.uniform(-200, -5))
     composed = composed_of((sigma, rate, 2, delta))
-    found = jumps_epsilon(composed, delta, delta)
+    found = large_losses_epsilon(composed, delta, delta)
     if found.upper < math.inf:
         assert jump_oracles.two_runs(rate, sigma, found.upper) <= delta * (1 + ORACLE)
         assert found.lower == 0 or jump_oracles.two_runs(rate, sigma, found.lower) >= delta * (1 - ORACLE)
         point = found.upper * float(rng.uniform(0.9, 1.1))
     else:
         point = float(rng.uniform(0.01, 5))
-    at, exact = jumps_delta(composed, point, delta), jump_oracles.two_runs(rate, sigma, point)
+    at, exact = large_losses_delta(composed, point, delta), jump_oracles.two_runs(rate, sigma, point)
     assert at.lower * (1 - ORACLE) <= exact <= at.upper * (1 + ORACLE)
 
 
@@ -113,7 +113,7 @@ def test_the_quadrature_for_two_runs_is_right() -> None:
 
 @pytest.mark.parametrize(("sigma", "rate", "delta"), [(2.63, 2e-3, 1.9e-48), (1.79, 1.3e-3, 4.2e-32)])
 def test_two_runs_are_known_to_eight_digits(sigma: float, rate: float, delta: float) -> None:
-    found = jumps_epsilon(composed_of((sigma, rate, 2, delta)), delta, delta)
+    found = large_losses_epsilon(composed_of((sigma, rate, 2, delta)), delta, delta)
     assert found.relative_width() <= 1e-7
 
 
@@ -123,14 +123,14 @@ def test_direct_convolutions_agree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     case = direct_case(rng)
     delta = case[3]
-    found = jumps_epsilon(composed_of(case), delta, delta)
+    found = large_losses_epsilon(composed_of(case), delta, delta)
     if found.upper == math.inf:
         pytest.fail(f"no layers were found for {case}")
     low, high = direct(case, found.lower), direct(case, found.upper)
     assert low.upper >= delta * (1 - 1e-8)  # delta at the lower end is at least the target
     assert high.lower <= delta * (1 + 1e-8)
     assert 0 < low.upper <= 1.6 * low.lower  # and the oracle knows it well enough to tell
-    at = jumps_delta(composed_of(case), found.upper, delta)
+    at = large_losses_delta(composed_of(case), found.upper, delta)
     assert meets(at, high, 1e-8)
     assert at.upper <= 1.001 * at.lower
 
@@ -155,11 +155,11 @@ def direct(case: Case, epsilon: float) -> Interval:
 def test_two_and_three_runs_meet_the_lattice(count: int) -> None:
     for sigma, rate, delta in ((2.0, 5e-4, 1e-60), (1.3, 1e-3, 1e-40), (3.1, 2e-4, 1e-120)):
         composed = composed_of((sigma, rate, count, delta))
-        found = jumps_epsilon(composed, delta, delta)
+        found = large_losses_epsilon(composed, delta, delta)
         assert found.relative_width() <= 1e-6
         at = lattice_delta(composed, found.upper)
         assert at.lower <= delta * (1 + 1e-9)
-        assert meets(at, jumps_delta(composed, found.upper, delta))
+        assert meets(at, large_losses_delta(composed, found.upper, delta))
 
 
 @settings(max_examples=12, deadline=None)
@@ -189,7 +189,7 @@ def test_many_intervals_meet_those_of_contours_and_lattices(seed: int) -> None:
 
 
 def meets_contours(composed: Composed, delta: float) -> Interval:
-    found = jumps_epsilon(composed, delta, delta)
+    found = large_losses_epsilon(composed, delta, delta)
     log_delta = math.log(delta)
     contour = finite_epsilon(composed, log_delta - 1e-12 * abs(log_delta), log_delta + 1e-12 * abs(log_delta))
     assert found.lower <= found.upper
@@ -204,8 +204,8 @@ def meets_contours(composed: Composed, delta: float) -> Interval:
 def test_three_hundred_bits_are_not_lost_to_any_tilt(delta: float, lines: tuple[tuple[float, float], ...]) -> None:
     """Oracle: the contour sum in ball arithmetic, on two lines, which agree: their aliases are nothing."""
     composed = composed_of((2.0, 0.001, 30000, delta))
-    found = jumps_epsilon(composed, delta, delta)
-    at = jumps_delta(composed, found.upper, delta)
+    found = large_losses_epsilon(composed, delta, delta)
+    at = large_losses_delta(composed, found.upper, delta)
     one, other = by_balls([("0.001", "2.0", 30000)], found.upper, lines)
     assert abs(one - other) <= 1e-9 * one
     assert at.lower <= one <= at.upper <= 1.00001 * at.lower
@@ -225,7 +225,7 @@ def by_balls(
 def test_two_laws_that_jump_agree_with_three_hundred_bits() -> None:
     first, second = SampledGaussianLoss(0.001, 2.0, "remove"), SampledGaussianLoss(0.002, 2.0, "remove")
     composed = Composed(((first, 30000), (second, 3000)))
-    found = jumps_epsilon(composed, 1e-60, 1e-60)
+    found = large_losses_epsilon(composed, 1e-60, 1e-60)
     assert found.relative_width() <= 1e-6
     parts = [("0.001", "2.0", 30000), ("0.002", "2.0", 3000)]
     one, other = by_balls(parts, found.upper, ((40.0, 6.0), (35.0, 8.0)))
@@ -252,16 +252,16 @@ def test_beside_other_losses_the_interval_is_as_narrow(parts: tuple[tuple[Loss, 
     assert found.relative_width() <= 1e-6
     for loss, count in parts:
         assert (
-            jumps_epsilon(Composed(((loss, count),)), delta, delta).lower <= found.upper
+            large_losses_epsilon(Composed(((loss, count),)), delta, delta).lower <= found.upper
         )  # less is learnt from a part
-    turned = jumps_epsilon(Composed(parts[::-1]), delta, delta)
+    turned = large_losses_epsilon(Composed(parts[::-1]), delta, delta)
     assert meets(found, turned)
 
 
 @pytest.mark.parametrize("mu_squared", [1e-3, 1e-2])
 def test_few_runs_beside_noise_meet_the_lattice(mu_squared: float) -> None:
     composed = Composed(((SampledGaussianLoss(5e-4, 2.0, "remove"), 3), (GaussianLoss(mu_squared), 1)))
-    found = jumps_epsilon(composed, 1e-30, 1e-30)
+    found = large_losses_epsilon(composed, 1e-30, 1e-30)
     assert found.relative_width() <= 1e-6
     assert meets(found, lattice_epsilon(composed, 1e-30, 1e-30))
 
@@ -362,14 +362,14 @@ def test_a_window_is_the_difference_of_two_cuts() -> None:
 def test_a_lost_number_of_jumps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without two jumps at once the upper bound is too low for a delta that is known from elsewhere."""
     delta = TWO_JUMPS[3]
-    known = jumps_epsilon(composed_of(TWO_JUMPS), delta, delta)
+    known = large_losses_epsilon(composed_of(TWO_JUMPS), delta, delta)
     numbers: Any = large_loss_layers._numbers
 
     def without_two(*given: Any) -> Iterator[Any]:
         yield from (pair for pair in numbers(*given) if (pair[0].fewest, pair[0].most) != (2, 2))
 
     monkeypatch.setattr(large_loss_layers, "_numbers", without_two)
-    wrong = jumps_epsilon(composed_of(TWO_JUMPS), delta, delta)
+    wrong = large_losses_epsilon(composed_of(TWO_JUMPS), delta, delta)
     assert not (wrong.lower <= wrong.upper and meets(wrong, known))
 
 
@@ -384,7 +384,7 @@ def test_a_lost_layer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
             yield few, chernoff_bounds(given[1][0], few.log_moments(given[1][0]))
 
     monkeypatch.setattr(large_loss_layers, "_numbers", faint)
-    wrong = jumps_epsilon(composed, delta, delta)
+    wrong = large_losses_epsilon(composed, delta, delta)
     assert wrong.upper < math.inf
     assert jump_oracles.two_runs(rate, sigma, wrong.upper) > delta * (1 + ORACLE)
 
@@ -395,7 +395,7 @@ def test_what_the_last_cut_takes_away_counts(monkeypatch: pytest.MonkeyPatch, co
     monkeypatch.setattr(large_loss_layers, "LOST", 0.2)
     if not counted:
         monkeypatch.setattr(rare, "mass_beyond", lambda *_: 0.0)
-    found = jumps_epsilon(composed_of((sigma, rate, 2, delta)), delta, delta)
+    found = large_losses_epsilon(composed_of((sigma, rate, 2, delta)), delta, delta)
     assert (jump_oracles.two_runs(rate, sigma, found.upper) <= delta * (1 + ORACLE)) == counted
 
 
@@ -411,7 +411,7 @@ def test_layers_made_for_one_epsilon_serve_the_next() -> None:
     """Many points of a profile at once: the same bounds, or narrower, in a fraction of the work."""
     composed = Composed(((SampledGaussianLoss(1e-3, 1.0, "remove"), 40),))
     epsilons = np.linspace(0.5, 4.0, 12).tolist()
-    uppers = [jumps_delta(composed, epsilon, 1e-4 * math.exp(-12 * epsilon)).upper for epsilon in epsilons]
+    uppers = [large_losses_delta(composed, epsilon, 1e-4 * math.exp(-12 * epsilon)).upper for epsilon in epsilons]
     made: list[float] = []
 
     def counted(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
@@ -423,7 +423,7 @@ def test_layers_made_for_one_epsilon_serve_the_next() -> None:
     cover(counted, composed, asked)
     assert len(made) < len(epsilons)
     for epsilon, about, lower, upper in zip(epsilons, uppers, asked.lower, asked.upper, strict=True):
-        alone, found = jumps_delta(composed, epsilon, about), Interval(float(lower), float(upper))
+        alone, found = large_losses_delta(composed, epsilon, about), Interval(float(lower), float(upper))
         assert max(alone.lower, found.lower) <= min(alone.upper, found.upper)
         assert found.relative_width() <= max(1e-3, alone.relative_width())
 
@@ -433,14 +433,14 @@ def test_layers_made_for_one_epsilon_serve_the_next() -> None:
 
 def test_it_is_for_sampled_gaussians_whose_loss_is_unbounded() -> None:
     sampled = SampledGaussianLoss(1e-3, 1.5, "remove")
-    assert can_jump(Composed(((sampled, 2),)))
-    assert can_jump(Composed(((GaussianLoss(0.1), 1), (sampled, 9))))
-    assert not can_jump(Composed(((SampledGaussianLoss(1e-3, 1.5, "add"), 9),)))
+    assert has_large_losses(Composed(((sampled, 2),)))
+    assert has_large_losses(Composed(((GaussianLoss(0.1), 1), (sampled, 9))))
+    assert not has_large_losses(Composed(((SampledGaussianLoss(1e-3, 1.5, "add"), 9),)))
     other = Composed(((GaussianLoss(0.1), 4),))
-    assert not can_jump(other)
+    assert not has_large_losses(other)
     assert not two_scales(other, math.log(1e-5))
-    assert jumps_epsilon(other, 1e-5, 1e-5) == Interval(0.0, math.inf)
-    assert jumps_delta(other, 1.0, 1e-5) == Interval(0.0, 1.0)
+    assert large_losses_epsilon(other, 1e-5, 1e-5) == Interval(0.0, math.inf)
+    assert large_losses_delta(other, 1.0, 1e-5) == Interval(0.0, 1.0)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case[0] != 3.906])
@@ -460,8 +460,8 @@ def test_ordinary_questions_do_not_ask_it(monkeypatch: pytest.MonkeyPatch) -> No
     def refused(*_: object) -> Any:
         raise AssertionError("a narrow answer was known already")
 
-    monkeypatch.setattr(methods, "jumps_epsilon", refused)
-    monkeypatch.setattr(methods, "jumps_delta", refused)
+    monkeypatch.setattr(methods, "large_losses_epsilon", refused)
+    monkeypatch.setattr(methods, "large_losses_delta", refused)
     for rate, sigma, count, delta in (
         ("0.01", "1", 10000, "1e-6"),
         ("0.002", "0.8", 30000, "1e-10"),

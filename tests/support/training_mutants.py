@@ -1,8 +1,8 @@
-"""Faulty twins of DP-SGD and DP-FTRL: each breaks one rule, and the docstring says what that does to the privacy loss.
+"""Mutants of DP-SGD and DP-FTRL: each breaks one rule, and the docstring says what that does to the privacy loss.
 
-All claim and price what the correct one does, so a check that looks at claims alone finds nothing. `TWINS` names those
-of DP-SGD: `MeanClipped` to `TwiceTheRate` are faults of one step; `TwinWorkers` of how steps are run. `ForgottenNorm`
-and `EveryGroup` are of DP-FTRL.
+All claim and price what the correct one does, so a check that looks at claims alone finds nothing. `MUTANTS` names
+those of DP-SGD: `MeanClipped` to `TwiceTheRate` are faults of one step; `MutantWorkers` of how steps are run.
+`ForgottenNorm` and `EveryGroup` are of DP-FTRL.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from dpledger.mechanisms.training.training_run import StepNumbers, TrainingRun
 from dpledger.mechanisms.units import Units
 
 __all__ = [
-    "TWINS",
+    "MUTANTS",
     "EveryGroup",
     "ForgottenEpoch",
     "ForgottenNorm",
+    "MutantWorkers",
     "RowsNotUsers",
-    "TwinWorkers",
     "layout_clipped_sum",
     "layout_steps",
 ]
@@ -212,7 +212,7 @@ class RowsNotUsers(DPSGD):
         return TrainingRun(self.one_step, self.parts(), Units.of(rows), entropy)
 
 
-class TwinWorkers:
+class MutantWorkers:
     """TRN-B8: two workers train on halves of the data, their generators forked alike. Their noise is the same, so the
     difference of their steps is exact: infinite."""
 
@@ -221,7 +221,7 @@ class TwinWorkers:
         self.workers = tuple(mechanism.open(part, entropy=seeded(seed)) for part in (data[:half], data[half:]))
 
 
-TWINS: Mapping[str, type[DPSGD]] = {
+MUTANTS: Mapping[str, type[DPSGD]] = {
     "TRN-B1": MeanClipped,
     "TRN-B2": DividedByTheBatch,
     "TRN-B3": Partition,
@@ -232,7 +232,7 @@ TWINS: Mapping[str, type[DPSGD]] = {
     "TRN-B9": TwiceTheRate,
     "TRN-B10": OrderOfTheLayout,
 }
-"""The twins that are mechanisms; TRN-B8 is `TwinWorkers`."""
+"""The mutants that are mechanisms; TRN-B8 is `MutantWorkers`."""
 
 
 class ForgottenNorm(DPFTRL):

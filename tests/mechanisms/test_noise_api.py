@@ -1,4 +1,4 @@
-"""The one door: shapes, types, no wrapping, and record and replay."""
+"""`draw`: shapes, types, no wrapping, and record and replay."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_recording_is_of_one_thread_and_nests() -> None:
     assert [d.value for d in outer] == [3]
 
 
-def test_what_is_unrecorded_is_on_no_tape() -> None:
+def test_what_is_unrecorded_is_in_no_log() -> None:
     """Neither one that is on, nor one that is put on inside; and only as long as it lasts."""
 
     @unrecorded()
@@ -197,8 +197,8 @@ def test_what_is_unrecorded_is_on_no_tape() -> None:
     with recording() as draws, pytest.raises(PolicyError, match="being recorded"):
         run()
     assert draws == []
-    for tape in (recording, lambda: replaying(draws)):
-        with unrecorded(), unrecorded(), pytest.raises(PolicyError, match="inside a release"), tape():
+    for log in (recording, lambda: replaying(draws)):
+        with unrecorded(), unrecorded(), pytest.raises(PolicyError, match="inside a release"), log():
             pass
     assert run() == noisy(7)
     with recording() as draws:
