@@ -18,11 +18,13 @@ from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import assert_never
 
+import numpy as np
+
 from dpledger.audit.search.columns import Answers, Row, RowSchema, Schema
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 
-__all__ = ["NeighbourPair", "RowPair", "pairs_of", "smaller"]
+__all__ = ["NeighbourPair", "RowPair", "pairs_at_random", "pairs_of", "smaller"]
 
 Rows = tuple[Row, ...]
 FEW = 2  # usual rows of which there are few or many
@@ -31,6 +33,7 @@ SIZES = (4, 9, 19, 49, 99)  # rows after which one more may be enough to be publ
 FULL = (127, 255)  # rows after which one more is more than a byte holds
 OTHERS = 3  # rows for which one is exchanged
 MANY = 400  # rows of a large dataset
+DOUBLINGS = 8  # rows that are drawn at random: up to 1, 2, 4, ... 128
 HALVED = 4  # common rows from which halves are dropped before single ones
 
 
@@ -80,8 +83,9 @@ def pairs_of(schema: Schema, relation: Relation, unit: Unit) -> Iterator[Neighbo
             yield _pair(rows)
 
 
-def smaller(pair: NeighbourPair) -> Iterator[NeighbourPair]:
-    """Pairs of fewer common rows, or of plainer ones, the smallest first; each as far apart as `pair` is."""
+def smaller(pair: NeighbourPair, *, each: int = HALVED) -> Iterator[NeighbourPair]:
+    """Pairs of fewer common rows, or of plainer ones, the smallest first; each as far apart as `pair` is. `each`: of how
+    many rows, from the first on, one by one is left out, or made plain."""
     rows = pair.rows
     if rows is None:
         return
@@ -89,7 +93,7 @@ def smaller(pair: NeighbourPair) -> Iterator[NeighbourPair]:
     kept: list[Rows] = [()]
     if len(common) > HALVED:
         kept += [common[: len(common) // 2], common[len(common) // 2 :]]
-    kept += [common[:place] + common[place + 1 :] for place in range(min(len(common), HALVED))]
+    kept += [common[:place] + common[place + 1 :] for place in range(min(len(common), each))]
     for fewer in kept:
         made = replace(rows, common=fewer)
         if len(fewer) < len(common) and min(made.sizes) >= schema.fewest_rows:
@@ -99,6 +103,24 @@ def smaller(pair: NeighbourPair) -> Iterator[NeighbourPair]:
     plain = _single_rows(schema)[0][:FEW]
     if not rows.left and rows.right[0] not in plain:
         yield from (_pair(replace(rows, right=(row,) * len(rows.right))) for row in plain)
+    for place in range(min(len(common), each)):
+        if common[place] not in plain:
+            others = ((*common[:place], row, *common[place + 1 :]) for row in plain)
+            yield from (_pair(replace(rows, common=other)) for other in others)
+
+
+def varied(pair: NeighbourPair, rng: np.random.Generator) -> NeighbourPair:
+    """A pair that is made like `pair`, of other common rows and, where a row is added, another one, drawn from all that
+    the schema allows; `pair` itself where somebody else made it."""
+    rows = pair.rows
+    if rows is None:
+        return pair
+    schema, own = rows.schema, (len(rows.left), len(rows.right))
+    least = max(0, schema.fewest_rows - min(own))
+    most = max(least, min(schema.most_rows - max(own), 2 ** int(rng.integers(DOUBLINGS))))
+    common = tuple(schema.at_random(rng) for _ in range(int(rng.integers(least, most + 1))))
+    right = rows.right if rows.left else (schema.at_random(rng),) * len(rows.right)
+    return _pair(replace(rows, common=common, right=right))
 
 
 def _pair(rows: RowPair) -> NeighbourPair:
