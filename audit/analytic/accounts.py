@@ -83,17 +83,14 @@ class AccountAudit:
         claimed = words_of(self.claim)
         if self.refuted is not None:
             at = f"at delta {float(self.refuted.delta):.3g} epsilon is at least {float(self.lost):.6g}"
-            return (
-                f"violation: {claimed} is refuted, for certain: {at}, and {float(self.refuted.epsilon):.6g} is claimed"
-            )
+            allowed = f"{float(self.refuted.epsilon):.6g} is claimed"
+            return f"violation: {claimed} is refuted, for certain: {at}, and {allowed}"
         if self.is_kept:
-            return f"not refuted: {claimed} follows from what was composed (whether the code does that is another question)"
+            return f"not refuted: {claimed} follows from what was composed (if that is what the code does)"
         return f"not refuted: {claimed} lies between the two bounds, so it cannot be told"
 
     def _bounds(self) -> str:
-        return (
-            f"epsilon at delta {float(self.delta):.3g} is between {self.bounds.lower:.6g} and {self.bounds.upper:.6g}"
-        )
+        return f"epsilon at delta {float(self.delta):.3g} is in {self.bounds:.6g}"
 
     def body(self, path: tuple[Step, ...] = ()) -> Audited:
         """The result as a ledger entry holds it: no runs, the method `account`. `path`: the scope it is about, if
@@ -150,7 +147,7 @@ def audit_account(
     >>> run = dpl.Repeated(dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), times=1000)
     >>> print(dpl.analytic.audit_account(run, dpl.ApproxDP(2, "1e-6")))
     violation: epsilon 2, delta 1e-6 is refuted, for certain: at delta 1e-06 epsilon is at least 2.12, and 2 is claimed
-    epsilon at delta 1e-06 is between 2.12 and 2.12
+    epsilon at delta 1e-06 is in [2.12, 2.12]
     """
     claimed = claim_of(claim)
     if isinstance(claimed, ExPostClaim):

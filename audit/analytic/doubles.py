@@ -154,8 +154,8 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """The mechanism, of whose output only that is told which of the two datasets it is within reach of (a class, so that
-    it travels to other processes)."""
+    """The mechanism, of whose output only that is told which of the two datasets it is within reach of (a class, so
+    that it travels to other processes)."""
 
     mechanism: Noisy
     left: Reach
@@ -200,9 +200,9 @@ def audit_doubles(
     """Audit which doubles `mechanism` reaches: of each output, whether any word of randomness gives exactly that double
     on the left data, and on the right.
 
-    `mechanism`: a function f(data, rng) that gives one float, draws its noise from `rng`, a generator of numpy, and does
-    not alter its data. Most noise of numpy takes one word of 64 bits for most draws; what takes more is "of neither".
-    All else is as in `audit_mechanism`: the result is one of its own, and goes on record like them.
+    `mechanism`: a function f(data, rng) that gives one float, draws its noise from `rng`, a generator of numpy, and
+    does not alter its data. Most noise of numpy takes one word of 64 bits for most draws; what takes more is "of
+    neither". All else is as in `audit_mechanism`, whose result it gives.
     ParameterError where one word is never enough, on either side, since then nothing can be searched.
 
     Claim: that of `audit_mechanism`: the answer is a function of the output, whatever the search finds.

@@ -107,9 +107,9 @@ class SensitivityAudit:
     """How far one unit was found to move a query. Neither true nor false: compare `verdict`.
 
     `left`, `right`: the pair, of data that were made up, or given; `why`: how the two differ. `moved`: by how much, in
-    the declared norm (of l2 rounded up to a float); None where no noise covers it (`because`: it raises on one of the
-    two, comes back in another shape or as no number). `exact`: by how much if no number is rounded, where the code takes
-    fractions. `replay`: of a mechanism, what `audit_replay` found on the pair; then it decides.
+    the declared norm (of l2 rounded down at the 18th digit); None where no noise covers it (`because`: it raises on one
+    of the two, comes back in another shape or as no number). `exact`: by how much if no number is rounded, where the
+    code takes fractions. `replay`: of a mechanism, what `audit_replay` found on the pair; then it decides.
 
     >>> total = lambda rows: sum(min(row, 2) for row in rows)
     >>> schema = {"rows": {"type": "number", "low": 0, "high": 9}}
@@ -229,16 +229,16 @@ def audit_sensitivity(
 ) -> SensitivityAudit:
     """Search neighbouring datasets for one pair that moves `query` further than is declared.
 
-    `query`: a function of the data alone, without noise: a number, or numbers in a list, an array or a dict. `declared`:
-    the mechanism that adds noise to it (Laplace, Gaussian, Geometric, IntegerGaussian), which brings its sensitivity and
-    its norm, and how it reads what is no number; or a sensitivity, in `norm`, of noise from elsewhere.
-    `neighbours`: as `audit_search` takes them: a schema, a strategy of Hypothesis, or a list of pairs. `pairs`: so many,
-    at most, before the search for a smaller one: those of the families, and of a schema others with rows at random.
-    `seed`: from 0; the same seed gives the same result.
+    `query`: a function of the data alone, without noise: a number, or numbers in a list, an array or a dict.
+    `declared`: the mechanism that adds noise to it (Laplace, Gaussian, Geometric, IntegerGaussian), which brings its
+    sensitivity and its norm, and how it reads what is no number; or a sensitivity, in `norm`, of noise from elsewhere.
+    `neighbours`: as `audit_search` takes them: a schema, a strategy of Hypothesis, or a list of pairs. `pairs`: so
+    many, at most, before the search for a smaller one: those of the families, and of a schema others with rows at
+    random. `seed`: from 0; the same seed gives the same result.
 
-    Claim: of `violation`, that the pair moves the query further than is declared, exactly (what raises on one of the two
-        alone, or comes back in another shape, no noise covers). Of a mechanism, that more reaches its noise, on its
-        grid, than it is for. `not_refuted` proves nothing. Source: docs/proofs/replay.md.
+    Claim: of `violation`, that the pair moves the query further than is declared, exactly (what raises on one of the
+        two alone, or comes back in another shape, no noise covers). Of a mechanism, that more reaches its noise, on
+        its grid, than it is for. `not_refuted` proves nothing. Source: docs/proofs/replay.md.
     Assumes: the query depends on the data alone. ParameterError where it does not, or raises on every pair.
 
     >>> def total(rows):  # of rows from 0 to 1; one moves it by 1, and as a float by more
@@ -363,7 +363,7 @@ class _Search:
     def _length(self, power: Fraction) -> Fraction:
         if self.declared.norm == "l1":
             return power
-        return Fraction(decimals.round_up(power, digits=17).sqrt())
+        return Fraction(math.isqrt((power.numerator * power.denominator) << 128), power.denominator << 64)
 
     def _replayed(self, pair: NeighbourPair, relation: Relation, unit: Unit) -> ReplayResult | None:
         mechanism = self.declared.mechanism

@@ -1,8 +1,8 @@
 """Families of neighbouring datasets that a schema allows, those that tell most first.
 
-Rows: one unit added to none, one, two, ten, 127 or 255 rows, at their end or at their beginning; or exchanged; of
-values at the ends of a column, and of those that code forgets. Answers: the count patterns of StatDP (Ding, Wang, Wang,
-Zhang, Kifer, Detecting Violations of Differential Privacy, 2018, section 4.2).
+Rows: one unit added to none, one, two, ten, or as many rows as fill a byte or a word, at their end or at their
+beginning; or exchanged; of values at the ends of a column, and of those that code forgets. Answers: the count patterns
+of StatDP (Ding, Wang, Wang, Zhang, Kifer, Detecting Violations of Differential Privacy, 2018, section 4.2).
 
 >>> from dpledger.audit.search.columns import read_schema
 >>> from dpledger.relations import Relation, Unit
@@ -13,6 +13,7 @@ Zhang, Kifer, Detecting Violations of Differential Privacy, 2018, section 4.2).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
@@ -24,13 +25,13 @@ from dpledger.audit.search.columns import Answers, Row, RowSchema, Schema
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 
-__all__ = ["NeighbourPair", "RowPair", "pairs_at_random", "pairs_of", "smaller"]
+__all__ = ["NeighbourPair", "RowPair", "pairs_of", "smaller", "varied"]
 
 Rows = tuple[Row, ...]
 FEW = 2  # usual rows of which there are few or many
 SPREAD = 10  # rows of a spread dataset
 SIZES = (4, 9, 19, 49, 99)  # rows after which one more may be enough to be published
-FULL = (127, 255)  # rows after which one more is more than a byte holds
+FULL = tuple(2**bits - 1 for bits in (7, 8, 15, 16, 31, 32))  # what words of one, two and four bytes hold
 OTHERS = 3  # rows for which one is exchanged
 MANY = 400  # rows of a large dataset
 DOUBLINGS = 8  # rows that are drawn at random: up to 1, 2, 4, ... 128
@@ -84,8 +85,8 @@ def pairs_of(schema: Schema, relation: Relation, unit: Unit) -> Iterator[Neighbo
 
 
 def smaller(pair: NeighbourPair, *, each: int = HALVED) -> Iterator[NeighbourPair]:
-    """Pairs of fewer common rows, or of plainer ones, the smallest first; each as far apart as `pair` is. `each`: of how
-    many rows, from the first on, one by one is left out, or made plain."""
+    """Pairs of fewer common rows, or of plainer ones, the smallest first; each as far apart as `pair` is. `each`: how
+    many rows, from the first on, are left out or made plain one by one."""
     rows = pair.rows
     if rows is None:
         return
@@ -211,10 +212,18 @@ def _commons(schema: RowSchema, usual: list[Row], odd: list[Row]) -> Iterator[Ro
     for row in odd[:FEW]:
         yield (row,)
     yield tuple(odd)
-    for size in FULL:
-        for row in few:
+    for row in few:
+        for size in _filling(row, schema.most_rows):
             yield (row,) * size
     yield (few[0],) * min(schema.most_rows - 1, MANY)
+
+
+def _filling(row: Row, most: int) -> list[int]:
+    """How many such rows there are, at most `most`, when the next is more than a word holds that counts them, or adds up
+    their largest number."""
+    numbers = [abs(int(one)) for one in row if isinstance(one, (int, float)) and math.isfinite(one)]
+    sizes = {held // each for held in FULL for each in (1, max(numbers, default=1)) if each}
+    return sorted(size for size in sizes if 0 < size < most)
 
 
 def _flipped(schema: RowSchema, own: list[Row], unit: Unit) -> list[tuple[Rows, Rows]]:

@@ -1,4 +1,4 @@
-"""The neighbours that are searched, in each of the ways in which they can be said: a schema, a strategy, a list of pairs.
+"""The neighbours that are searched, however they are said: by a schema, a strategy or a list of pairs.
 
 >>> from dpledger.relations import Relation, Unit
 >>> schema = {"rows": {"type": "boolean"}}
