@@ -219,8 +219,8 @@ def _commons(schema: RowSchema, usual: list[Row], odd: list[Row]) -> Iterator[Ro
 
 
 def _filling(row: Row, most: int) -> list[int]:
-    """How many such rows there are, at most `most`, when the next is more than a word holds that counts them, or adds up
-    their largest number."""
+    """How many such rows there are, fewer than `most`, where the next is more than a word holds that counts or adds
+    them up, by their largest number."""
     numbers = [abs(int(one)) for one in row if isinstance(one, (int, float)) and math.isfinite(one)]
     sizes = {held // each for held in FULL for each in (1, max(numbers, default=1)) if each}
     return sorted(size for size in sizes if 0 < size < most)

@@ -150,6 +150,17 @@ class TestSensitivities:
             assert (entry.body.verdict, entry.body.mechanism.kind) == (verdict, "gaussian")
             assert "9" not in entry.body.event.replace("99", "")
 
+    def test_a_report_shows_them(self) -> None:
+        book = dpl.Ledger.in_memory()
+        account = dpl.analytic.audit_account(RUN, dpl.ApproxDP(2, "1e-6"))
+        schema = {"rows": {"type": "number", "low": 0, "high": 9}, "fewest_rows": 1}
+        moved = dpl.analytic.audit_sensitivity(max, dpl.Laplace(sensitivity=1, epsilon=1), neighbours=schema, pairs=9)
+        for found in (account, moved):
+            book.record(found)
+        told = dpl.report(book).markdown()
+        assert "composed again from its parameters" in told
+        assert "searched for the sensitivity" in told
+
     def test_a_bare_sensitivity_has_no_claim_to_record(self) -> None:
         with pytest.raises(ParameterError, match="the mechanism"):
             scope().record(dpl.analytic.audit_sensitivity(len, 1, neighbours=UNIT, pairs=9))

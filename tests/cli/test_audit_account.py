@@ -1,4 +1,4 @@
-"""`dpledger audit-account`: exits 1 where a claim is too small, 2 where it cannot be told, and records what it found."""
+"""`dpledger audit-account`: exits 1 where a claim is too small, 2 where it cannot be told, and can record it."""
 
 from __future__ import annotations
 
