@@ -60,7 +60,16 @@ def test_a_module_that_is_named_like_a_public_name_is_what_that_names() -> None:
     """Else an import of the module would put it in the place of a function."""
     named = set(dpledger.__all__)
     top_level = {name.split(".")[1] for name in MODULES}
-    assert named & top_level == {"ex_post", "filters", "keys", "learning", "planning", "results", "stability"}
+    assert named & top_level == {
+        "analytic",
+        "ex_post",
+        "filters",
+        "keys",
+        "learning",
+        "planning",
+        "results",
+        "stability",
+    }
     for name in named & top_level:
         assert getattr(dpledger, name) is importlib.import_module(f"dpledger.{name}")
 

@@ -23,13 +23,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias, TypeGuard, assert_never, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, assert_never, get_args
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 from dpledger.schema import flag
 
-__all__ = ["Answers", "Row", "RowSchema", "Schema", "SchemaColumn", "is_frame", "read_schema"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["MOST_ROWS", "Answers", "Row", "RowSchema", "Schema", "SchemaColumn", "is_frame", "read_schema"]
 
 Row: TypeAlias = "tuple[object, ...]"
 """The values of one row, one a column."""
@@ -42,6 +45,9 @@ MOST_ROWS = 1_000
 MOST_COLUMNS = 64
 MOST_ANSWERS = 1_000
 WORDS = 60  # of a long text
+LISTED, SCALED = 0.2, 0.5  # shares of values at random: of those that are listed, of other magnitudes
+WIDEST = 1e6  # of numbers at random that have no end
+MAGNITUDES = 60  # powers of two
 INT64 = 2**63
 NUMBERS = (0.0, 1.0, -1.0, 1e6, -1e6)
 ODD_NUMBERS = (math.nan, math.inf, -math.inf, 5e-324, 1e-9, 1e308, -1e308, 2.0**53)
@@ -114,6 +120,19 @@ class SchemaColumn:
                 assert_never(self.type)
         return (*found, None) if self.missing else found
 
+    def at_random(self, rng: np.random.Generator) -> object:
+        """Any value: of numbers of every magnitude between the ends, and now and then one of those above."""
+        listed = (*self.usual, *self.odd)
+        if self.type not in ("number", "integer") or rng.random() < LISTED:
+            return listed[int(rng.integers(len(listed)))]
+        low, high = (-WIDEST if self.low is None else self.low), (WIDEST if self.high is None else self.high)
+        drawn = rng.uniform(low, high)
+        if rng.random() < SCALED:
+            drawn = min(max(drawn * 2.0 ** int(rng.integers(-MAGNITUDES, 0)), low), high)
+        if self.type == "number":
+            return float(drawn)
+        return min(max(round(drawn), math.ceil(low)), math.floor(high))
+
     def _within(self, found: list[Any]) -> tuple[object, ...]:
         low, high = (-math.inf if self.low is None else self.low), (math.inf if self.high is None else self.high)
         return tuple(dict.fromkeys(one for one in found if low <= one <= high))
@@ -135,6 +154,10 @@ class RowSchema:
     most_rows: int = MOST_ROWS
     label: int | None = None
     bag: bool = False
+
+    def at_random(self, rng: np.random.Generator) -> Row:
+        """Any row that it allows."""
+        return tuple(column.at_random(rng) for column in self.columns)
 
     def data(self, rows: tuple[Row, ...]) -> object:
         """The dataset of these rows, as a mechanism is given it."""

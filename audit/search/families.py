@@ -1,8 +1,8 @@
 """Families of neighbouring datasets that a schema allows, those that tell most first.
 
-Rows: one unit added to none, one, two, ten, 127 or 255 rows, at their end or at their beginning; or exchanged; of
-values at the ends of a column, and of those that code forgets. Answers: the count patterns of StatDP (Ding, Wang, Wang,
-Zhang, Kifer, Detecting Violations of Differential Privacy, 2018, section 4.2).
+Rows: one unit added to none, one, two, ten, or as many rows as fill a byte or a word, at their end or at their
+beginning; or exchanged; of values at the ends of a column, and of those that code forgets. Answers: the count patterns
+of StatDP (Ding, Wang, Wang, Zhang, Kifer, Detecting Violations of Differential Privacy, 2018, section 4.2).
 
 >>> from dpledger.audit.search.columns import read_schema
 >>> from dpledger.relations import Relation, Unit
@@ -13,24 +13,28 @@ Zhang, Kifer, Detecting Violations of Differential Privacy, 2018, section 4.2).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import assert_never
 
+import numpy as np
+
 from dpledger.audit.search.columns import Answers, Row, RowSchema, Schema
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 
-__all__ = ["NeighbourPair", "RowPair", "pairs_of", "smaller"]
+__all__ = ["NeighbourPair", "RowPair", "pairs_of", "smaller", "varied"]
 
 Rows = tuple[Row, ...]
 FEW = 2  # usual rows of which there are few or many
 SPREAD = 10  # rows of a spread dataset
 SIZES = (4, 9, 19, 49, 99)  # rows after which one more may be enough to be published
-FULL = (127, 255)  # rows after which one more is more than a byte holds
+FULL = tuple(2**bits - 1 for bits in (7, 8, 15, 16, 31, 32))  # what words of one, two and four bytes hold
 OTHERS = 3  # rows for which one is exchanged
 MANY = 400  # rows of a large dataset
+DOUBLINGS = 8  # rows that are drawn at random: up to 1, 2, 4, ... 128
 HALVED = 4  # common rows from which halves are dropped before single ones
 
 
@@ -80,8 +84,9 @@ def pairs_of(schema: Schema, relation: Relation, unit: Unit) -> Iterator[Neighbo
             yield _pair(rows)
 
 
-def smaller(pair: NeighbourPair) -> Iterator[NeighbourPair]:
-    """Pairs of fewer common rows, or of plainer ones, the smallest first; each as far apart as `pair` is."""
+def smaller(pair: NeighbourPair, *, each: int = HALVED) -> Iterator[NeighbourPair]:
+    """Pairs of fewer common rows, or of plainer ones, the smallest first; each as far apart as `pair` is. `each`: how
+    many rows, from the first on, are left out or made plain one by one."""
     rows = pair.rows
     if rows is None:
         return
@@ -89,7 +94,7 @@ def smaller(pair: NeighbourPair) -> Iterator[NeighbourPair]:
     kept: list[Rows] = [()]
     if len(common) > HALVED:
         kept += [common[: len(common) // 2], common[len(common) // 2 :]]
-    kept += [common[:place] + common[place + 1 :] for place in range(min(len(common), HALVED))]
+    kept += [common[:place] + common[place + 1 :] for place in range(min(len(common), each))]
     for fewer in kept:
         made = replace(rows, common=fewer)
         if len(fewer) < len(common) and min(made.sizes) >= schema.fewest_rows:
@@ -99,6 +104,24 @@ def smaller(pair: NeighbourPair) -> Iterator[NeighbourPair]:
     plain = _single_rows(schema)[0][:FEW]
     if not rows.left and rows.right[0] not in plain:
         yield from (_pair(replace(rows, right=(row,) * len(rows.right))) for row in plain)
+    for place in range(min(len(common), each)):
+        if common[place] not in plain:
+            others = ((*common[:place], row, *common[place + 1 :]) for row in plain)
+            yield from (_pair(replace(rows, common=other)) for other in others)
+
+
+def varied(pair: NeighbourPair, rng: np.random.Generator) -> NeighbourPair:
+    """A pair that is made like `pair`, of other common rows and, where a row is added, another one, drawn from all that
+    the schema allows; `pair` itself where somebody else made it."""
+    rows = pair.rows
+    if rows is None:
+        return pair
+    schema, own = rows.schema, (len(rows.left), len(rows.right))
+    least = max(0, schema.fewest_rows - min(own))
+    most = max(least, min(schema.most_rows - max(own), 2 ** int(rng.integers(DOUBLINGS))))
+    common = tuple(schema.at_random(rng) for _ in range(int(rng.integers(least, most + 1))))
+    right = rows.right if rows.left else (schema.at_random(rng),) * len(rows.right)
+    return _pair(replace(rows, common=common, right=right))
 
 
 def _pair(rows: RowPair) -> NeighbourPair:
@@ -189,10 +212,18 @@ def _commons(schema: RowSchema, usual: list[Row], odd: list[Row]) -> Iterator[Ro
     for row in odd[:FEW]:
         yield (row,)
     yield tuple(odd)
-    for size in FULL:
-        for row in few:
+    for row in few:
+        for size in _filling(row, schema.most_rows):
             yield (row,) * size
     yield (few[0],) * min(schema.most_rows - 1, MANY)
+
+
+def _filling(row: Row, most: int) -> list[int]:
+    """How many such rows there are, fewer than `most`, where the next is more than a word holds that counts or adds
+    them up, by their largest number."""
+    numbers = [abs(int(one)) for one in row if isinstance(one, (int, float)) and math.isfinite(one)]
+    sizes = {held // each for held in FULL for each in (1, max(numbers, default=1)) if each}
+    return sorted(size for size in sizes if 0 < size < most)
 
 
 def _flipped(schema: RowSchema, own: list[Row], unit: Unit) -> list[tuple[Rows, Rows]]:

@@ -7,9 +7,10 @@ alpha, which adds up to alpha over any number of them. Statement and proof: docs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,8 @@ from dpledger.audit.outcomes import RAISES, ROOT, Outcomes, encode, joined
 from dpledger.audit.results.searched import PairSearch
 from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import Runs
-from dpledger.audit.search.columns import read_schema
-from dpledger.audit.search.drawn import drawn_from, is_strategy, listed
-from dpledger.audit.search.families import NeighbourPair, pairs_of, smaller
+from dpledger.audit.search.families import NeighbourPair, smaller
+from dpledger.audit.search.given import neighbours_of
 from dpledger.audit.search.screening import against
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.tested.claims import AuditTarget
@@ -100,7 +100,7 @@ def audit_search(
     subject = subject_of(mechanism, claim, relation, unit, batched=batched)
     aim = subject.aim(relation, settings.delta)
     assert isinstance(aim, AuditTarget), "a guarantee"
-    pairs = _pairs(neighbours, relation, unit, settings.seed)
+    pairs = list(islice(neighbours_of(neighbours, relation, unit, seed=settings.seed), MOST_PAIRS))
 
     def audited(
         pair: NeighbourPair, *, trials: int, seconds: float | None, confidence: Number, seed: int
@@ -113,23 +113,6 @@ def audit_search(
     with bar("searching", settings.trials, shown=flag(progress, field="progress")) as advance:
         search = _Search(settings, subject, aim.edges, audited, _Budget(settings.trials, limit), texts, advance)
         return search.run(pairs)
-
-
-def _pairs(neighbours: Any, relation: Relation, unit: Unit, seed: int) -> list[NeighbourPair]:
-    if isinstance(neighbours, Mapping):
-        found: Iterable[NeighbourPair] = pairs_of(read_schema(neighbours), relation, unit)
-    elif is_strategy(neighbours):
-        found = drawn_from(neighbours, relation, unit, seed=seed)
-    elif isinstance(neighbours, (list, tuple)):
-        found = listed(neighbours, relation, unit)
-    else:
-        raise ParameterError(
-            "neighbours", type(neighbours).__name__, "a schema (a dict), a strategy, or a list of pairs"
-        )
-    pairs = [pair for pair, _ in zip(found, range(MOST_PAIRS), strict=False)]
-    if not pairs:
-        raise ParameterError("neighbours", neighbours, "a schema that allows neighbours, or a list of pairs")
-    return pairs
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.numeric.one_shot import OneShot, Vouched
 from dpledger.relations import Relation, Unit
 
-__all__ = ["ONE_UNIT", "apart", "check_pair"]
+__all__ = ["ONE_UNIT", "OfNumbers", "apart", "as_read", "check_pair", "norm_of"]
 
 ONE_UNIT = (
     "differ in one unit (replace_one exchanges a row for another, max_contributions allows several rows of a unit)"
@@ -62,7 +62,7 @@ def check_pair(mechanism: object, left: object, right: object, relation: Relatio
     """ParameterError where no claim is about the pair: a mechanism that reads rows is given rows that are no
     neighbours, or one that takes a number (or a vector) is given two that are further apart than it declares."""
     if isinstance(mechanism, OfNumbers) and is_further_than_declared(mechanism, left, right):
-        norm = "" if _width(mechanism) == 1 else f" in {_norm(mechanism)}"
+        norm = "" if _width(mechanism) == 1 else f" in {norm_of(mechanism)}"
         raise ParameterError(
             "left, right",
             f"two numbers that are further apart{norm} than the declared sensitivity {mechanism.sensitivity}",
@@ -77,15 +77,16 @@ def is_further_than_declared(mechanism: OfNumbers, left: object, right: object) 
     """Whether two numbers (or vectors), as the mechanism reads them, are further apart than its declared sensitivity.
 
     Claim: exact; of two numbers of neighbouring datasets, whose distance is at most the sensitivity, it is false."""
-    ours, theirs = ([_read(one, mechanism) for one in _entries(data)] for data in (left, right))
+    ours, theirs = ([as_read(one, mechanism) for one in _entries(data)] for data in (left, right))
     moved = [abs(one - other) for one, other in zip(ours, theirs, strict=True)]
     declared = Fraction(mechanism.sensitivity)
-    if _norm(mechanism) == "l2":
+    if norm_of(mechanism) == "l2":
         return sum((one * one for one in moved), Fraction()) > declared * declared
     return sum(moved, Fraction()) > declared
 
 
-def _norm(mechanism: OfNumbers) -> str:
+def norm_of(mechanism: OfNumbers) -> str:
+    """In which its sensitivity is declared: "l1" or "l2"."""
     return "l2" if isinstance(mechanism, Gaussian | IntegerGaussian) else "l1"
 
 
@@ -100,7 +101,7 @@ def _entries(data: object) -> Sequence[object]:
     return listed if isinstance(listed, list) else [listed]
 
 
-def _read(entry: object, mechanism: OfNumbers) -> Fraction:
+def as_read(entry: object, mechanism: OfNumbers) -> Fraction:
     """A number as the mechanism reads it: nothing as `missing`, and what is beyond the bound as the bound."""
     bound, missing = Fraction(mechanism.bound), Fraction(mechanism.missing)
     plain = entry.item() if isinstance(entry, np.generic) else entry

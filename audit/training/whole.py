@@ -106,6 +106,8 @@ class TrainingAudit:
     def __str__(self) -> str:
         width = max(len(told) for _, told, _ in self.rows())
         lines = [f"{what:<11}{told:<{width + 2}}{verdict}".rstrip() for what, told, verdict in self.rows()]
+        for words, result in self._each():
+            lines += [f"{words}: {told}" for told in (result.blind, *result.told) if told]
         return "\n".join([*lines, *([self.announced] if self.announced else [])])
 
     def __repr__(self) -> str:

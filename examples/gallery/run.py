@@ -163,10 +163,11 @@ def main(words: list[str]) -> None:
     if not (given.names or given.here or given.write):
         print("\n".join(CASES))
         return
-    findings = list(audited(given.names or list(CASES), only_here=given.here))
-    print("\n".join(map(str, findings)))
-    if given.write:
-        write(findings)
+    for name in given.names or list(CASES):
+        findings = list(audited([name], only_here=given.here))
+        print("\n".join(map(str, findings)), flush=True)
+        if given.write and findings:
+            write(findings)  # case by case: one that is killed leaves those before it
 
 
 def write(findings: list[Finding]) -> None:

@@ -1,4 +1,5 @@
 from . import (
+    analytic as analytic,
     ex_post as ex_post,
     filters as filters,
     keys as keys,

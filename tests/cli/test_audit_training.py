@@ -26,6 +26,9 @@ def along(model, canary):
 def broken(rows, rng):
     raise RuntimeError("out of luck")
 
+def against(model, canary):
+    return -(model @ canary)
+
 def same(model, canary):
     return 0.0
 
@@ -94,6 +97,12 @@ def test_steps_are_audited_beside_it() -> None:
 
 def test_scores_that_are_all_alike_are_blind() -> None:
     assert said("loud", score="same")[0] == 2
+
+
+def test_a_score_of_the_wrong_sign_is_told() -> None:
+    status, told, _ = said("loud", score="against")
+    assert status == 2
+    assert "must be larger" in told
 
 
 def test_a_training_that_fails_is_not_refuted() -> None:

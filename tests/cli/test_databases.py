@@ -143,6 +143,7 @@ def commands(address: str) -> list[list[str]]:
         ["report", address, "-o", "r.html"],
         ["audit", "zoo:laplace", "--ledger", address],
         [*TRAINING.split(), "--ledger", address],
+        ["audit-account", "r.json", "--epsilon", "1", "--ledger", address],
     ]
 
 

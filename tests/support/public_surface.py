@@ -80,6 +80,7 @@ ELSEWHERE: dict[str, object] = {
 WHAT = "parts|Repeated.times"
 ELSEWHERE_NAMES = {"parts": WHAT, "claim": "claim|epsilon|delta"}
 ORDERS = (dpl.filters.Boundary(30, "1e-7"), dpl.filters.Boundary(9, "1e-8"))
+DATA_OF_AUDITS = {"left": "data", "right": "data"}
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
 FITTED_FORM = Form(None, None, (), 0.0)
 FITTED = Fitted((None,) * 3, FITTED_FORM, "slots", 2, False, False)
@@ -163,6 +164,10 @@ def appended() -> dpl.Accountant:
     made = dpl.Accountant("1e-5")
     made.append(LEAF)
     return made
+
+
+def uniform(value: float, rng: np.random.Generator) -> float:
+    return value + rng.random()
 
 
 @cache
@@ -1288,6 +1293,43 @@ DOORS: dict[str, Door] = {
         names={"batched": "batched|mechanism"},
         left={"jobs": "a number that is right starts processes"},
     ),
+    "analytic.audit_account": Door(
+        dpl.analytic.audit_account,
+        {"what": LEAF, "claim": dpl.PureDP(1), "relation": "add_remove", "name": "account"},
+        names={"what": "tree|what|counts"},
+    ),
+    "analytic.audit_sensitivity": Door(
+        dpl.analytic.audit_sensitivity,
+        {
+            "query": len,
+            "declared": 1,
+            "neighbours": {"rows": {"type": "boolean"}},
+            "norm": "l1",
+            "pairs": 3,
+            "relation": "add_remove",
+            "unit": "record",
+            "seed": 0,
+        },
+    ),
+    "analytic.audit_doubles": Door(
+        dpl.analytic.audit_doubles,
+        {
+            "mechanism": uniform,
+            "left": 0.0,
+            "right": 0.0,
+            "claim": dpl.PureDP(1),
+            "trials": 100,
+            "confidence": "0.9",
+            "delta": None,
+            "relation": "add_remove",
+            "unit": "record",
+            "stop_at_violation": True,
+            "seed": 1,
+            "jobs": 1,
+            "progress": False,
+        },
+        left={"jobs": "a number that is right starts processes", **DATA_OF_AUDITS},
+    ),
     "audit_replay": Door(
         dpl.audit_replay,
         {
@@ -1472,7 +1514,10 @@ ANSWERS: dict[str, str] = {
         "between the parts of an audit",
     ),
     **dict.fromkeys(("learning.Population.least_error",), "takes a class of concepts alone"),
-    "results.AuditResult.body": "between audits and the ledger",
+    **dict.fromkeys(
+        ("results.AuditResult.body", "analytic.AccountAudit.body", "analytic.SensitivityAudit.body"),
+        "between audits and the ledger",
+    ),
     "ex_post.Judged": "data, and the caller's own code",
     "stability.Lesson": "data, and the caller's own code",
     "stability.Student": "what a release answers",

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from dpledger.cli import (
+    account_audits,
     approving,
     auditing,
     calibrating,
@@ -176,6 +177,11 @@ _COMMANDS = (
             "dpledger audit mine:release --left 0 --right 1 --epsilon 1 --plot a.svg",
             "dpledger audit mine:release --left 0 --right 1 --epsilon 1 --ledger clinic.ledger",
         ),
+    ),
+    (
+        account_audits.audit_account,
+        "Compare what an accountant says with what is lost.",
+        ("dpledger audit-account run.json --epsilon 2 --delta 1e-5",),
     ),
     (
         searching.audit_search,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dpledger.audit import Audit, AuditResult, ExPostClaim
     from dpledger.cli.audited_code import AuditedPair
     from dpledger.ledger.entries.bodies import Audited, Body
+    from dpledger.ledger.rules.notes import Noted
     from dpledger.ledger.rules.scope_state import State
     from dpledger.ledger.writing import Writing
 
@@ -97,7 +98,7 @@ class Record:
         except DpledgerError as error:
             return {"not_recorded": str(error)}
 
-    def note_results(self, results: Sequence[AuditResult]) -> list[int]:
+    def note_results(self, results: Sequence[Noted]) -> list[int]:
         """The indexes of their entries; none without a ledger."""
         if self.ledger is None:
             return []

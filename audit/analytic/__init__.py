@@ -1,0 +1,1 @@
+"""Audits that run no mechanism: accounts composed again, sensitivities searched for, doubles that are out of reach."""
