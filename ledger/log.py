@@ -22,7 +22,7 @@ from dpledger.ledger.entries.bodies import Audited, Body, Note, Snapshot
 from dpledger.ledger.entries.entry import Entry, entry_of
 from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.scope_state import State, state_digest
-from dpledger.ledger.signed import envelope, keys, values
+from dpledger.ledger.signed import checkpoint, envelope, keys, values
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, TableRows, Tail, streamed
 from dpledger.ledger.tip import START, Head, caught_up, index_entry, require_tables
@@ -258,6 +258,8 @@ class Handle:
             except watch.Unsure:
                 watch.cover(self.state.size)  # before anything is charged
                 continue
+            if successor is not None:
+                watch.doubt()  # whether they take heads of that key
             if entries and lets_read:
                 watch.cover(entries[-1].index + 1)
             return entries
@@ -288,7 +290,17 @@ class Handle:
 
         with self._lock:
             if self._watch is None or self._watch.policy != policy:
-                self._watch = HeadWatch(policy, self._store)
+                self._watch = HeadWatch(policy, self._store, countersigned=self._countersigned)
+
+    def _countersigned(self, note: bytes) -> bytes:
+        """A head, with a line of the ledger's key too where that delegates to one that no witness knows. By a handle
+        that only reads, as it is."""
+        head, _ = checkpoint.parse_unverified(note)
+        authority = self.state.keys
+        own = authority.own(head.size)
+        if self._signer is None or self._signer.public != own or authority.of_head(head.size) == own:
+            return note
+        return note + checkpoint.sign(head, self._signer).partition(b"\n\n")[2]
 
     def _transacted(
         self, make: Make, asked: Question, is_new: bool, successor: keys.Signer | None

@@ -32,8 +32,8 @@ function answer(kind, title, ...content) {
 }
 
 const count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
-const promise = ({ kind, ...numbers }) =>
-  Object.entries(numbers).map(([name, value]) => `${name} ${Array.isArray(value) ? value.join(", ") : value}`).join(", ") + ` (${kind})`;
+const promise = ({ kind, delta, ...numbers }) =>
+  Object.entries(delta === undefined ? numbers : { ...numbers, delta }).map(([name, value]) => `${name} ${Array.isArray(value) ? value.join(", ") : value}`).join(", ") + ` (${kind})`;
 
 const paragraph = (text) => element("p", text);
 const warning = (text) => Object.assign(paragraph(text), { className: "warning" });
@@ -76,9 +76,9 @@ function showVerified(found) {
     ...whoSaw(found),
     paragraph("Nothing shows that everything ran through this ledger."),
     table("What is left of each budget", ["Scope", "Protects one", "Promise", "Counted in", "Used", "Limit", "Left"],
-      found.scopes.flatMap((one) => one.accounts.map((account, place) => [
-        place ? "" : state(one), place ? "" : `${one.unit}, ${one.relation}`, place ? "" : promise(one.budget),
-        account.account, account.spent === "inf" ? "no price for some" : account.spent, account.limit, account.left,
+      found.scopes.flatMap((one) => one.accounts.map(({ account, spent, limit, left }, place) => [
+        place ? "" : state(one), place ? "" : `${one.unit}, ${one.relation}`, place ? "" : promise(one.budget), account,
+        spent === "inf" ? "no price for some" : spent, ...(one.filter === "either" && account === "pure" ? ["(mixed decides)", ""] : [limit, left]),
       ]))),
     table("What the record holds", ["Kind of entry", "How many"], Object.entries(found.kinds).map(([kind, many]) => [kind, String(many)])),
   ];

@@ -15,7 +15,8 @@ const bytes = (encoded) => base64(encoded, "case");
 const hashes = (proof) => proof.map(unhex);
 
 const JUDGES = {
-  bundle: async ({ entries, head, key }) => verify(bytes(entries), bytes(head), keyOf(key)),
+  bundle: async ({ entries, head, key, since }) =>
+    verify(bytes(entries), bytes(head), keyOf(key), { since: since && bytes(since) }),
   proof: async ({ data, key }) => {
     const { index, size, root } = await verifyProof(bytes(data), keyOf(key));
     return { index, size, root };

@@ -8,7 +8,6 @@ from typing import Any
 
 from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.pricing.costs import priced
-from dpledger.decimals import text
 from dpledger.relations import Relation
 from javascript_verifier import judged
 
@@ -16,12 +15,18 @@ ORDERS = ["1.0000001", "17.3", "1000000000000"]
 EDGES = ["0.000000000000000000000000000000000000000000000000000000000001", "1", "1000", "999999999999999999"]
 
 
+def plain(price: Decimal) -> str:
+    """Its digits, as a number of an entry has them, but of any size."""
+    digits = f"{price:f}"
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
 def number(chosen: random.Random) -> str:
     """Between 10^-9 and 10^6, of one to twelve digits; or one at the edge."""
     if chosen.random() < 0.1:
         return chosen.choice(EDGES)
     digits = chosen.randrange(1, 10 ** chosen.randrange(1, 13))
-    return text(Decimal(digits).scaleb(-chosen.randrange(4, 10) - len(str(digits)) + chosen.randrange(1, 8)).normalize())
+    return plain(Decimal(digits).scaleb(chosen.randrange(-8, 4) - len(str(digits))))
 
 
 def leaf(chosen: random.Random) -> dict[str, Any]:
@@ -52,12 +57,6 @@ def tree(chosen: random.Random) -> dict[str, Any]:
             return {"kind": "parallel", "by": "unit", "of": [leaf(chosen) for _ in range(3)]}
         case _:
             return leaf(chosen)
-
-
-def plain(price: Decimal) -> str:
-    """Its digits, as a number of an entry has them, but of any size."""
-    digits = f"{price:f}"
-    return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
 def python_says(case: dict[str, Any]) -> dict[str, str | None]:
