@@ -253,9 +253,10 @@ class Handle:
             return bodies
 
         while True:
-            try:
+            entries: tuple[Entry, ...] | None = None
+            with suppress(watch.Unsure):
                 entries = self._transacted(watched, asked, is_new, successor)
-            except watch.Unsure:
+            if entries is None:
                 watch.cover(self.state.size)  # before anything is charged
                 continue
             if successor is not None:
@@ -295,12 +296,11 @@ class Handle:
     def _countersigned(self, note: bytes) -> bytes:
         """A head, with a line of the ledger's key too where that delegates to one that no witness knows. By a handle
         that only reads, as it is."""
-        head, _ = checkpoint.parse_unverified(note)
-        authority = self.state.keys
-        own = authority.own(head.size)
-        if self._signer is None or self._signer.public != own or authority.of_head(head.size) == own:
+        head, lines = checkpoint.parse_unverified(note)
+        signer = self._signer
+        if signer is None or any(line.key_id == signer.public.key_id for line in lines):
             return note
-        return note + checkpoint.sign(head, self._signer).partition(b"\n\n")[2]
+        return note + checkpoint.sign(head, signer).partition(b"\n\n")[2]
 
     def _transacted(
         self, make: Make, asked: Question, is_new: bool, successor: keys.Signer | None

@@ -18,7 +18,12 @@ function element(tag, content, ...children) {
 
 function table(caption, heads, rows) {
   const head = element("tr", undefined, ...heads.map((name) => Object.assign(element("th", name), { scope: "col" })));
-  const body = rows.map((row) => element("tr", undefined, ...row.map((cell) => element("td", cell))));
+  const cell = (content, place) => {
+    const made = element("td", content);
+    made.dataset.head = heads[place]; // which a narrow screen shows beside it
+    return made;
+  };
+  const body = rows.map((row) => element("tr", undefined, ...row.map(cell)));
   const made = element("table", undefined, element("caption", caption), element("thead", undefined, head), element("tbody", undefined, ...body));
   return Object.assign(element("div", undefined, made), { className: "wide", tabIndex: 0 });
 }

@@ -154,9 +154,9 @@ def test_a_proof_of_one_entry_is_shown_with_what_it_does_not_show(page: Page) ->
     assert "A patient is counted at most once." in said
     assert "neither that this one was a legal step" in said
     picture(page, "verify_proof")
-    assert answer(page, [payload("p", made)], kept=HEAD).startswith("Nothing was verified")
+    assert answer(page, [payload("p.proof", made)], kept=HEAD).startswith("Nothing was verified")
     flipped = made.replace(b"index 25", b"index 24")
-    assert answer(page, [payload("p", flipped)]).startswith("Does not verify")
+    assert answer(page, [payload("p.proof", flipped)]).startswith("Does not verify")
 
 
 def test_a_head_from_before_and_witnesses_are_held_against_the_record(page: Page) -> None:

@@ -169,7 +169,7 @@ def test_a_head_from_before_is_held_against_the_record_by_both() -> None:
         told = (said.found["witnessed"], said.found["is_own"]) if said.accepted else None
         assert (told, said.index) == (witnessed, index)
     assert sum(said.accepted for said in verdicts) == 7
-    assert sum(said.index is not None for said in verdicts) == 8
+    assert sum(said.index is not None for said in verdicts) == 9
 
 
 # ---- with the key ---------------------------------------------------------------------------------------------------
