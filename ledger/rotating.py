@@ -28,12 +28,14 @@ __all__ = ["Rotated", "rotate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotated:
-    """What was done: the ledger's id, its key now, and the files of its public half and of the old key, if they are."""
+    """What was done: the ledger's id, its key now, and the files of its public half and of the old key, if they are.
+    `is_witnessed`: whether witnesses have to be told of the key."""
 
     ledger: str
     key: VerifyingKey
     public: Path | None
     former: Path | None
+    is_witnessed: bool
 
 
 def rotate(
@@ -62,14 +64,15 @@ def rotate(
         book.rotate_key(successor)
         if public is not None:
             _write_public(public, successor.public)
-        return Rotated(ledger=book.id, key=book.public_key, public=public, former=None)
+        is_witnessed = book.witnesses is not None
+        return Rotated(ledger=book.id, key=book.public_key, public=public, former=None, is_witnessed=is_witnessed)
 
 
 def _in_place(ledger: str, passphrase: Passphrase | None, new: Callable[[], str | None]) -> Rotated:
     files, path = KeyFiles.beside(ledger), path_of(ledger, "ledger")
     following = path.with_name(path.name + ".next.key")
     with Ledger.look(ledger) as seen:
-        ledger_id, before = seen.id, seen.public_key
+        ledger_id, before, is_witnessed = seen.id, seen.public_key, seen.witnesses is not None
     if following.exists():
         successor = SigningKey.load(following, passphrase=passphrase)
     elif files.signing.exists():
@@ -89,7 +92,9 @@ def _in_place(ledger: str, passphrase: Passphrase | None, new: Callable[[], str 
         files.signing.rename(former)
     _write_public(files.public, successor.public)
     following.rename(files.signing)  # the last, so that what is interrupted is seen
-    return Rotated(ledger=ledger_id, key=successor.public, public=files.public, former=former)
+    return Rotated(
+        ledger=ledger_id, key=successor.public, public=files.public, former=former, is_witnessed=is_witnessed
+    )
 
 
 def _public_half(signing: Path) -> str:

@@ -1,9 +1,10 @@
-// The two files of a bundle out of what somebody drops: the files themselves, a zip, a tar or a tar.gz of their folder.
+// What somebody drops: a proof of one entry; or the two files of a bundle, a zip, a tar or a tar.gz of their folder.
 
 import { Unusable } from "./bytes.mjs";
+import { isProof } from "./signed.mjs";
 
 const NAMES = ["entries.jsonl", "checkpoint"];
-const NO_BUNDLE = "expected a bundle: the files entries.jsonl and checkpoint, their folder, or a zip or tar of it";
+const NO_BUNDLE = "expected a bundle (the files entries.jsonl and checkpoint, their folder, or a zip or tar of it), or a proof of one entry";
 const LATIN = new TextDecoder("latin1");
 
 const leafName = (path) => path.split("/").pop();
@@ -65,8 +66,9 @@ async function unpacked(path, data) {
   return [[path, data]];
 }
 
-/** The bytes of `entries` and `head` in files, given as [path, bytes]. Unusable unless each is there once. */
-export async function bundleOf(given) {
+/** What is in files, given as [path, bytes]: the bytes of a `proof`; else of `entries` and `head`, each there once. */
+export async function contentOf(given) {
+  if (given.length === 1 && isProof(given[0][1])) return { proof: given[0][1] };
   const files = [];
   for (const [path, data] of given) files.push(...(NAMES.includes(leafName(path)) ? [[path, data]] : await unpacked(path, data)));
   const [entries, head] = NAMES.map((name) => files.filter(([path]) => leafName(path) === name));

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// node verifier/cli.mjs BUNDLE_OR_PROOF --key KEY [--witness POLICY_OR_KEY] [--json]
+// node verifier/cli.mjs BUNDLE_OR_PROOF --key KEY [--since CHECKPOINT_OR_BUNDLE] [--witness POLICY_OR_KEY] [--json]
 // Exit: 0 verified, 1 refuted, 2 cannot be used as asked, 3 newer than this verifier.
 
 import { existsSync, readFileSync, statSync } from "node:fs";
@@ -8,16 +8,16 @@ import { parseArgs } from "node:util";
 import { webcrypto } from "node:crypto";
 import { Invalid, Newer, Unusable } from "./bytes.mjs";
 import { isProof } from "./signed.mjs";
-import { keyOf, verify, verifyProof } from "./verify.mjs";
+import { keyOf, verify, verifyProof, whoHasSeen } from "./verify.mjs";
 import { policyOf } from "./witnesses.mjs";
 
 globalThis.crypto ??= webcrypto; // Node 18
 
-const USAGE = "usage: node verifier/cli.mjs BUNDLE_OR_PROOF --key KEY [--witness POLICY_OR_KEY] [--json]   (each: a text, or a file that holds it)";
+const USAGE = "usage: node verifier/cli.mjs BUNDLE_OR_PROOF --key KEY [--since CHECKPOINT_OR_BUNDLE] [--witness POLICY_OR_KEY] [--json]   (each: a text, or a file that holds it)";
 
 function options() {
   try {
-    const found = parseArgs({ allowPositionals: true, options: { key: { type: "string" }, witness: { type: "string" }, json: { type: "boolean" } } });
+    const found = parseArgs({ allowPositionals: true, options: { key: { type: "string" }, since: { type: "string" }, witness: { type: "string" }, json: { type: "boolean" } } });
     if (found.positionals.length === 1 && found.values.key) return { source: found.positionals[0], ...found.values };
   } catch {
     // said below, as for too few
@@ -25,9 +25,10 @@ function options() {
   throw new Unusable(USAGE);
 }
 
-function readFile(path) {
+/** A file, or the one of that name in a folder. */
+function readFile(path, name) {
   try {
-    return readFileSync(path);
+    return readFileSync(name && statSync(path).isDirectory() ? join(path, name) : path);
   } catch (error) {
     throw new Unusable(`${path}: ${error.message}`);
   }
@@ -38,7 +39,10 @@ function say(found) {
   console.log(`  root ${found.root}`);
   if (found.key_in_force !== found.key) console.log(`  its key was rotated; in force now: ${found.key_in_force}`);
   if (found.last_trusted !== undefined) console.log(`  its key was REVOKED: only entries up to ${found.last_trusted} are trusted`);
+  console.log(`  ${whoHasSeen(found)}`);
   for (const { witness, time } of found.seen) console.log(`  cosigned by ${witness}, ${time} seconds after 1970 by its clock`);
+  for (const { index, seen } of found.rollbacks) console.log(`  entry ${index}: entries are MISSING, a copy with ${seen} had been seen`);
+  if (found.elsewhere.length) console.log(`  ran elsewhere, on the word of somebody: entries ${found.elsewhere.map((one) => one.index).join(", ")}`);
   for (const { scope, accounts, closed } of found.scopes) {
     console.log(`  scope ${scope}${closed ? " (closed)" : ""}`);
     for (const { account, spent, limit, left } of accounts) console.log(`    ${account}: ${spent} of ${limit}, ${left} left`);
@@ -54,24 +58,27 @@ function sayProven({ ledger, index, size, entry, trusted }) {
 }
 
 /** What is verified of `source`, a proof or the folder of a bundle, and how to say it. */
-async function verified(source, own, witnesses) {
+async function verified(source, own, { since, witnesses }) {
   if (statSync(source, { throwIfNoEntry: false })?.isFile()) {
     const data = readFile(source);
-    if (witnesses) throw new Unusable("--witness is for the folder of a bundle");
+    if (since || witnesses) throw new Unusable("--since and --witness are for the folder of a bundle");
     if (!isProof(data)) throw new Unusable(`${source}: neither a proof nor the folder of a bundle`);
     return [await verifyProof(data, own), sayProven];
   }
-  return [await verify(readFile(join(source, "entries.jsonl")), readFile(join(source, "checkpoint")), own, { witnesses }), say];
+  return [await verify(readFile(join(source, "entries.jsonl")), readFile(join(source, "checkpoint")), own, { since, witnesses }), say];
 }
 
 async function run() {
   let asJson = process.argv.includes("--json");
   try {
-    const { source, key, witness, json = false } = options();
+    const { source, key, since, witness, json = false } = options();
     asJson = json;
     const told = (given) => (existsSync(given) ? readFile(given).toString("utf8") : given);
     const own = keyOf(told(key));
-    const [found, speak] = await verified(source, own, witness === undefined ? undefined : policyOf(told(witness)));
+    const [found, speak] = await verified(source, own, {
+      since: since && readFile(since, "checkpoint"),
+      witnesses: witness && policyOf(told(witness)),
+    });
     if (asJson) console.log(JSON.stringify({ verified: true, ...found }));
     else speak(found);
     return 0;

@@ -1,7 +1,7 @@
 // The state and its transitions (SPEC.md sections 7 and 8): `step` takes one entry, and says what it did not recompute.
 
 import { base64, hex, Invalid, Newer, sha256 } from "./bytes.mjs";
-import { admits, changed, children, coordinates, floors, leaves, nothing, planned, priced, requirePrice, requireRefusal } from "./prices.mjs";
+import { admits, changed, children, coordinates, floors, leaves, nothing, orders, planned, priced, requirePrice, requireRefusal } from "./prices.mjs";
 import { dump, number, numberText, ONE, same } from "./profile.mjs";
 import { signedMessage } from "./signed.mjs";
 import { Policy } from "./witnesses.mjs";
@@ -27,7 +27,9 @@ export class State {
     this.keys = new Set();
     this.refusals = new Set();
     this.skipped = []; // what this entry left without recomputation
-    this.rollbacks = 0;
+    this.rollbacks = []; // that were accepted, and the scopes that each ended
+    this.witnesses = []; // the names of those that the record itself names
+    this.elsewhere = []; // charges of runs that this ledger did not see, and whose word they are
   }
 
   /** Whether the next entry is one of those that stand, as far as its signing key goes. */
@@ -62,7 +64,7 @@ export class State {
     requireThat(isAsked === (approval !== undefined), "approval: there exactly where the ledger's owner is asked");
     if (!isAsked) return;
     if (request.path) request.path = request.path.map(({ scope }) => ({ index: 0, scope }));
-    if (this.rollbacks) request.rollbacks = this.rollbacks;
+    if (this.rollbacks.length) request.rollbacks = this.rollbacks.length;
     const message = signedMessage(APPROVAL, dump(request));
     const keys = entry.kind === "owner_rotated" ? [authority.owner, authority.recovery] : [authority.owner];
     const signature = base64(approval, "approval");
@@ -124,7 +126,7 @@ export class State {
 function openLedger(state, entry) {
   if (entry.witness === "after") throw new Newer("witnesses that are asked after the fact");
   requireThat((entry.witness === "before") === "witness_policy" in entry, "witnesses without a policy, or none with one");
-  if ("witness_policy" in entry) Policy.parse(entry.witness_policy);
+  if ("witness_policy" in entry) state.witnesses = Policy.parse(entry.witness_policy).names;
   if ("continues" in entry) throw new Newer("a ledger that continues another one");
 }
 
@@ -206,8 +208,9 @@ function close(state, { path }) {
 
 function acceptRollback(state, entry) {
   requireThat(entry.size > 0, "no entry was seen");
-  state.rollbacks += 1;
-  for (const scope of state.scopes.values()) scope.closed = true;
+  const open = [...state.scopes.values()].filter((scope) => !scope.closed);
+  for (const scope of open) scope.closed = true;
+  state.rollbacks.push({ index: state.size, seen: entry.size, by: entry.by, ended: open.map((scope) => scope.name) });
 }
 
 // ---- charges --------------------------------------------------------------------------------------------------------
@@ -241,7 +244,10 @@ function reserve(state, entry) {
   requireThat(entry.steps === (form === "training" ? stepsOf(parts) : undefined), "the steps are not those of the plan");
   requireThat(form !== "training" || entry.steps !== undefined, "a training run has no steps");
   requireThat(!attested || form !== "release", "a run elsewhere is no release");
-  if (attested) checkGroups(own, attested, parts, form === "training");
+  if (attested) {
+    checkGroups(own, attested, parts, form === "training");
+    state.elsewhere.push({ index: state.size, scope: own.name, by: attested.by });
+  }
   if ("plan" in entry) throw new Newer("a registered plan");
   const exclusive = isExclusive(form, parts);
   for (const name of own.path) {
@@ -339,16 +345,15 @@ function checkCharge(state, own, entry) {
   const causes = sum((entry.failures ?? []).filter((one) => one.kind === "privacy").map((one) => number(one.delta)));
   requireThat(causes === number(claim.delta ?? "0"), "failures: do not add up to the delta of the claim");
   if ([...leaves(parts)].some((leaf) => leaf.kind === "sparse_vector")) state.skip("that the scales of a sparse vector keep its claim");
-  const price = priced(parts, own.relation);
   for (const { scope: name, amounts } of levels) {
     const scope = state.scope(name);
     const takesTail = { basic: true, either: true, zcdp: scope.filter.kind === "zcdp" && number(scope.filter.delta_sum) > 0n };
     const isTail = tail && takesTail[scope.filter.kind];
-    const asks = isTail ? { pure: undefined, rho: undefined, delta: tail } : price;
+    const asks = isTail ? { delta: tail } : priced(parts, own.relation, orders(scope.filter));
     const open = requirePrice(scope.filter, amounts, asks, name);
     if (open.length) notRecomputed(state, scope, open);
   }
-  checkClaim(state, claim, price, parts);
+  checkClaim(state, claim, priced(parts, own.relation), parts);
 }
 
 function notRecomputed(state, scope, names) {
@@ -356,14 +361,21 @@ function notRecomputed(state, scope, names) {
   state.skip(`scope ${scope.name}: price not recomputed (${names.join(", ")})`);
 }
 
+/** What a claim says in a currency, of those whose sums alone support it. */
+const CLAIMED = {
+  pure_dp: (claim) => ["pure", number(claim.epsilon)],
+  zcdp: (claim) => ["rho", number(claim.rho)],
+  gdp: (claim) => ["mu_squared", number(claim.mu) ** 2n / ONE],
+};
+
 function checkClaim(state, claim, price, parts) {
   if (same(claim, parts)) return;
-  const known = (name) => typeof price[name] === "bigint";
-  const needs = { pure_dp: ["pure", "epsilon"], zcdp: ["rho", "rho"] }[claim.kind];
-  if (needs && known(needs[0]) && known("delta")) {
-    const covers = number(claim[needs[1]]) >= price[needs[0]] && number(claim.delta ?? "0") >= price.delta;
+  const isKnown = (name) => typeof price[name] === "bigint";
+  const [name, claimed] = CLAIMED[claim.kind]?.(claim) ?? [];
+  if (name && isKnown(name) && isKnown("delta")) {
+    const covers = claimed >= price[name] && number(claim.delta ?? "0") >= price.delta;
     requireThat(covers, "the claim does not follow from the parts");
-  } else if (claim.kind === "approx_dp" && known("pure") && known("delta")) {
+  } else if (claim.kind === "approx_dp" && isKnown("pure") && isKnown("delta")) {
     const covers = number(claim.epsilon) >= price.pure && number(claim.delta) >= price.delta;
     if (!covers) state.skip("that the claim follows from the parts");
   } else state.skip("that the claim follows from the parts");
@@ -477,7 +489,7 @@ function commit(state, entry) {
 function settle(state, charge, parts, before, { scope: name, amounts: after }) {
   const scope = state.scope(name);
   requireThat(same(Object.keys(before).sort(), Object.keys(after).sort()), `scope ${name}: settled in other coordinates`);
-  const falls = charge.priced ? {} : floors(scope.filter, before, priced(parts, scope.relation));
+  const falls = charge.priced ? {} : floors(scope.filter, before, priced(parts, scope.relation, orders(scope.filter)));
   const unknown = [];
   for (const coordinate of Object.keys(after)) {
     const [reserved, settled] = [number(before[coordinate]), number(after[coordinate])];

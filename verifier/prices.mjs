@@ -1,7 +1,8 @@
 // Prices and filters (SPEC.md sections 5 and 8): the prices that are decimals, the sums, and what a filter admits.
-// Numbers are whole numbers of 10^-60; Infinity where a charge has no price; undefined: the price needs the engine.
+// Numbers are whole numbers of 10^-60; Infinity where no theorem gives a price; undefined: the price needs the engine.
 
 import { Invalid } from "./bytes.mjs";
+import { muSquared, ofDiscreteLaplace, ofLaplace, ofPure, ofRange, ofRho, roundUp } from "./divergences.mjs";
 import { number, numberText, ONE } from "./profile.mjs";
 
 const PARTS = {
@@ -31,61 +32,107 @@ export function planned(tree) {
 // ---- prices ---------------------------------------------------------------------------------------------------------
 
 const NONE = Infinity;
-const UNKNOWN = { pure: undefined, delta: undefined, rho: undefined, mu_squared: undefined };
-const pureOf = (field) => (leaf) => ({ ...UNKNOWN, pure: number(leaf[field]), delta: 0n });
-const withDelta = (leaf) => ({ ...UNKNOWN, pure: number(leaf.epsilon), delta: number(leaf.delta) });
+const TOO_LARGE = 10n ** 18n * ONE; // a price of so much is none
+const CURRENCIES = ["pure", "delta", "rho", "mu_squared"];
+const UNKNOWN = {};
+const ofEpsilon = (field, more) => (leaf) => ({ pure: number(leaf[field]), delta: 0n, ...more(number(leaf[field])) });
+const twice = (relation) => (relation === "replace_one" || relation === "label_flip" ? 2n : 1n);
+
+function approximate({ epsilon, delta }) {
+  const price = { pure: number(epsilon), delta: number(delta), ...ofPure(number(epsilon)) };
+  return price.delta ? { ...price, mu_squared: NONE } : price;
+}
 
 /** The smallest price and the realised loss, of a leaf that states its loss. */
 function exPost(leaf) {
-  const price = withDelta(leaf);
-  const loss = leaf.outcome && number(leaf.outcome.epsilon);
-  return loss !== undefined && loss < price.pure ? { ...price, pure: loss } : price;
+  const [cap, loss] = [number(leaf.epsilon), leaf.outcome && number(leaf.outcome.epsilon)];
+  return { pure: loss !== undefined && loss < cap ? loss : cap, delta: number(leaf.delta) };
 }
 
+function gaussian({ noise_multiplier: sigma }, relation) {
+  const mu_squared = muSquared(twice(relation) * ONE, number(sigma));
+  return { pure: NONE, delta: 0n, mu_squared, ...ofRho(mu_squared, 2n * ONE) };
+}
+
+function gdp(leaf) {
+  const square = number(leaf.mu) ** 2n; // of 120 places; sums have 60
+  return { pure: NONE, delta: 0n, mu_squared: square % ONE ? undefined : square / ONE, ...ofRho(square, 2n * ONE * ONE) };
+}
+
+function discreteGaussian({ sigma, sensitivity }) {
+  const { rho } = ofRho(muSquared(number(sensitivity), number(sigma)), 2n * ONE);
+  return zcdp(rho, 0n);
+}
+
+const zcdp = (rho, delta) => ({ pure: NONE, delta, mu_squared: NONE, ...ofRho(rho, ONE), rho });
+
 const LEAVES = {
-  pure_dp: pureOf("epsilon"),
-  laplace: pureOf("epsilon"),
-  randomized_response: pureOf("epsilon"),
-  exponential: pureOf("epsilon"),
-  permute_and_flip: pureOf("epsilon"),
-  bounded_range: pureOf("eta"),
-  approx_dp: withDelta,
+  pure_dp: ofEpsilon("epsilon", ofPure),
+  laplace: ofEpsilon("epsilon", ofLaplace),
+  permute_and_flip: ofEpsilon("epsilon", ofLaplace),
+  randomized_response: ofEpsilon("epsilon", () => UNKNOWN),
+  exponential: ofEpsilon("epsilon", ofRange),
+  bounded_range: ofEpsilon("eta", ofRange),
+  discrete_laplace: (leaf) => ({ delta: 0n, ...ofDiscreteLaplace(number(leaf.scale), number(leaf.sensitivity)) }),
+  approx_dp: approximate,
   ex_post: exPost,
-  sparse_vector: (leaf) => ({ ...withDelta(leaf), ...(leaf.outcome && { pure: undefined }) }),
-  gaussian: () => ({ ...UNKNOWN, pure: NONE, delta: 0n }),
-  zcdp: (leaf) => ({ pure: NONE, delta: number(leaf.delta), rho: number(leaf.rho), mu_squared: NONE }),
+  sparse_vector: (leaf) => ({ pure: leaf.outcome ? undefined : number(leaf.epsilon), delta: number(leaf.delta) }),
+  gaussian,
+  gdp,
+  discrete_gaussian: discreteGaussian,
+  zcdp: (leaf) => zcdp(number(leaf.rho), number(leaf.delta)),
 };
 
-const CURRENCIES = ["pure", "delta", "rho", "mu_squared"];
-const each = (change) => Object.fromEntries(CURRENCIES.map((name) => [name, change(name)]));
 const plus = (left, right) =>
   left === undefined || right === undefined ? undefined : left === NONE || right === NONE ? NONE : left + right;
 const larger = (left, right) => (left === undefined || right === undefined ? undefined : left > right ? left : right);
-const FREE = { pure: 0n, delta: 0n, rho: 0n, mu_squared: 0n };
-const times = (price, count) => each((name) => {
-  if (count === 0) return 0n;
-  return typeof price[name] === "bigint" ? price[name] * BigInt(count) : price[name];
-});
+const fold = (prices, start, join) =>
+  prices.reduce((all, price) => Object.fromEntries(Object.keys(start).map((name) => [name, join(all[name], price[name])])), start);
+const times = (price, count) =>
+  Object.fromEntries(Object.entries(price).map(([name, one]) => [name, count === 0 ? 0n : typeof one === "bigint" ? one * BigInt(count) : one]));
+const free = (orders) => Object.fromEntries([...CURRENCIES, ...orders.map((_, place) => `rdp_${place}`)].map((name) => [name, 0n]));
 
-/** The price of a tree under a relation, as far as it is a decimal of section 8. */
-export function priced(tree, relation) {
-  switch (tree.kind) {
-    case "sequence": {
-      const run = tree.of.slice(0, tree.done ?? tree.of.length).map((part) => priced(part, relation));
-      return run.reduce((sum, price) => each((name) => plus(sum[name], price[name])), FREE);
-    }
-    case "repeated":
-      return times(priced(planned(tree.of), relation), tree.done ?? tree.times);
-    case "post_processed":
-      return priced(tree.of, relation);
-    case "parallel": {
-      if (tree.by === undefined && relation !== "add_remove") return UNKNOWN;
-      const all = tree.of.map((part) => priced(part, relation));
-      return all.reduce((most, price) => each((name) => larger(most[name], price[name])));
-    }
-    default:
-      return LEAVES[tree.kind]?.(tree) ?? UNKNOWN;
+const known = new Map(); // prices of leaves, most of which come again
+const MOST_KNOWN = 10_000;
+
+function leafPrice(leaf, relation, orders) {
+  const key = JSON.stringify([leaf, relation, orders.map(String)]);
+  if (!known.has(key)) {
+    if (known.size === MOST_KNOWN) known.clear();
+    const { renyi, ...price } = LEAVES[leaf.kind]?.(leaf, relation) ?? UNKNOWN;
+    const each = orders.map((order, place) => [`rdp_${place}`, renyi?.(order)]);
+    known.set(key, { ...Object.fromEntries(CURRENCIES.map((name) => [name, price[name]])), ...Object.fromEntries(each) });
   }
+  return known.get(key);
+}
+
+/**
+ * The price of a tree under a relation, as far as section 8 states it: in each currency, and as `rdp_0`, ... the Renyi
+ * divergence of each order asked for.
+ */
+export function priced(tree, relation, orders = []) {
+  const below = (part) => priced(part, relation, orders);
+  switch (tree.kind) {
+    case "sequence":
+      return fold(tree.of.slice(0, tree.done ?? tree.of.length).map(below), free(orders), plus);
+    case "repeated":
+      return times(below(planned(tree.of)), tree.done ?? tree.times);
+    case "post_processed":
+      return below(tree.of);
+    case "parallel":
+      if (tree.by === undefined && relation !== "add_remove") return UNKNOWN;
+      return fold(tree.of.map(below), free(orders), larger);
+    default:
+      return leafPrice(tree, relation, orders);
+  }
+}
+
+/** What an order counts of a price: its divergence, or the order times rho where that is smaller. */
+function renyi(price, orders, place) {
+  const [own, { rho }] = [price[`rdp_${place}`], price];
+  if (own === undefined || rho === undefined) return undefined;
+  const ofRho = rho === NONE ? NONE : roundUp(rho * orders[place], ONE * ONE);
+  return ofRho < own ? ofRho : own;
 }
 
 // ---- filters --------------------------------------------------------------------------------------------------------
@@ -102,6 +149,12 @@ const COORDINATES = {
   either: (filter) => ["pure", "delta", ...mixed(filter).flat()],
   allowance: () => ["copies", "pure", "delta"],
 };
+
+/** The Renyi orders at which a filter counts. */
+export function orders(filter) {
+  if (filter.kind === "rdp") return filter.orders.map((order) => number(order));
+  return filter.kind === "either" ? filter.boundaries.map((one) => ONE + number(one.order_minus_one)) : [];
+}
 
 /** The coordinates that a filter sums. */
 export const coordinates = (filter) => COORDINATES[filter.kind](filter);
@@ -262,29 +315,46 @@ export function balance(filter, sums) {
 
 // ---- charges --------------------------------------------------------------------------------------------------------
 
-/** Raises where a charge is below a price that is a decimal; returns the coordinates whose price was not recomputed. */
+/** Raises where a charge is below a price that is known; returns the coordinates whose price was not recomputed. */
 export function requirePrice(filter, amounts, price, scope) {
   const open = [];
-  const covers = (name, least) => {
-    if (!(name in amounts)) return;
-    if (least === undefined) open.push(name);
-    else if (number(amounts[name]) < least) throw new Invalid(`scope ${scope}: ${name} is below the price of the parts`);
-  };
-  const either = (pure, others) => {
-    const inPure = others.every((name) => name in amounts && number(amounts[name]) === 0n);
-    if (inPure && price.pure !== undefined && pure in amounts && number(amounts[pure]) >= price.pure) return;
-    if (inPure && (number(amounts[pure] ?? "0") > 0n || typeof price.pure === "bigint")) covers(pure, price.pure);
-    else open.push(...others.filter((name) => name in amounts));
-  };
-  const withoutDelta = (name) => (price.delta === undefined ? undefined : price.delta > 0n ? NONE : price[name]);
-  if (filter.kind === "allowance") open.push(...coordinates(filter).filter((name) => name in amounts));
-  else if (filter.kind === "rdp") either("pure", grid(filter));
-  else {
-    for (const name of coordinates(filter)) {
-      if (name.startsWith("mixed_")) continue;
-      covers(name, filter.kind === "pure" || filter.kind === "gdp" ? withoutDelta(name) : price[name]);
+  /** Whether what is charged of an account covers it in a currency; undefined where that needs the engine. */
+  const covers = (needed) => {
+    if (Object.values(needed).some((least) => least !== undefined && least >= TOO_LARGE)) return false;
+    let isKnown = true;
+    for (const [name, least] of Object.entries(needed)) {
+      if (!(name in amounts)) continue;
+      if (least === undefined) isKnown = undefined;
+      else if (number(amounts[name]) < least) return false;
     }
-    if (filter.kind === "either") for (const [pure, renyi] of mixed(filter)) either(pure, [renyi]);
+    return isKnown;
+  };
+  const account = (names, ...currencies) => {
+    const charged = names.filter((name) => name in amounts);
+    const found = currencies.map(covers);
+    if (!charged.length || found.includes(true)) return;
+    if (!found.includes(undefined)) throw new Invalid(`scope ${scope}: ${charged.join(", ")} is below the price of the parts`);
+    open.push(...charged);
+  };
+  const own = orders(filter);
+  const free = (names) => Object.fromEntries(names.map((name) => [name, 0n]));
+  const withoutDelta = (size) => (price.delta === undefined ? undefined : price.delta > 0n ? NONE : size);
+  if (filter.kind === "allowance") open.push(...coordinates(filter).filter((name) => name in amounts));
+  else if (filter.kind === "rdp") {
+    const names = grid(filter);
+    const each = names.map((name, place) => [name, withoutDelta(renyi(price, own, place))]);
+    account(["pure", ...names], { pure: withoutDelta(price.pure), ...free(names) }, { pure: 0n, ...Object.fromEntries(each) });
+  } else {
+    const isWhole = filter.kind === "pure" || filter.kind === "gdp";
+    for (const name of coordinates(filter)) {
+      if (!name.startsWith("mixed_")) account([name], { [name]: isWhole ? withoutDelta(price[name]) : price[name] });
+    }
+    if (filter.kind === "either") {
+      mixed(filter).forEach((names, place) => {
+        const [pure, divergence] = names;
+        account(names, { [pure]: price.pure, [divergence]: 0n }, { [pure]: 0n, [divergence]: renyi(price, own, place) });
+      });
+    }
   }
   return open;
 }
@@ -292,6 +362,7 @@ export function requirePrice(filter, amounts, price, scope) {
 /** The coordinates that may fall when a charge settles, and the price each may fall to. */
 export function floors(filter, reserved, price) {
   const kept = (name) => number(reserved[name] ?? "0") !== 0n;
+  const own = orders(filter);
   switch (filter.kind) {
     case "pure":
     case "basic":
@@ -303,13 +374,14 @@ export function floors(filter, reserved, price) {
     case "gdp":
       return { mu_squared: price.mu_squared };
     case "rdp":
-      return kept("pure") ? { pure: price.pure } : Object.fromEntries(grid(filter).map((name) => [name, undefined]));
+      if (kept("pure")) return { pure: price.pure };
+      return Object.fromEntries(grid(filter).map((name, place) => [name, renyi(price, own, place)]));
     default: {
       const found = { pure: price.pure };
-      for (const [pure, renyi] of mixed(filter)) {
-        if (kept(renyi)) found[renyi] = undefined;
+      mixed(filter).forEach(([pure, divergence], place) => {
+        if (kept(divergence)) found[divergence] = renyi(price, own, place);
         else found[pure] = price.pure;
-      }
+      });
       return found;
     }
   }

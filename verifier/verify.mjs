@@ -99,16 +99,26 @@ function attempt(make) {
 
 /**
  * Verifies a bundle: `entries` and `head` are the bytes of its two files, `key` a Key of the verifier's own. `advance`
- * is called with (done, all) now and then, and waited for; `witnesses` is a Policy of the verifier's own, a quorum of which must have cosigned the head. Raises Invalid at the first breach, Newer at what a later version wrote.
+ * is called with (done, all) now and then, and waited for. `since`: the bytes of a head that the verifier kept.
+ * `witnesses`: a Policy of the verifier's own, a quorum of which must have cosigned that head, or without one the
+ * record's. Raises Invalid at the first breach, Newer at what a later version wrote.
  *
- * What is returned says what was verified, what is left of each scope's budget, and what was not recomputed.
+ * What is returned says what was verified, what is left of each scope's budget, what was not recomputed, and how many
+ * entries stand under a head that somebody else holds (`witnessed`).
  */
-export async function verify(entries, head, key, { advance = () => {}, witnesses } = {}) {
+export async function verify(entries, head, key, { advance = () => {}, since, witnesses } = {}) {
   const signed = await headOf(head, key);
+  const kept = since && keptHead(since, key);
+  const seen = witnesses ? await cosigned(kept ?? signed, witnesses) : [];
   const leaves = lines(entries, signed.size + 1);
   const tree = new Tree();
-  leaves.forEach((leaf) => tree.add(leafHash(leaf)));
+  let root = tree.root(); // of as many leaves as the kept head covers
+  for (const leaf of leaves) {
+    tree.add(leafHash(leaf));
+    if (tree.size === kept?.size) root = tree.root();
+  }
   if (tree.size !== signed.size || hex(tree.root()) !== hex(signed.root)) await nameTheEntry(leaves, signed);
+  if (kept) requireContinued(kept, signed, root);
   const lastTrusted = leaves.length ? lastTrustedOf(leaves.at(-1)) : undefined;
   const state = new State(lastTrusted);
   const kinds = {};
@@ -122,17 +132,22 @@ export async function verify(entries, head, key, { advance = () => {}, witnesses
   if (!authority) throw new Invalid("the record has no entry", 0);
   authority.requireTrusted(key, lastTrusted);
   await requireHeadSigned(signed, authority.ofHead(signed.size));
-  const seen = witnesses ? await cosigned(signed, witnesses) : [];
+  if (kept) await requireKeptSigned(kept, signed, authority);
   return {
     ledger: signed.origin,
     size: signed.size,
     root: hex(signed.root),
     key: key.text,
+    witnessed: seen.length ? (kept ?? signed).size : kept?.size < signed.size ? kept.size : 0,
+    is_own: !seen.length && kept?.size === signed.size,
     seen,
+    witnesses_named: state.witnesses,
     key_in_force: authority.own(signed.size).text,
     last_trusted: lastTrusted,
     kinds,
     closed: state.closed,
+    rollbacks: state.rollbacks,
+    elsewhere: state.elsewhere,
     open: [...state.open].map(([charge, { reserved, scope, redeem }]) => ({ charge, reserved, scope, started: redeem !== undefined })),
     scopes: [...state.scopes.values()].map((scope) => ({
       scope: scope.name,
@@ -146,6 +161,15 @@ export async function verify(entries, head, key, { advance = () => {}, witnesses
     })),
     not_recomputed: skipped,
   };
+}
+
+/** What a head from before shows of what `verify` returned, and what it does not. */
+export function whoHasSeen({ size, witnessed, is_own: isOwn, seen }) {
+  if (isOwn) return "The head that you gave is this record's own, or as new as it: it shows nothing about earlier copies. Keep it, and give it the next time.";
+  if (!witnessed) return "You gave no head from before: that none of the last entries was cut off cannot be seen from the record alone.";
+  if (seen.length && witnessed === size) return "Witnesses cosigned the newest entry: none was cut off, and no copy went on by itself before it.";
+  const follow = size - witnessed === 1 ? "1 entry follows" : `${size - witnessed} entries follow`;
+  return `${follow} the head that you gave; that none was cut off after it cannot be seen from the record alone.`;
 }
 
 /**
@@ -174,6 +198,36 @@ async function headOf(bytes, key) {
   if (head.origin !== key.name) throw new Invalid("head: of another ledger than the key");
   if (head.lines.some((line) => line.name === key.name && line.id === key.id)) await requireHeadSigned(head, key);
   return head;
+}
+
+/** The head in bytes that a verifier kept. Whose signature it must bear, the record says. */
+function keptHead(bytes, key) {
+  try {
+    const head = parseHead(bytes);
+    if (head.origin === key.name) return head;
+    throw new Invalid("head: of another ledger than the key");
+  } catch (error) {
+    if (!(error instanceof Invalid)) throw error;
+    throw new Unusable(`the head that you kept: ${error.reason}`);
+  }
+}
+
+/** Step 4: the record, whose first leaves have this root, continues a head that was kept. */
+function requireContinued(kept, signed, root) {
+  if (kept.size > signed.size) throw new Invalid(`the record ends here, a remembered head covers ${kept.size} entries`, signed.size);
+  if (hex(root) !== hex(kept.root)) {
+    const reason = `at or before this entry, the record is not the one that a remembered head of ${kept.size} entries is of`;
+    throw new Invalid(reason, Math.max(0, kept.size - 1));
+  }
+}
+
+async function requireKeptSigned(kept, signed, authority) {
+  try {
+    await requireHeadSigned(kept, kept.size === signed.size ? authority.ofHead(kept.size) : authority.usual(kept.size));
+  } catch (error) {
+    if (!(error instanceof Invalid)) throw error;
+    throw new Unusable(`the head that you kept, of ${kept.size} entries, no key of this ledger signed: ${error.reason}`);
+  }
 }
 
 /** The leaves are not those of the head: says which entry is at fault. */

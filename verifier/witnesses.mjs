@@ -49,6 +49,11 @@ export class Policy {
     }
   }
 
+  /** The names that the keys of its witnesses bear. */
+  get names() {
+    return [...this.keys.values()].map((key) => key.name);
+  }
+
   isKnown(name) {
     return this.keys.has(name) || this.groups.has(name);
   }
@@ -126,6 +131,6 @@ export async function cosigned(head, policy) {
       if (!(found.get(key) >= time)) found.set(key, time);
     }
   }
-  requireThat(policy.isMet(new Set([...found.keys()].map((key) => key.text))), "too few of those you trust cosigned the head");
+  requireThat(policy.isMet(new Set([...found.keys()].map((key) => key.text))), "too few of those that you trust cosigned the head");
   return [...found].map(([key, time]) => ({ witness: key.text, time: String(time) }));
 }

@@ -47,7 +47,8 @@ class Silent:
 Answer: TypeAlias = Cosigned | Saw | Silent
 
 _REFUSALS: dict[int, str] = {
-    HTTPStatus.FORBIDDEN: "does not know the key that signed the head: its operator allows it (dpledger witness allow)",
+    HTTPStatus.FORBIDDEN: "does not know the key that signed the head: its operator allows it (dpledger witness "
+    "allow); or that key delegates, and is asked too (dpledger witness ask --key)",
     HTTPStatus.NOT_FOUND: "does not know this ledger: its operator allows its public key (dpledger witness allow)",
 }
 

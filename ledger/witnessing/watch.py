@@ -14,7 +14,7 @@ import inspect
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dpledger.errors import NotWitnessed, StoreBehind, StoreFailure
 from dpledger.ledger.entries.bodies import Body, Committed, Progress, Reserved, Started
@@ -40,9 +40,18 @@ class HeadWatch:
     class Unsure(Exception):
         """Nobody knows whether the witnesses answer: to be asked before anything is charged that lets data be read."""
 
-    def __init__(self, policy: WitnessPolicy, store: Store, *, seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        policy: WitnessPolicy,
+        store: Store,
+        *,
+        seconds: float | None = None,
+        countersigned: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        """`countersigned`: a head, with a line of the key that witnesses know, where another one signed it."""
         self.policy = policy
         self._store = store
+        self._countersigned = countersigned
         self._seconds = SECONDS if seconds is None else seconds
         self._askers = tuple(Asker(watcher, seconds=self._seconds) for watcher in policy.watchers)
         self._seen = dict.fromkeys(self._askers, CompactRange())  # by each of them, last
@@ -115,6 +124,10 @@ class HeadWatch:
             self._failure = error
             raise
 
+    def doubt(self) -> None:
+        """Ask before the next charge."""
+        self._is_sure = False
+
     def close(self) -> None:
         """Close the connections."""
         for asker in self._askers:
@@ -127,8 +140,8 @@ class HeadWatch:
         deadline = time.monotonic() + self._seconds
         silent: dict[Asker, Silent] = {}
         while True:
-            note, head = self._newest(size)
-            tree = self._tree
+            signed, head = self._newest(size)
+            note, tree = self._countersigned(signed), self._tree
             lines: dict[Asker, SignatureLine] = {}
             silent.clear()
             most = 0  # that a witness says it saw

@@ -170,17 +170,17 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _own_lines(note: bytes, known: list[VerifyingKey]) -> str:
-    """The signature lines of `known` keys; nothing if there are none, or one does not hold."""
-    found = []
-    for line in checkpoint.parse_unverified(note)[1]:
-        for key in known:
-            if (line.name, line.key_id) == (key.name, key.key_id):
-                try:
-                    checkpoint.verify(note, key)
-                except VerificationError:
-                    return ""
-                found.append(line_of(line))
-    return "".join(found)
+    """The signature lines of the ledger's name, where one is that of a `known` key: beside it stands that of a key to
+    which it delegates. Nothing if none is, or one does not hold."""
+    origin = known[0].name
+    lines = [line for line in checkpoint.parse_unverified(note)[1] if line.name == origin]
+    signers = [key for key in known if any(line.key_id == key.key_id for line in lines)]
+    try:
+        for key in signers:
+            checkpoint.verify(note, key)
+    except VerificationError:
+        return ""
+    return "".join(map(line_of, lines)) if signers else ""
 
 
 def _hash(origin: str) -> str:

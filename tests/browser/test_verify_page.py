@@ -16,12 +16,16 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, FilePayload, Page
 
+import c2sp_reader
 import ledger_golden
+from dpledger.accounting.guarantees import ApproxDP
 from dpledger.ledger.entries.bodies import Heartbeat
 from dpledger.ledger.entries.entry import entry_of
-from dpledger.ledger.verifying import bundle
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.verifying import bundle, proof
+from dpledger.mechanisms.numeric import ClippedMean, Count
 from javascript_verifier import ROOT
-from ledger_forger import forged
+from ledger_forger import forged, signed_head
 
 PAGE = ROOT / "docs" / "verify.html"
 LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
@@ -53,10 +57,20 @@ def page(browser: Browser) -> Iterator[Page]:
     assert (set(requests), complaints) == ({PAGE.as_uri()}, [])
 
 
-def answer(page: Page, given: Sequence[FilePayload], key: str = KEY, timeout: float = 60_000) -> str:
+def answer(
+    page: Page,
+    given: Sequence[FilePayload],
+    key: str = KEY,
+    timeout: float = 60_000,
+    *,
+    kept: bytes | None = None,
+    witnesses: str = "",
+) -> str:
     page.set_input_files("#files", given)
     page.wait_for_function("document.getElementById('chosen').textContent.includes('.')")
+    page.set_input_files("#kept", [] if kept is None else [payload("kept", kept)])
     page.fill("#key", key)
+    page.fill("#witnesses", witnesses)
     page.click("#check")
     page.wait_for_selector("#answer:not([hidden])", timeout=timeout)
     return page.inner_text("#answer")
@@ -76,9 +90,11 @@ def test_the_page_is_what_its_sources_make() -> None:
 def test_a_good_bundle_is_verified_and_what_is_left_and_not_recomputed_is_told(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     said = answer(page, files(LEAVES))
-    assert said.startswith("Verified, but for what is listed")
+    assert said.startswith("Verified, and entries are missing")
+    assert "entry 31 says, on the word of A. Lindqvist, that a copy with 40 entries had been seen" in said
     assert f"{len(LEAVES)} entries of {ledger_golden.LEDGER_ID}" in said
     assert "price not recomputed" in said
+    assert page.locator("tr", has_text="clinic (ended by entry 31)").count() == 1
     row = page.locator("tr", has_text="ward-7 (closed)").first.inner_text()
     assert row.split("\t")[3:] == ["pure", "0.5", "1", "0.5"]
     picture(page, f"verify_{scheme}")
@@ -118,6 +134,68 @@ def test_what_was_changed_is_named(page: Page) -> None:
     picture(page, "verify_bad")
     assert answer(page, files(LEAVES), key="no key").startswith("Nothing was verified")
     assert answer(page, files(LEAVES)[:1]).startswith("Nothing was verified")
+
+
+def test_a_count_in_a_budget_of_two_currencies_is_priced_here(page: Page) -> None:
+    """The first budget of anybody, and what is asked of a table every day."""
+    book = Ledger.in_memory()
+    scope = book.scope("patients", unit="patient", relation="add_remove", budget=ApproxDP(1, "1e-6"))
+    for mechanism in (Count(epsilon="0.1", of="rows"), ClippedMean(epsilon="0.2", lower=0, upper=10)):
+        scope.release(mechanism, [1] * 1200)
+    said = answer(page, files(list(book.leaves()), book.head), book.public_key.text)
+    assert said.startswith("Verified\n")
+    assert "Every price in it was recomputed here." in said
+
+
+def test_a_proof_of_one_entry_is_shown_with_what_it_does_not_show(page: Page) -> None:
+    made = proof.prove(LEAVES, HEAD, 25)
+    said = answer(page, [payload("entry-25.tlog-proof", made)])
+    assert said.startswith("Verified: one entry")
+    assert "A patient is counted at most once." in said
+    assert "neither that this one was a legal step" in said
+    picture(page, "verify_proof")
+    assert answer(page, [payload("p.proof", made)], kept=HEAD).startswith("Nothing was verified")
+    flipped = made.replace(b"index 25", b"index 24")
+    assert answer(page, [payload("p.proof", flipped)]).startswith("Does not verify")
+
+
+def test_a_head_from_before_and_witnesses_are_held_against_the_record(page: Page) -> None:
+    older = signed_head(LEAVES[:20], ledger_golden.KEY)
+    said = answer(page, files(LEAVES), kept=older)
+    assert f"{len(LEAVES) - 20} entries follow the head that you gave" in said
+    assert "this record's own" in answer(page, files(LEAVES), kept=HEAD)
+    forked = signed_head([*LEAVES[:19], LEAVES[20]], ledger_golden.KEY)
+    refused = answer(page, files(LEAVES), kept=forked)
+    assert refused.startswith("Does not verify")
+    assert "Entry 19 is the first at fault." in refused
+    longer = answer(page, files(LEAVES[:20], older), kept=HEAD)
+    assert f"a remembered head covers {len(LEAVES)} entries" in longer
+
+    text = HEAD.partition(b"\n\n")[0] + b"\n"
+    north = c2sp_reader.cosigner_key("north.example/w", bytes(32))
+    cosigned = HEAD + c2sp_reader.cosigned(text, "north.example/w", bytes(32), 1_800_000_000)
+    seen = answer(page, files(LEAVES), kept=cosigned, witnesses=north)
+    assert "Witnesses cosigned the newest entry" in seen
+    assert page.locator("tr", has_text="north.example/w").inner_text() == "north.example/w\t2027-01-15 08:00:00 UTC"
+    picture(page, "verify_witnessed")
+    assert "too few of those that you trust" in answer(page, files(LEAVES), kept=HEAD, witnesses=north)
+    assert answer(page, files(LEAVES), witnesses="nobody").startswith("Nothing was verified")
+
+
+def test_a_record_whose_keys_took_turns_names_the_key_in_force(page: Page) -> None:
+    leaves, head = bundle.read(ledger_golden.KEYS_DATA)
+    said = answer(page, files(list(leaves), head), ledger_golden.TURNS_KEY.public.text)
+    assert said.startswith("Verified, and the key was revoked")
+    assert f"the one to keep for the next time: {ledger_golden.TURNS_SECOND.public.text}" in said
+
+
+def test_it_fits_on_a_telephone(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    answer(page, files(LEAVES))
+    picture(page, "verify_phone")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
 
 
 @pytest.mark.slow

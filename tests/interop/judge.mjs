@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { base64, Invalid, Newer, Unusable, hex, sha256, unhex } from "../../verifier/bytes.mjs";
+import { priced } from "../../verifier/prices.mjs";
 import * as profile from "../../verifier/profile.mjs";
 import { envelope, Key, leafHash, requireConsistent, requireIncluded, Tree, verifyHead } from "../../verifier/signed.mjs";
 import { keyOf, verify, verifyProof } from "../../verifier/verify.mjs";
@@ -14,7 +15,8 @@ const bytes = (encoded) => base64(encoded, "case");
 const hashes = (proof) => proof.map(unhex);
 
 const JUDGES = {
-  bundle: async ({ entries, head, key }) => verify(bytes(entries), bytes(head), keyOf(key)),
+  bundle: async ({ entries, head, key, since }) =>
+    verify(bytes(entries), bytes(head), keyOf(key), { since: since && bytes(since) }),
   proof: async ({ data, key }) => {
     const { index, size, root } = await verifyProof(bytes(data), keyOf(key));
     return { index, size, root };
@@ -33,6 +35,10 @@ const JUDGES = {
   key: ({ text }) => Key.parse(text).text,
   policy: ({ text }) => void Policy.parse(text),
   cosigned: async ({ data, key, witnesses }) => cosigned(await verifyHead(bytes(data), Key.parse(key)), policyOf(witnesses)),
+  price: ({ tree, relation, orders }) => {
+    const found = priced(tree, relation, orders.map((order) => profile.number(order)));
+    return Object.fromEntries(Object.entries(found).map(([name, size]) => [name, size === undefined ? null : profile.numberText(size)]));
+  },
   ids: ({ text }) => must(profile.isId(text)),
   ledger_ids: ({ text }) => must(profile.isLedgerId(text)),
   times: ({ text }) => must(profile.isTime(text)),

@@ -150,6 +150,28 @@ def test_what_is_no_record_at_all_is_refused_and_nothing_else_happens() -> None:
     assert accepted_by_both(records) == 0
 
 
+def test_a_head_from_before_is_held_against_the_record_by_both() -> None:
+    """Of every size, of the record itself, of a fork and of a longer one; signed by its key, by another, by nobody."""
+    leaves = LEAVES[:6]
+    content, head = joined(leaves), signed_head(leaves, KEY)
+    other = SigningKey.from_seed(KEY.public.name, b"o" * 32)
+    heads = [signed_head(LEAVES[:size], KEY) for size in range(9)]
+    heads += [signed_head([*LEAVES[:size], LEAVES[9]], KEY) for size in range(6)]
+    heads += [signed_head(leaves[:3], other), heads[3][:-2], heads[3].replace(b"\n3\n", b"\n4\n")]
+    verdicts = judged({**case_of(content, head, TEXT), "since": data(one)} for one in heads)
+    for one, said in zip(heads, verdicts, strict=True):
+        witnessed, index = None, None
+        try:
+            found = verification.verify(leaves, head, KEY.public, since=[one])
+            witnessed = (found.witnessed, found.is_own)
+        except (VerificationError, ParameterError) as error:
+            index = getattr(error, "index", None)
+        told = (said.found["witnessed"], said.found["is_own"]) if said.accepted else None
+        assert (told, said.index) == (witnessed, index)
+    assert sum(said.accepted for said in verdicts) == 7
+    assert sum(said.index is not None for said in verdicts) == 9
+
+
 # ---- with the key ---------------------------------------------------------------------------------------------------
 
 

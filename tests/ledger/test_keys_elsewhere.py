@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import os
 import pty
 import re
@@ -24,17 +25,20 @@ from typer.testing import CliRunner
 import dpledger as dpl
 from dpledger import keys
 from dpledger.cli import app
-from dpledger.errors import DpledgerError, ParameterError, StoreFailure
+from dpledger.errors import DpledgerError, NotWitnessed, ParameterError, StoreFailure
 from dpledger.ledger.entries.bodies import Heartbeat
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rotating import rotate
+from dpledger.ledger.signed.checkpoint import parse_unverified
 from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key, save_owner_key
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.signers import ssh_agent
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.verifying import bundle
 from javascript_verifier import judged
+from ledger_mechanisms import laplace
 from vault_server import TOKEN, Vault, vault
+from witnesses import Running, running, scope_of, witnessed
 
 NAME = "example.org/elsewhere/000102030405060708090a0b0c0d0e0f"
 RECOVERY = SigningKey.from_seed(NAME, bytes([2]) * 32)
@@ -257,6 +261,71 @@ def test_a_key_of_another_type_in_a_kms_is_refused_by_name() -> None:
 
     with pytest.raises(ParameterError, match=r"Ed25519.*ecdsa"):
         keys.KmsKey(NAME, Theirs())  # type: ignore[arg-type]
+
+
+# ---- before witnesses -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path) as made:
+        yield made
+
+
+def test_after_a_rotation_nothing_is_charged_before_the_witness_was_told_of_the_key(
+    tmp_path: Path, witness: Running, agent: Agent
+) -> None:
+    file = witnessed(tmp_path / "clinic.ledger", witness)
+    agent.add("clinic")
+    with Ledger.open(file) as book:
+        scope_of(book).release(laplace(), 7)
+        for successor in (SigningKey.generate(book.id), keys.SshAgentKey(book.id, "clinic")):
+            book.rotate_key(successor)
+            charged = len(book)
+            for _ in range(2):
+                with pytest.raises(NotWitnessed, match="dpledger witness allow"):
+                    scope_of(book).release(laplace(), 7)
+            assert len(book) == charged
+            witness.allow(book.public_key)
+            scope_of(book).release(laplace(), 7)
+            assert book.verify(since=[book.cosigned()], witnesses=witness.policy).unwitnessed == 0
+
+
+def test_a_witness_takes_heads_of_a_delegated_key_that_the_key_it_knows_signed_too(
+    tmp_path: Path, witness: Running, kms: Vault
+) -> None:
+    file = witnessed(tmp_path / "clinic.ledger", witness)
+    assert CliRunner().invoke(app, ["rotate-key", str(file), "--to", "hv:ledger"]).exit_code == 0
+    with Ledger.look(file) as book:
+        witness.allow(book.public_key)
+    for _ in range(2):  # each session delegates to a key that nobody saw before
+        with Ledger.open(file, key="hv:ledger") as book:
+            asked = len(kms.signed)
+            for _ in range(3):
+                scope_of(book).release(laplace(), 7)
+            assert len(kms.signed) - asked <= 6  # a delegation and what was folded; then once a question
+            note = book.cosigned()
+            assert book.verify(since=[note], witnesses=witness.policy).unwitnessed == 0
+    kept = witness.files[0].newest(hashlib.sha256(book.id.encode()).hexdigest())
+    assert kept is not None
+    with Ledger.look(file) as book:
+        size = len(book)
+        assert len(book.verify(since=[kept], witnesses=witness.policy).seen) == 1
+        with pytest.raises(NotWitnessed, match="dpledger witness ask --key"):
+            book.cosigned()
+    command = ["witness", "ask", str(file), "--key", "hv:ledger", "-o", str(tmp_path / "cosigned")]
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 0, told.output
+    assert parse_unverified((tmp_path / "cosigned").read_bytes())[0].size == size
+
+
+def test_a_locked_key_has_its_heads_cosigned(tmp_path: Path, witness: Running) -> None:
+    file = tmp_path / "clinic.ledger"
+    with Ledger.create(file, witnesses=witness.policy, passphrase="open sesame") as book:
+        witness.allow(book.public_key)
+    with Ledger.open(file, passphrase="open sesame") as book:
+        scope_of(book).release(laplace(), 7)
+        assert book.verify(since=[book.cosigned()], witnesses=witness.policy).unwitnessed == 0
 
 
 # ---- locked files ---------------------------------------------------------------------------------------------------

@@ -12,8 +12,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
 from dpledger.accounting.guarantees import PureDP
+from dpledger.cli import app
 from dpledger.errors import (
     ForeignLedger,
     ParameterError,
@@ -26,9 +28,11 @@ from dpledger.errors import (
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
+from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.postgres import PostgresStore
 from dpledger.ledger.stores.protocol import Store
-from fault_conformance import FaultConformance, Lying, counts, forked, read_all, with_budget
+from fault_conformance import FaultConformance, Lying, counts, forked, opened_scope, read_all, with_budget
+from forking import ignores_fork_warnings
 from ledger_conformance import (
     SHORT_STEP,
     LedgerConformance,
@@ -201,6 +205,72 @@ def test_a_restored_dump_is_an_older_ledger_that_verifies(
         assert book.verify().state.rollbacks == 1
         with pytest.raises(ScopeError, match="is closed"):
             book.scope("s").release(laplace("1"), 1)
+
+
+# ---- keys that take turns --------------------------------------------------------------------------------------------
+
+
+def test_a_key_takes_over_in_a_database_and_nobody_goes_on_with_the_one_before(server: Server, tmp_path: Path) -> None:
+    address, keys = server.address(), tmp_path / "clinic"
+    first, following = str(tmp_path / "clinic.key"), str(tmp_path / "next.key")
+    with Ledger.open_or_create(address, keys=keys) as book, Ledger.open(address, key=first) as other:
+        opened_scope(book, "s", "4").release(laplace("1"), 7)
+        other.scope("s").release(laplace("1"), 7)
+        told = CliRunner().invoke(app, ["rotate-key", address, "--key", first, "--to", following])
+        assert told.exit_code == 0, told.output
+        for stale in (book, other):
+            with pytest.raises(ForeignLedger, match="rotated"):
+                stale.scope("s").release(laplace("1"), 7)
+        kept = book.head
+    with pytest.raises(ForeignLedger, match="rotated"):
+        Ledger.open_or_create(address, keys=keys)
+    with Ledger.open(address, key=following) as book:
+        book.scope("s").release(laplace("1"), 7)
+        found = book.verify(key=SigningKey.load(tmp_path / "clinic.key").public, since=[kept])
+        assert found.unwitnessed == 2
+        assert book.scope("s").left() == 1
+    where = Lying(address, tmp_path / "clinic")
+    assert counts(where) == (3, 3)
+
+
+def test_handles_that_delegate_write_in_turn_and_a_rotation_ends_both(server: Server) -> None:
+    address, name = server.address(), new_ledger_id("clinic")
+    slow, recovery, following = (SigningKey.generate(name) for _ in range(3))
+    Ledger.begin(PostgresStore.create(address), slow, recovery.public).close()
+    opened = [Ledger.resume(PostgresStore.open(address), Delegating(slow, entries=20)) for _ in range(2)]
+    scopes = [opened_scope(opened[0], "s", "100"), opened[1].scope("s")]
+    for turn in range(8):
+        scopes[turn % 2].release(laplace("1"), 7)
+    found = together(*(lambda scope=scope: [scope.release(laplace("1"), 7) for _ in range(6)] for scope in scopes))
+    assert [len(told) if isinstance(told, list) else told for told in found] == [6, 6]
+    opened[0].rotate_key(following)
+    opened[0].scope("s").release(laplace("1"), 7)
+    with pytest.raises(ForeignLedger, match="rotated"):
+        scopes[1].release(laplace("1"), 7)
+    verified = opened[0].verify(key=slow.public)
+    assert sum(entry.body.kind == "committed" for entry in verified.entries) == 21
+    assert opened[0].scope("s").left() == 79
+    for book in opened:
+        book.close()
+
+
+@ignores_fork_warnings
+def test_a_process_whose_key_is_rotated_away_released_no_more_than_was_charged(server: Server, tmp_path: Path) -> None:
+    where = with_budget(Lying(server.address(), tmp_path / "clinic"), "1000")
+    released = 0
+    for number in range(3):
+        pid, pipe = forked(where)
+        released += len(os.read(pipe, 1)) - 1 + len(os.read(pipe, 1))
+        following = tmp_path / f"next{number}.key"
+        command = ["rotate-key", where.place, "--key", str(tmp_path / "clinic.key"), "--to", str(following)]
+        assert CliRunner().invoke(app, command).exit_code == 0
+        os.waitpid(pid, 0)  # it is refused where the key has changed
+        released += read_all(pipe)
+        (tmp_path / "clinic.key").unlink()
+        following.rename(tmp_path / "clinic.key")
+        charged, committed = counts(where)
+        assert released <= committed <= charged <= committed + number + 1
+    assert released >= 3
 
 
 # ---- the way in ------------------------------------------------------------------------------------------------------

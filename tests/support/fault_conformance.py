@@ -28,7 +28,16 @@ from dpledger.ledger.stores.places import is_address
 from forking import ignores_fork_warnings
 from ledger_mechanisms import laplace
 
-__all__ = ["FaultConformance", "Lying", "counts", "forked", "read_all", "released_until_refused", "with_budget"]
+__all__ = [
+    "FaultConformance",
+    "Lying",
+    "counts",
+    "forked",
+    "opened_scope",
+    "read_all",
+    "released_until_refused",
+    "with_budget",
+]
 
 AMPLE = "1000000"
 KILLS_OF_ONE_LEDGER, TRIALS_OF_ONE_LEDGER = 20, 40  # then a new one: what is verified stays short

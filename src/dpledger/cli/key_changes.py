@@ -43,6 +43,9 @@ def rotate_key(
             voice.say(f"  {done.public}   verifies it: give it to those who check, in place of the old one")
         if done.former is not None:
             voice.say(f"  {done.former}   is the old key: destroy it, once no older copy of the ledger is to go on")
+        if done.is_witnessed:
+            voice.say("  nothing is charged until each witness allows it:")
+            voice.say(f"  dpledger witness allow WITNESS {done.public or done.key.text}")
         voice.say("  hand out a head as well (dpledger export): whoever has the old key can show another history to")
         voice.say("  those who hold nothing newer")
         voice.give({"ledger": done.ledger, "public_key": done.key.text})

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dpledger.cli import passphrases
 from dpledger.cli.speaking import AsJson, speaking
 
 __all__ = ["allow", "ask", "init", "serve"]
@@ -83,18 +84,22 @@ def ask(
     witnesses: Annotated[
         Path | None, typer.Option(help="Its policy, with addresses (default: those that the ledger names).")
     ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Of a ledger whose key delegates: that key, which signs the head as well.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Have the newest head of a ledger cosigned by a quorum of its witnesses, and write it: give it to those who
-    verify (`dpledger verify --since FILE --witness POLICY`). No key of the ledger is needed."""
+    verify (`dpledger verify --since FILE --witness POLICY`). No key of the ledger is needed, but one that delegates."""
     with speaking(as_json) as voice:
         from dpledger import files
         from dpledger.ledger.ledger import Ledger
         from dpledger.ledger.signed import checkpoint
 
-        with Ledger.look(ledger) as book:
+        with Ledger.look(ledger) if key is None else Ledger.open(ledger, key=key, passphrase=passphrases.asked) as book:
             note = book.cosigned(witnesses=witnesses)
         files.write_new(output, note, field="output")
         head, lines = checkpoint.parse_unverified(note)
-        voice.say(f"wrote {output}: {head.size} entries of {head.origin}, cosigned by {len(lines) - 1}")
-        voice.give({"checkpoint": str(output), "ledger": head.origin, "size": head.size, "cosigned": len(lines) - 1})
+        cosigned = sum(line.name != head.origin for line in lines)
+        voice.say(f"wrote {output}: {head.size} entries of {head.origin}, cosigned by {cosigned}")
+        voice.give({"checkpoint": str(output), "ledger": head.origin, "size": head.size, "cosigned": cosigned})
