@@ -6,53 +6,44 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from dpledger.decimals import whole
-from dpledger.errors import DpledgerError, ParameterError, PolicyError, StoreBehind, StoreFailure
-from dpledger.ledger import logging, remembered
+from dpledger.errors import ParameterError, StoreBehind
+from dpledger.ledger import logging
 from dpledger.ledger.accounts.tables import LedgerTable, entries_table
-from dpledger.ledger.entries.bodies import Audited, Body, Note, Snapshot
+from dpledger.ledger.appending import Appending, Call, Make
+from dpledger.ledger.entries.bodies import Audited, Body, Note
 from dpledger.ledger.entries.entry import Entry, entry_of
 from dpledger.ledger.rules import notes
-from dpledger.ledger.rules.scope_state import State, state_digest
+from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import checkpoint, envelope, keys, values
 from dpledger.ledger.signed.checkpoint import Checkpoint
-from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Store, TableRows, Tail, streamed
-from dpledger.ledger.tip import START, Head, caught_up, index_entry, require_tables
+from dpledger.ledger.stores.protocol import NOTHING, Question, Store, TableRows, Tail, streamed
+from dpledger.ledger.tip import index_entry, require_tables
 from dpledger.ledger.verifying import verification
 from dpledger.ledger.verifying.following import signed_entry
 from dpledger.ledger.verifying.seen import read_cosigned, with_seen
 from dpledger.ledger.witnessing.policy import WitnessPolicy, read_policy
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
-from dpledger.process import Home
 from dpledger.progress import Advance
 from dpledger.schema import listed
 
 if TYPE_CHECKING:
     from dpledger.ledger.witnessing.watch import HeadWatch
 
-__all__ = ["Clock", "Draw", "Handle", "Make"]
+__all__ = ["Clock", "Draw", "Handle"]
 
 Draw = Callable[[int], bytes]
 """Secret random bytes, as many as asked for: ids and salts, never noise."""
-Make = Callable[[State, Writing], Sequence[Body]]
-"""Given the state, and what the store told of what was asked (`known`), the bodies to append. Called again, with the
-state then, where others appended in between: it keeps nothing from one call to the next."""
 
 SNAPSHOT_EVERY = 1000  # entries
-TRIES = 4  # at an append whose outcome stays unknown
-OVERTAKEN_SECONDS = 30.0  # how long a writer tries again that others overtake
 
 
-class Handle:
+class Handle(Appending):
     """One process's hold on a ledger: what `Ledger` and its scopes read from and append to."""
 
     def __init__(
@@ -65,20 +56,10 @@ class Handle:
         draw: Draw = secrets.token_bytes,
         snapshot_every: int = SNAPSHOT_EVERY,
     ) -> None:
-        self._store = store
-        self._signer = signer
-        self._clock = clock
+        super().__init__(store, signer, clock, snapshot_every)
         self._entropy = entropy if entropy is not None else system_entropy()
         self._draw = draw
-        self._snapshot_every = snapshot_every
-        self._lock = threading.RLock()
-        self._home = Home("a ledger handle")
-        self._is_closed = False
-        self._head = START
         self._key_file: str | None = None  # of the signing key, where it was named
-        self._is_alone = False  # nobody else appended when this handle looked last
-        self._saved = 0  # how many entries the newest fold covers that this handle knows the store to keep
-        self._heads: remembered.Heads | None = None  # of a store that nobody remembers
         self._watch: HeadWatch | None = None  # once it is needed, of a ledger that names witnesses
 
     def __repr__(self) -> str:
@@ -95,11 +76,6 @@ class Handle:
     def id(self) -> str:
         """The ledger's id, which is also the origin of its checkpoints."""
         return self.state.keys.name
-
-    @property
-    def state(self) -> State:
-        """The folded state, as this handle last saw it (`refresh` looks again)."""
-        return self._head.state
 
     @property
     def public_key(self) -> keys.VerifyingKey:
@@ -232,8 +208,9 @@ class Handle:
         """Append the bodies that `make` returns for the state and what the store knows of what is `asked`: all of them,
         durably, behind what they were made for, or none. The new head is seen by nobody before it is durable.
 
-        No lock is held meanwhile: where others appended, `make` is asked again. An append whose reply was lost is said
-        again, and is there once. `successor`: what signs from here on, where they name its key.
+        What several threads ask for at once is appended together, by one of them (`ledger.appending`). The store is not
+        locked meanwhile: where others appended, `make` is asked again. An append whose reply was lost is said again,
+        and is there once. `successor`: what signs from here on, where they name its key.
 
         Where nothing is asked, or the answer can hardly be other than nothing (`is_new`), the store is not read first:
         the append says whether the handle knows its end. Whatever else comes of it than an append, `make` is asked
@@ -272,6 +249,14 @@ class Handle:
         if watch is not None:
             watch.cover_owed(self.state.size)
 
+    def _transacted(
+        self, make: Make, asked: Question, is_new: bool, successor: keys.Signer | None
+    ) -> tuple[Entry, ...]:
+        with logging.failures(self.state):
+            written = self._written(Call(make, asked, is_new or asked == NOTHING, successor))
+        logging.appended(written.appended if written.made else ())
+        return tuple(written.made)
+
     def _watched(self) -> HeadWatch | None:
         opened = self.state.opened
         if self._watch is None and opened is not None and opened.witness_policy is not None:
@@ -302,120 +287,10 @@ class Handle:
             return note
         return note + checkpoint.sign(head, signer).partition(b"\n\n")[2]
 
-    def _transacted(
-        self, make: Make, asked: Question, is_new: bool, successor: keys.Signer | None
-    ) -> tuple[Entry, ...]:
-        signer = self._key()
-        deadline = time.monotonic() + OVERTAKEN_SECONDS
-        with logging.failures(self.state), self._lock:
-            written = self._unread(make, signer, successor) if is_new or asked == NOTHING else None
-            while written is None:
-                seen, known = self._known(), self._followed(asked)
-                remembered.require_seen(seen, self._head, self._store)
-                if self.state.closed and (self.state.last_trusted is None or self.state.keys.revoked):
-                    raise PolicyError("the ledger was ended: nothing may follow; open a new one")
-                written = self._appended(make, Writing(signer, self._clock(), self._head, known, successor=successor))
-                if written is None and time.monotonic() >= deadline:
-                    raise StoreFailure(
-                        f"other writers were faster at every try for {OVERTAKEN_SECONDS:.0f} s: try again"
-                    )
-            if successor is not None and written.made:
-                self._signer = successor
-        self._remember()
-        logging.appended(written.appended if written.made else ())
-        return tuple(written.made)
-
-    def _unread(self, make: Make, signer: keys.Signer, successor: keys.Signer | None) -> Writing | None:
-        """What was appended without a look at the store before; None where it has to be looked at. Under the lock."""
-        head = self._head
-        if not self._is_alone or head.signed is None or head.state.closed:
-            return None
-        if self._known() not in (None, remembered.SeenHead.of(head)):
-            return None
-        try:
-            written = self._appended(make, Writing(signer, self._clock(), head, None, successor=successor))
-            return written if written is not None and written.made else None
-        except StoreFailure:
-            raise
-        except DpledgerError:  # of a state that may be an old one
-            return None
-
-    def _appended(self, make: Make, writing: Writing) -> Writing | None:
-        """`writing` with what `make` adds, durably, if anything, and a snapshot where one is due; None if others were
-        first. Under the lock."""
-        before = writing.head.tree.size
-        writing.delegate()
-        writing.made = [writing.append(body) for body in make(writing.head.state, writing)]
-        if not writing.made:
-            return writing
-        if self._is_snapshot_due(writing.head, before):
-            writing.append(Snapshot(state_digest(writing.head.state)))
-        addition = writing.sign_head(is_saved=self._is_save_due(writing.head))
-        self._is_alone = self._is_appended(addition)
-        if not self._is_alone:
-            return None
-        self._head = replace(writing.head, signed=addition.head)
-        self._saved = self._saved if addition.saved is None else self._head.tree.size
-        return writing
-
-    def _known(self) -> remembered.SeenHead | None:
-        """The newest head that was seen here: to be read before the store is."""
-        return None if self._heads is None else self._heads.newest()
-
-    def _remember(self) -> None:
-        """What this handle has seen, outside of the ledger; once it is durable."""
-        if self._heads is not None:
-            self._heads.keep(remembered.SeenHead.of(self._head))
-
-    def _followed(self, asked: Question) -> Tail:
-        """What the store holds now: this handle has seen it afterwards. Under the lock."""
-        head = self._head
-        tail = self._store.tail(max(0, head.tree.size - 1), asked)
-        self._head = caught_up(head, tail, self._signer)
-        self._is_alone = self._head.tree.size == head.tree.size
-        return tail
-
-    def _is_appended(self, addition: Addition) -> bool:
-        """Whether all of it is in the store, durably; False if nothing is, since others were first. StoreFailure where
-        that is not known, or the store cannot be written."""
-        for _ in range(TRIES):
-            try:
-                outcome = self._store.append(addition)
-            except StoreFailure:
-                with suppress(StoreFailure):  # the first one is the one to see
-                    if self._stands(addition):
-                        return True
-                raise
-            if outcome == "done":
-                return True
-            if outcome == "failed":  # an earlier try may have been first
-                return self._stands(addition)
-        if self._stands(addition):
-            return True
-        raise StoreFailure("the store did not say whether it appended the entries: the next call will look")
-
-    def _stands(self, addition: Addition) -> bool:
-        return self._store.leaves(addition.size, addition.size + len(addition.leaves)) == addition.leaves
-
     def stated(self, payload: bytes) -> bytes:
         """A statement beside the ledger, under its key: the envelope of an in-toto statement, which is in no tree.
         ParameterError for one that is too long, and for a handle without the signing key."""
         return envelope.seal(payload, self._key(), envelope.STATEMENT_TYPE)
-
-    def _is_snapshot_due(self, after: Head, before: int) -> bool:
-        every = self._snapshot_every
-        return not after.state.closed and after.tree.size // every > before // every
-
-    def _is_save_due(self, after: Head) -> bool:
-        """Whether many entries are folded when the ledger is opened; as many as there is to save, at the least. Also
-        once another key is in force, which is to sign what is saved; not at the end of a ledger, which the recovery key
-        may have signed."""
-        before, state = self._head.state.authority, after.state
-        if state.closed:
-            return False
-        if self._saved and before is not None and before.own(after.tree.size) != state.keys.own(after.tree.size):
-            return True
-        return after.tree.size - self._saved >= max(self._snapshot_every, len(state.scopes) + len(state.open))
 
     @property
     def entropy(self) -> Entropy:
@@ -432,18 +307,6 @@ class Handle:
         """Without leaves."""
         self._require_ours()
         return self._store.tail(None, asked)
-
-    def _key(self) -> keys.Signer:
-        self._require_ours()
-        if self._signer is None:
-            expected = "the signing key of the ledger, which is open for reading only: its file, or DPLEDGER_KEY"
-            raise ParameterError("key", "none", expected)
-        return self._signer
-
-    def _require_ours(self) -> None:
-        self._home.require()
-        if self._is_closed:
-            raise PolicyError("the ledger handle is closed: open the ledger again")
 
     def close(self) -> None:
         """Close the store; in a forked child it closes nothing, as the connection stays its parent's."""

@@ -14,6 +14,7 @@ True
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -104,18 +105,24 @@ def parse_entry(payload: Mapping[str, Plain]) -> Entry:
 
 def _is_written_so(body: Body, members: Mapping[str, Plain], known: Mapping[str, object]) -> bool:
     """Whether `members` are what `format_entry` writes of `body`. Of the `known` ones that was seen before."""
-    for field in dataclasses.fields(body):
-        name = field.name
+    for name in _fields_of(type(body)):
         if name in known:
             continue
-        value = getattr(body, name)
-        written = value if value is None or type(value) in _PLAIN else plain(value)
-        if written is None or written == []:
+        value, member = getattr(body, name), members.get(name)
+        if type(value) in _PLAIN:
+            if value != member or type(value) is not type(member):
+                return False
+        elif value is None or (written := plain(value)) == []:
             if name in members:
                 return False
-        elif name not in members or not _is_same(written, members[name]):
+        elif not _is_same(written, member):
             return False
     return True
+
+
+@functools.cache
+def _fields_of(kind: type[Body]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 _MOST_READ = 512
@@ -150,7 +157,7 @@ def _keep(body: Body, fresh: Mapping[str, _Place]) -> None:
         _READ[place] = getattr(body, name)
 
 
-def _is_same(left: Plain, right: Plain) -> bool:
+def _is_same(left: Plain, right: Plain | None) -> bool:
     """Whether two values have the same text: for Python, True is 1; on the wire it is not."""
     if type(left) is not type(right):
         return False

@@ -65,6 +65,19 @@ class PersistentMap(Mapping[str, Value], Generic[Value]):
             node, path = node[path % WIDTH], path >> BITS
         return node[key]
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value at `key`, or `default`."""
+        node, path = self._root, hash(key)
+        while isinstance(node, tuple):
+            node, path = node[path % WIDTH], path >> BITS
+        return node.get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        node, path = self._root, hash(key)
+        while isinstance(node, tuple):
+            node, path = node[path % WIDTH], path >> BITS
+        return key in node
+
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(_keys(self._root)))
 

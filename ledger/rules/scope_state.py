@@ -8,12 +8,14 @@ in the digest.
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, leaves
@@ -38,6 +40,7 @@ __all__ = [
     "OpenCharge",
     "ScopeState",
     "State",
+    "changed",
     "is_exclusive",
     "next_steps",
     "state_digest",
@@ -47,6 +50,31 @@ __all__ = [
 
 Form = Literal["release", "interaction", "training"]
 """How a mechanism runs: it answers once, it answers a stream of queries, or it takes the steps of a plan."""
+
+
+_Folded = TypeVar("_Folded", "ScopeState", "OpenCharge", "State")
+
+
+def changed(folded: _Folded, **changes: object) -> _Folded:
+    """`folded` with some fields changed: `dataclasses.replace`, in less than half of its time, of what has slots and
+    checks nothing as it is made. KeyError for a field that it does not have."""
+    places, values, setters = _fields_of(type(folded))
+    kept = list(values(folded))
+    for name, value in changes.items():
+        kept[places[name]] = value
+    made: _Folded = object.__new__(type(folded))
+    for put, value in zip(setters, kept, strict=True):
+        put(made, value)
+    return made
+
+
+@functools.cache
+def _fields_of(
+    kind: type,
+) -> tuple[dict[str, int], Callable[[object], tuple[object, ...]], tuple[Callable[[object, object], None], ...]]:
+    names = tuple(field.name for field in fields(kind))
+    setters = tuple(vars(kind)[name].__set__ for name in names)  # of its slots
+    return {name: place for place, name in enumerate(names)}, operator.attrgetter(*names), setters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +120,9 @@ class ScopeState:
     def fixed(self, filter_: Filter | None) -> Self:
         """The scope once its first charge fixed `filter_`, or, by None, the one that it was opened with."""
         if filter_ is None:
-            return replace(self, instead=None)
+            return changed(self, instead=None)
         nothing = MappingProxyType(dict(filters.opening(filter_)))
-        return replace(self, filter=filter_, sums=nothing, held=nothing, instead=None)
+        return changed(self, filter=filter_, sums=nothing, held=nothing, instead=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

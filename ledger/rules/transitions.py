@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from types import MappingProxyType
 from typing import assert_never
 
@@ -66,6 +65,7 @@ from dpledger.ledger.rules.scope_state import (
     OpenCharge,
     ScopeState,
     State,
+    changed,
     is_exclusive,
     next_steps,
     state_digest,
@@ -109,7 +109,7 @@ def moved(state: State, body: Body) -> State:
     if not isinstance(body, _ENDING):
         for level in path:
             _require(level.scope not in state.scopes or not state.scope(level.scope).closed, "the scope is closed")
-    return replace(after, scopes=_with_steps(after, path), size=state.size + 1)
+    return changed(after, scopes=_with_steps(after, path), size=state.size + 1)
 
 
 def check_prices(state: State, body: Body) -> None:
@@ -172,17 +172,17 @@ def _apply(state: State, body: Body) -> State:
             return _close(state, path)
         case RollbackAccepted(size=size):
             _require(size > 0, "no entry was seen")
-            return replace(_closed(state, tuple(state.scopes)), rollbacks=state.rollbacks + 1)
+            return changed(_closed(state, tuple(state.scopes)), rollbacks=state.rollbacks + 1)
         case Intended():
             notes.check_intended(state, body)
-            return replace(state, intended=state.intended.with_item(str(state.size), body))
+            return changed(state, intended=state.intended.with_item(str(state.size), body))
         case Audited(intended=intended):
             notes.check_audited(state, body)
-            return state if intended is None else replace(state, intended=state.intended.without(str(intended)))
+            return state if intended is None else changed(state, intended=state.intended.without(str(intended)))
         case Declared() | Reported() | Heartbeat():
             return state
         case KeyRotated() | KeyDelegated() | OwnerRotated():
-            return replace(state, authority=state.keys.after(state.size, body))
+            return changed(state, authority=state.keys.after(state.size, body))
         case KeyRevoked():
             return _revoke(state, body)
         case PlanRegistered() | PolicyChanged():
@@ -201,7 +201,7 @@ def _with_steps(state: State, path: tuple[Step, ...]) -> PersistentMap[ScopeStat
     for level in path:
         scope = state.scope(level.scope)
         _require(level.index == scope.index, f"scope {scope.scope}: index {level.index}, expected {scope.index}")
-        scopes = scopes.with_item(scope.scope, replace(scope, index=scope.index + 1))
+        scopes = scopes.with_item(scope.scope, changed(scope, index=scope.index + 1))
     return scopes
 
 
@@ -217,7 +217,7 @@ def _open_ledger(state: State, body: LedgerOpened) -> State:
         WitnessPolicy.written(body.witness_policy)
     if body.continues is not None:
         raise NewerThanVerifier("a ledger that continues another one")
-    return replace(state, opened=body, authority=Authority.opened(body))
+    return changed(state, opened=body, authority=Authority.opened(body))
 
 
 def _revoke(state: State, body: KeyRevoked) -> State:
@@ -227,8 +227,8 @@ def _revoke(state: State, body: KeyRevoked) -> State:
     scopes = state.scopes
     for name, scope in state.scopes.items():
         sums = scope.sums if scope.counted is None else scope.counted
-        scopes = scopes.with_item(name, replace(scope, closed=True, sums=sums, counted=None))
-    return replace(state, scopes=scopes, closed=True, authority=state.keys.after(state.size, body))
+        scopes = scopes.with_item(name, changed(scope, closed=True, sums=sums, counted=None))
+    return changed(state, scopes=scopes, closed=True, authority=state.keys.after(state.size, body))
 
 
 def _open_scope(state: State, body: ScopeOpened) -> State:
@@ -261,12 +261,12 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         held=nothing,
         instead=body.instead,
     )
-    return replace(state, scopes=state.scopes.with_item(name, scope))
+    return changed(state, scopes=state.scopes.with_item(name, scope))
 
 
 def _close(state: State, path: tuple[Step, ...]) -> State:
     if not path:
-        return replace(state, closed=True)
+        return changed(state, closed=True)
     return _closed(state, _names(path))
 
 
@@ -274,8 +274,8 @@ def _closed(state: State, names: Iterable[str]) -> State:
     """Nothing new may begin in these scopes."""
     scopes = state.scopes
     for name in names:
-        scopes = scopes.with_item(name, replace(state.scope(name), closed=True))
-    return replace(state, scopes=scopes)
+        scopes = scopes.with_item(name, changed(state.scope(name), closed=True))
+    return changed(state, scopes=scopes)
 
 
 # ---- charges --------------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def _reserve(state: State, body: Reserved) -> State:
     for name in own.path:
         scope = scopes[name]
         _require(filters.admits(scope.filter, scope.sums), f"scope {name}: the filter does not admit the charge")
-    return replace(state, scopes=scopes, open=state.open.with_item(charge.charge, charge))
+    return changed(state, scopes=scopes, open=state.open.with_item(charge.charge, charge))
 
 
 def _fixed(state: State, own: ScopeState, body: Reserved) -> PersistentMap[ScopeState]:
@@ -367,7 +367,7 @@ def _start(state: State, body: Started) -> State:
     charge = _own_charge(state, body)
     _require(charge.redeem is None, "the charge is started already")
     _require(not state.must_wait(charge), "an exclusive interaction is open in the scope")
-    return _with_charge(state, replace(charge, redeem=body.redeem))
+    return _with_charge(state, changed(charge, redeem=body.redeem))
 
 
 def _grant(state: State, body: Progress) -> State:
@@ -379,7 +379,7 @@ def _grant(state: State, body: Progress) -> State:
     least = charge.granted + (body.replaces is None)
     _require(least <= body.upto <= (charge.steps or 0), "steps are granted forwards, and at most those planned")
     replaced = (*charge.replaced, body.replaces) if body.replaces is not None else charge.replaced
-    return _with_charge(state, replace(charge, granted=body.upto, redeem=body.redeem, replaced=replaced))
+    return _with_charge(state, changed(charge, granted=body.upto, redeem=body.redeem, replaced=replaced))
 
 
 def _commit(state: State, body: Committed) -> State:
@@ -441,7 +441,7 @@ def _charged(scopes: PersistentMap[ScopeState], charge: OpenCharge) -> Persisten
         scope, amounts = scopes[level.scope], level.amounts
         unknown = set(amounts) - set(scope.sums)
         _require(not unknown, f"scope {scope.scope}: a coordinate that its filter does not have")
-        taken = replace(
+        taken = changed(
             scope,
             sums=_frozen(filters.with_charge(scope.filter, scope.sums, amounts)),
             held=_frozen(filters.with_charge(scope.filter, scope.held, amounts)),
@@ -465,7 +465,7 @@ def _ended(state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...] | 
             left = settled[place].amounts
             sums = filters.with_charge(scope.filter, sums, left)
             noted = noted if ran is None else executed.also(noted, ran, scope.filter, left)
-        back = replace(
+        back = changed(
             scope,
             sums=_frozen(sums),
             held=_frozen(filters.without_charge(scope.filter, scope.held, level.amounts)),
@@ -475,7 +475,7 @@ def _ended(state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...] | 
             ran=noted,
         )
         scopes = scopes.with_item(level.scope, back)
-    return replace(state, scopes=scopes, open=state.open.without(charge.charge))
+    return changed(state, scopes=scopes, open=state.open.without(charge.charge))
 
 
 def _frozen(sums: Sums) -> Sums:
@@ -483,7 +483,7 @@ def _frozen(sums: Sums) -> Sums:
 
 
 def _with_charge(state: State, charge: OpenCharge) -> State:
-    return replace(state, open=state.open.with_item(charge.charge, charge))
+    return changed(state, open=state.open.with_item(charge.charge, charge))
 
 
 def _names(path: tuple[Step, ...]) -> tuple[str, ...]:

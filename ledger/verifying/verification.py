@@ -27,6 +27,7 @@ that whoever stole the key wrote another history.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -136,14 +137,15 @@ def verify(
     entries: list[Entry] = []
     keep = entries.append if each is None else each
     attested: dict[int, Attestation] = {}
-    previous, tree = FIRST_PREVIOUS, merkle.CompactRange()
+    previous, hashes = FIRST_PREVIOUS, hashlib.sha256()
     with closing(signatures.checked(islice(read.leaves, read.head.size), signer, shared)) as found:
         for index, checked in enumerate(found):
             entry = _checked_entry(index, checked, read.head.origin, fold.state.authority)
             _require_after(previous, entry)
             fold.add(entry)
             leaf_hash = merkle.leaf_hash(checked.leaf)
-            previous, tree = leaf_hash.hex(), tree.append(leaf_hash)
+            hashes.update(leaf_hash)
+            previous = leaf_hash.hex()
             if isinstance(entry.body, Reserved) and entry.body.attested is not None:
                 attested[index] = entry.body.attested
             keep(entry)
@@ -151,7 +153,7 @@ def verify(
                 advance(1)
     if wrong is not None:
         raise wrong
-    if (tree.size, tree.root()) != (read.head.size, read.head.root):
+    if hashes.digest() != read.hashes:
         raise VerificationError("the record was changed while it was read: verify a copy of it")
     read.require_signed(fold.state.keys, key)
     seen, is_own = _witnessed(read.since, read.head)
@@ -172,11 +174,13 @@ def verify(
 class _Read:
     """A record whose leaves hash to the root of its head. Whose key signed that, the followed keys tell.
 
-    `since`: the remembered heads; `signed_since`: of those, the ones whose signature is to be verified as well."""
+    `hashes`: the digest of the hashes of all leaves, by which they are known when they are gone through again. `since`:
+    the remembered heads; `signed_since`: of those, the ones whose signature is to be verified as well."""
 
     head: Checkpoint
     note: bytes
     leaves: Iterable[bytes]
+    hashes: bytes
     keys: Following
     last_trusted: int | None
     since: Sequence[Checkpoint]
@@ -208,9 +212,11 @@ def _read(leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequen
     stored = tuple(islice(leaves, at_most)) if isinstance(leaves, Iterator) else leaves  # what goes by once is kept
     sizes = {other.size for other in kept}
     tree, roots = merkle.CompactRange(), {0: merkle.EMPTY_ROOT}
-    keys, leaf = Following(signed.origin), b""
+    keys, leaf, hashes = Following(signed.origin), b"", hashlib.sha256()
     for leaf in islice(stored, at_most):
-        tree = tree.append(merkle.leaf_hash(leaf))
+        leaf_hash = merkle.leaf_hash(leaf)
+        hashes.update(leaf_hash)
+        tree = tree.append(leaf_hash)
         keys.see(leaf)
         if tree.size in sizes:
             roots[tree.size] = tree.root()
@@ -222,6 +228,7 @@ def _read(leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequen
         head=signed,
         note=head,
         leaves=stored,
+        hashes=hashes.digest(),
         keys=keys,
         last_trusted=last_trusted_of(leaf),
         since=kept,
