@@ -101,7 +101,7 @@ class ProfileCurve:
             if left.size and epsilons.size >= MANY:
                 asked.lower[left], asked.upper[left] = self._narrowed(near[left], floors[left])
             asked.lower[near < epsilons] = 0.0
-            for method in methods(composed, Target(0.0, 1.0, 0.0, many=True)):
+            for method in methods(composed, Target(0.0, 1.0, 0.0, many=True, roughly=not alone)):
                 assert method.deltas is not None
                 cover(method.deltas, composed, asked)
         for i in asked.left(WIDE).tolist() if alone or composed is None else ():

@@ -30,6 +30,7 @@ __all__ = ["FEW_PARTS", "METHODS", "NARROW_ENOUGH", "Method", "Target", "counted
 
 SHARP = 1e-6  # relative width above which losses that decay slowly are asked for by another method as well
 TRIED_NODES = 200  # of a contour that is tried where another method is likely to be needed
+CLOSE_ENOUGH = 1e-5  # the same, after a fine lattice of few runs: what is closer takes ten times as long
 NARROW_ENOUGH = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: a transform that decays slowly is work for a contour
 FEW_PARTS = 8
@@ -40,12 +41,14 @@ CHEAP = 1 << 12  # terms of a sum that take no longer than calling numpy
 @dataclass(frozen=True, slots=True)
 class Target:
     """What is asked of the profile d of the finite loss: the least epsilon with d(epsilon) <= delta, for every delta
-    from `down` to `up`; or d at an `epsilon`, alone or as one of `many`."""
+    from `down` to `up`; or d at an `epsilon`, alone or as one of `many`; these `roughly`, where the work of single
+    points is not worth it."""
 
     down: float
     up: float
     epsilon: float | None = None
     many: bool = False
+    roughly: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,11 @@ def _two_scales(composed: Composed, down: float) -> bool:
 
 def _is_steep(composed: Composed) -> bool:
     return any(loss.steep for loss, _ in composed.parts)
+
+
+def _near_enough(composed: Composed, target: Target) -> bool:
+    """Whether what lattices leave of many deltas is near enough: of few runs layers take ten times as long."""
+    return target.roughly and few(composed)
 
 
 # ---- the saddle-point method ----------------------------------------------------------------------------------------
@@ -181,7 +189,7 @@ METHODS = (
     Method(
         name="a fine lattice",
         applies=_crowded,
-        enough=SHARP,
+        enough=CLOSE_ENOUGH,
         epsilon=functools.partial(lattice_epsilon, width=SHARP / 2),
     ),
     Method(
@@ -222,7 +230,11 @@ METHODS = (
     ),
     Method(
         name="large losses apart",
-        applies=lambda composed, target: _is_steep(composed) if target.many else not _has_two_scales(composed, target),
+        applies=lambda composed, target: (
+            _is_steep(composed) and not _near_enough(composed, target)
+            if target.many
+            else not _has_two_scales(composed, target)
+        ),
         enough=NARROW_ENOUGH,
         epsilon=lambda composed, down, up: large_losses_epsilon(composed, down, up),
         delta=lambda composed, epsilon, about: large_losses_delta(composed, epsilon, about),
@@ -230,7 +242,7 @@ METHODS = (
     ),
     Method(
         name="large losses apart, though single ones hardly rule",
-        applies=lambda composed, _: not _is_steep(composed),
+        applies=lambda composed, target: not _is_steep(composed) and not _near_enough(composed, target),
         enough=NARROW_ENOUGH,
         deltas=layers,
     ),

@@ -128,7 +128,7 @@ def _less_one(order: Number) -> Decimal:
 def gaussians(epsilon: Number, delta: Number) -> GDPFilter:
     """The GDP budget that (epsilon, delta) holds: an account of mu^2, in which Gaussian noise that is asked for one by
     one costs what it costs as one plan, and beside it whatever has a price in mu^2: Laplace noise, choices, epsilons.
-    ParameterError where that is nothing.
+    For what has none too: an `Allowance` of a law of `GDP`, with a rest. ParameterError where that is nothing.
 
     Claim: what the result admits is (epsilon, delta)-DP. Source: conversions.gdp_within; docs/proofs/filters.md, "F5".
 

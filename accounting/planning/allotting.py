@@ -40,7 +40,8 @@ class Allowance:
     """So many draws of one law within a scope, in runs whose steps are decided as results come in: they cost what they
     cost as one plan. docs/proofs/allowances.md.
 
-    `law`: one draw of noise, alone or on a Poisson sample. `steps`: how many; or `share`: the most that cost at most
+    `law`: one draw of noise, alone or on a Poisson sample; of `GDP`, on no sample, it counts whatever has a price in
+    mu^2. `steps`: how many; or `share`: the most that cost at most
     this share of the budget's epsilon. `delta_rest`: of the budget's delta, what everything else may spend.
 
     >>> book = dpl.Ledger.in_memory()

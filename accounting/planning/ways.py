@@ -35,7 +35,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.filters import Coordinates, EitherFilter, Filter, Sums, ZCDPFilter
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.planning.calibration import most_that
-from dpledger.accounting.pricing import allowances
+from dpledger.accounting.pricing import costs
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -120,7 +120,7 @@ def charge(level: Counting, tree: Composition, tail_delta: Decimal = PARTS) -> C
 
 
 def _require_price(level: Counting, tree: Composition) -> None:
-    _, left = allowances.counted(level.filter, tree)
+    _, left = costs.remaining(level.filter, tree, level.relation)
     cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
     counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
     if counts_pure and cost.pure is None and _is_sampled(tree) and _has_renyi_price(tree, level.relation):

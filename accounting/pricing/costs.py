@@ -71,6 +71,7 @@ __all__ = [
     "currencies",
     "least_settled",
     "priced",
+    "remaining",
     "settled",
 ]
 
@@ -389,8 +390,21 @@ def _left(filter_: Filter, reserved: Coordinates, price: Cost, beside: Coordinat
 
 def _counted(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, Cost]:
     """What the filter counts of `tree` beside a price, and the price of what remains of it."""
-    beside, rest = counted(filter_, tree)
+    beside, rest = remaining(filter_, tree, relation)
     return beside, FREE if rest is None else priced(rest, relation, filters.orders(filter_))
+
+
+def remaining(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, Composition | None]:
+    """What the filter counts of `tree` beside a price, and what of it remains to be priced (`allowances.counted`)."""
+
+    def mu_squared(part: Composition) -> Decimal | None:
+        try:
+            price = priced(part, relation, ())
+        except CannotCertify:
+            return None
+        return None if price.delta else price.mu_squared
+
+    return counted(filter_, tree, mu_squared)
 
 
 def _written(amounts: Coordinates) -> Coordinates:

@@ -59,7 +59,7 @@ from dpledger.schema import given, record, tag
 
 __all__ = ["DPFTRL"]
 
-_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
 
 
 @record
@@ -74,9 +74,9 @@ class DPFTRL(OfGradients):
     far a turn of one unit moves C times the sums, in l2. `clip_norm`, `dimension`, `expected_batch_size`, `grid`,
     `microbatch`, `grouped` as of `DPSGD`, and the data.
 
-    Relation: add_remove, or zero_out where the gradient of the null unit is zero or not finite; replace_one, which is
-    charged twice the multiplier's inverse as for any Gaussian, where rate is 1. Raises ParameterError naming the field
-    for a parameter out of range, RelationError for another relation.
+    Relation: add_remove; zero_out, where the gradient of the null unit is zero or not finite; replace_one, where a turn
+    moves C times the sums by twice as much. Raises ParameterError naming the field for a parameter out of range,
+    RelationError for label_flip.
 
     Assumes: gradients are batch-invariant, as of `DPSGD`. The whole run is charged, however many steps run; it is not
     resumed, for the noise that is still to be taken off dies with its process.
@@ -118,12 +118,9 @@ class DPFTRL(OfGradients):
         OfGradients.__post_init__(self)
 
     def _check_relation(self, relation: Relation) -> None:
-        if relation is Relation.REPLACE_ONE and self.rate == 1:
-            return
         if relation not in _RELATIONS:
             raise RelationError(
-                f"dp_ftrl has no guarantee under {relation.value}{' at a rate below 1' * (self.rate < 1)}: "
-                "use add_remove, zero_out, or replace_one at rate 1"
+                f"dp_ftrl has no guarantee under {relation.value}: use add_remove, zero_out or replace_one"
             )
 
     @property

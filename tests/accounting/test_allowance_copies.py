@@ -108,6 +108,45 @@ def test_a_counted_leaf_is_not_above_its_copies_in_either_direction(name: str) -
             assert one.delta(at).lower <= many.delta(at).upper
 
 
+SQUARES = GDP("0.3")
+PRICED: dict[str, Composition] = {
+    "gaussian": GAUSS,
+    "laplace": LAPLACE,
+    "randomized response": ANSWER,
+    "pure": PureDP("0.7"),
+    "gdp": GDP("0.31"),
+    "a group": Group(GaussianLaw(9), k=2, relation=ADD),
+    "parallel parts": Parallel((LAPLACE, GaussianLaw(3)), by="unit"),
+    "several": Sequence((Repeated(LAPLACE, times=3), PostProcessed(GAUSS))),
+}
+
+
+@pytest.mark.parametrize("relation", [ADD, Relation.REPLACE_ONE], ids=lambda one: one.value)
+@pytest.mark.parametrize("name", PRICED)
+def test_whatever_has_a_price_in_mu_squared_is_so_many_draws_of_a_gdp(name: str, relation: Relation) -> None:
+    """None of its profile is above that of the draws, in either direction, and no draw of a part is one too many."""
+    tree, rule = PRICED[name], AllowanceFilter(SQUARES, 10**6, 100, "1e-6", 100, "1e-6")
+    if isinstance(tree, Group) and relation is not ADD:
+        tree = Group(tree.of, k=tree.k, relation=relation)
+    charged_, price = costs.charge(rule, tree, relation), costs.cost(tree, relation).mu_squared
+    assert price is not None
+    assert (charged_["pure"], charged_["delta"]) == (0, 0)
+    copies, parts = int(charged_["copies"]), 4 if name == "several" else 1
+    assert price <= copies * Decimal("0.09") < price + parts * Decimal("0.09")
+    for direction in ("remove", "add"):
+        one = compose(tree, relation=relation, direction=direction)
+        many = compose((SQUARES, copies), relation=relation, direction=direction)
+        for at in ("0", "0.01", "0.1", "0.4", "1", "2"):
+            assert one.delta(at).lower <= many.delta(at).upper
+
+
+@pytest.mark.parametrize("tree", [sampled(LAPLACE), ApproxDP("0.1", "1e-7")], ids=["a sample", "with a delta"])
+def test_beside_a_gdp_the_rest_pays_for_what_has_no_price_in_mu_squared(tree: Composition) -> None:
+    found = costs.charge(AllowanceFilter(SQUARES, 10**6, 100, "1e-6", 100, "1e-6"), Sequence((GAUSS, tree)), ADD)
+    assert found["copies"] == math.ceil(Decimal("0.25") / Decimal("0.09"))
+    assert found["pure"] > 0
+
+
 @pytest.mark.parametrize("name", LEFT)
 def test_what_no_copy_is_known_to_dominate_is_left_to_the_rest(name: str) -> None:
     law, leaf = LEFT[name]
@@ -240,7 +279,7 @@ def test_copies_beyond_what_is_written_down_have_no_price() -> None:
 
 @pytest.mark.parametrize(
     "law",
-    [PureDP(1), ExponentialLaw(1), GDP(1), Repeated(GAUSS, times=2), sampled(Sequence((GAUSS, GAUSS))),
+    [PureDP(1), ExponentialLaw(1), Repeated(GAUSS, times=2), sampled(Sequence((GAUSS, GAUSS))),
      sampled(sampled(GAUSS)), Group(GAUSS, k=2, relation=ADD)],
     ids=lambda law: law.kind,
 )  # fmt: skip

@@ -26,7 +26,7 @@ from dpledger.accounting.composition import (
     Repeated,
 )
 from dpledger.accounting.filters import AllowanceFilter, Coordinates
-from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
 from dpledger.accounting.planning.allotting import Allowance, allotted, require_certified
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.allowances import split
@@ -41,11 +41,11 @@ LAW = RandomizedResponseLaw(2 * UNITS)
 DELTA = Decimal("0.05")
 
 
-def rule(steps: int, epsilon_rest: Decimal, delta_rest: str = "0") -> AllowanceFilter:
-    """An allowance of `LAW` whose epsilon is just what the engine certifies at `DELTA`, and a rest."""
-    upper = Decimal(compose((LAW, steps), relation=ADD).epsilon(DELTA).upper)
-    found = AllowanceFilter(LAW, steps, f"{upper:.9f}", DELTA, epsilon_rest, delta_rest)
-    more = AllowanceFilter(LAW, steps, found.epsilon_law + Decimal("1e-9"), DELTA, epsilon_rest, delta_rest)
+def rule(steps: int, epsilon_rest: Decimal, delta_rest: str = "0", *, law: Composition = LAW) -> AllowanceFilter:
+    """An allowance of a law whose epsilon is just what the engine certifies at `DELTA`, and a rest."""
+    upper = Decimal(compose((law, steps), relation=ADD).epsilon(DELTA).upper)
+    found = AllowanceFilter(law, steps, f"{upper:.9f}", DELTA, epsilon_rest, delta_rest)
+    more = AllowanceFilter(law, steps, found.epsilon_law + Decimal("1e-9"), DELTA, epsilon_rest, delta_rest)
     require_certified(more, ADD)
     return more
 
@@ -174,6 +174,42 @@ def test_with_an_empty_rest_no_delta_is_left_over(names: tuple[str, ...]) -> Non
 def test_no_adaptive_analyst_gets_past_an_allowance_and_its_rest(names: tuple[str, ...]) -> None:
     filter_ = rule(8, 3 * UNITS)
     assert 0 < attack(filter_, names, filter_.epsilon) <= float(DELTA)
+
+
+SQUARES = GDP("0.05")
+
+
+@pytest.mark.parametrize("names", [("copy 2",), ("copy 1", "pure 4"), ("refunded 4 1", "copy 2")], ids=" + ".join)
+def test_no_adaptive_analyst_gets_past_a_sum_of_squares(names: tuple[str, ...]) -> None:
+    """What has a price in mu^2 counts as draws of a law of `gdp`, whatever it came to."""
+    filter_ = rule(160, Decimal(0), law=SQUARES)
+    assert 0.2 * float(DELTA) < attack(filter_, names, filter_.epsilon) <= float(DELTA)
+
+
+def test_beside_a_sum_of_squares_failures_add_up_in_the_rest() -> None:
+    filter_ = rule(400, 2 * UNITS, delta_rest="0.02", law=SQUARES)  # one failure fits
+    reached = attack(filter_, ("copy 2", "failing 2"), filter_.epsilon)
+    assert 0.02 < reached <= float(DELTA) + 0.02
+
+
+class TwiceRho(Scope):
+    """Counts twice rho for mu^2, as if everything were Gaussian noise."""
+
+    def charge(self, tree: Composition) -> Coordinates:
+        rho = costs.cost(tree, ADD).rho
+        assert rho is not None
+        return {**super().charge(tree), "copies": Decimal(math.ceil(2 * rho / Decimal("0.05") ** 2))}
+
+
+def test_a_twin_that_takes_rho_for_half_of_mu_squared_is_broken() -> None:
+    """One response of 0.5 tells more, near an epsilon of 0, than a Gaussian of the same rho."""
+    filter_ = AllowanceFilter(SQUARES, 100, 0, "0.1975", "0.001")
+    require_certified(filter_, ADD)
+    for kind, broken in ((Scope, False), (TwiceRho, True)):
+        scope = kind(filter_)
+        reached = best_attack(scope, scope.start(), moves("copy 4"), float(filter_.epsilon), UNIT)
+        assert (reached > 0.24) is broken
+        assert broken or reached <= 0.1975
 
 
 def test_failures_of_the_rest_add_up_to_at_most_their_share_of_delta() -> None:

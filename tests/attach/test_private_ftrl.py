@@ -53,7 +53,7 @@ def test_a_loop_of_ones_own_learns_and_is_accounted_for() -> None:
     assert 0 < scope.spent(delta="0.000001").upper <= 3
 
 
-@pytest.mark.parametrize(("relation", "rate"), [("zero_out", "0.5"), ("replace_one", 1)])
+@pytest.mark.parametrize(("relation", "rate"), [("zero_out", "0.5"), ("replace_one", 1), ("replace_one", "0.5")])
 def test_other_relations_are_charged_as_they_cost(relation: str, rate: Any) -> None:
     book, scope = scope_of(relation, epsilon=20)
     with private_ftrl(scope, ROWS, rows, **PLAN, rate=rate) as run:
@@ -125,4 +125,4 @@ def test_what_does_not_fit_spends_nothing(change: dict[str, Any], error: type[Ex
     with pytest.raises(ParameterError, match="scope"):
         private_ftrl(book, ROWS, rows, **PLAN)  # type: ignore[arg-type]
     with pytest.raises(RelationError):
-        private_ftrl(scope_of("replace_one")[1], ROWS, rows, **PLAN, rate="0.5")
+        private_ftrl(scope_of("label_flip")[1], ROWS, rows, **PLAN)

@@ -153,6 +153,27 @@ def test_a_sampled_turn_is_a_mixture_of_two_gaussians() -> None:
         assert max(exceeds) == pytest.approx(upper, rel=0.01)
 
 
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_unit_that_is_exchanged_costs_what_is_said_and_more_than_one_that_comes(turns: int) -> None:
+    """Gradient 1 in one dataset, -1 in the other, at rate q: what each turn moves is orthogonal to what others do, so the
+    pair is that of as many independent numbers, here summed over a grid."""
+    plan = DPFTRL(**{**PLAN, "dimension": 1, "steps": 4 * turns}, rate="0.3")
+    moved = dense(FACTOR, 4 * turns)[:, :: plan.groups] / float(plan.noise.sigma)
+    assert np.allclose(moved.T @ moved, np.diag(np.full(turns, float(np.dot(moved[:, 0], moved[:, 0])))))
+    mu = float(np.linalg.norm(moved[:, 0]))
+    grid = np.linspace(-8 - mu, 8 + mu, 1601)
+    there = (0.3 * stats.norm.pdf(grid, mu) + 0.7 * stats.norm.pdf(grid)) * (grid[1] - grid[0])
+    back = there[::-1]  # the mirror image
+    for _ in range(turns - 1):
+        there, back = np.multiply.outer(there, there).ravel(), np.multiply.outer(back, back).ravel()
+    for epsilon in (0.05, 0.3):
+        exact = float(np.maximum(there - math.exp(epsilon) * back, 0).sum())
+        upper = dpl.compose(plan.parts(), relation="replace_one").delta(str(epsilon)).upper
+        assert exact <= upper * (1 + 1e-4)
+        assert exact == pytest.approx(upper, rel=0.02)
+        assert exact > 1.5 * dpl.compose(plan.parts(), relation="add_remove").delta(str(epsilon)).upper
+
+
 @pytest.mark.parametrize("kind", [DPFTRL, EveryGroup])
 def test_the_auditor_finds_that_groups_take_no_turns(kind: type[DPFTRL]) -> None:
     """One unit, of gradient 1, against nobody. What is looked at is the statistic of somebody who takes it to be in

@@ -169,6 +169,11 @@ def _copies(law: GaussianLaw, leaf: GaussianLaw) -> int:
     return math.ceil((Fraction(law.noise_multiplier) / Fraction(leaf.noise_multiplier)) ** 2)
 
 
+def _gdp_copies(law: GDP, leaf: GDP) -> int:
+    """The least whole number of draws whose mu^2 add up to at least that of the leaf."""
+    return math.ceil((Fraction(leaf.mu) / Fraction(law.mu)) ** 2)
+
+
 _NO_SHUFFLE = "shuffled is certified for pure local randomisers, not for {}"
 
 
@@ -306,7 +311,7 @@ GDP_RULES: Final[LeafRules[GDP]] = LeafRules(
     group=GroupFacts(
         grouped=_grouped,
         relative=False,
-        copies=NO_ALLOWANCE,
+        copies=_gdp_copies,
     ),
     batch=BatchFacts(
         sampled=_sampled,
