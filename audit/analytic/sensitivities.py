@@ -28,6 +28,7 @@ from dpledger import decimals
 from dpledger.audit.analytic.accounts import CERTAIN
 from dpledger.audit.analytic.rationals import exactly
 from dpledger.audit.replay import ReplayResult, audit_replay
+from dpledger.audit.replay.differences import same
 from dpledger.audit.results.verdict import REPLAY
 from dpledger.audit.search.columns import MOST_ROWS
 from dpledger.audit.search.families import NeighbourPair, smaller, varied
@@ -86,7 +87,7 @@ class _Declared:
         for key in left:
             one, other = self._number(left[key]), self._number(right[key])
             if one is None or other is None:
-                if not _same(left[key], right[key]):
+                if not same(left[key], right[key]):
                     return _Distance(None, "is no finite number on one of the two")
                 continue
             apart += (one - other) ** 2 if self.norm == "l2" else abs(one - other)
@@ -99,7 +100,9 @@ class _Declared:
         plain = entry.item() if isinstance(entry, np.generic) else entry
         if isinstance(plain, float):
             return Fraction(plain) if math.isfinite(plain) else None
-        return Fraction(plain) if isinstance(plain, (int, Fraction, Decimal)) else None
+        if isinstance(plain, Decimal):
+            return Fraction(plain) if plain.is_finite() else None
+        return Fraction(plain) if isinstance(plain, (int, Fraction)) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -337,10 +340,10 @@ class _Search:
         )
 
     def _distance(self, pair: NeighbourPair) -> _Distance | None:
-        """None where it raises on both."""
+        """None where it raises alike on both."""
         self.tried += 1
         ours, theirs = self._called(pair.left), self._called(pair.right)
-        if isinstance(ours, _Raised) and isinstance(theirs, _Raised):
+        if isinstance(ours, _Raised) and isinstance(theirs, _Raised) and type(ours.error) is type(theirs.error):
             self.cause = ours.error
             return None
         return self.declared.distance(ours, theirs)
@@ -355,7 +358,11 @@ class _Search:
         """The distance if no number is rounded; None where the code does not take fractions, or does not keep them."""
         ours, theirs = (self._called(exactly(data)) for data in (pair.left, pair.right))
         entries = [*_entries(ours).values(), *_entries(theirs).values()]
-        if not all(isinstance(one, (int, Fraction)) for one in entries):
+        if (
+            isinstance(ours, _Raised)
+            or isinstance(theirs, _Raised)
+            or not all(isinstance(one, (int, Fraction)) for one in entries)
+        ):
             return None
         power = self.declared.distance(ours, theirs).power
         return None if power is None else self._length(power)
@@ -373,7 +380,11 @@ class _Search:
         def release(data: Any, entropy: Entropy) -> Any:
             return mechanism.release(self.query(data), entropy=entropy).value
 
-        return audit_replay(release, pair.left, pair.right, claim=mechanism.claim(), relation=relation, unit=unit)
+        try:
+            return audit_replay(release, pair.left, pair.right, claim=mechanism.claim(), relation=relation, unit=unit)
+        except ParameterError as error:  # it raises on both
+            given = "an output that it does not take: its cause is shown with this error"
+            raise ParameterError("query", given, f"what {mechanism.kind} takes") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +396,8 @@ def _entries(output: object) -> dict[object, object]:
     """What is compared, by its place; one place for a number, none that any number has for an exception."""
     if isinstance(output, _Raised):
         return {type(output.error): 0}
+    if hasattr(output, "to_dict"):  # a series or a frame
+        return _entries(output.to_dict())
     if isinstance(output, Mapping):
         return {("key", key, at): one for key, value in output.items() for at, one in _entries(value).items()}
     if isinstance(output, (list, tuple)):
@@ -392,11 +405,6 @@ def _entries(output: object) -> dict[object, object]:
     if isinstance(output, np.ndarray) and output.ndim:
         return {(place, at): one for place, value in enumerate(output) for at, one in _entries(value).items()}
     return {"": output.item() if isinstance(output, np.ndarray) else output}
-
-
-def _same(one: object, other: object) -> bool:
-    """Whether two entries that are no finite numbers are the same, NaN beside NaN too."""
-    return bool(one == other) or (one != one and other != other)
 
 
 def _shown(data: object) -> str:

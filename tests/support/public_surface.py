@@ -1294,7 +1294,7 @@ DOORS: dict[str, Door] = {
     "analytic.audit_account": Door(
         dpl.analytic.audit_account,
         {"what": LEAF, "claim": dpl.PureDP(1), "relation": "add_remove", "name": "account"},
-        names={"what": "tree|what|counts"},
+        names={"what": WHAT},
     ),
     "analytic.audit_sensitivity": Door(
         dpl.analytic.audit_sensitivity,
@@ -1432,6 +1432,8 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         (
             "results.Profile",
+            "analytic.AccountAudit",
+            "analytic.SensitivityAudit",
             "results.AuditResult",
             "results.ProbeReport",
             "results.TrainingAudit",
