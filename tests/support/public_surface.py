@@ -1480,7 +1480,7 @@ ANSWERS: dict[str, str] = {
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
     ),
     **dict.fromkeys(
-        ("Ledger.draw", "Ledger.transact", "Ledger.cover", "Ledger.kept", "Ledger.stated"),
+        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.stated"),
         "between the rooms of the ledger",
     ),
     "Ledger.cosigned": "asks witnesses, over the network",
