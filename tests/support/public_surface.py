@@ -166,8 +166,9 @@ def appended() -> dpl.Accountant:
     return made
 
 
-def uniform(value: float, rng: np.random.Generator) -> float:
-    return value + rng.random()
+def coin(value: float, rng: np.random.Generator) -> float:
+    """Of one word, and of two values, so that a search for a word is short."""
+    return float(rng.random() < 0.5)
 
 
 def audited() -> dpl.results.AuditResult:
@@ -1312,7 +1313,7 @@ DOORS: dict[str, Door] = {
     "analytic.audit_doubles": Door(
         dpl.analytic.audit_doubles,
         {
-            "mechanism": uniform,
+            "mechanism": coin,
             "left": 0.0,
             "right": 0.0,
             "claim": dpl.PureDP(1),
