@@ -82,7 +82,8 @@ class AccountAudit:
     def _head(self) -> str:
         claimed = words_of(self.claim)
         if self.refuted is not None:
-            at = f"at delta {float(self.refuted.delta):.3g} epsilon is at least {float(self.lost):.6g}"
+            least = decimals.text(decimals.round_down(self.lost, digits=6))
+            at = f"at delta {float(self.refuted.delta):.3g} epsilon is at least {least}"
             allowed = f"{float(self.refuted.epsilon):.6g} is claimed"
             return f"violation: {claimed} is refuted, for certain: {at}, and {allowed}"
         if self.is_kept:
@@ -145,9 +146,9 @@ def audit_account(
     covers the tree.
 
     >>> run = dpl.Repeated(dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), times=1000)
-    >>> print(dpl.analytic.audit_account(run, dpl.ApproxDP(2, "1e-6")))
-    violation: epsilon 2, delta 1e-6 is refuted, for certain: at delta 1e-06 epsilon is at least 2.12, and 2 is claimed
-    epsilon at delta 1e-06 is in [2.12, 2.12]
+    >>> found = dpl.analytic.audit_account(run, dpl.ApproxDP(2, "1e-6"))
+    >>> found.verdict, round(float(found.lost), 3), found.bounds > 2
+    ('violation', 2.125, True)
     """
     claimed = claim_of(claim)
     if isinstance(claimed, ExPostClaim):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -24,7 +24,7 @@ import numpy as np
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.results.verdict import AuditResult
-from dpledger.audit.tested.subjects import name_of
+from dpledger.audit.tested.subjects import Settings, claim_of, name_of
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
@@ -67,15 +67,16 @@ class _Source:
 
     mechanism: Noisy
     data: object
+    rng: np.random.Generator = field(default_factory=lambda: np.random.Generator(np.random.PCG64(0)))
 
     def at(self, high: int, place: int, low: int) -> float | None:
         """What a word gives; None where it takes more or fewer than one, or the output is no float."""
         word = high << (64 - HIGH) | place << LOW | low
-        bits = np.random.PCG64(0)
+        bits = self.rng.bit_generator
         state = {"state": (word - _INCREMENT) * _INVERSE % 2**128, "inc": _INCREMENT}
         bits.state = {"bit_generator": "PCG64", "state": state, "has_uint32": 0, "uinteger": 0}
         try:
-            output = self.mechanism(self.data, np.random.Generator(bits))
+            output = self.mechanism(self.data, self.rng)
         except Exception:  # whatever the code of others does
             return None
         after: Any = bits.state
@@ -216,6 +217,8 @@ def audit_doubles(
     """
     if not callable(mechanism):
         raise ParameterError("mechanism", type(mechanism).__name__, "a function f(data, rng) that gives one float")
+    Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
+    claim_of(claim)
     told = _Told(mechanism, Reach.of(mechanism, left), Reach.of(mechanism, right))
     if not (told.left.pieces and told.right.pieces):
         wanted = "a function f(data, rng) that gives one float, from one number that it draws from rng"

@@ -15,9 +15,8 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
 from typing import Any, Literal
@@ -26,13 +25,14 @@ import numpy as np
 
 from dpledger import decimals
 from dpledger.audit.analytic.accounts import CERTAIN
+from dpledger.audit.analytic.distances import DeclaredSensitivity, OutputDistance, RaisedOutput, entries_of
 from dpledger.audit.analytic.rationals import exactly
 from dpledger.audit.replay import ReplayResult, audit_replay
 from dpledger.audit.results.verdict import REPLAY
 from dpledger.audit.search.columns import MOST_ROWS
 from dpledger.audit.search.families import NeighbourPair, smaller, varied
 from dpledger.audit.search.given import neighbours_of
-from dpledger.audit.tested.neighbours import OfNumbers, as_read, norm_of
+from dpledger.audit.tested.neighbours import OfNumbers, norm_of
 from dpledger.audit.tested.subjects import name_of, named
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -48,58 +48,6 @@ MOST_MADE = 512  # pairs of a family, a strategy or a list
 FEW_MADE = 64  # of these the first, of which others are made at random
 SHOWN = 200  # characters of a dataset
 NEAR = 1_000  # of a length, how small a part is told by itself
-
-
-@dataclass(frozen=True, slots=True)
-class _Distance:
-    """How far two outputs are apart, in a norm. `power`: of the l2 norm the square. `why`: they are no two lists of
-    as many numbers; then no noise covers it."""
-
-    power: Fraction | None
-    why: str = ""
-
-    def exceeds(self, bound: Fraction) -> bool:
-        return self.power is None or self.power > bound
-
-    @property
-    def size(self) -> tuple[bool, Fraction]:
-        return self.power is None, self.power or Fraction(0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    """How far it may move, and how outputs are read: as a mechanism reads them, or as the numbers that they are."""
-
-    sensitivity: Decimal
-    norm: str
-    mechanism: OfNumbers | None
-
-    @property
-    def bound(self) -> Fraction:
-        return Fraction(self.sensitivity) ** (2 if self.norm == "l2" else 1)
-
-    def distance(self, ours: object, theirs: object) -> _Distance:
-        left, right = _entries(ours), _entries(theirs)
-        if left.keys() != right.keys():
-            return _Distance(None, "comes back in another shape, or raises, on one of the two")
-        apart = Fraction(0)
-        for key in left:
-            one, other = self._number(left[key]), self._number(right[key])
-            if one is None or other is None:
-                if not _same(left[key], right[key]):
-                    return _Distance(None, "is no finite number on one of the two")
-                continue
-            apart += (one - other) ** 2 if self.norm == "l2" else abs(one - other)
-        return _Distance(apart)
-
-    def _number(self, entry: object) -> Fraction | None:
-        """An entry as what it is; None where it is no finite number."""
-        if self.mechanism is not None:
-            return as_read(entry, self.mechanism)
-        plain = entry.item() if isinstance(entry, np.generic) else entry
-        if isinstance(plain, float):
-            return Fraction(plain) if math.isfinite(plain) else None
-        return Fraction(plain) if isinstance(plain, (int, Fraction, Decimal)) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -119,7 +67,7 @@ class SensitivityAudit:
     """
 
     query: str
-    declared: _Declared
+    declared: DeclaredSensitivity
     relation: Relation
     left: Any
     right: Any
@@ -259,10 +207,12 @@ def audit_sensitivity(
     return search.result(pair, distance, relation, unit)
 
 
-def _declared(declared: object, norm: object, relation: Relation, unit: Unit) -> _Declared:
+def _declared(declared: object, norm: object, relation: Relation, unit: Unit) -> DeclaredSensitivity:
     if isinstance(declared, OfNumbers):
         mechanism = declared.under(relation, unit)
-        return _Declared(decimals.read(mechanism.sensitivity, field="declared"), norm_of(mechanism), mechanism)
+        return DeclaredSensitivity(
+            decimals.read(mechanism.sensitivity, field="declared"), norm_of(mechanism), mechanism
+        )
     if not isinstance(norm, str) or norm not in ("l1", "l2"):
         raise ParameterError("norm", norm, "l1 or l2")
     if hasattr(declared, "release"):
@@ -270,7 +220,7 @@ def _declared(declared: object, norm: object, relation: Relation, unit: Unit) ->
         raise ParameterError("declared", type(declared).__name__, wanted)
     number: Any = declared
     sensitivity = decimals.read(number, field="declared")
-    return _Declared(sensitivity, norm, None)
+    return DeclaredSensitivity(sensitivity, norm, None)
 
 
 def _tried(neighbours: Any, relation: Relation, unit: Unit, seed: int) -> Iterator[NeighbourPair]:
@@ -287,13 +237,13 @@ def _tried(neighbours: Any, relation: Relation, unit: Unit, seed: int) -> Iterat
 @dataclass(slots=True)
 class _Search:
     query: Callable[[Any], Any]
-    declared: _Declared
+    declared: DeclaredSensitivity
     tried: int = 0
     cause: Exception | None = None
 
-    def worst(self, pairs: Iterator[NeighbourPair]) -> tuple[NeighbourPair, _Distance]:
+    def worst(self, pairs: Iterator[NeighbourPair]) -> tuple[NeighbourPair, OutputDistance]:
         """The pair that moves it furthest."""
-        found: tuple[NeighbourPair, _Distance] | None = None
+        found: tuple[NeighbourPair, OutputDistance] | None = None
         for pair in pairs:
             distance = self._distance(pair)
             if distance is not None and (found is None or distance.size > found[1].size):
@@ -308,7 +258,7 @@ class _Search:
             )
         return found
 
-    def shrunk(self, pair: NeighbourPair, distance: _Distance) -> tuple[NeighbourPair, _Distance]:
+    def shrunk(self, pair: NeighbourPair, distance: OutputDistance) -> tuple[NeighbourPair, OutputDistance]:
         """The smallest pair that still moves it further than is declared."""
         shrinks = distance.exceeds(self.declared.bound)
         while shrinks:
@@ -320,7 +270,7 @@ class _Search:
                     break
         return pair, distance
 
-    def result(self, pair: NeighbourPair, distance: _Distance, relation: Relation, unit: Unit) -> SensitivityAudit:
+    def result(self, pair: NeighbourPair, distance: OutputDistance, relation: Relation, unit: Unit) -> SensitivityAudit:
         return SensitivityAudit(
             query=name_of(self.query),
             declared=self.declared,
@@ -336,11 +286,15 @@ class _Search:
             replay=self._replayed(pair, relation, unit),
         )
 
-    def _distance(self, pair: NeighbourPair) -> _Distance | None:
-        """None where it raises on both."""
+    def _distance(self, pair: NeighbourPair) -> OutputDistance | None:
+        """None where it raises alike on both."""
         self.tried += 1
         ours, theirs = self._called(pair.left), self._called(pair.right)
-        if isinstance(ours, _Raised) and isinstance(theirs, _Raised):
+        if (
+            isinstance(ours, RaisedOutput)
+            and isinstance(theirs, RaisedOutput)
+            and type(ours.error) is type(theirs.error)
+        ):
             self.cause = ours.error
             return None
         return self.declared.distance(ours, theirs)
@@ -349,13 +303,17 @@ class _Search:
         try:
             return self.query(copy.deepcopy(data))
         except Exception as error:  # whatever the code of others does
-            return _Raised(error)
+            return RaisedOutput(error)
 
     def _exact(self, pair: NeighbourPair) -> Fraction | None:
         """The distance if no number is rounded; None where the code does not take fractions, or does not keep them."""
         ours, theirs = (self._called(exactly(data)) for data in (pair.left, pair.right))
-        entries = [*_entries(ours).values(), *_entries(theirs).values()]
-        if not all(isinstance(one, (int, Fraction)) for one in entries):
+        entries = [*entries_of(ours).values(), *entries_of(theirs).values()]
+        if (
+            isinstance(ours, RaisedOutput)
+            or isinstance(theirs, RaisedOutput)
+            or not all(isinstance(one, (int, Fraction)) for one in entries)
+        ):
             return None
         power = self.declared.distance(ours, theirs).power
         return None if power is None else self._length(power)
@@ -373,30 +331,11 @@ class _Search:
         def release(data: Any, entropy: Entropy) -> Any:
             return mechanism.release(self.query(data), entropy=entropy).value
 
-        return audit_replay(release, pair.left, pair.right, claim=mechanism.claim(), relation=relation, unit=unit)
-
-
-@dataclass(frozen=True, slots=True)
-class _Raised:
-    error: Exception
-
-
-def _entries(output: object) -> dict[object, object]:
-    """What is compared, by its place; one place for a number, none that any number has for an exception."""
-    if isinstance(output, _Raised):
-        return {type(output.error): 0}
-    if isinstance(output, Mapping):
-        return {("key", key, at): one for key, value in output.items() for at, one in _entries(value).items()}
-    if isinstance(output, (list, tuple)):
-        return {(place, at): one for place, value in enumerate(output) for at, one in _entries(value).items()}
-    if isinstance(output, np.ndarray) and output.ndim:
-        return {(place, at): one for place, value in enumerate(output) for at, one in _entries(value).items()}
-    return {"": output.item() if isinstance(output, np.ndarray) else output}
-
-
-def _same(one: object, other: object) -> bool:
-    """Whether two entries that are no finite numbers are the same, NaN beside NaN too."""
-    return bool(one == other) or (one != one and other != other)
+        try:
+            return audit_replay(release, pair.left, pair.right, claim=mechanism.claim(), relation=relation, unit=unit)
+        except ParameterError as error:  # it raises on both
+            given = "an output that it does not take: its cause is shown with this error"
+            raise ParameterError("query", given, f"what {mechanism.kind} takes") from error
 
 
 def _shown(data: object) -> str:

@@ -205,7 +205,7 @@ def _commons(schema: RowSchema, usual: list[Row], odd: list[Row]) -> Iterator[Ro
     yield tuple(few)
     yield (few[0],) * 2
     yield spread
-    for row in few:
+    for row in (*few, *(one for one in odd if None in one)):
         yield (row,) * SPREAD
     for size in SIZES:
         yield (few[0],) * size

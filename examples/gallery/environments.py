@@ -94,4 +94,5 @@ class Served:
     def __exit__(self, *_: object) -> None:
         self._asking.close()
         self._answers.close()
-        self._process.wait(timeout=60)
+        self._process.kill()  # it has answered; some libraries take a minute to end
+        self._process.wait()

@@ -170,6 +170,11 @@ class TestSensitivities:
         with pytest.raises(ParameterError, match="data alone"):
             dpl.analytic.audit_sensitivity(lambda rows: rng.normal(), 1, neighbours=UNIT, pairs=9)
 
+    def test_an_output_that_the_mechanism_does_not_take_is_refused(self) -> None:
+        noise = dpl.Laplace(sensitivity=1, epsilon=1)
+        with pytest.raises(ParameterError, match="query: expected what laplace takes"):
+            dpl.analytic.audit_sensitivity(lambda rows: [1, 2], noise, neighbours=UNIT, pairs=9)
+
     def test_fractions_stay_fractions(self) -> None:
         assert isinstance(1.0 - exactly([0.1])[0] / 2.0, Rational)
         assert exactly(np.array([[0.5, math.inf]])).tolist() == [[Fraction(1, 2), math.inf]]
@@ -195,6 +200,8 @@ class TestDoubles:
         found = dpl.analytic.audit_doubles(noisy, 0.0, 1.0, dpl.PureDP(1), seed=1, progress=False)
         assert found.verdict == "violation"
         assert found.trials < 60
+        entry: Any = scope().record(found)
+        assert entry.body.verdict == "violation"
 
     def test_numbers_on_a_grid_are_within_reach_of_both(self) -> None:
         found = dpl.analytic.audit_doubles(on_a_grid, 0.0, 1.0, dpl.PureDP(1), seed=1, trials=100, progress=False)
@@ -205,11 +212,6 @@ class TestDoubles:
         outputs = [laplace(0.3, rng) for _ in range(20)]
         assert all(map(reach.holds, outputs))
         assert not all(map(reach.holds, (np.nextafter(output, 9) for output in outputs)))
-
-    def test_it_goes_on_record(self) -> None:
-        found = dpl.analytic.audit_doubles(laplace, 0.0, 1.0, dpl.PureDP(1), seed=1, progress=False)
-        entry: Any = scope().record(found)
-        assert entry.body.verdict == "violation"
 
     def test_noise_of_several_words_is_refused(self) -> None:
         with pytest.raises(ParameterError, match="one word"):

@@ -67,6 +67,12 @@ def test_faults_of_every_kind_of_data_are_found(name: str) -> None:
     assert searched(case).verdict == "violation"
 
 
+def test_rows_that_fill_a_byte_or_a_word_are_tried() -> None:
+    schema = {"rows": {"type": "integer", "low": 0, "high": 1000}}
+    tried = [pair.left for pair in pairs_of(read_schema(schema), Relation.ADD_REMOVE, Unit())]
+    assert {32, 65, 127, 255} <= {len(left) for left in tried if left == [1000] * len(left)}  # type: ignore[arg-type]
+
+
 def test_correct_code_is_left_alone_and_the_result_says_what_was_searched() -> None:
     result = searched(CORRECT[0], trials=3_000)
     assert result.verdict == "not_refuted"

@@ -166,8 +166,9 @@ def appended() -> dpl.Accountant:
     return made
 
 
-def uniform(value: float, rng: np.random.Generator) -> float:
-    return value + rng.random()
+def coin(value: float, rng: np.random.Generator) -> float:
+    """Of one word, and of two values, so that a search for a word is short."""
+    return float(rng.random() < 0.5)
 
 
 @cache
@@ -1296,7 +1297,7 @@ DOORS: dict[str, Door] = {
     "analytic.audit_account": Door(
         dpl.analytic.audit_account,
         {"what": LEAF, "claim": dpl.PureDP(1), "relation": "add_remove", "name": "account"},
-        names={"what": "tree|what|counts"},
+        names={"what": WHAT},
     ),
     "analytic.audit_sensitivity": Door(
         dpl.analytic.audit_sensitivity,
@@ -1314,7 +1315,7 @@ DOORS: dict[str, Door] = {
     "analytic.audit_doubles": Door(
         dpl.analytic.audit_doubles,
         {
-            "mechanism": uniform,
+            "mechanism": coin,
             "left": 0.0,
             "right": 0.0,
             "claim": dpl.PureDP(1),
@@ -1434,6 +1435,8 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         (
             "results.Profile",
+            "analytic.AccountAudit",
+            "analytic.SensitivityAudit",
             "results.AuditResult",
             "results.ProbeReport",
             "results.TrainingAudit",
