@@ -16,7 +16,7 @@ from dpledger.audit.outcomes.structure import Outcomes, joined
 
 __all__ = ["LEADER", "WINDOW", "Births", "Learn", "Propose"]
 
-WINDOW = 4_096  # outcomes of either side that are kept whole for new scores
+WINDOW = 16_384  # outcomes of either side that are kept whole for new scores; one half trains the learned one
 LEADER, PRIMARY = Fraction(1, 4), Fraction(1, 2)  # of the error budget
 GROWING, GROWN = 1.5, 8.0  # times the runs of the last birth, while the window grows and after that
 BATCHES = {True: Fraction(7, 8), False: Fraction(1, 2)}  # of what is left for scores born later, to each batch

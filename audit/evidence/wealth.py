@@ -198,10 +198,11 @@ class Engine:
         return max(alive, key=lambda i: (self._tracks[bets[i].track].gains[row, bets[i].arm], -i))
 
     def _led(self) -> dict[int, float]:
-        """Over which bets the leader spreads a block: logarithms of the parts, as past gains have it."""
-        alive = [i for i, bet in enumerate(self._bets) if bet.growth > 0]
-        gains = {i: float(self._tracks[self._bets[i].track].gains[0, self._bets[i].arm]) for i in alive}
-        best = sorted(alive, key=lambda i: (-gains[i], i))[:LED]
+        """Over which bets the leader spreads a block: logarithms of the parts, as past gains have it. Of many arms some
+        gain by luck, so one with a small share of the error budget must have gained more."""
+        alive = [(i, self._tracks[bet.track], bet.arm) for i, bet in enumerate(self._bets) if bet.growth > 0]
+        gains = {i: float(track.gains[0, arm]) + math.log(track.share) / 2 for i, track, arm in alive}
+        best = sorted(gains, key=lambda i: (-gains[i], i))[:LED]
         total = float(np.logaddexp.reduce([gains[i] for i in best])) if best else 0.0
         return {i: gains[i] - total for i in best}
 

@@ -254,7 +254,7 @@ def _transcripts(left: Outcomes, right: Outcomes) -> Iterator[Number]:
 
 
 def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inputs: Inputs) -> Iterator[Number]:
-    """Many small differences together: along the data's own, or along that of the means so far."""
+    """Many small differences together: along the data's own, along that of the means so far, or along its signs."""
     if len(values) < 2:
         return
     ours, theirs = table(left, values), table(right, values)
@@ -268,11 +268,21 @@ def _directions(values: tuple[Place, ...], left: Outcomes, right: Outcomes, inpu
         centre = np.median(np.concatenate([ours, theirs]), axis=0)
         if np.isfinite(weights).all():
             yield Along(kept, tuple(weights.tolist()), "direction")
+            if len(kept) > 2:
+                yield Along(kept, tuple(_even(weights, spread).tolist()), "signs")
         yield Distance(kept, tuple(centre.tolist()))
     for mine, other in inputs.vectors:
         same = tuple(place for place in values if place.path == values[0].path and place.index < len(mine))
         if len(same) > 1:
             yield Along(same, tuple(mine[place.index] - other[place.index] for place in same))
+
+
+def _even(weights: Floats, spread: Floats) -> Floats:
+    """The signs of weights, over deviations that are rounded to a power of two: what needs few runs where all numbers
+    tell alike, and keeps sums of whole numbers whole."""
+    with np.errstate(divide="ignore"):
+        even: Floats = np.where(spread > 0, np.sign(weights) * np.exp2(-np.round(np.log2(spread) / 2)), 0.0)
+    return even
 
 
 def _bits(place: Place, left: Floats, right: Floats) -> Iterator[Number]:

@@ -52,9 +52,9 @@ class Boosted(Number):
 
 
 def learned(left: Outcomes, right: Outcomes) -> Boosted | None:
-    """A classifier of the side, trained on the latest of these past runs: at most 4,096 of each side and 64 numbers.
-    Deterministic. None where scikit-learn is missing, there are fewer than 64 runs of a side, or nothing to learn from.
-    """
+    """A classifier of the side, trained on these past runs; the latest 4,096 of each side say which numbers are read:
+    at most 64. Deterministic. None where scikit-learn is missing, there are fewer than 64 runs of a side, or nothing to
+    learn from."""
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier  # the extra `audit`; half a second
         from threadpoolctl import threadpool_limits
@@ -66,8 +66,8 @@ def learned(left: Outcomes, right: Outcomes) -> Boosted | None:
     places, kinds = telling_places(ours, theirs), _kinds(ours, theirs)
     if not places and not kinds:
         return None
-    rows = np.concatenate([_features(side, places, kinds) for side in (ours, theirs)])
-    sides = np.repeat([1, 0], [len(ours), len(theirs)])
+    rows = np.concatenate([_features(side, places, kinds) for side in (left, right)])
+    sides = np.repeat([1, 0], [len(left), len(right)])
     model = HistGradientBoostingClassifier(
         max_iter=TREES, max_leaf_nodes=LEAVES, learning_rate=RATE, early_stopping=False, random_state=0
     )

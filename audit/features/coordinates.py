@@ -102,7 +102,8 @@ class Distance(Number):
 
 @dataclass(frozen=True, slots=True)
 class Along(Number):
-    """A weighted sum of some numbers. `fitted`: "direction" where past runs suggest the weights."""
+    """A weighted sum of some numbers. `fitted`: "direction" where past runs suggest the weights, "signs" where they
+    suggest no more than their signs."""
 
     places: tuple[Place, ...]
     weights: tuple[float, ...]
@@ -122,7 +123,7 @@ class Along(Number):
 
     @property
     def public_words(self) -> str:
-        return public_path(f"{listed(self.places)} along a direction")
+        return public_path(f"{listed(self.places)} along {'signs' if self.fitted == 'signs' else 'a direction'}")
 
 
 @dataclass(frozen=True, slots=True)

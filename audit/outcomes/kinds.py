@@ -195,10 +195,11 @@ def _pandas(item: Any, path: str, name: str) -> tuple[str, Parts]:
         return str(item), {}
     if name == "DataFrame":
         words = key_words(item.columns)
-        columns = {f"{path}[{word}]": item.iloc[:, place] for place, word in enumerate(words)}
-        return f"{name} of {', '.join(words)}", {f"len({path})": len(item), **_index(item, path), **columns}
+        columns = {f"{path}[{word}]": item.iloc[:, place].array for place, word in enumerate(words)}
+        return f"{name} of {', '.join(words)}", {f"len({path})": len(item), **_beside(item, path), **columns}
     if name == "Series":
-        return f"{name} {item.dtype}", {path: _values(item), **_index(item, path)}
+        named: Parts = {} if item.name is None else {f"name of {path}": item.name}
+        return f"{name} {item.dtype}", {path: _values(item), **_beside(item, path), **named}
     if hasattr(item, "dtype") and hasattr(item, "to_numpy"):  # an index or an extension array
         return f"{name} {item.dtype}", {path: _values(item)}
     if name in ("Timestamp", "Timedelta"):
@@ -212,8 +213,12 @@ def _values(item: Any) -> object:
     return values if values.dtype.kind != "O" else values.tolist()
 
 
-def _index(item: Any, path: str) -> Parts:
-    return {} if type(item.index).__name__ == "RangeIndex" else {f"index of {path}": _values(item.index)}
+def _beside(item: Any, path: str) -> Parts:
+    """The index of a frame or series, unless it counts the rows from 0, and what is noted of it."""
+    index = item.index
+    counts = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
+    parts: Parts = {} if counts else {f"index of {path}": _values(index)}
+    return {**parts, f"attrs of {path}": dict(item.attrs)} if item.attrs else parts
 
 
 def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:

@@ -113,15 +113,32 @@ class Own:
         return data + self.rng.laplace()
 
 
-@pytest.mark.parametrize("make", [Buffered, InPlace, Quota, Drifts, WarmsUp, Own])
-def test_what_is_correct_is_never_accused(make: Callable[[], Any]) -> None:
+CORRECT = [Buffered, InPlace, Quota, Drifts, WarmsUp, Own]
+
+
+def accused(make: Callable[[], Any], seeds: range, trials: int) -> list[int]:
+    """The seeds with which something correct is accused."""
     left: Any
     left, right = (np.zeros(1), np.ones(1)) if make is InPlace else (0.0, 1.0)
-    for seed in range(4):
-        result = audit_mechanism(
-            make(), left, right, CLAIM, trials=3_000, confidence="0.9999", seed=seed, progress=False
-        )
-        assert result.verdict == "not_refuted"
+    return [
+        seed
+        for seed in seeds
+        if audit_mechanism(
+            make(), left, right, CLAIM, trials=trials, confidence="0.9999", seed=seed, progress=False
+        ).verdict
+        != "not_refuted"
+    ]
+
+
+@pytest.mark.parametrize("make", CORRECT)
+def test_what_is_correct_is_never_accused(make: Callable[[], Any]) -> None:
+    assert accused(make, range(4), 3_000) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "trials"), [*((make, 2_000) for make in CORRECT), (LargeQuota, 20_000)])
+def test_what_is_correct_is_accused_in_none_of_a_hundred_audits(make: Callable[[], Any], trials: int) -> None:
+    assert accused(make, range(100), trials) == []
 
 
 def test_a_large_quota_is_told() -> None:

@@ -15,7 +15,7 @@ from dpledger.audit.features.bank import bank
 from dpledger.audit.features.bits import Grain, Kind, LowBits, Residue
 from dpledger.audit.features.boosted import learned
 from dpledger.audit.features.cells import EqualPairs, Extreme, Label, Matches, Order, RepeatedValues, Rows
-from dpledger.audit.features.coordinates import Difference, Distinct, First, Total, Value
+from dpledger.audit.features.coordinates import Along, Difference, Distinct, First, Total, Value
 from dpledger.audit.features.events import Above, AtMost, Equals, Event, InCategory, Outside, Undefined, Within
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Place, Score
@@ -150,6 +150,19 @@ def test_the_bank_is_small_and_the_same_each_time_and_starts_with_what_is_primar
     primary = [score.primary for score in scores]
     assert primary == sorted(primary, reverse=True)
     assert 'sum(output["x"])' in [score.words for score in scores if score.primary]
+
+
+def test_along_signs_alone_sums_of_whole_numbers_are_whole() -> None:
+    """Ten bits, of which five come more often on the left and five less often: one score with eleven values."""
+    chances = np.repeat([0.7, 0.3], 5)
+    left, right = (
+        encode((np.random.default_rng(seed).random((300, 10)) < chance).astype(float))
+        for seed, chance in ((1, chances), (2, chances[::-1]))
+    )
+    (score,) = (score for score in bank(left, right) if score.fitted == "signs")
+    assert isinstance(score, Along)
+    assert score.weights == (2.0,) * 5 + (-2.0,) * 5  # a deviation of 0.46 is rounded to 1/2
+    assert np.unique(score.of(left)).size <= 11
 
 
 def test_one_of_several_scores_that_split_the_runs_alike_is_kept() -> None:

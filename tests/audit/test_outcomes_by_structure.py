@@ -147,6 +147,8 @@ def halting(count: int) -> Iterator[float]:
         (range(2, 10**9), "len(output)", 1e9 - 2),
         (pd.Series([1.5], index=["a"]), "output", 1.5),
         (pd.DataFrame({"w": [1.5]}), 'output["w"]', 1.5),
+        (pd.DataFrame({"w": [0.5, 1.5]}).tail(1), "index of output", 1.0),
+        (pd.DataFrame({"w": [0.5, 1.5]}).iloc[1], "name of output", 1.0),
         (pd.Timedelta(3, "ns"), "output", 3.0),
         (np.timedelta64(3, "s"), "output", 3.0),
         (np.ma.array([1.0, 2.0], mask=[True, False]), "mask of output", 1.0),
@@ -191,6 +193,12 @@ def test_numbers_stand_at_their_paths(output: object, path: str, number: float) 
 )
 def test_the_kind_of_thing_is_a_label(output: object, label: str) -> None:
     assert encode([output]).labels_at("output").tolist() == [label]
+
+
+def test_what_is_noted_of_a_frame_is_part_of_it() -> None:
+    frame = pd.DataFrame({"w": [1.5]})
+    frame.attrs["rows"] = 7
+    assert encode([frame]).numbers['attrs of output["rows"]'].item() == 7
 
 
 def test_a_short_transcript_is_spelled() -> None:

@@ -270,6 +270,7 @@ _FAMILIES: Mapping[Oracle, str] = {
     shifted(lambda shown, rows: (str(counts_of(rows)) if shown.exact else None, counts_of(rows))): (
         "frame_of_noisy_counts frame_with_true_counts"
     ),
+    shifted(lambda shown, rows: (shown.numbered * len(rows), [(rows[-1], 10)])): "last_row last_row_in_its_place",
     shifted(visits): "visits_one_of_each_user visits_all_of_each_user",
     on_a_line(large_groups): "groups_by_noisy_size groups_by_true_size",
     finite(bloom): "rappor rappor_bit_by_bit",

@@ -52,6 +52,19 @@ class FrameOfCities(Implementation):
 
 
 @dataclass(frozen=True)
+class LastRow(Implementation):
+    """A frame of the last row alone, a number in [0, 10] with noise. `numbered`: it keeps its place in the index."""
+
+    numbered: bool
+
+    def __call__(self, data: Sequence[float], rng: Rng) -> pd.DataFrame:
+        import pandas as pd  # here: the zoo is listed without it
+
+        last = pd.DataFrame({"value": data}).tail(1) + rng.laplace(scale=10.0)
+        return last if self.numbered else last.reset_index(drop=True)
+
+
+@dataclass(frozen=True)
 class VisitsByShop(Implementation):
     """A series of noisy counts of visits (user, shop), of which each user counts for at most `most`, by which the
     scale does not grow."""
@@ -138,6 +151,11 @@ GROUPED: Mapping[str, Case] = MappingProxyType(
             histogram_of_own_keys=Shown("of those that somebody lives in", CountsByGroup("of the data"), INFINITE),
             frame_of_noisy_counts=Shown("a frame of noisy counts", FrameOfCities(False), 1.0, 500),
             frame_with_true_counts=Shown("with one column of true counts", FrameOfCities(True), INFINITE),
+        ),
+        **family(
+            ((10.0, 0.0), (10.0,)),
+            last_row=Shown("the last row as a frame, with noise", LastRow(False), 1.0),
+            last_row_in_its_place=Shown("which keeps its place in the index", LastRow(True), INFINITE),
         ),
         **family(
             _ALONE,
