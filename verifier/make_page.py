@@ -11,7 +11,20 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "verify.html"
-MODULES = ("bytes", "profile", "signed", "schema", "keys", "divergences", "prices", "witnesses", "fold", "verify", "archive", "page")
+MODULES = (
+    "bytes",
+    "profile",
+    "signed",
+    "schema",
+    "keys",
+    "divergences",
+    "prices",
+    "witnesses",
+    "fold",
+    "verify",
+    "archive",
+    "page",
+)
 _IMPORT = re.compile(r'^import \{ ([^}]*) \} from "\./(\w+)\.mjs";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 

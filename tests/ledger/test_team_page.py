@@ -77,7 +77,7 @@ def test_what_the_page_says_is_done(server: Server, being: Callable[[str], Path]
     done(command("owner-key"))
     at_keeper = being("keeper")
     shutil.copy(officer / "officer.key.pub", at_keeper)
-    done(command("init 'postgres"))
+    done(command("init 'postgresql"))
     by_sql("service=clinic", keeper)
     for person in ("ann", "ben"):
         shutil.copy(at_keeper / "clinic.key", being(person))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,12 +54,18 @@ class Lines:
             if self._rest % EVERY_SEVENTH:
                 return self._line
         self.seen += 1
-        if self.seen > self._target and not _is_finalizing(frame):
+        if self.seen > self._target and not _is_finalizing(frame) and not _returns_from_a_handler(frame):
             self.has_raised = True
             if self._then is None:
                 raise KeyboardInterrupt
             self._then()
         return self._line
+
+
+def _returns_from_a_handler(frame: FrameType) -> bool:
+    """Whether an exception is handled as this line returns: what a tracer raises there leaves that one for ever."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    return sys.exc_info()[1] is not None and line.lstrip().startswith("return")
 
 
 def _is_finalizing(frame: FrameType | None) -> bool:
