@@ -10,7 +10,9 @@ from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.filters import Boundary, EitherFilter
 from dpledger.accounting.filters.mixture import Share, mixture_epsilon
+from dpledger.accounting.guarantees import ApproxDP
 from dpledger.decimals import INFINITY
+from dpledger.errors import ParameterError
 from price_oracles import Real, mp, real
 
 pytestmark = pytest.mark.sliced
@@ -155,3 +157,10 @@ def test_a_budget_of_many_digits_is_kept_to_its_last() -> None:
     total = Decimal(3) - round(share.alone(Decimal(0)), 24)
     shown = filters.reading(filter_, sums(filter_, [total, INFINITY], INFINITY), Decimal("2e-7"))
     assert Decimal(3) <= shown <= filter_.epsilon
+
+
+@pytest.mark.parametrize(("delta", "needs"), [("1e-60", "halved"), ("2e-60", "boundary"), ("4e-60", "boundary")])
+def test_a_delta_of_which_a_boundary_would_have_nothing_opens_no_mixture(delta: str, needs: str) -> None:
+    """Of none of the boundaries, and of one of them alone."""
+    with pytest.raises(ParameterError, match=rf"^budget\.delta: expected .*{needs}"):
+        filters.opened_by(ApproxDP(1, delta))

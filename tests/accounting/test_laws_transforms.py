@@ -151,6 +151,7 @@ CASES = [
     sampled_gaussian("0.01", "1", "add"),
     sampled_gaussian("0.7", "0.4", "add"),
     sampled_gaussian("0.2", "6", "remove"),
+    discrete_gaussian("5", 3),  # sums over the integers are integrals
 ]
 
 
@@ -242,6 +243,10 @@ class TestSampledGaussianOfHighRate(CaseConformance):
 
 class TestSampledGaussianOfMuchNoise(CaseConformance):
     case = CASES[18]
+
+
+class TestWideDiscreteGaussian(CaseConformance):
+    case = CASES[19]
 
 
 SMOOTH = [case for case in CASES if case.name.startswith(("sampled gaussian", "sampled laplace"))]
