@@ -86,7 +86,8 @@ def ftrl_plan(
     of two, and the largest that there may be, n_public / batch, the one with the least error.
 
     `momentum`: of the optimiser that the answers go to. `groups`: so many, and no search; where groups * batch is
-    n_public a batch is a whole group. Claim: the plan of the turns is as `dpsgd_plan` claims of one with as many steps. Raises as `dpsgd_plan` does, and for more than 50,000 steps.
+    n_public a batch is a whole group. Claim: the plan of the turns is as `dpsgd_plan` claims of one with as many steps.
+    Raises as `dpsgd_plan` does, and for more than 50,000 steps.
 
     >>> plan = dpl.planning.ftrl_plan(1000, 8, 100, dpl.ZCDP("0.1"), dimension=10, groups=10)
     >>> plan.steps, plan.turns.steps, str(plan.rate), str(plan.noise_multiplier)

@@ -130,7 +130,7 @@ def test_whatever_has_a_price_in_mu_squared_is_so_many_draws_of_a_gdp(name: str,
         tree = Group(tree.of, k=tree.k, relation=relation)
     charged_, price = costs.charge(rule, tree, relation), costs.cost(tree, relation).mu_squared
     assert price is not None
-    assert (charged_["pure"], charged_["delta"]) == (0, 0)
+    assert charged_["pure"] == charged_["delta"] == 0
     copies, parts = int(charged_["copies"]), 4 if name == "several" else 1
     assert price <= copies * Decimal("0.09") < price + parts * Decimal("0.09")
     for direction in ("remove", "add"):

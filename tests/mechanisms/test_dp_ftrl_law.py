@@ -155,8 +155,8 @@ def test_a_sampled_turn_is_a_mixture_of_two_gaussians() -> None:
 
 @pytest.mark.parametrize("turns", [1, 2])
 def test_a_unit_that_is_exchanged_costs_what_is_said_and_more_than_one_that_comes(turns: int) -> None:
-    """Gradient 1 in one dataset, -1 in the other, at rate q: what each turn moves is orthogonal to what others do, so the
-    pair is that of as many independent numbers, here summed over a grid."""
+    """Gradient 1 in one dataset, -1 in the other, at rate q: what each turn moves is orthogonal to what others do, so
+    the pair is that of as many independent numbers, here summed over a grid."""
     plan = DPFTRL(**{**PLAN, "dimension": 1, "steps": 4 * turns}, rate="0.3")
     moved = dense(FACTOR, 4 * turns)[:, :: plan.groups] / float(plan.noise.sigma)
     assert np.allclose(moved.T @ moved, np.diag(np.full(turns, float(np.dot(moved[:, 0], moved[:, 0])))))
