@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from dpledger.errors import DpledgerError, ParameterError, PolicyError, StoreFailure
@@ -46,6 +47,7 @@ state then, where others appended in between, and in whichever thread has the tu
 the next."""
 
 TRIES = 4  # at an append whose outcome stays unknown
+MISSED_SECONDS = 1.0  # after which who waits looks for the turn: an interrupt may have taken its wake-up away
 OVERTAKEN_SECONDS = 30.0  # how long a writer tries again that others overtake
 
 
@@ -53,7 +55,7 @@ OVERTAKEN_SECONDS = 30.0  # how long a writer tries again that others overtake
 class Call:
     """What one caller asks for. `is_unread`: the store need not be read before. `successor`: what signs from here on,
     where the bodies name its key. `goes_alone`: it shares no append. `outcome`: what was written for it, or why
-    nothing is; None until that is durable."""
+    nothing is; None until that is durable, which `woken` says."""
 
     make: Make
     asked: Question
@@ -62,6 +64,7 @@ class Call:
     thread: int = field(default_factory=threading.get_ident)
     goes_alone: bool = False
     outcome: Writing | DpledgerError | None = None
+    woken: SimpleQueue[None] = field(default_factory=SimpleQueue)
 
     @property
     def is_open(self) -> bool:
@@ -94,6 +97,7 @@ class Appending:
         self._is_alone = False  # nobody else appended when this handle looked last
         self._saved = 0  # how many entries the newest fold covers that this handle knows the store to keep
         self._heads: remembered.Heads | None = None  # of a store that nobody remembers
+        self._is_led = False  # somebody has the turn, who wakes those that wait
         self._waiting: dict[int, Call] = {}  # by their threads, in the order in which they came
         self._doubt: _Round | None = None  # what may be in the store, or not: its append did not return
 
@@ -117,15 +121,13 @@ class Appending:
         try:
             try:
                 call.goes_alone = self._waiting.setdefault(call.thread, call) is not call  # of a signal handler
-                with self._lock:
-                    deadline = time.monotonic() + OVERTAKEN_SECONDS
-                    while call.outcome is None:
-                        self._look_back()
-                        if call.outcome is None and not self._has_appended(call) and time.monotonic() >= deadline:
-                            raise StoreFailure(
-                                f"other writers were faster at every try for {OVERTAKEN_SECONDS:.0f} s: try again"
-                            )
-                    self._remember()
+                while call.outcome is None:
+                    if self._is_led and call.is_open:
+                        with suppress(Empty):
+                            call.woken.get(timeout=MISSED_SECONDS)
+                            continue
+                    with self._lock:
+                        self._lead(call)
             finally:
                 self._leave(call)
         finally:
@@ -135,6 +137,24 @@ class Appending:
         if isinstance(outcome, DpledgerError):
             raise outcome
         return outcome
+
+    def _lead(self, own: Call) -> None:
+        """Make rounds until `own` has its outcome; then another one that waits has the turn. Under the lock."""
+        deadline = time.monotonic() + OVERTAKEN_SECONDS
+        self._is_led = True
+        try:
+            while own.outcome is None:
+                self._look_back()
+                if own.outcome is None and not self._has_appended(own) and time.monotonic() >= deadline:
+                    raise StoreFailure(
+                        f"other writers were faster at every try for {OVERTAKEN_SECONDS:.0f} s: try again"
+                    )
+        finally:
+            self._is_led = False
+            for call in tuple(self._waiting.values()):
+                if call.outcome is None and call is not own:
+                    call.woken.put(None)
+                    break
 
     def _leave(self, call: Call) -> None:
         if self._waits(call):
@@ -236,10 +256,12 @@ class Appending:
             if found.head.tree.size > self._head.tree.size:
                 self._head = found.head
             self._saved = self._saved if found.addition.saved is None else found.head.tree.size
+        self._remember()
         for call, outcome in found.outcomes:
             if call.successor is not None and isinstance(outcome, Writing) and outcome.made:
                 self._signer = call.successor
             call.outcome = outcome
+            call.woken.put(None)
         if self._doubt is found:
             self._doubt = None
 

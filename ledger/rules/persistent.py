@@ -65,7 +65,7 @@ class PersistentMap(Mapping[str, Value], Generic[Value]):
             node, path = node[path % WIDTH], path >> BITS
         return node[key]
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: Any = None) -> Value | Any:
         """The value at `key`, or `default`."""
         node, path = self._root, hash(key)
         while isinstance(node, tuple):

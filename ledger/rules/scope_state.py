@@ -52,13 +52,13 @@ Form = Literal["release", "interaction", "training"]
 """How a mechanism runs: it answers once, it answers a stream of queries, or it takes the steps of a plan."""
 
 
-_Folded = TypeVar("_Folded", "ScopeState", "OpenCharge", "State")
+_Folded = TypeVar("_Folded")
 
 
 def changed(folded: _Folded, **changes: object) -> _Folded:
     """`folded` with some fields changed: `dataclasses.replace`, in less than half of its time, of what has slots and
     checks nothing as it is made. KeyError for a field that it does not have."""
-    places, values, setters = _fields_of(type(folded))
+    places, values, setters = _fields_of(type(folded))  # type: ignore[arg-type]  # a type has a hash
     kept = list(values(folded))
     for name, value in changes.items():
         kept[places[name]] = value
