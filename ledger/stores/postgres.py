@@ -239,8 +239,9 @@ class PostgresStore:
                 self._drop()
 
     def __del__(self) -> None:
-        if self._home.is_here:
-            self._drop()
+        with suppress(AttributeError):  # who was interrupted before it had a home has no connection
+            if self._home.is_here:
+                self._drop()
 
     def _read(self, statement: str, said: Any) -> list[Any]:
         for _ in range(READS):
