@@ -105,7 +105,8 @@ def parse_entry(payload: Mapping[str, Plain]) -> Entry:
 
 def _is_written_so(body: Body, members: Mapping[str, Plain], known: Mapping[str, object]) -> bool:
     """Whether `members` are what `format_entry` writes of `body`. Of the `known` ones that was seen before."""
-    for name in _fields_of(type(body)):
+    kind: type = type(body)
+    for name in _fields_of(kind):
         if name in known:
             continue
         value, member = getattr(body, name), members.get(name)
@@ -121,7 +122,7 @@ def _is_written_so(body: Body, members: Mapping[str, Plain], known: Mapping[str,
 
 
 @functools.cache
-def _fields_of(kind: type[Body]) -> tuple[str, ...]:
+def _fields_of(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
