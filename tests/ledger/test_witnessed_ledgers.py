@@ -33,7 +33,7 @@ from ledger_mechanisms import Once, laplace, stream, training
 from witnesses import Running, running, scope_of, witnessed
 
 STEP = 29  # lines between two interrupts: over the cases they fall on different ones
-MOST_LINES = 900
+MOST_LINES = 1500
 KEY = SigningKey.generate("clinic/" + "0" * 32)
 RECOVERY = SigningKey.generate(KEY.public.name)
 
