@@ -103,9 +103,8 @@ class Profile:
     def epsilon(self, delta: Number) -> Bounds:
         """The least epsilon >= 0 for which the composition is (epsilon, delta)-DP; infinite where there is none.
 
-        Relative width, at deltas of 1e-2 to 1e-11: 1e-6 or less with many runs or noise (1e-5 of a few runs on small
-        samples), 2e-4 where no noise smooths the losses; 1e-3 for many runs of one bounded range, more for mixes of
-        them (docs/proofs/bounded_ranges.md).
+        Relative width, at deltas of 1e-2 to 1e-11: 1e-6 or less with many runs or noise, 2e-4 where no noise smooths
+        the losses; 1e-3 for many runs of one bounded range, more for mixes of them (docs/proofs/bounded_ranges.md).
         `epsilons`, `delta` and `deltas` aim at the same: a width w of epsilon is one of c epsilon w of delta, where
         delta falls like e^{-c epsilon}. A part more never lowers epsilon. It may lower an end, by no more than the
         bounds are apart: each mix of bounded ranges has lattices of its own. Measured, relative, on 80 to 200 mixes:

@@ -30,7 +30,6 @@ __all__ = ["FEW_PARTS", "METHODS", "NARROW_ENOUGH", "Method", "Target", "counted
 
 SHARP = 1e-6  # relative width above which losses that decay slowly are asked for by another method as well
 TRIED_NODES = 200  # of a contour that is tried where another method is likely to be needed
-CLOSE_ENOUGH = 1e-5  # the same, after a fine lattice of few runs: what is closer takes ten times as long
 NARROW_ENOUGH = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: a transform that decays slowly is work for a contour
 FEW_PARTS = 8
@@ -189,7 +188,7 @@ METHODS = (
     Method(
         name="a fine lattice",
         applies=_crowded,
-        enough=CLOSE_ENOUGH,
+        enough=SHARP,
         epsilon=functools.partial(lattice_epsilon, width=SHARP / 2),
     ),
     Method(

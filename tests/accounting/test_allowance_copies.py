@@ -140,9 +140,9 @@ def test_whatever_has_a_price_in_mu_squared_is_so_many_draws_of_a_gdp(name: str,
             assert one.delta(at).lower <= many.delta(at).upper
 
 
-@pytest.mark.parametrize("tree", [sampled(LAPLACE), ApproxDP("0.1", "1e-7")], ids=["a sample", "with a delta"])
-def test_beside_a_gdp_the_rest_pays_for_what_has_no_price_in_mu_squared(tree: Composition) -> None:
-    found = costs.charge(AllowanceFilter(SQUARES, 10**6, 100, "1e-6", 100, "1e-6"), Sequence((GAUSS, tree)), ADD)
+def test_beside_a_gdp_the_rest_pays_for_what_has_no_price_in_mu_squared() -> None:
+    rule, tree = AllowanceFilter(SQUARES, 10**6, 100, "1e-6", 100, "1e-6"), ApproxDP("0.1", "1e-7")
+    found = costs.charge(rule, Sequence((GAUSS, tree)), ADD)
     assert found["copies"] == math.ceil(Decimal("0.25") / Decimal("0.09"))
     assert found["pure"] > 0
 

@@ -96,6 +96,8 @@ class TestFaultyTwins:
 
     @staticmethod
     def refused(learner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        np.random.seed(1)
+        random.seed(1)
         with pytest.raises(ParameterError, match="keeps nothing from one chunk to the next"):
             fitted(learner)
         monkeypatch.setattr(ensembles, "rehearse", lambda *args, **given: None)

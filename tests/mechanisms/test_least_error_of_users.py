@@ -184,7 +184,7 @@ def test_levels_that_the_search_may_come_to_are_paid_for() -> None:
 
 def test_errors_that_the_grid_cannot_tell_apart_have_no_plan() -> None:
     estimator = MinimumErrorEstimator(PointClass(4), resolution="1e-7", epsilon=1)
-    with pytest.raises(InfeasiblePlan, match="told"):
+    with pytest.raises(InfeasiblePlan, match="tell errors apart"):
         estimator.plan("0.1")
     with pytest.raises(InfeasiblePlan):
         proper_users(PointClass(4), 1, "1e-6", "0.1", epsilon=1)
