@@ -413,8 +413,8 @@ def test_a_server_that_may_lose_what_it_acknowledged_is_refused(monkeypatch: pyt
 def test_who_may_not_make_tables_is_told_so(server: Server) -> None:
     address = server.address()
     with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("CREATE ROLE analyst LOGIN")
-    theirs = address.replace("postgres@", "analyst@")
+        connection.execute("CREATE ROLE somebody LOGIN")
+    theirs = address.replace("postgres@", "somebody@")
     with pytest.raises(ParameterError, match="the right to make tables"):
         PostgresStore.create(theirs)
     with pytest.raises(ParameterError, match="a schema that is there"):
