@@ -268,7 +268,7 @@ def test_where_sampling_decides_both_need_as_many() -> None:
 
 
 def test_errors_that_the_grid_cannot_tell_apart_have_no_plan() -> None:
-    with pytest.raises(InfeasiblePlan, match="told"):
+    with pytest.raises(InfeasiblePlan, match="tell errors apart"):
         MinimumErrorEstimator(PointClass(4), resolution="1e-7", epsilon=1).plan("0.1")
     with pytest.raises(ParameterError, match="resolution"):
         scan(resolution="1e-7")

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -459,13 +458,9 @@ def test_many_scopes_all_stand_in_the_table() -> None:
 # ---- size and speed -------------------------------------------------------------------------------------------------
 
 
-def test_ten_thousand_entries_are_a_small_report_in_little_time() -> None:
-    verified = long(10_000).verified()
-    started = time.process_time()
-    made = Report(build(verified))
-    sizes = [len(text.encode()) for text in (made.html(), made.json(), made.markdown())]
-    assert time.process_time() - started < 2
-    assert max(sizes) <= 1_000_000
+def test_ten_thousand_entries_are_a_small_report() -> None:
+    made = Report(build(long(10_000).verified()))
+    assert max(len(text.encode()) for text in (made.html(), made.json(), made.markdown())) <= 1_000_000
 
 
 def test_releases_that_all_differ_are_grouped_by_mechanism() -> None:
