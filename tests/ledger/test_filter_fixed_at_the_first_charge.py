@@ -190,9 +190,9 @@ def test_a_run_that_may_be_over_fixes_no_other_filter_and_counts_under_none() ->
         scope.charge(BUDGET, **WORD)
     assert not scope.quote(BUDGET, relation="add_remove").admitted
     scope.release(claim("1", "0.0000006"), 1)
-    with pytest.raises(ScopeError, match="may have begun before"):
+    with pytest.raises(ScopeError, match="may have begun earlier"):
         scope.charge(PureDP("0.1"), **WORD)
-    with pytest.raises(ScopeError, match="may have begun before"):
+    with pytest.raises(ScopeError, match="may have begun earlier"):
         scope.quote(PureDP("0.1"), relation="add_remove")
     with scope.charging(PureDP("0.1"), **WORD) as run:
         run.start()
@@ -326,7 +326,7 @@ def test_a_run_that_may_have_begun_before_is_refused_by_a_verifier_too() -> None
     opened = bodies[1]
     assert isinstance(opened, ScopeOpened)
     late = [bodies[0], replace(opened, filter=filters.opened_by(BUDGET), instead=BASIC), *bodies[2:]]
-    with pytest.raises(VerificationError, match="may have begun before"):
+    with pytest.raises(VerificationError, match="may have begun earlier"):
         verified(with_reserved(late, naming(Fixed("people", BASIC))))
 
 

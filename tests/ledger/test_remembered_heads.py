@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from typer.testing import CliRunner
 
 import dpledger as dpl
@@ -226,6 +226,7 @@ def test_its_file_and_folders_are_for_their_owner_alone() -> None:
     assert file.stat().st_size == SIZE
 
 
+@settings(max_examples=8)  # each is looked at for a second: somebody may be writing it
 @given(st.binary(max_size=300))
 def test_what_is_something_else_is_refused_and_named(text: bytes) -> None:
     heads().keep(SeenHead(1, "11" * 32))
