@@ -326,7 +326,7 @@ def test_a_run_that_may_have_begun_before_is_refused_by_a_verifier_too() -> None
     opened = bodies[1]
     assert isinstance(opened, ScopeOpened)
     late = [bodies[0], replace(opened, filter=filters.opened_by(BUDGET), instead=BASIC), *bodies[2:]]
-    with pytest.raises(VerificationError, match="may have begun earlier"):
+    with pytest.raises(VerificationError, match="may have begun before"):
         verified(with_reserved(late, naming(Fixed("people", BASIC))))
 
 
