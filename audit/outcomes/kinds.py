@@ -226,7 +226,7 @@ def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:
         if callable(getattr(item, step, None)):
             try:
                 item = getattr(item, step)()
-            except (RuntimeError, TypeError, ValueError, NotImplementedError):
+            except (RuntimeError, TypeError, ValueError):
                 continue  # it is dense, or on this machine, already
     try:
         array = item.numpy()

@@ -154,7 +154,8 @@ def test_the_logarithm_of_sauers_sum_is_from_above(dimension: int, points: int) 
     with mpmath.workdps(40):
         exact = mpmath.log(sauer(dimension, points))
         slack = mpmath.mpf(str(log_sauer(dimension, points))) - exact
-        assert 0 <= slack <= (mpmath.log(2) * (1 + mpmath.mpf("1e-9")) if 2 * dimension >= points else 1e-8)
+        narrow = exact * mpmath.mpf("2e-11") + mpmath.mpf("1e-12")
+        assert 0 <= slack <= (mpmath.log(2) * (1 + mpmath.mpf("1e-9")) if 2 * dimension >= points else narrow)
 
 
 def realizable_by_hand(a: Fraction, b: Fraction, dimension: int, samples: int) -> bool:

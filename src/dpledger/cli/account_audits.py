@@ -9,7 +9,7 @@ import typer
 
 from dpledger.cli.audit_records import Record
 from dpledger.cli.composing import composition_in
-from dpledger.cli.records import no_password
+from dpledger.cli.records import RecordIn
 from dpledger.cli.speaking import AsJson, speaking
 
 __all__ = ["audit_account"]
@@ -22,14 +22,7 @@ def audit_account(
     file: Annotated[Path, typer.Argument(help="A composition document (JSON) of what ran; - reads standard input.")],
     epsilon: Annotated[str, typer.Option(help="The epsilon that was claimed.")],
     delta: Annotated[str, typer.Option(help="The delta that was claimed.")] = "0",
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            help="Record the result in this ledger, for its reports; the signing key lies beside the file, or is in "
-            "DPLEDGER_KEY.",
-            callback=no_password,
-        ),
-    ] = None,
+    ledger: RecordIn = None,
     scope: Annotated[str | None, typer.Option(help="With --ledger: the scope it is about.")] = None,
     as_json: AsJson = False,
 ) -> None:

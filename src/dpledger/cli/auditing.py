@@ -12,7 +12,7 @@ import typer
 
 from dpledger.cli.audit_records import Record
 from dpledger.cli.audited_code import AuditedPair, causes_shown, current_folder_first, imported, subject_of
-from dpledger.cli.records import no_password
+from dpledger.cli.records import RecordIn
 from dpledger.cli.speaking import AsJson, Voice, speaking
 from dpledger.errors import ParameterError
 
@@ -95,14 +95,7 @@ def audit(
         ),
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Write the picture of the audit here (.png, .svg or .pdf).")] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            help="Record the result in this ledger, for its reports; the signing key lies beside the file, or is in "
-            "DPLEDGER_KEY.",
-            callback=no_password,
-        ),
-    ] = None,
+    ledger: RecordIn = None,
     scope: Annotated[
         str | None, typer.Option(help="With --ledger: the scope it is about, under whose relation and unit it is run.")
     ] = None,

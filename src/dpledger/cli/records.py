@@ -29,6 +29,7 @@ __all__ = [
     "Looked",
     "MostSeconds",
     "Record",
+    "RecordIn",
     "SigningKeyFile",
     "Witness",
     "is_bundle",
@@ -65,6 +66,14 @@ def no_password(place: str | None) -> str | None:
     return place
 
 
+RecordIn = Annotated[
+    str | None,
+    typer.Option(
+        help="Record the result in this ledger, for its reports; the signing key lies beside the file, or is in "
+        "DPLEDGER_KEY.",
+        callback=no_password,
+    ),
+]
 LedgerPlace = Annotated[str, typer.Argument(help="A ledger file, or a postgresql:// address.", callback=no_password)]
 Record = Annotated[
     str,
