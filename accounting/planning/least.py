@@ -41,8 +41,8 @@ from dpledger.errors import CannotCertify
 __all__ = ["Least", "Make", "least", "others"]
 
 DIGITS_OF_OTHERS = 3
-DIGITS_OF_A_GUESS = 4
-BESIDE_A_GUESS = Decimal("1.001")
+DIGITS_OF_A_GUESS = 3
+BESIDE_A_GUESS = Decimal("1.01")
 """The first step from a guess, as a factor: about as far as guesses are off."""
 
 Make: TypeAlias = Callable[[Decimal], Composition]
