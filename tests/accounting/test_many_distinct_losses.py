@@ -127,11 +127,9 @@ def test_a_bundle_against_arbitrary_precision() -> None:
     ],
 )
 def test_a_thousand_distinct_leaves_without_noise_curves(leaf: Callable[[int], Composition]) -> None:
-    """Narrow, and in moderate time: a generous limit."""
+    """Narrow; how long it takes, the benchmarks say."""
     tree = Sequence(tuple(leaf(i) for i in range(1000)))
-    start = time.process_time()
     found = compose(tree).epsilon("1e-8")
-    assert time.process_time() - start < 5
     assert found.upper - found.lower < 2e-4 * found.upper
 
 

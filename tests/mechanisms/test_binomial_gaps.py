@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from decimal import Decimal
 from fractions import Fraction
 from math import comb
@@ -89,7 +88,6 @@ def summed(m: int, error: str, level: int) -> Any:
 
 
 def test_a_million_examples() -> None:
-    start = time.process_time()
     found = BinomialGap(10**6, "0.3", "0.3005")
     level = found.level
     assert all(
@@ -99,7 +97,6 @@ def test_a_million_examples() -> None:
     )
     exact = Decimal(str(summed(10**6, "0.3005", level) - summed(10**6, "0.3", level)))
     assert found.lower <= exact <= found.upper <= found.lower + Decimal("1e-9")
-    assert time.process_time() - start < 10
 
 
 # ---- wherever the errors lie ----------------------------------------------------------------------------------------
