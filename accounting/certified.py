@@ -283,8 +283,8 @@ def _halved(whole: Decimal, halvings: int) -> Decimal:
 
 
 def is_plan(tree: Composition) -> bool:
-    """Whether it runs more than one release."""
-    if isinstance(tree, Repeated) and tree.times > 1:
+    """Whether it runs more than one release, one after another or as a selection among them."""
+    if isinstance(tree, Selected) or (isinstance(tree, Repeated) and tree.times > 1):
         return True
     return (isinstance(tree, Sequence) and len(tree.of) > 1) or any(map(is_plan, children(tree)))
 

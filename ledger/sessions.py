@@ -107,8 +107,8 @@ class Session(Generic[Query, Answer, Value]):
     @unrecorded()
     def ask_many(self, queries: Sequence[Query] | npt.NDArray[Any]) -> Sequence[Answer]:
         """The answers to many queries that do not depend on one another's answers, as if asked one by one; where the
-        interaction halts they end with the answer that halted it. Raises as `ask`; ScopeError where the interaction
-        answers one query at a time."""
+        interaction halts, or as many queries as planned were asked, they end there: fewer than the queries.
+        Raises as `ask`; ScopeError where the interaction answers one query at a time."""
         many = self._conversation
         if not isinstance(many, AnswersMany):
             raise ScopeError("this interaction answers one query at a time: use `ask`")

@@ -54,7 +54,9 @@ def check_frame(data: object, names: Iterable[str]) -> None:
     present = list(_frame(data).collect_schema().names())
     for name in names:
         if (times := present.count(name)) != 1:
-            raise ParameterError("data", "none" if not times else f"{times} of them", f"one column {name!r}")
+            found = f"{times} of them" if times else "none"
+            of_index = " (it is the index: reset_index() makes a column of it)" if name in _index_names(data) else ""
+            raise ParameterError("data", found, f"one column {name!r}{of_index}")
 
 
 def columns(data: object, names: Sequence[str]) -> tuple[Column, ...]:
@@ -69,6 +71,10 @@ def columns(data: object, names: Sequence[str]) -> tuple[Column, ...]:
         raise ContractViolation("the query behind the frame failed when it was computed") from None
     found = {name: _series(taken[name]) for name in wanted}
     return tuple(found[name] for name in names)
+
+
+def _index_names(data: object) -> list[object]:
+    return list(getattr(getattr(data, "index", None), "names", ()))
 
 
 def _frame(data: object) -> Any:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import uniform
-from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.containers import array_of, check_one_index
 from dpledger.mechanisms.numeric.rows import word
 from dpledger.relations import Unit
 
@@ -51,8 +51,8 @@ class ByUnit:
     id for each row: text, bytes, a UUID or a number. Two ids are those of one unit where they are the same word: 2, 2.0
     and "2" are, since numpy may write one as the other. A row whose id is anything else, like NaN, "nan" or None,
     belongs to nobody and is left out: many people may share what is missing, and one of them would move what is
-    computed of all. Raises ParameterError where `units` are no such container, or not as many as the rows; never
-    because of an id.
+    computed of all. Raises ParameterError where `units` are no such container, not as many as the rows, or a column of
+    pandas with another index than the rows; never because of an id.
     Assumes: the id of a row depends on that row alone, and an array of ids keeps each of them (one of floats does not
     keep whole numbers beyond 2^53).
 
@@ -71,6 +71,7 @@ class ByUnit:
         ids = _ids(self.units)
         if len(ids) != _length(columns[0]):
             raise ParameterError("units", "another number of ids than rows", "an id for each row")
+        check_one_index(*columns, self.units, field="units")
         groups, words = _grouped(ids)
         object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "words", words)
@@ -107,7 +108,8 @@ class Units:
 
     @classmethod
     def of(cls, data: object) -> Units:
-        """The units of `data`; ParameterError where it has no items by position, or columns of different lengths.
+        """The units of `data`; ParameterError where it has no items by position, or columns of different lengths or,
+        of pandas, with different indexes.
 
         No message says how many units there are: under add_remove that is private.
         """
@@ -193,6 +195,7 @@ def _columns(data: object) -> tuple[Any, ...]:
         raise ParameterError("data", "an empty tuple", "an array, a list, a table or a tuple of them")
     if len({_length(column) for column in columns}) != 1:
         raise ParameterError("data", "columns of different lengths", "one item of each column for each unit")
+    check_one_index(*columns, field="data")
     return columns
 
 

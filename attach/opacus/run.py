@@ -117,6 +117,11 @@ class OpacusRun:
         """How many steps of the plan are behind the model: those granted to processes before, and those taken."""
         return self._run.granted_before + self._taken
 
+    @property
+    def left(self) -> int:
+        """How many planned steps are still to be taken."""
+        return self._plan.steps - self.done
+
     def token(self) -> RunToken:
         """What to save beside the model, after the step of the optimizer, so that `resume=` knows where it stands.
         ScopeError before the block is entered."""
@@ -229,7 +234,10 @@ class OpacusRun:
                 reseed(self._optimizer, self._sampler)
             state = self._require_new_state()
             if next(self._grants, None) is None:
-                raise Halted(f"all {self._plan.steps} planned steps have run: a step beyond them is charged to nobody")
+                raise Halted(
+                    f"all {self._plan.steps} planned steps have run, and a step beyond them is charged to nobody: "
+                    "train while `run.left`, which counts those of the processes before"
+                )
             try:
                 self._draw_and_add()
             finally:

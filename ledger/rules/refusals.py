@@ -30,16 +30,22 @@ def words(scope: ScopeState, mechanism: str, wanted: Mapping[str, str], *, elsew
         for name in wanted
     )
     told = "".join(f" ({name} is no limit)" for name in wanted if name not in decides)
-    unpriced = [name for name in wanted if wanted[name] == "inf"]
-    never = (
-        f"; no theorem prices it in {' and '.join(unpriced)}: another kind of budget may have one" if unpriced else ""
-    )
+    unpriced = [name for name in decides if wanted.get(name) == "inf"]
+    never = f"; no theorem prices it in {' and '.join(unpriced)}: {_another(scope)}" if unpriced else ""
     uncovered = "; if it runs elsewhere all the same, no promise of this scope covers it" if elsewhere else ""
     return (
         f"scope {scope.scope!r} refuses {mechanism}, and nothing was spent. By account: {accounts}{told}. Ask for "
-        f"less, or open a new scope (of the same people, both add up){never}"
+        f"less (`scope.quote` and `scope.afford` say what fits), or open a new scope (of the same people, both add "
+        f"up){never}"
         f"{_where_delta_fits(scope, wanted)}{uncovered}"
     )
+
+
+def _another(scope: ScopeState) -> str:
+    """Which budget may have a price for what this one has none."""
+    if filters.names(scope.filter) == ("pure",):
+        return "a budget with a delta, like ApproxDP(1, '1e-6'), may have one"
+    return "another kind of budget may have one"
 
 
 def _up(number: str) -> str:

@@ -34,8 +34,10 @@ def _of_column(value: Any) -> object:
         case [str(column), (Count() | ClippedSum() | ClippedMean() | Histogram()) as statistic]:
             return GroupStatistic(statistic, column)
         case _:
+            other = f", not a {type(value[1]).__name__}" if isinstance(value, tuple) and len(value) == 2 else ""
             raise ValueError(
                 "a Count of rows, or a pair: a column and a ClippedSum, ClippedMean, Histogram or Count(of='true')"
+                f"{other}"
             )
 
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.containers import array_of, check_one_index
 from dpledger.mechanisms.numeric.rows import check_column, check_rows, numbers, tally
 from dpledger.mechanisms.units import ByUnit, in_random_order, rows_at
 from dpledger.relations import Unit
@@ -65,7 +65,8 @@ _DIGITS = re.compile(r"-?[0-9]{1,40}", re.ASCII)  # of more, a float says which 
 class LabeledSample:
     """Rows and their labels. `x`: one point a row, or (of parities) a row of bits; `y`: one label a row. `units`: for
     each row the id of whom it belongs to, as of `ByUnit`; needed where one unit may have many rows, of which a learner
-    then takes at most as many. Raises ParameterError where there is no id for each row.
+    then takes at most as many. Raises ParameterError where there is no id for each row, or where columns of pandas have
+    different indexes.
 
     >>> sample = dpl.learning.LabeledSample(x=[3, 7, 5], y=[1, 0, 1])
     >>> len(sample.x)
@@ -79,6 +80,7 @@ class LabeledSample:
     by_unit: ByUnit | None = field(init=False)
 
     def __post_init__(self) -> None:
+        check_one_index(self.x, self.y, field="data")
         by_unit = None if self.units is None else ByUnit((self.x, self.y), units=self.units)
         object.__setattr__(self, "by_unit", by_unit)
 

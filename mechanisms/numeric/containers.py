@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["array_of"]
+from dpledger.errors import ParameterError
+
+__all__ = ["array_of", "check_one_index"]
 
 
 def array_of(data: object) -> npt.NDArray[Any] | None:
@@ -24,3 +26,15 @@ def array_of(data: object) -> npt.NDArray[Any] | None:
     if hasattr(data, "__array__") and isinstance(data, Iterable):
         return np.asarray(data)
     return None
+
+
+def check_one_index(*columns: object, field: str) -> None:
+    """ParameterError where two of these columns are of pandas and their rows lie otherwise, as their indexes say: side
+    by side by position, each row would stand beside what is of another."""
+    indexes = [column.index for column in columns if hasattr(column, "iloc") and hasattr(column, "index")]
+    if not all(index is indexes[0] or index.equals(indexes[0]) for index in indexes):
+        raise ParameterError(
+            field,
+            "columns of pandas with different indexes",
+            "columns of one frame, which is sorted or filtered first (`.to_numpy()` where their order is the same)",
+        )

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpledger.decimals import float_up, text
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.containers import array_of, check_one_index
 from dpledger.mechanisms.numeric.rows import numbers
 
 __all__ = ["ONE", "Shape", "bounded", "check_examples"]
@@ -67,6 +67,7 @@ def _shapes(data: object, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...
         features, labels = _columns(data, shape)
         return features.shape, labels.shape
     features, labels = data
+    check_one_index(features, labels, field="data")
     rows = (len(features), shape.dimension) if _is_list(features) else _array(features).shape
     return rows, (len(labels),) if _is_list(labels) else _array(labels).shape
 

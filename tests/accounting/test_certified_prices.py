@@ -21,6 +21,7 @@ from dpledger.accounting.composition import (
     PoissonSampled,
     RandomizedResponseLaw,
     Repeated,
+    Selected,
     Sequence,
 )
 from dpledger.accounting.engine import saddle_point, truncated
@@ -29,6 +30,7 @@ from dpledger.accounting.engine.truncated import chord_integral, divergence_uppe
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import compose
+from dpledger.accounting.trials import NegativeBinomialTrials
 from dpledger.decimals import float_down
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
@@ -343,6 +345,7 @@ def test_what_is_a_plan_and_what_the_profile_prices_unasked() -> None:
     step = PoissonSampled(GaussianLaw(1), rate="0.01")
     assert is_plan(Repeated(step, times=2))
     assert is_plan(Sequence((step, LaplaceLaw(1))))
+    assert is_plan(Selected(ZCDP("0.05"), NegativeBinomialTrials(eta=1, gamma="0.2")))
     assert not is_plan(step)
     assert not is_plan(Repeated(step, times=1))
     assert has_profile_price(Repeated(step, times=2), ADD_REMOVE)

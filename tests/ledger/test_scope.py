@@ -246,7 +246,7 @@ def test_what_is_nearly_a_mechanism_is_told_what_it_lacks(scope: Scope) -> None:
 
 
 def test_what_has_no_price_in_the_filter_is_refused(scope: Scope) -> None:
-    with pytest.raises(BudgetRefused, match=r"asked inf.*no theorem prices it in pure: another kind of budget"):
+    with pytest.raises(BudgetRefused, match=r"asked inf.*no theorem prices it in pure: a budget with a delta"):
         scope.release(replace(laplace(), claimed=ZCDP("0.1"), made_of=ZCDP("0.1")), 1)
 
 

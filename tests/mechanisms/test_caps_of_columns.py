@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from hypothesis import assume, given, settings, strategies as st
 import dpledger as dpl
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric.rows import counted
+from dpledger.mechanisms.refinement.examples import Shape, check_examples
+from dpledger.mechanisms.units import Units
 
 RANGE: dict[str, Any] = {"epsilon": 1, "lower": 0, "upper": 10}
 STATISTICS = (
@@ -89,6 +92,35 @@ def test_every_statistic_takes_ids(statistic: Any) -> None:
     if statistic.kind != "count":  # which counts rows, whatever they hold
         with pytest.raises(dpl.ParameterError, match="data"):
             scope.release(statistic, dpl.ByUnit(np.zeros((22, 2)), units=IDS))
+
+
+FRAME = pd.DataFrame({"who": ["ann"] * 3 + ["bob", "eve"], "x": [5.0, 1.0, 4.0, 2.0, 3.0], "y": [0, 1, 0, 1, 0]})
+MOVED = FRAME.sort_values("x")
+SHAPE = Shape(rows=None, dimension=1, feature_bound=Decimal(1), label_bound=Decimal(1), target=None)
+SIDE_BY_SIDE: dict[str, Any] = {
+    "ids": lambda of: dpl.ByUnit(of["x"], units=FRAME["who"]),
+    "ids of a table": lambda of: dpl.ByUnit(of[["x", "y"]], units=FRAME["who"]),
+    "ids of pairs": lambda of: dpl.ByUnit((of["x"], of["y"]), units=FRAME["who"]),
+    "a labelled sample": lambda of: dpl.learning.LabeledSample(of["x"], FRAME["y"]),
+    "items": lambda of: Units.of((of["x"], FRAME["y"])),
+    "examples": lambda of: check_examples((of[["x"]], FRAME["y"]), SHAPE),
+}
+
+
+@pytest.mark.parametrize("name", SIDE_BY_SIDE)
+def test_columns_that_were_sorted_apart_are_not_put_side_by_side(name: str) -> None:
+    """By position each row would stand beside another's id: one unit would pass its cap."""
+    beside = SIDE_BY_SIDE[name]
+    beside(FRAME)
+    beside(FRAME.copy())
+    with pytest.raises(dpl.ParameterError, match="different indexes"):
+        beside(MOVED)
+
+
+def test_without_an_index_columns_stand_as_they_lie() -> None:
+    both = dpl.ByUnit(MOVED["x"].to_numpy(), units=FRAME["who"])
+    assert both.groups[0].tolist() == [0, 1, 2]
+    assert dpl.ByUnit(MOVED["x"], units=MOVED["who"]).groups[0].tolist() == [0, 3, 4]
 
 
 IN_RANGE = [one for one in STATISTICS if hasattr(one, "values")]
