@@ -91,7 +91,10 @@ class Voice:
         for row in rows:
             table.add_row(*(inert(cell) for cell in row))
         width = None if sys.stdout.isatty() else WHOLE_ROWS
-        Console(width=width, highlight=False, markup=False).print(table)
+        console = Console(width=width, highlight=False, markup=False)
+        with console.capture() as written:
+            console.print(table)
+        print("\n".join(line.rstrip() for line in written.get().splitlines()))
 
     def give(self, answer: Mapping[str, Any]) -> None:
         """The answer for programs."""
