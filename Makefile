@@ -23,7 +23,8 @@ demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (unde
 	rm -rf demo
 	$(PY) -m dpledger demo --out demo
 
-test: .venv/.dev lint types  ## linters, types, layers and the tests, with the slice of seeds that the commit chooses (SLICES=all: all)
+test: .venv/.dev  ## linters, types, layers and the tests, with the slice of seeds that the commit chooses (SLICES=all: all)
+	$(MAKE) --no-print-directory --output-sync -j2 lint types
 	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES) $(HANGS)
 
 test-near: .venv/.dev  ## the tests that a change reaches: what differs from the last commit, or from SINCE=main~3
