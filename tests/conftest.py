@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from postgres_server import Server
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded: its threads wait by spinning
-settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("DPLEDGER_HYPOTHESIS", "repeatable"))
 

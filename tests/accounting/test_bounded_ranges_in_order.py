@@ -98,7 +98,7 @@ def test_two_ranges_lie_between_the_bounds_of_their_order(order: tuple[float, fl
     ranges=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=2, max_size=5),
     step=st.sampled_from([0.002, 0.01, 0.05]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_no_mix_attains_more_than_the_upper_bound(ranges: list[tuple[int, int]], step: float) -> None:
     cells = tuple(m for m, count in ranges for _ in range(count))
     tree = Sequence(tuple(Repeated(BoundedRange(f"{step * m:.12f}"), times=count) for m, count in ranges))

@@ -264,13 +264,14 @@ def test_a_lattice_says_as_little_far_out_as_it_knows() -> None:
     """Of all points at once, and where no lattice reaches: there the last upper bound holds, and 0 is the lower one."""
     composed = Composed(((SampledGaussianLoss(0.01, 1.0, "remove"), 2),))
     at = np.array([0.0, 0.02, 0.1, 1.0, 50.0, 1e6, 1e20, 1e140])
+    exact = [twice(0.01, 1.0, "remove", mp.mpf(epsilon)) for epsilon in at[:4].tolist()]
     for method in lattice.lattices(composed, 0.01, 1.0):
         lower, upper = method(at)
         assert np.all((lower >= 0) & (lower <= upper))
         assert np.all(np.diff(upper) <= 1e-12 * upper[:-1])
         assert not lower[-3:].any()
-        for epsilon, low, high in zip(at[:4].tolist(), lower.tolist(), upper.tolist(), strict=False):
-            assert low * (1 - 1e-12) <= twice(0.01, 1.0, "remove", mp.mpf(epsilon)) <= high * (1 + 1e-12)
+        for delta, low, high in zip(exact, lower.tolist(), upper.tolist(), strict=False):
+            assert low * (1 - 1e-12) <= delta <= high * (1 + 1e-12)
 
 
 def test_beyond_the_largest_loss_nothing_is_left() -> None:

@@ -23,16 +23,21 @@ from dpledger.errors import ParameterError
 
 pytestmark = pytest.mark.sliced
 
-TRIALS = 1_500
+TRIALS = 600
 SETTINGS: dict[str, Any] = {"trials": TRIALS, "seed": 7, "stop_at_violation": False, "progress": False}
 
 COUNT = dpl.Count(epsilon="0.5", of="rows")
 
 
-def mixed(data: float, rng: np.random.Generator) -> object:
+def mixed(data: float, rng: np.random.Generator, *, width: int = 1) -> object:
     if rng.random() < 0.01:
         raise ValueError
-    return {"a": data + rng.laplace(), "b": "x" if rng.random() < 0.5 else None, "c": rng.normal(size=3)}
+    return {"a": data + rng.laplace(), "b": "x" if rng.random() < 0.5 else None, "c": rng.normal(size=width)}
+
+
+def wide(data: float, rng: np.random.Generator) -> object:
+    """So many numbers that a score is learned."""
+    return mixed(data, rng, width=4)
 
 
 def batch(data: float, size: int, rng: np.random.Generator) -> Any:
@@ -47,9 +52,10 @@ def priced(data: float, rng: np.random.Generator) -> tuple[float, float]:
 STRATA = dpl.ex_post.ExPostClaim(loss=lambda output: output[1])
 AUDITS: dict[str, Callable[..., AuditResult]] = {
     "one by one": lambda **more: dpl.audit_mechanism(mixed, 0.0, 1.0, dpl.PureDP(1), floats="bits", **SETTINGS | more),
+    "learned": lambda **more: dpl.audit_mechanism(wide, 0.0, 1.0, dpl.PureDP(1), **SETTINGS | more),
     "batched": lambda **more: dpl.audit_mechanism(batch, 0.0, 1.0, dpl.PureDP(1), batched=True, **SETTINGS | more),
     "many": lambda **more: dpl.audit_mechanism(
-        batch, 0.0, 1.0, dpl.GDP(1), batched=True, **SETTINGS | {"trials": 150_000} | more
+        batch, 0.0, 1.0, dpl.GDP(1), batched=True, **SETTINGS | {"trials": 110_000} | more
     ),
     "ex post": lambda **more: dpl.audit_mechanism(priced, 0.0, 1.0, STRATA, **SETTINGS | more),
     "a mechanism": lambda **more: dpl.audit_mechanism(
@@ -114,7 +120,7 @@ def driven(place: Path, dies_at: int) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_was_killed_twice_goes_on_to_the_same_end(tmp_path: Path) -> None:
-    for dies_at in (300, 1_200):
+    for dies_at in (150, 450):
         assert driven(tmp_path / "runs", dies_at).returncode == -signal.SIGKILL
     assert driven(tmp_path / "runs", -1).stdout == driven(tmp_path / "others", -1).stdout != ""
 
