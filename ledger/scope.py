@@ -295,7 +295,8 @@ class Scope(GuardsCode):
         run under the key is taken over (`ledger.takeovers`) and goes on after the steps that were granted; without one
         it begins. Then what interrupts the run, and what is raised in its block, leaves it open, to be resumed again.
         Also raises TakenOver where another process was first, ParameterError and StoreBehind for a token of another
-        run, or of steps that the ledger does not know; warns by StepsLost."""
+        run, or of steps that the ledger does not know; warns by StepsLost of granted steps that the token lacks, and,
+        without a token, of all of them."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Interactive):
             raise requests.unfit(mechanism, "open", "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key, tail_delta)

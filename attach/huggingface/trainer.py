@@ -217,7 +217,7 @@ class PrivateTrainer(QuietTrainer):
 
         `resume_from_checkpoint`: True begins the run under the key or goes on with it, from the last whole checkpoint
         of `output_dir` where there is one; a path goes on from that checkpoint. Steps that were granted and are not in
-        the checkpoint are lost (`StepsLost`), and none runs twice.
+        the checkpoint, or of which there is none, are lost (`StepsLost`), and none runs twice.
         Raises, with nothing charged, ParameterError for a checkpoint without a token, and for a model whose gradients
         are not those of rows; the errors of `attach.opacus.charging`; AlreadySpent for a key whose run is over.
         In a step ContractViolation, with the run ended at its full charge, for losses or gradients that are not one for
