@@ -18,7 +18,7 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.scope import Scope
 from dpledger.relations import Relation, Unit
 
-with extra("dp_accounting"):
+with extra("dp-accounting"):
     import dp_accounting
     from dp_accounting import NeighboringRelation
 

@@ -70,7 +70,7 @@ from dpledger.decimals import (
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation, Unit, one_way
 
-with extra("dp_accounting"):
+with extra("dp-accounting"):
     import dp_accounting
 
 __all__ = ["NonPrivateEvent", "UnsupportedEvent", "read", "tree_of_event"]

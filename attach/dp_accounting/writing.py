@@ -65,7 +65,7 @@ from dpledger.decimals import is_whole, multiply, read as number, subtract, tota
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, one_way
 
-with extra("dp_accounting"):
+with extra("dp-accounting"):
     import dp_accounting
 
 __all__ = ["write"]
