@@ -58,9 +58,6 @@ import os
 from typing import Any
 
 from dpledger.attach.extras import extra
-from dpledger.attach.opacus import OpacusRun, charging
-from dpledger.attach.opacus.objects import forget_seeds, reseed, sampler_of
-from dpledger.attach.opacus.public import of_relation
 from dpledger.decimals import Number
 from dpledger.errors import Halted, ParameterError, ScopeError
 from dpledger.ledger.rules import run_tokens
@@ -69,6 +66,10 @@ from dpledger.ledger.takeovers import Resume
 
 with extra("lightning"):
     import pytorch_lightning
+
+    from dpledger.attach.opacus import OpacusRun, charging
+    from dpledger.attach.opacus.objects import forget_seeds, reseed, sampler_of
+    from dpledger.attach.opacus.public import of_relation
 
 __all__ = ["ChargedTraining"]
 

@@ -44,6 +44,7 @@ except ModuleNotFoundError as error:
         ("huggingface", "transformers", "huggingface"),
         ("diffprivlib", "diffprivlib", "diffprivlib"),
         ("lightning", "pytorch_lightning", "lightning"),
+        ("lightning", "opacus", "lightning"),
         ("mlflow", "mlflow", "mlflow"),
     ],
 )
