@@ -309,7 +309,11 @@ class Scope(GuardsCode):
             if taken is not None:
                 attempt = Attempt(self._ledger, taken.charge, redeem, ready.kind, stays=True, taken=taken)
             elif isinstance(enter(self._ledger, replace(request, redeem=redeem.digest)), Replayed):
-                raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
+                raise AlreadySpent(
+                    f"key {request.key!r} was used in scope {self.name!r} for an interaction, and what it gave was "
+                    "released then: answers are not kept here, so load what you saved. Another one under a new key is "
+                    "paid for again"
+                )
             return self._opened(attempt, ready, data)
         except BaseException as error:
             attempt.left_by(error)
@@ -357,8 +361,8 @@ class Scope(GuardsCode):
         try:
             if isinstance(enter(self._ledger, request), Replayed):
                 raise AlreadySpent(
-                    "the key was released already: `release` with this key returns the value of that run, if it was "
-                    "kept"
+                    f"key {request.key!r} was released in scope {self.name!r} already: `release` with this key returns "
+                    "the value of that run, if it was kept"
                 )
             return Reservation(self._run, ready, attempt)
         except BaseException as error:
@@ -468,9 +472,9 @@ class Scope(GuardsCode):
         kept = self._ledger.kept(origin)
         if kept is None:
             raise AlreadySpent(
-                "the key was used, and its result was not kept (a ledger keeps numbers, texts, lists of them, means, "
-                "histograms and a few learned rules; a scope may keep none): save what is released, or "
-                "use a new key to pay for another release"
+                f"key {request.key!r} was used in scope {self.name!r}, and its result was released then and not kept "
+                "(a ledger keeps numbers, texts, lists of them, means, histograms and a few learned rules; a scope may "
+                "keep none): load what you saved. A release under a new key is paid for again"
             )
         plain = values.restored(kept)
         made = came_to(lambda: value_of(mechanism, plain))

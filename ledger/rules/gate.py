@@ -448,7 +448,7 @@ def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) 
                 "charge stands either way. A run under a new key is paid for again"
             )
         case "aborted":
-            raise AlreadySpent(f"key {request.key!r} was aborted: use a new key")
+            raise AlreadySpent(f"key {request.key!r} was aborted in scope {request.scope!r}: use a new key")
         case _:
             assert_never(earlier.status)
 
