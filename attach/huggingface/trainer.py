@@ -82,7 +82,7 @@ from dpledger.attach.opacus import OpacusRun, charging
 from dpledger.attach.opacus.charging import KIND
 from dpledger.attach.opacus.objects import forget_seeds, require_relation
 from dpledger.decimals import Number, read, whole
-from dpledger.errors import ContractViolation, ParameterError, ScopeError
+from dpledger.errors import ChargeInProgress, ContractViolation, ParameterError, ScopeError
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.takeovers import Resume
 from dpledger.mechanisms.training.training_plans import TrainingPlan
@@ -323,7 +323,10 @@ class PrivateTrainer(QuietTrainer):
             **self._said,
         )
         forget_seeds()
-        self._open.enter_context(run)
+        try:
+            self._open.enter_context(run)
+        except ChargeInProgress as error:
+            raise ChargeInProgress(f"{error}. Here `train(resume_from_checkpoint=True)` goes on with it") from error
         self._run, state.global_step = run, run.done
 
     # ---- a step ----------------------------------------------------------------------------------------------------

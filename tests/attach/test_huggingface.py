@@ -28,6 +28,7 @@ from dpledger.attach.opacus.objects import rate_at
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
+    ChargeInProgress,
     ContractViolation,
     Halted,
     InfeasiblePlan,
@@ -518,6 +519,8 @@ def test_a_run_goes_on_from_the_last_whole_checkpoint(book: Ledger, scope: Scope
     torn = tmp_path / "checkpoint-8"
     torn.mkdir()
     (torn / RUN_FILE).write_text("{")  # the process died before it was whole
+    with pytest.raises(ChargeInProgress, match=r"train\(resume_from_checkpoint=True\)"):
+        trainer_of(scope, tmp_path, **asked).train()
     second = trainer_of(scope, tmp_path, **asked)
     with pytest.warns(StepsLost, match="has 4 steps .* 5 of 12 are granted"):
         done = second.train(resume_from_checkpoint=True)
