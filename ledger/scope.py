@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from dpledger.accounting.composable import Composable, Counted, Ran
 from dpledger.accounting.composition import Composition, Repeated, is_pair
-from dpledger.accounting.documents import as_tree
+from dpledger.accounting.documents import Document, as_tree
 from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
@@ -181,11 +181,17 @@ class Scope(GuardsCode):
         return quotes.quoted(state, state.scopes[self.name], request, decision)
 
     def afford(
-        self, what: Ran | Counted, *, most: int = MOST_COUNTED, tail_delta: Number | None = None
+        self,
+        what: Ran | Counted,
+        *,
+        of: Of | None = None,
+        most: int = MOST_COUNTED,
+        tail_delta: Number | None = None,
     ) -> quotes.Affordable:
-        """How many more of a mechanism or a tree would be admitted now: one by one, each asked as `release` would, and
-        as one plan, asked in the best way. A tree counts as it stands, under the relation of the scope and of one unit.
-        Counting stops at `most`. Nothing is recorded.
+        """How many more of a mechanism, a tree or a document would be admitted now: one by one, each asked as `release`
+        would, and as one plan, asked in the best way. A tree counts as it stands, under the relation of the scope and
+        of one unit; a document, as `charge` counts it, for what it reaches under the relation that it names. `of`: of a
+        document, as of `charge`. Counting stops at `most`. Nothing is recorded.
 
         `tail_delta`: of each request that is asked one by one (see `release`). Raises CannotCertify where no theorem
         prices it, RelationError for a mechanism of another relation or unit, ScopeError in a closed scope."""
@@ -193,19 +199,25 @@ class Scope(GuardsCode):
         return quotes.afforded(
             state,
             state.scope(self.name),
-            self._tree(what),
+            self._tree(what, of),
             most=whole(most, field="most", least=1, most=MOST_COUNTED),
             tail_delta=None if tail_delta is None else requests.below_one(tail_delta),
         )
 
-    def _tree(self, what: object) -> Composition:
+    def _tree(self, what: object, of: Of | None) -> Composition:
         """What `afford` is asked about, as it would run here."""
         if is_pair(what):
-            return Repeated(self._tree(what[0]), times=what[1])
+            return Repeated(self._tree(what[0], of), times=what[1])
+        if isinstance(what, Document):
+            return outcomes.planned(requests.placed(self._scope, what, None, of)[0])
+        if of is not None:
+            raise ParameterError("of", of, "nothing but for a document: all else counts for one unit as it stands")
         if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
             return what.under(self.relation, self.unit).parts()
         if isinstance(what, type) or not hasattr(what, "kind"):
-            raise ParameterError("what", requests.kind_of(what), "a mechanism or a tree, or a pair of one and a count")
+            raise ParameterError(
+                "what", requests.kind_of(what), "a mechanism, a tree or a document, or a pair of one and a count"
+            )
         return outcomes.planned(as_tree(what))
 
     def plan_training(
