@@ -16,6 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias, assert_never
 
+from dpledger.accounting.composable import tree_of
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -28,6 +29,7 @@ from dpledger.accounting.composition import (
     GaussianLaw,
     GaussianWithReplacementLaw,
     Group,
+    HasParts,
     LaplaceLaw,
     Leaf,
     MixtureOfGaussiansLaw,
@@ -73,8 +75,9 @@ __all__ = ["write"]
 Event: TypeAlias = Any
 
 
-def write(what: Composition | Document, *, relation: Relation | str | None = None) -> Event:
-    """The event that `what` is: a document, or a tree that holds under `relation`.
+def write(what: Composition | HasParts | Document, *, relation: Relation | str | None = None) -> Event:
+    """The event that `what` is: a document, a tree that holds under `relation`, or the parts that a mechanism has under
+    it, for its own unit.
 
     Claim: `read(write(tree, relation=r), relation=r)` costs at least what `tree` costs. Source: each number is the
     nearest float that is read as no smaller a loss.
@@ -90,7 +93,8 @@ def write(what: Composition | Document, *, relation: Relation | str | None = Non
         return _node(lines[0].mechanism if is_one else what.tree(), what.relation)
     if given is None:
         raise ParameterError("relation", "nothing", "the relation under which the tree holds")
-    return _node(as_tree(what), given)
+    is_mechanism = not isinstance(what, type) and callable(getattr(what, "parts", None))
+    return _node(tree_of(what, relation=given)[0] if is_mechanism else as_tree(what), given)
 
 
 def _node(tree: Composition, relation: Relation) -> Event:

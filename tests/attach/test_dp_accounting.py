@@ -18,6 +18,7 @@ from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+import dpledger as dpl
 import newer_events
 from dpledger.accounting.composition import (
     Composition,
@@ -342,6 +343,16 @@ def test_what_is_written_costs_no_less(tree: Composition, relation: Relation) ->
 def test_what_no_event_says_is_refused(silent: Composition) -> None:
     with pytest.raises(ParameterError, match="none says this"):
         write(silent, relation=ADD)
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_a_mechanism_is_written_as_the_parts_that_it_has_under_the_relation(relation: Relation) -> None:
+    plan: dict[str, Any] = {"rate": "0.01", "steps": 100, "clip_norm": 1, "dimension": 3, "expected_batch_size": 1}
+    for mechanism in (dpl.Laplace(sensitivity=1, epsilon="0.1"), dpl.DPSGD(noise_multiplier=1, **plan)):
+        parts = mechanism.under(relation, Unit("record")).parts()
+        assert write(mechanism, relation=relation) == write(parts, relation=relation)
+    with pytest.raises(ParameterError, match="none says this, got sparse_vector"):
+        write(dpl.SparseVector(epsilon=1, cutoff=1, threshold=10, sensitivity=1), relation=relation)
 
 
 def test_what_the_installed_version_cannot_say_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
