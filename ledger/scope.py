@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Self, TypeVar
 
-from dpledger.accounting.composable import Composable, Counted, Ran
+from dpledger.accounting.composable import Composable, Counted, Ran, how_to_read
 from dpledger.accounting.composition import Composition, Repeated, is_pair
 from dpledger.accounting.documents import Document, as_tree
 from dpledger.accounting.guarantees import Guarantee, words_of
@@ -215,9 +215,8 @@ class Scope(GuardsCode):
         if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
             return what.under(self.relation, self.unit).parts()
         if isinstance(what, type) or not hasattr(what, "kind"):
-            raise ParameterError(
-                "what", requests.kind_of(what), "a mechanism, a tree or a document, or a pair of one and a count"
-            )
+            expected = f"a mechanism, a tree or a document, or a pair of one and a count{how_to_read(what)}"
+            raise ParameterError("what", requests.kind_of(what), expected)
         return outcomes.planned(as_tree(what))
 
     def plan_training(

@@ -62,6 +62,7 @@ from dpledger.attach.dp_accounting.numbers import (
     response_epsilon,
     response_parameter,
 )
+from dpledger.attach.dp_accounting.reading import relation_of
 from dpledger.attach.extras import extra
 from dpledger.decimals import is_whole, multiply, read as number, subtract, total
 from dpledger.errors import ParameterError, RelationError
@@ -69,13 +70,16 @@ from dpledger.relations import Relation, one_way
 
 with extra("dp-accounting"):
     import dp_accounting
+    from dp_accounting import NeighboringRelation
 
 __all__ = ["write"]
 
 Event: TypeAlias = Any
 
 
-def write(what: Composition | HasParts | Document, *, relation: Relation | str | None = None) -> Event:
+def write(
+    what: Composition | HasParts | Document, *, relation: Relation | NeighboringRelation | str | None = None
+) -> Event:
     """The event that `what` is: a document, a tree that holds under `relation`, or the parts that a mechanism has under
     it, for its own unit.
 
@@ -84,7 +88,7 @@ def write(what: Composition | HasParts | Document, *, relation: Relation | str |
     Raises ParameterError for what no kind of event says, or none of the version that is installed: parallel parts,
     groups, shuffles, allocations, filters, and laws that the library has no name for; RelationError for a document of
     another relation."""
-    given = None if relation is None else Relation.read(relation)
+    given = None if relation is None else relation_of(relation)
     if isinstance(what, Document):
         if given not in (None, what.relation):
             raise RelationError(f"the document is {what.relation.value}, not {given.value if given else None}")

@@ -42,7 +42,7 @@ from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import cost
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials
 from dpledger.attach.dp_accounting import NonPrivateEvent, PrivacyAccountant, UnsupportedEvent, read, write
-from dpledger.attach.dp_accounting.reading import KINDS
+from dpledger.attach.dp_accounting.reading import KINDS, RELATIONS
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.ledger import Ledger
 from dpledger.relations import Relation, Unit
@@ -541,6 +541,26 @@ def test_what_is_read_is_refused_under_another_relation() -> None:
     assert write(added) == Laplace(1.0)
     with pytest.raises(ParameterError, match="relation"):
         write(LaplaceLaw(1))
+
+
+def test_an_event_is_read_before_it_is_charged() -> None:
+    scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=PureDP(5))
+    asked: list[Callable[[Any], object]] = [
+        lambda ran: scope.charge(ran, by="A. Smith", reason="counts of theirs"),
+        lambda ran: scope.charge([ran], by="A. Smith", reason="counts of theirs", relation=ADD),
+        scope.quote,
+        scope.afford,
+        compose,
+    ]
+    for ask in asked:
+        with pytest.raises(ParameterError, match=r"dp_accounting\.read\(event, relation=\.\.\.\)"):
+            ask(Laplace(1.0))
+
+
+def test_a_relation_is_said_in_the_words_of_the_library_too() -> None:
+    for theirs, ours in RELATIONS.items():
+        assert read(Gaussian(1.0), relation=theirs) == read(Gaussian(1.0), relation=ours)
+        assert write(GaussianLaw(1), relation=theirs) == Gaussian(1.0)
 
 
 @pytest.mark.parametrize(("discrete", "relation"), [(False, ADD), (True, ADD), (False, REPLACE)])
