@@ -76,8 +76,8 @@ def log_charge(
     """Log the charge of `receipt`, an entry of `book`, to the run of MLflow `run_id` (default: the one that is active);
     the tags that were set.
 
-    `receipt`: or the run that has it, like `trainer.run`, once it is charged (ScopeError before). `delta`: at which both
-    epsilons are read (default: that of the scope's budget).
+    `receipt`: or the run that has it, like `trainer.run`, once it is charged (ScopeError before). `delta`: at which
+    both epsilons are read (default: that of the scope's budget).
     Claim: `dpledger.epsilon` is at least the epsilon at `delta` of what was planned, under the scope's relation, and so
     of what ran wherever it stopped, if it ran as its parts say; `dpledger.scope_epsilon` as of `Scope.spent`.
     Source: the certified engine.
