@@ -219,7 +219,7 @@ def test_keys_of_others_are_not_taken_back(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / ".clinic.ledger.unfinished").exists()
     (tmp_path / "clinic.ledger.key").write_text("mine")
     with pytest.raises(
-        ParameterError, match="clinic.ledger does not. If it was moved, put it back.* never written over"
+        ParameterError, match=r"clinic\.ledger does not\. If it was moved, put it back.* never written over"
     ):
         Ledger.open_or_create("clinic.ledger")
     assert [path.name for path in tmp_path.iterdir()] == ["clinic.ledger.key"]
