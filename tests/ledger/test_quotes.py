@@ -19,6 +19,7 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.planning.calibration import least_that, most_that
 from dpledger.accounting.planning.ways import admits, ways
 from dpledger.errors import CannotCertify, InfeasiblePlan, RelationError, ScopeError
+from dpledger.relations import Relation
 
 pytestmark = pytest.mark.sliced
 
@@ -122,15 +123,16 @@ class TestAfford:
         assert below.afford(dpl.LaplaceLaw("0.1")).one_by_one == 2
 
     def test_a_document_counts_as_it_is_charged(self) -> None:
-        run = dpl.Document(relation="add_remove", entries=[{"mechanism": dpl.LaplaceLaw("0.1"), "count": 2}])
+        twice: Any = [{"mechanism": dpl.LaplaceLaw("0.1"), "count": 2}]
+        run = dpl.Document(relation=Relation.ADD_REMOVE, entries=twice)
         book = dpl.Ledger.in_memory()
-        under = {"budget": dpl.PureDP("2.5"), "dataset": "people"}
+        under: dict[str, Any] = {"budget": dpl.PureDP("2.5"), "dataset": "people"}
         alike = book.scope("alike", unit="record", relation="add_remove", **under)
         replaced = book.scope("replaced", unit="record", relation="replace_one", **under)
         many = book.scope("many", unit=dpl.Unit("record", 3), relation="add_remove", **under)
         assert [one.afford(run).one_by_one for one in (alike, replaced)] == [12, 6]
         assert alike.afford((run, 3)).one_by_one == 4
-        assert [many.afford(run, of=of).one_by_one for of in ("row", "unit")] == [4, 12]
+        assert (many.afford(run, of="row").one_by_one, many.afford(run, of="unit").one_by_one) == (4, 12)
         for _ in range(4):
             many.charge(run, by="A. Smith", reason="a run elsewhere", of="row")
         assert many.afford(run, of="row").one_by_one == 0
@@ -139,7 +141,7 @@ class TestAfford:
         with pytest.raises(dpl.ParameterError, match=r"^of: .*expected nothing but for a document"):
             many.afford(dpl.LaplaceLaw(1), of="row")
         with pytest.raises(RelationError):
-            alike.afford(dpl.Document(relation="replace_one", entries=run.entries))
+            alike.afford(dpl.Document(relation=Relation.REPLACE_ONE, entries=twice))
 
     def test_nothing_is_recorded(self) -> None:
         scope = opened(dpl.ApproxDP(1, "1e-6"))
