@@ -30,7 +30,7 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 from dpledger.schema import listed, one_of
 
-__all__ = ["Composable", "Counted", "Ran", "Words", "own_words", "tree_of"]
+__all__ = ["Composable", "Counted", "Ran", "Words", "how_to_read", "own_words", "tree_of"]
 
 Ran: TypeAlias = "Composition | HasParts | Document"
 """One thing that was run: a tree, a mechanism, or a document."""
@@ -101,8 +101,16 @@ def _listed(what: tuple[object, ...]) -> list[tuple[object, ...]]:
     for part, *_ in found:
         if not _is_run(part):
             named = "; the relation goes by name, `relation=`" if isinstance(part, Relation | str) else ""
-            raise ParameterError("parts", part if isinstance(part, type) else type(part).__name__, A_RUN + named)
+            told = A_RUN + named + how_to_read(part)
+            raise ParameterError("parts", part if isinstance(part, type) else type(part).__name__, told)
     return found
+
+
+def how_to_read(part: object) -> str:
+    """What is said beside, of what another library says ran, and which an adapter reads; nothing of all else."""
+    if type(part).__module__.partition(".")[0] != "dp_accounting":
+        return ""
+    return "; an event is read first: `dpledger.attach.dp_accounting.read(event, relation=...)`"
 
 
 def _pair(item: object) -> tuple[object, ...]:

@@ -48,11 +48,7 @@ def steps_of(said: Relation, of: Of | None, unit: Unit, relation: Relation) -> S
     `relation`, if no unit gave it more than `max_contributions` rows. Source: docs/proofs/filters.md, "Of whom".
     Raises ParameterError where `of` is needed, RelationError where no number of steps is enough."""
     if unit.max_contributions > 1 and of is None:
-        expected = (
-            f"'row' (it bounds what one row loses; it is charged for {unit.max_contributions} of one {unit.name}) or "
-            f"'unit' (it bounds what all rows of one {unit.name} lose)"
-        )
-        raise ParameterError("of", "nothing", expected)
+        raise _unsaid(said, unit, relation)
     rows = unit.max_contributions if of == "row" else 1
     within = ((rows, said),) if rows > 1 else ()
     match said, relation:
@@ -71,6 +67,18 @@ def steps_of(said: Relation, of: Of | None, unit: Unit, relation: Relation) -> S
                 f"a guarantee under {said.value} does not cover one {unit.name} under {relation.value}, the relation "
                 f"of the scope: charge what the run promises under {relation.value}, or use a scope of {said.value}"
             )
+
+
+def _unsaid(said: Relation, unit: Unit, relation: Relation) -> ParameterError:
+    """Of what it holds must be said: of what it can. RelationError, as for one whole unit, where that is nothing."""
+    steps_of(said, "unit", unit, relation)
+    whole = f"'unit' (it bounds what all rows of one {unit.name} lose)"
+    try:
+        steps_of(said, "row", unit, relation)
+    except RelationError as error:
+        return ParameterError("of", "nothing", f"{whole}; 'row' does not do: {error}")
+    row = f"'row' (it bounds what one row loses; it is charged for {unit.max_contributions} of one {unit.name})"
+    return ParameterError("of", "nothing", f"{row} or {whole}")
 
 
 def _uneven(said: Relation, unit: Unit) -> RelationError:

@@ -14,12 +14,15 @@ from contextlib import contextmanager
 
 __all__ = ["extra"]
 
+_NEEDS = "; what this module needs: pip install "
+
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """For imports of what the extra `name` brings: where one fails, its error says so, and is of its own type."""
+    """For imports of what the extra `name` brings: where one fails, its error says so, and is of its own type. Of
+    extras within one another the outermost is named: that of the module that was asked for."""
     try:
         yield
     except ImportError as error:
-        told = f"{error}; what this module needs: pip install 'dpledger[{name}]'"
+        told = f"{str(error).partition(_NEEDS)[0]}{_NEEDS}'dpledger[{name}]'"
         raise type(error)(told, name=error.name, path=error.path) from error

@@ -18,7 +18,8 @@ on the private rows. A `training_step` that logs is refused in its first step, w
 private rows.
 
 With `key=` and `resume=True` each checkpoint has the token of the run, and `trainer.fit(..., ckpt_path=)` goes on
-from there; without one, `resume=True` goes on from the model that is given.
+from there; without one, `resume=True` goes on from the model that is given, which counts as one without a step
+(`StepsLost`).
 
 >>> import warnings, opacus, torch
 >>> warnings.filterwarnings("ignore", message="Secure RNG turned off|Full backward|.*LeafSpec|.*many workers")
@@ -57,9 +58,6 @@ import os
 from typing import Any
 
 from dpledger.attach.extras import extra
-from dpledger.attach.opacus import OpacusRun, charging
-from dpledger.attach.opacus.objects import forget_seeds, reseed, sampler_of
-from dpledger.attach.opacus.public import of_relation
 from dpledger.decimals import Number
 from dpledger.errors import Halted, ParameterError, ScopeError
 from dpledger.ledger.rules import run_tokens
@@ -68,6 +66,10 @@ from dpledger.ledger.takeovers import Resume
 
 with extra("lightning"):
     import pytorch_lightning
+
+    from dpledger.attach.opacus import OpacusRun, charging
+    from dpledger.attach.opacus.objects import forget_seeds, reseed, sampler_of
+    from dpledger.attach.opacus.public import of_relation
 
 __all__ = ["ChargedTraining"]
 
@@ -78,7 +80,8 @@ _PRECISE = ("32-true", "64-true")
 class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
     """Charges a `fit` to `scope`, as `attach.opacus.charging` does a loop, whose arguments these are. One run each.
 
-    `resume`: True begins the run under `key` or goes on with it, from the checkpoint that `fit` is given, if any.
+    `resume`: True begins the run under `key` or goes on with it, from the checkpoint that `fit` is given, if any; steps
+    that were granted and are not in it are lost, without one all of them (`StepsLost`).
     Raises, in `fit`, with nothing charged: ParameterError naming what cannot be charged; the errors of `charging`. In a
     step, before its noise is drawn, as there; Halted for a `training_step` that logs.
     Claim: as of `charging`. Source: docs/proofs/dp_sgd.md, section 7."""

@@ -2,7 +2,7 @@
 
     with mlflow.start_run():
         trainer.train()
-        log_charge(book, trainer.run.receipt)
+        log_charge(book, trainer.run)
 
 Needs mlflow: `pip install 'dpledger[mlflow]'`, or `mlflow-skinny`.
 
@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from dpledger.accounting.guarantees import words_of
 from dpledger.accounting.profile import compose
@@ -49,6 +49,7 @@ from dpledger.ledger.accounts import readings, recomposition
 from dpledger.ledger.accounts.recomposition import Admission
 from dpledger.ledger.charges import Receipt
 from dpledger.ledger.entries.bodies import Committed
+from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.ledger.rules.transitions import charged_scope
@@ -61,13 +62,22 @@ __all__ = ["log_charge"]
 ARTIFACT = "dpledger/charge.json"
 
 
+@runtime_checkable
+class Charged(Protocol):
+    """A run that has a receipt, once it is charged: that of a trainer, of Opacus, of `Scope.charging`."""
+
+    @property
+    def receipt(self) -> Receipt[Any]: ...
+
+
 def log_charge(
-    book: Ledger, receipt: Receipt[Any], *, delta: Number | None = None, run_id: str | None = None
+    book: Ledger, receipt: Receipt[Any] | Charged, *, delta: Number | None = None, run_id: str | None = None
 ) -> Mapping[str, str]:
     """Log the charge of `receipt`, an entry of `book`, to the run of MLflow `run_id` (default: the one that is active);
     the tags that were set.
 
-    `delta`: at which both epsilons are read (default: that of the scope's budget).
+    `receipt`: or the run that has it, like `trainer.run`, once it is charged (ScopeError before). `delta`: at which
+    both epsilons are read (default: that of the scope's budget).
     Claim: `dpledger.epsilon` is at least the epsilon at `delta` of what was planned, under the scope's relation, and so
     of what ran wherever it stopped, if it ran as its parts say; `dpledger.scope_epsilon` as of `Scope.spent`.
     Source: the certified engine.
@@ -104,11 +114,13 @@ def log_charge(
     return tags
 
 
-def _charge(book: Ledger, receipt: Receipt[Any]) -> tuple[Admission, ScopeState]:
+def _charge(book: Ledger, receipt: Receipt[Any] | Charged) -> tuple[Admission, ScopeState]:
     """The charge that the entry of `receipt` ended, and its scope."""
-    entry = getattr(receipt, "entry", None)
-    if entry is None or entry.ledger != book.id:
-        raise ParameterError("receipt", type(receipt).__name__, f"the receipt of a charge in {book.id}")
+    entry = getattr(receipt.receipt if isinstance(receipt, Charged) else receipt, "entry", None)
+    if not isinstance(entry, Entry):
+        raise ParameterError("receipt", type(receipt).__name__, f"the receipt of a charge in {book.id}, or its run")
+    if entry.ledger != book.id:
+        raise ParameterError("receipt", f"of another ledger, {entry.ledger}", f"of a charge in {book.id}, as `book` is")
     state = book.refresh()
     if not isinstance(entry.body, Committed):
         raise ParameterError("receipt", f"of an entry {entry.body.kind}", "of a charge that is committed")

@@ -88,8 +88,9 @@ def private_sgd(
     """Open a DP-SGD run on `data` in `scope`: a context to iterate over, one noisy mean gradient a step.
 
     The parameters are those of `DPSGD`; `key`, `tail_delta` and `resume` are the scope's (`tail_delta=0`: priced step
-    by step, and steps that never ran come back; `resume=True`, or the token that was saved beside a model: a run under
-    the key whose process died goes on after the steps that it was granted). `units`: an id for each row of `data`
+    by step, and steps that never ran come back; `resume=`, the token that was saved beside a model, or True where there
+    is none: a run under the key whose process died goes on after the steps that it was granted, and `StepsLost` warns
+    of those that the model lacks, which without a token are all). `units`: an id for each row of `data`
     (`ByUnit`): items, and gradients, are then one for each unit. A scope whose unit may contribute many rows wants it,
     or `grouped=True` where the items of `data` are whole units already, or `by_row=True` where they are rows that are
     drawn and clipped one by one: then a unit is charged for as many rows as it may have. First `gradients` is tried on

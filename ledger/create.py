@@ -44,7 +44,7 @@ def founded(
     ledger_id = new_ledger_id(name if name is not None else _label(file.stem))
     signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
     with staging.staged(file, "ledger", sqlite.NOTHING_YET, wait=wait) as folder:
-        files.require_absent()
+        files.require_absent(file)
         KeyFiles.beside(folder / file.name).save(signer, recovery, passphrase)
         store = sqlite.SQLiteStore.create(folder / file.name)
         try:

@@ -176,7 +176,9 @@ class TakesDeclaredRuns:
                     return Attempt(self._ledger, taken.charge, redeem, mechanism, stays=True, taken=taken)
                 if isinstance(enter(self._ledger, request), Replayed):
                     raise AlreadySpent(
-                        "the key was used for a run that is charged already: use a new key for another one"
+                        f"key {request.key!r} was used in scope {self.name!r} for a run that is charged already, and "
+                        "what it gave was released then: load what that run saved. A run under a new key is paid for "
+                        "again"
                     )
                 return attempt
             except BaseException as error:

@@ -38,6 +38,7 @@ __all__ = [
     "below_one",
     "declared",
     "kind_of",
+    "placed",
     "quoted",
     "require_resumable",
     "seconds",
@@ -167,14 +168,7 @@ def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) ->
 
     How it runs is not seen, so that it counts as a stream of queries, whose overlaps are looked at, or as the steps
     that it is granted."""
-    if isinstance(what, Iterator):  # which is read once
-        what = listed(what, field="parts")
-    relation, of = _said(scope, own_words(what), run)
-    parts, _, direction = tree_of(what, relation=relation, unit=scope.unit)
-    if direction is not None:
-        raise ParameterError("parts", f"a document for {direction}", "parts for both directions: a budget is for both")
-    around = reach.steps_of(relation, of, scope.unit, scope.relation)
-    parts = reach.reaching(parts, around, each_step=run.steps is not None)
+    parts, relation, of = placed(scope, what, run.relation, run.of, each_step=run.steps is not None)
     delta = read_at(scope.budget)
     if run.claim is None:
         claim = promise(outcomes.planned(parts), scope.relation, delta)
@@ -200,11 +194,32 @@ def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) ->
     )
 
 
-def _said(scope: ScopeState, own: Words, run: Elsewhere) -> tuple[Relation, reach.Of | None]:
-    """Under which relation and of what `run` holds, as it is said. Mechanisms hold of one unit of the scope, under its
+def placed(
+    scope: ScopeState,
+    what: Composable,
+    relation: Relation | str | None,
+    of: reach.Of | None,
+    *,
+    each_step: bool = False,
+) -> tuple[Composition, Relation, reach.Of | None]:
+    """The tree of `what` as far as it reaches one unit of the scope under its relation, and of whom it is said to hold.
+    `each_step`: its steps are granted one by one."""
+    if isinstance(what, Iterator):  # which is read once
+        what = listed(what, field="parts")
+    said, of = _said(scope, own_words(what), relation, of)
+    tree, _, direction = tree_of(what, relation=said, unit=scope.unit)
+    if direction is not None:
+        raise ParameterError("parts", f"a document for {direction}", "parts for both directions: a budget is for both")
+    return reach.reaching(tree, reach.steps_of(said, of, scope.unit, scope.relation), each_step=each_step), said, of
+
+
+def _said(
+    scope: ScopeState, own: Words, said: Relation | str | None, of_what: reach.Of | None
+) -> tuple[Relation, reach.Of | None]:
+    """Under which relation and of what a run holds, as it is said. Mechanisms hold of one unit of the scope, under its
     relation, and a document names its own; ParameterError for a tree of which nobody says it."""
-    relation = None if run.relation is None else Relation.read(run.relation)
-    of: Any = None if run.of is None else one_of(run.of, get_args(reach.Of), field="of")
+    relation = None if said is None else Relation.read(said)
+    of: Any = None if of_what is None else one_of(of_what, get_args(reach.Of), field="of")
     if own.relation not in (None, relation or own.relation):
         raise RelationError(f"the document is {own.relation.value}, not {relation.value if relation else None}")
     relation = relation or own.relation

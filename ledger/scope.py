@@ -12,9 +12,9 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Self, TypeVar
 
-from dpledger.accounting.composable import Composable, Counted, Ran
+from dpledger.accounting.composable import Composable, Counted, Ran, how_to_read
 from dpledger.accounting.composition import Composition, Repeated, is_pair
-from dpledger.accounting.documents import as_tree
+from dpledger.accounting.documents import Document, as_tree
 from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
@@ -181,11 +181,17 @@ class Scope(GuardsCode):
         return quotes.quoted(state, state.scopes[self.name], request, decision)
 
     def afford(
-        self, what: Ran | Counted, *, most: int = MOST_COUNTED, tail_delta: Number | None = None
+        self,
+        what: Ran | Counted,
+        *,
+        of: Of | None = None,
+        most: int = MOST_COUNTED,
+        tail_delta: Number | None = None,
     ) -> quotes.Affordable:
-        """How many more of a mechanism or a tree would be admitted now: one by one, each asked as `release` would, and
-        as one plan, asked in the best way. A tree counts as it stands, under the relation of the scope and of one unit.
-        Counting stops at `most`. Nothing is recorded.
+        """How many more of a mechanism, a tree or a document would be admitted now: one by one, each asked as `release`
+        would, and as one plan, asked in the best way. A tree counts as it stands, under the relation of the scope and
+        of one unit; a document, as `charge` counts it, for what it reaches under the relation that it names. `of`: of a
+        document, as of `charge`. Counting stops at `most`. Nothing is recorded.
 
         `tail_delta`: of each request that is asked one by one (see `release`). Raises CannotCertify where no theorem
         prices it, RelationError for a mechanism of another relation or unit, ScopeError in a closed scope."""
@@ -193,19 +199,24 @@ class Scope(GuardsCode):
         return quotes.afforded(
             state,
             state.scope(self.name),
-            self._tree(what),
+            self._tree(what, of),
             most=whole(most, field="most", least=1, most=MOST_COUNTED),
             tail_delta=None if tail_delta is None else requests.below_one(tail_delta),
         )
 
-    def _tree(self, what: object) -> Composition:
+    def _tree(self, what: object, of: Of | None) -> Composition:
         """What `afford` is asked about, as it would run here."""
         if is_pair(what):
-            return Repeated(self._tree(what[0]), times=what[1])
+            return Repeated(self._tree(what[0], of), times=what[1])
+        if isinstance(what, Document):
+            return outcomes.planned(requests.placed(self._scope, what, None, of)[0])
+        if of is not None:
+            raise ParameterError("of", of, "nothing but for a document: all else counts for one unit as it stands")
         if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
             return what.under(self.relation, self.unit).parts()
         if isinstance(what, type) or not hasattr(what, "kind"):
-            raise ParameterError("what", requests.kind_of(what), "a mechanism or a tree, or a pair of one and a count")
+            expected = f"a mechanism, a tree or a document, or a pair of one and a count{how_to_read(what)}"
+            raise ParameterError("what", requests.kind_of(what), expected)
         return outcomes.planned(as_tree(what))
 
     def plan_training(
@@ -295,7 +306,8 @@ class Scope(GuardsCode):
         run under the key is taken over (`ledger.takeovers`) and goes on after the steps that were granted; without one
         it begins. Then what interrupts the run, and what is raised in its block, leaves it open, to be resumed again.
         Also raises TakenOver where another process was first, ParameterError and StoreBehind for a token of another
-        run, or of steps that the ledger does not know; warns by StepsLost."""
+        run, or of steps that the ledger does not know; warns by StepsLost of granted steps that the token lacks, and,
+        without a token, of all of them."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Interactive):
             raise requests.unfit(mechanism, "open", "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key, tail_delta)
@@ -308,7 +320,11 @@ class Scope(GuardsCode):
             if taken is not None:
                 attempt = Attempt(self._ledger, taken.charge, redeem, ready.kind, stays=True, taken=taken)
             elif isinstance(enter(self._ledger, replace(request, redeem=redeem.digest)), Replayed):
-                raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
+                raise AlreadySpent(
+                    f"key {request.key!r} was used in scope {self.name!r} for an interaction, and what it gave was "
+                    "released then: answers are not kept here, so load what you saved. Another one under a new key is "
+                    "paid for again"
+                )
             return self._opened(attempt, ready, data)
         except BaseException as error:
             attempt.left_by(error)
@@ -356,8 +372,8 @@ class Scope(GuardsCode):
         try:
             if isinstance(enter(self._ledger, request), Replayed):
                 raise AlreadySpent(
-                    "the key was released already: `release` with this key returns the value of that run, if it was "
-                    "kept"
+                    f"key {request.key!r} was released in scope {self.name!r} already: `release` with this key returns "
+                    "the value of that run, if it was kept"
                 )
             return Reservation(self._run, ready, attempt)
         except BaseException as error:
@@ -467,9 +483,9 @@ class Scope(GuardsCode):
         kept = self._ledger.kept(origin)
         if kept is None:
             raise AlreadySpent(
-                "the key was used, and its result was not kept (a ledger keeps numbers, texts, lists of them, means, "
-                "histograms and a few learned rules; a scope may keep none): save what is released, or "
-                "use a new key to pay for another release"
+                f"key {request.key!r} was used in scope {self.name!r}, and its result was released then and not kept "
+                "(a ledger keeps numbers, texts, lists of them, means, histograms and a few learned rules; a scope may "
+                "keep none): load what you saved. A release under a new key is paid for again"
             )
         plain = values.restored(kept)
         made = came_to(lambda: value_of(mechanism, plain))

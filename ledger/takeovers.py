@@ -40,7 +40,7 @@ def taken_over(book: Handle, request: Request, redeem: Redeem, resume: Resume) -
 
     Raises, with nothing changed: KeyReused for another request; TakenOver where another taker was first; ScopeError for
     what is not granted its steps; ParameterError or StoreBehind for a token that is not of this run, or of a later
-    state of it. Warns by StepsLost of granted steps that the model of a token lacks."""
+    state of it. Warns by StepsLost of granted steps that the model lacks: all of them, where there is no token."""
     saved = run_tokens.read(resume)
     seen = _open_under(book.refresh(), request.scope, request.key)
     if seen is None:
@@ -63,8 +63,9 @@ def taken_over(book: Handle, request: Request, redeem: Redeem, resume: Resume) -
     taken = book.state.open.get(seen.charge)
     if taken is None or not redeem.opens(taken.redeem):
         raise TakenOver(_FIRST)
-    if saved is not None and taken.granted > saved["step"]:
-        _warn_of_lost(taken.granted - saved["step"], taken)
+    behind = 0 if saved is None else saved["step"]
+    if taken.granted > behind:
+        _warn_of_lost(behind, taken, has_token=saved is not None)
     return taken
 
 
@@ -122,10 +123,12 @@ def _require_used(book: Handle, request: Request) -> None:
     book.transact(look, Question(key=(request.scope, request.key)))
 
 
-def _warn_of_lost(lost: int, charge: OpenCharge) -> None:
+def _warn_of_lost(behind: int, charge: OpenCharge, *, has_token: bool) -> None:
+    advice = "" if has_token else "; no token was given: if there is a checkpoint, stop and give its token"
     warnings.warn(
-        f"the model has {charge.granted - lost} steps of the plan behind it, and {charge.granted} of {charge.steps} "
-        f"are granted and charged: {lost} are lost, because no step runs twice. It goes on after step {charge.granted}",
+        f"the model has {behind} steps of the plan behind it, and {charge.granted} of {charge.steps} are granted and "
+        f"charged: {charge.granted - behind} are lost, because no step runs twice. It goes on after step "
+        f"{charge.granted}{advice}",
         StepsLost,
         stacklevel=5,
     )

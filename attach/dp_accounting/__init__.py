@@ -4,7 +4,7 @@
     dp_accounting.calibrate_dp_mechanism(PrivacyAccountant, make_event, target_epsilon=1, target_delta=1e-6)
 
 `read` makes a document of an event, `write` an event of a document or a tree. `PrivacyAccountant` is one of the
-library's accountants: what takes these takes it. Needs the library: `pip install 'dpledger[dp_accounting]'`.
+library's accountants: what takes these takes it. Needs the library: `pip install 'dpledger[dp-accounting]'`.
 
 >>> import dp_accounting
 >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))

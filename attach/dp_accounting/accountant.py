@@ -11,14 +11,20 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.documents import Document
 from dpledger.accounting.profile import Profile, compose
 from dpledger.accounting.reach import Of, steps_of
-from dpledger.attach.dp_accounting.reading import NOTHING, NonPrivateEvent, UnsupportedEvent, tree_of_event
+from dpledger.attach.dp_accounting.reading import (
+    NOTHING,
+    RELATIONS,
+    NonPrivateEvent,
+    UnsupportedEvent,
+    tree_of_event,
+)
 from dpledger.attach.extras import extra
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.scope import Scope
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Unit
 
-with extra("dp_accounting"):
+with extra("dp-accounting"):
     import dp_accounting
     from dp_accounting import NeighboringRelation
 
@@ -26,11 +32,6 @@ __all__ = ["PrivacyAccountant"]
 
 BEYOND: Final = 10**9
 """An epsilon that no finite loss of interest reaches: delta there is at least that at infinity."""
-RELATIONS: Final = {
-    NeighboringRelation.ADD_OR_REMOVE_ONE: Relation.ADD_REMOVE,
-    NeighboringRelation.REPLACE_ONE: Relation.REPLACE_ONE,
-    NeighboringRelation.REPLACE_SPECIAL: Relation.ZERO_OUT,
-}
 
 
 class PrivacyAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # of a library without types

@@ -70,11 +70,18 @@ from dpledger.decimals import (
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation, Unit, one_way
 
-with extra("dp_accounting"):
+with extra("dp-accounting"):
     import dp_accounting
+    from dp_accounting import NeighboringRelation
 
-__all__ = ["NonPrivateEvent", "UnsupportedEvent", "read", "tree_of_event"]
+__all__ = ["RELATIONS", "NonPrivateEvent", "UnsupportedEvent", "read", "relation_of", "tree_of_event"]
 
+RELATIONS: Final = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: Relation.ADD_REMOVE,
+    NeighboringRelation.REPLACE_ONE: Relation.REPLACE_ONE,
+    NeighboringRelation.REPLACE_SPECIAL: Relation.ZERO_OUT,
+}
+"""What the library calls neighbours, in words of ours; it has none for label_flip."""
 NOTHING: Final = PureDP(0)
 """What an event without a loss costs."""
 
@@ -98,19 +105,30 @@ class NonPrivateEvent(UnsupportedEvent):
     """An event that promises nothing: no epsilon is finite."""
 
 
-def read(event: Event, *, relation: Relation | str, of: Of | None = None, unit: Unit | str = "record") -> Document:
+def relation_of(said: Relation | NeighboringRelation | str) -> Relation:
+    """A relation, also where it is said in the library's words."""
+    return RELATIONS[said] if isinstance(said, NeighboringRelation) else Relation.read(said)
+
+
+def read(
+    event: Event,
+    *,
+    relation: Relation | NeighboringRelation | str,
+    of: Of | None = None,
+    unit: Unit | str = "record",
+) -> Document:
     """`event` under `relation`: what ran, for `compose`, `Scope.quote` and `Scope.charge`, which refuse another
     relation than its own.
 
     Claim: composed, it bounds what one `unit` loses in a run that the event describes.
-    `relation`: which datasets are neighbours. `of`: whether a record of the event is a "row" of the unit, which has up
-    to `max_contributions` of them, or the whole "unit"; may be left out where a unit has one row. Not needed where
-    `Scope.charge` is told of what it holds.
+    `relation`: which datasets are neighbours; also as dp_accounting says it. `of`: whether a record of the event is a
+    "row" of the unit, which has up to `max_contributions` of them, or the whole "unit"; may be left out where a unit
+    has one row. Not needed where `Scope.charge` is told of what it holds.
 
     Source: the definition of each kind of event, and that of the law or node which it is read as.
     Raises UnsupportedEvent, with the event and the reason; its NonPrivateEvent where there is no noise;
     ParameterError for numbers that no such event has; RelationError as `Scope.charge` does."""
-    under = Relation.read(relation)
+    under = relation_of(relation)
     tree = tree_of_event(event, under, of, Unit.read(unit))
     return Document(relation=under, entries=[{"mechanism": tree}])  # type: ignore[arg-type]
 

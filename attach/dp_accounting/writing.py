@@ -16,6 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias, assert_never
 
+from dpledger.accounting.composable import tree_of
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -28,6 +29,7 @@ from dpledger.accounting.composition import (
     GaussianLaw,
     GaussianWithReplacementLaw,
     Group,
+    HasParts,
     LaplaceLaw,
     Leaf,
     MixtureOfGaussiansLaw,
@@ -60,28 +62,33 @@ from dpledger.attach.dp_accounting.numbers import (
     response_epsilon,
     response_parameter,
 )
+from dpledger.attach.dp_accounting.reading import relation_of
 from dpledger.attach.extras import extra
 from dpledger.decimals import is_whole, multiply, read as number, subtract, total
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, one_way
 
-with extra("dp_accounting"):
+with extra("dp-accounting"):
     import dp_accounting
+    from dp_accounting import NeighboringRelation
 
 __all__ = ["write"]
 
 Event: TypeAlias = Any
 
 
-def write(what: Composition | Document, *, relation: Relation | str | None = None) -> Event:
-    """The event that `what` is: a document, or a tree that holds under `relation`.
+def write(
+    what: Composition | HasParts | Document, *, relation: Relation | NeighboringRelation | str | None = None
+) -> Event:
+    """The event that `what` is: a document, a tree that holds under `relation`, or the parts that a mechanism has under
+    it, for its own unit.
 
     Claim: `read(write(tree, relation=r), relation=r)` costs at least what `tree` costs. Source: each number is the
     nearest float that is read as no smaller a loss.
     Raises ParameterError for what no kind of event says, or none of the version that is installed: parallel parts,
     groups, shuffles, allocations, filters, and laws that the library has no name for; RelationError for a document of
     another relation."""
-    given = None if relation is None else Relation.read(relation)
+    given = None if relation is None else relation_of(relation)
     if isinstance(what, Document):
         if given not in (None, what.relation):
             raise RelationError(f"the document is {what.relation.value}, not {given.value if given else None}")
@@ -90,7 +97,8 @@ def write(what: Composition | Document, *, relation: Relation | str | None = Non
         return _node(lines[0].mechanism if is_one else what.tree(), what.relation)
     if given is None:
         raise ParameterError("relation", "nothing", "the relation under which the tree holds")
-    return _node(as_tree(what), given)
+    is_mechanism = not isinstance(what, type) and callable(getattr(what, "parts", None))
+    return _node(tree_of(what, relation=given)[0] if is_mechanism else as_tree(what), given)
 
 
 def _node(tree: Composition, relation: Relation) -> Event:

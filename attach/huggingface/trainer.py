@@ -82,7 +82,7 @@ from dpledger.attach.opacus import OpacusRun, charging
 from dpledger.attach.opacus.charging import KIND
 from dpledger.attach.opacus.objects import forget_seeds, require_relation
 from dpledger.decimals import Number, read, whole
-from dpledger.errors import ContractViolation, ParameterError, ScopeError
+from dpledger.errors import ChargeInProgress, ContractViolation, ParameterError, ScopeError
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.takeovers import Resume
 from dpledger.mechanisms.training.training_plans import TrainingPlan
@@ -217,7 +217,7 @@ class PrivateTrainer(QuietTrainer):
 
         `resume_from_checkpoint`: True begins the run under the key or goes on with it, from the last whole checkpoint
         of `output_dir` where there is one; a path goes on from that checkpoint. Steps that were granted and are not in
-        the checkpoint are lost (`StepsLost`), and none runs twice.
+        the checkpoint, or of which there is none, are lost (`StepsLost`), and none runs twice.
         Raises, with nothing charged, ParameterError for a checkpoint without a token, and for a model whose gradients
         are not those of rows; the errors of `attach.opacus.charging`; AlreadySpent for a key whose run is over.
         In a step ContractViolation, with the run ended at its full charge, for losses or gradients that are not one for
@@ -323,7 +323,10 @@ class PrivateTrainer(QuietTrainer):
             **self._said,
         )
         forget_seeds()
-        self._open.enter_context(run)
+        try:
+            self._open.enter_context(run)
+        except ChargeInProgress as error:
+            raise ChargeInProgress(f"{error}. Here `train(resume_from_checkpoint=True)` goes on with it") from error
         self._run, state.global_step = run, run.done
 
     # ---- a step ----------------------------------------------------------------------------------------------------

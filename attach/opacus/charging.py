@@ -90,7 +90,7 @@ def charging(
     saved = run_tokens.read(resume)
     before = whole(steps_before, field="steps_before")
     most = before + (0 if saved is None else saved["step"])
-    _require_ready(scope, engine, optimizer, before, most, grouped=grouped, by_row=by_row)
+    _require_ready(scope, engine, optimizer, before, most, grouped=grouped, by_row=by_row, takes_rows=within is None)
     sampler = sampler_of(loader)
     public = of_relation(scope.relation, sampler, optimizer, rate=rate, expected_batch_size=expected_batch_size)
     noise = _least_noise(optimizer, noise_multiplier)
@@ -130,10 +130,18 @@ def charging(
 
 
 def _require_ready(
-    scope: object, engine: object, optimizer: Any, least: int, most: int, *, grouped: bool, by_row: bool
+    scope: object,
+    engine: object,
+    optimizer: Any,
+    least: int,
+    most: int,
+    *,
+    grouped: bool,
+    by_row: bool,
+    takes_rows: bool,
 ) -> None:
     """Errors for what no run can be charged of: whose accountant has counted less than `least` steps, or more than
-    `most`, as well."""
+    `most`, as well. `takes_rows`: whether the caller can say `by_row`, which the loops of other libraries cannot."""
     if not isinstance(scope, Scope):
         raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
     require_relation(scope.relation)
@@ -142,11 +150,9 @@ def _require_ready(
     if by_row and grouped:
         raise ParameterError("by_row", "True, and grouped", "one of them: rows that count one by one, or whole units")
     if scope.unit.max_contributions > 1 and not (grouped or by_row):
-        expected = (
-            f"True, if each row is everything of one {scope.unit.name}: Opacus samples and clips rows; or by_row=True, "
-            "which charges all rows of one together"
-        )
-        raise ParameterError("grouped", grouped, expected)
+        expected = f"True, if each row is everything of one {scope.unit.name}: Opacus samples and clips rows"
+        beside = "; or by_row=True, which charges all rows of one together"
+        raise ParameterError("grouped", grouped, expected + (beside if takes_rows else ""))
     require_clipped(optimizer)
     require_free(optimizer)
     require_counted(engine, least, most)

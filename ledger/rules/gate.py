@@ -448,7 +448,7 @@ def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) 
                 "charge stands either way. A run under a new key is paid for again"
             )
         case "aborted":
-            raise AlreadySpent(f"key {request.key!r} was aborted: use a new key")
+            raise AlreadySpent(f"key {request.key!r} was aborted in scope {request.scope!r}: use a new key")
         case _:
             assert_never(earlier.status)
 
@@ -466,7 +466,7 @@ def require_same(state: State, scope: ScopeState, request: Request, earlier: Ear
 def _who_waits(request: Request) -> str:
     """Whether asking again may wait for the attempt that is under way."""
     if request.attested is not None:
-        takes_over = "; `charging(..., resume=True)` takes it over" if request.steps is not None else ""
+        takes_over = "; resume=True takes it over" if request.steps is not None else ""
         return f"`charge` waits for it with wait=, `charging` and `charges` do not{takes_over}"
     if request.form == "release":
         return "`release` waits for it with wait=, `reserve` does not"

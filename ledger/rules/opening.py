@@ -14,6 +14,7 @@ from dpledger.accounting.filters import (
 )
 from dpledger.accounting.guarantees import GUARANTEES, Guarantee, warn_where_implausible
 from dpledger.accounting.planning.allotting import Allowance, allotted, is_same, require_certified
+from dpledger.decimals import text
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.entries.bodies import ScopeOpened
 from dpledger.ledger.entries.members import Step, UnitNote
@@ -25,6 +26,8 @@ from dpledger.schema import listed, words
 __all__ = ["Keep", "Rules"]
 
 Keep = Literal["value", "digest", "none"]
+
+_LEAVE_OUT = "leave it out to go on with the scope as it is, or open another one under another name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +94,14 @@ class Rules:
                 )
         if self.budget is not None and self.budget not in (existing.budget, existing.opened_with):
             raise ScopeError(
-                f"scope {self.name!r} was opened with another budget: {existing.budget}, not {self.budget}"
+                f"scope {self.name!r} was opened with another budget: {existing.budget.in_words(text)}, not "
+                f"{_budget(self.budget)}; {_LEAVE_OUT}"
             )
         if self.orders is not None and filters.opened_by(existing.budget, orders=self.orders) != existing.opened_with:
-            raise ScopeError(f"scope {self.name!r} was opened with other orders: {existing.opened_with}")
+            raise ScopeError(f"scope {self.name!r} was opened with other orders; {_LEAVE_OUT}")
         allowance = self.allowance
         if allowance is not None and not is_same(allowance, existing.budget, existing.relation, existing.filter):
-            raise ScopeError(f"scope {self.name!r} was opened with another allowance: {existing.filter}")
+            raise ScopeError(f"scope {self.name!r} was opened with another allowance; {_LEAVE_OUT}")
 
     def opening(self, others: Collection[str] = ()) -> ScopeOpened:
         """The body that opens the scope. ScopeError if unit, relation or budget was not said: it names the `others`, of
@@ -126,6 +130,11 @@ class Rules:
     def _is_default(self) -> bool:
         """Whether nobody named constants."""
         return isinstance(self.budget, GUARANTEES) and self.orders is None and self.allowance is None
+
+
+def _budget(asked: Guarantee | Filter) -> str:
+    """A budget in words: what it promises, or, of a filter that was chosen, its kind."""
+    return asked.in_words(text) if isinstance(asked, GUARANTEES) else f"a {asked.kind} filter of your own"
 
 
 def _said(value: object) -> str:

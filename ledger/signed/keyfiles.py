@@ -50,11 +50,17 @@ class KeyFiles:
             recovery=path.with_name(path.name + ".recovery.key"),
         )
 
-    def require_absent(self) -> None:
-        """ParameterError if one of the files is there: a key is never written over."""
+    def require_absent(self, ledger: Path | None = None) -> None:
+        """ParameterError if one of the files is there: a key is never written over. `ledger`: the file that should lie
+        beside them, where it is known that it does not."""
+        lost = (
+            f"no keys where no ledger is: those of one lie here, and {ledger} does not. If it was moved, put it back; "
+            "for a new ledger move them away: keys are never written over"
+        )
+        expected = "a path where nothing is yet: keys are never written over" if ledger is None else lost
         for path in (self.signing, self.public, self.recovery):
             if path.exists() or path.is_symlink():
-                raise ParameterError("key", str(path), "a path where nothing is yet: keys are never written over")
+                raise ParameterError("key", str(path), expected)
 
     def save(self, signer: SigningKey, recovery: SigningKey, passphrase: str | None = None) -> None:
         """Write all three; the private ones for their owner alone, and locked where a passphrase is given. If one

@@ -96,7 +96,7 @@ def ftrl_plan(
     sizes = sizes_of(n_public, epochs, batch, dimension)
     if sizes.steps > MOST_STEPS:
         raise ParameterError("epochs", epochs, f"at most {MOST_STEPS} steps in all")
-    kept = read(momentum, field="momentum")
+    kept, rounds = read(momentum, field="momentum"), read(epochs, field="epochs")
     most = int(Fraction(sizes.units) / Fraction(sizes.batch))
     tried = _numbers(most) if groups is None else [whole(groups, field="groups", least=1, most=most)]
 
@@ -116,7 +116,14 @@ def ftrl_plan(
         if isinstance(last, CannotCertify):
             whole_groups = "where a batch is a whole group, groups * batch = n_public, nothing is sampled"
             raise CannotCertify(f"{last}; {whole_groups}") from None
-        raise last
+        if scope is None:
+            raise last
+        raise InfeasiblePlan(
+            f"no noise multiplier lets the scope admit {sizes.steps} steps (epochs={text(rounds)}, "
+            f"batch={text(sizes.batch)}, n_public={sizes.units}) in any number of groups that was tried "
+            f"({', '.join(map(str, tried))}): nothing to speak of is left in it (see `scope.account()`). Take a scope "
+            "with more left"
+        )
     return FTRLPlan(
         steps=sizes.steps,
         groups=chosen,

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from dpledger.accounting import filters
 from dpledger.accounting.certified import has_profile_price
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
-from dpledger.accounting.filters import Filter
+from dpledger.accounting.filters import Filter, GDPFilter, ZCDPFilter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.planning import ways as asking
 from dpledger.accounting.planning.calibration import DIGITS, MOST_DIGITS, calibrate
@@ -29,6 +29,10 @@ MOST_STEPS = 10**12
 MOST_UNITS = 10**17  # a decimal of the profile, as the rate is
 MOST_ENTRIES = 2**31  # of a gradient, as in `DPSGD`
 LEAST_NOISE, MOST_NOISE = Decimal("0.01"), Decimal(10**6)
+SAMPLING = (
+    "The budget has no delta, so that each step is charged as one of all rows; with a delta, as in "
+    'ZCDP("0.1", "1e-6"), the sampling counts'
+)
 CLEAR, LOST = 1.0, 0.05  # ratios of the mean gradient's bound to the norm of the noise on it
 
 
@@ -83,9 +87,20 @@ class TrainingPlan:
         ]
         if self.levels:
             sentences.append("The least noise that fits takes all that the scope has left: more noise leaves some.")
+        if self.rate < 1 and _ignores_sampling(self.levels):
+            sentences.insert(1, f"{SAMPLING}.")
         if not self.fits:
             sentences.insert(1, "A scope with this budget refuses it: `scope.plan_training` says what it admits.")
         return " ".join(sentences)
+
+
+def _ignores_sampling(levels: Levels) -> bool:
+    """Whether a sampled step costs as much as one of all rows in one of the levels: rho and mu of a sample are those of
+    the whole, and without a delta there is no price of the profile."""
+    return any(
+        isinstance(one.filter, GDPFilter) or (isinstance(one.filter, ZCDPFilter) and not one.filter.delta_sum)
+        for one in levels
+    )
 
 
 def _asked(tail_delta: Decimal) -> str:
@@ -132,9 +147,10 @@ def training_plan(
     )
     if found is None:
         _require_theorem(levels, _plan(chance, planned, MOST_NOISE))
+        no_delta = f". {SAMPLING}" if chance < 1 and _ignores_sampling(levels) else ""
         raise InfeasiblePlan(
             f"no noise multiplier up to {MOST_NOISE} lets the scope admit {planned} steps at rate {text(chance)}: take "
-            "fewer steps, a smaller rate, or a scope with more left (see `scope.account()`)"
+            f"fewer steps, a smaller rate, or a scope with more left (see `scope.account()`){no_delta}"
         )
     plan = _told(levels, chance, planned, found.value, found.tail_delta, size, entries)
     return replace(plan, levels=levels)

@@ -200,7 +200,7 @@ class Halted(PolicyError):
 
 
 class AlreadySpent(PolicyError):
-    """The key of the request was used before and its result was not kept."""
+    """The key of the request was used before: its result was released then, and is not kept here."""
 
 
 class KeyReused(PolicyError):

@@ -203,6 +203,21 @@ def test_of_what_is_asked_where_a_unit_may_have_many_rows() -> None:
         steps_of(ADD, None, Unit("user", 3), ADD)
 
 
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("said", list(Relation))
+def test_what_is_offered_works(said: Relation, relation: Relation) -> None:
+    def works(of: Of) -> bool:
+        try:
+            steps_of(said, of, Unit("user", 3), relation)
+        except RelationError:
+            return False
+        return True
+
+    with pytest.raises((ParameterError, RelationError)) as told:
+        steps_of(said, None, Unit("user", 3), relation)
+    assert [f"'{of}' (it bounds" in str(told.value) for of in ("row", "unit")] == [works("row"), works("unit")]
+
+
 STEP = PoissonSampled(GaussianLaw(4), rate="0.01")
 
 

@@ -193,7 +193,7 @@ def test_as_a_default_and_as_a_context() -> None:
 def test_whom_it_holds_of_is_asked() -> None:
     with pytest.raises(ParameterError, match="relation"):
         opened().as_diffprivlib(**{**SAID, "relation": "neighbours"})
-    with pytest.raises(ParameterError, match="of: expected 'row'"):
+    with pytest.raises(ParameterError, match=r"of: expected 'unit' .* 'row' does not do"):
         opened(rows=3).as_diffprivlib(**SAID)
     with pytest.raises(RelationError):
         opened().as_diffprivlib(**{**SAID, "relation": "label_flip"})

@@ -18,6 +18,7 @@ from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+import dpledger as dpl
 import newer_events
 from dpledger.accounting.composition import (
     Composition,
@@ -41,7 +42,7 @@ from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import cost
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials
 from dpledger.attach.dp_accounting import NonPrivateEvent, PrivacyAccountant, UnsupportedEvent, read, write
-from dpledger.attach.dp_accounting.reading import KINDS
+from dpledger.attach.dp_accounting.reading import KINDS, RELATIONS
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.ledger import Ledger
 from dpledger.relations import Relation, Unit
@@ -344,6 +345,16 @@ def test_what_no_event_says_is_refused(silent: Composition) -> None:
         write(silent, relation=ADD)
 
 
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_a_mechanism_is_written_as_the_parts_that_it_has_under_the_relation(relation: Relation) -> None:
+    plan: dict[str, Any] = {"rate": "0.01", "steps": 100, "clip_norm": 1, "dimension": 3, "expected_batch_size": 1}
+    for mechanism in (dpl.Laplace(sensitivity=1, epsilon="0.1"), dpl.DPSGD(noise_multiplier=1, **plan)):
+        parts = mechanism.under(relation, Unit("record")).parts()
+        assert write(mechanism, relation=relation) == write(parts, relation=relation)
+    with pytest.raises(ParameterError, match="none says this, got sparse_vector"):
+        write(dpl.SparseVector(epsilon=1, cutoff=1, threshold=10, sensitivity=1), relation=relation)
+
+
 def test_what_the_installed_version_cannot_say_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(dp_event, "EpsilonDeltaDpEvent", raising=False)
     with pytest.raises(ParameterError, match="EpsilonDeltaDpEvent"):
@@ -530,6 +541,26 @@ def test_what_is_read_is_refused_under_another_relation() -> None:
     assert write(added) == Laplace(1.0)
     with pytest.raises(ParameterError, match="relation"):
         write(LaplaceLaw(1))
+
+
+def test_an_event_is_read_before_it_is_charged() -> None:
+    scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=PureDP(5))
+    asked: list[Callable[[Any], object]] = [
+        lambda ran: scope.charge(ran, by="A. Smith", reason="counts of theirs"),
+        lambda ran: scope.charge([ran], by="A. Smith", reason="counts of theirs", relation=ADD),
+        scope.quote,
+        scope.afford,
+        compose,
+    ]
+    for ask in asked:
+        with pytest.raises(ParameterError, match=r"dp_accounting\.read\(event, relation=\.\.\.\)"):
+            ask(Laplace(1.0))
+
+
+def test_a_relation_is_said_in_the_words_of_the_library_too() -> None:
+    for theirs, ours in RELATIONS.items():
+        assert read(Gaussian(1.0), relation=theirs) == read(Gaussian(1.0), relation=ours)
+        assert write(GaussianLaw(1), relation=theirs) == Gaussian(1.0)
 
 
 @pytest.mark.parametrize(("discrete", "relation"), [(False, ADD), (True, ADD), (False, REPLACE)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeate
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.attach.mlflow import ARTIFACT, log_charge
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.numeric import Laplace
@@ -58,7 +59,10 @@ def test_a_charge_is_told_by_its_tags_and_its_signed_entries(book: Ledger, scope
             training.grant(4)
             another.charge(PureDP("0.1"), **WHO)  # between its entries
             training.grant(2)
-        told = log_charge(book, training.receipt)
+            with pytest.raises(ScopeError, match="not charged yet"):
+                log_charge(book, training)
+        told = log_charge(book, training)
+        assert told == log_charge(book, training.receipt)
     tags = mlflow.MlflowClient().get_run(run.info.run_id).data.tags
     assert {name: value for name, value in tags.items() if name.startswith("dpledger.")} == dict(told)
     planned = compose(STEPS).epsilon("1e-6").upper  # where it stopped may depend on what it showed
@@ -119,6 +123,8 @@ def test_what_is_no_charge_here_is_refused_with_nothing_logged(book: Ledger, sco
         for wrong, other in ((receipt, elsewhere), (broken, book), (scope, book), (opened, book)):
             with pytest.raises(ParameterError, match=r"^receipt: "):
                 log_charge(other, wrong)  # type: ignore[arg-type]
+        with pytest.raises(ParameterError, match=rf"{re.escape(elsewhere.id)}.* another ledger, {re.escape(book.id)}"):
+            log_charge(elsewhere, receipt)
         with pytest.raises(ParameterError, match=r"^book: "):
             log_charge(scope, receipt)  # type: ignore[arg-type]
     data = mlflow.MlflowClient().get_run(run.info.run_id).data

@@ -435,6 +435,8 @@ def test_a_unit_of_many_rows_wants_rows_that_are_units() -> None:
 def test_rows_of_a_unit_that_are_drawn_one_by_one_are_charged_together() -> None:
     book, scope = scope_of(unit=Unit("patient", 5), epsilon=30)
     study = Study()
+    with pytest.raises(ParameterError, match=r"^grouped: .* or by_row=True"):
+        study.charging(scope)
     with pytest.raises(ParameterError, match="by_row: expected one of them"):
         study.charging(scope, grouped=True, by_row=True)
     with study.charging(scope, by_row=True) as run:

@@ -152,10 +152,15 @@ def test_a_script_that_seeds_draws_no_batch_and_no_noise_twice(scope: Scope, see
     begun.charging(scope, key="third").__enter__()
     begun.train(3)
     goes_on = Process()
-    with goes_on.charging(scope, key="third"):
-        if seeded_again:
-            torch.manual_seed(14)
-        goes_on.train(3)
+
+    def trains() -> None:
+        with goes_on.charging(scope, key="third"):
+            if seeded_again:
+                torch.manual_seed(14)
+            goes_on.train(3)
+
+    with pytest.warns(StepsLost, match="has 0 steps"):
+        trains()
     assert not any(torch.equal(one, other) for one in begun.sums for other in goes_on.sums)
 
 

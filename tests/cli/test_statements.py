@@ -107,6 +107,16 @@ def test_what_cannot_be_done_says_what_to_do(ledger: Path, model: Path, tmp_path
     assert "the signing key of the ledger" in found.stderr
 
 
+def test_the_file_itself_is_told_from_its_statement_beside_it(ledger: Path, model: Path) -> None:
+    words = ("verify", model, "--key", f"{ledger}.pub")
+    assert "intoto" not in run(*words).stderr
+    attested(ledger, model)
+    found = run(*words)
+    assert found.exit_code == 2
+    told = found.stderr.partition("which lies beside it: dpledger ")[2].strip().replace("KEY", f"{ledger}.pub")
+    assert run(*told.split()).exit_code == 0
+
+
 @pytest.mark.parametrize("text", ['{"a": 1}', "[1, 2]", '"hello"', '{\n "payload": 1}'])
 def test_json_that_is_no_statement_is_said_to_be_none_in_one_line(ledger: Path, tmp_path: Path, text: str) -> None:
     other = tmp_path / "other.json"

@@ -218,7 +218,7 @@ def test_with_other_rules_the_second_is_told(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "clinic.ledger"
     with Ledger.create(path) as first, late(path, monkeypatch) as second:
         first.scope("s", **RULES)
-        with pytest.raises(ScopeError, match="another budget"):
+        with pytest.raises(ScopeError, match="another budget: ε = 1, δ = 0, not ε = 2, δ = 0; leave it out"):
             second.scope("s", **{**RULES, "budget": PureDP(2)})
 
 

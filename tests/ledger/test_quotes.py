@@ -18,7 +18,8 @@ from dpledger.accounting import certified, filters
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.planning.calibration import least_that, most_that
 from dpledger.accounting.planning.ways import admits, ways
-from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
+from dpledger.errors import CannotCertify, InfeasiblePlan, RelationError, ScopeError
+from dpledger.relations import Relation
 
 pytestmark = pytest.mark.sliced
 
@@ -120,6 +121,27 @@ class TestAfford:
             "some", unit="record", relation="add_remove", budget=dpl.PureDP(1), parents=["all"], dataset="people"
         )
         assert below.afford(dpl.LaplaceLaw("0.1")).one_by_one == 2
+
+    def test_a_document_counts_as_it_is_charged(self) -> None:
+        twice: Any = [{"mechanism": dpl.LaplaceLaw("0.1"), "count": 2}]
+        run = dpl.Document(relation=Relation.ADD_REMOVE, entries=twice)
+        book = dpl.Ledger.in_memory()
+        under: dict[str, Any] = {"budget": dpl.PureDP("2.5"), "dataset": "people"}
+        alike = book.scope("alike", unit="record", relation="add_remove", **under)
+        replaced = book.scope("replaced", unit="record", relation="replace_one", **under)
+        many = book.scope("many", unit=dpl.Unit("record", 3), relation="add_remove", **under)
+        assert [one.afford(run).one_by_one for one in (alike, replaced)] == [12, 6]
+        assert alike.afford((run, 3)).one_by_one == 4
+        assert (many.afford(run, of="row").one_by_one, many.afford(run, of="unit").one_by_one) == (4, 12)
+        for _ in range(4):
+            many.charge(run, by="A. Smith", reason="a run elsewhere", of="row")
+        assert many.afford(run, of="row").one_by_one == 0
+        with pytest.raises(dpl.ParameterError, match=r"^of: "):
+            many.afford(run)
+        with pytest.raises(dpl.ParameterError, match=r"^of: .*expected nothing but for a document"):
+            many.afford(dpl.LaplaceLaw(1), of="row")
+        with pytest.raises(RelationError):
+            alike.afford(dpl.Document(relation=Relation.REPLACE_ONE, entries=twice))
 
     def test_nothing_is_recorded(self) -> None:
         scope = opened(dpl.ApproxDP(1, "1e-6"))

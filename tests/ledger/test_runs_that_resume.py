@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -50,7 +51,10 @@ from ledger_mechanisms import Training, TrainingRun, stream, training
 from resuming_workers import SCOPE, begun
 from threads import together
 
-pytestmark = pytest.mark.sliced
+pytestmark = [
+    pytest.mark.sliced,
+    pytest.mark.filterwarnings("ignore:the model has 0 steps"),  # of a test that resumes without a token, on purpose
+]
 
 KEY: dict[str, Any] = {"key": "model"}
 ELSEWHERE: dict[str, Any] = {"by": "A. Smith", "reason": "a model", "relation": "add_remove", "steps": 40, **KEY}
@@ -185,6 +189,18 @@ def test_an_older_model_goes_on_after_the_granted_steps_and_is_told_what_it_lost
     assert second.ask(None) == 6
 
 
+def test_without_a_token_the_model_counts_as_fresh(scope: Scope, recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always")
+    opened(scope)
+    opened(scope).ask(None)  # nothing was granted before: nothing is lost
+    assert recwarn.list == []
+    with pytest.warns(StepsLost, match="has 0 steps .* 1 of 40 are granted .* if there is a checkpoint, stop"):
+        assert opened(scope).ask(None) == 2
+    charging(scope, key="elsewhere").__enter__().grant(3)
+    with pytest.warns(StepsLost, match="has 0 steps .* 3 of 40"):
+        charging(scope, key="elsewhere").__enter__()
+
+
 def test_a_token_of_another_run_or_a_later_one_is_refused(book: Ledger, scope: Scope) -> None:
     with pytest.raises(ParameterError, match="no run was ever begun"):
         opened(scope, {"run": "0" * 32, "generation": 0, "step": 0})
@@ -247,7 +263,7 @@ def test_a_lost_reply_takes_the_run_over_all_the_same(scope: Scope, monkeypatch:
 
 
 def charging(scope: Scope, resume: Any = True, **more: Any) -> Any:
-    return scope.charging(Repeated(GaussianLaw(40), times=40), **ELSEWHERE, resume=resume, **more)
+    return scope.charging(Repeated(GaussianLaw(40), times=40), **{**ELSEWHERE, **more}, resume=resume)
 
 
 def test_a_run_elsewhere_goes_on(book: Ledger, scope: Scope) -> None:

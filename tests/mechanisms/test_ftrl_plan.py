@@ -12,7 +12,7 @@ import pytest
 import dpledger as dpl
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.planning.calibration import meets
-from dpledger.errors import CannotCertify, ParameterError
+from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError
 
 pytestmark = pytest.mark.sliced
 
@@ -80,6 +80,14 @@ def test_a_scope_admits_the_plan_it_made(relation: str) -> None:
     with scope.open(mechanism(plan), np.zeros((300, 3)), tail_delta=plan.tail_delta) as session:
         assert session.ask(lambda batch: np.zeros((len(batch), 3))).shape == (3,)
     book.verify()
+
+
+def test_a_spent_scope_says_what_was_asked_of_it() -> None:
+    scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.ZCDP(1))
+    scope.charge(dpl.ZCDP(1), by="A. Smith", reason="all of it", relation="add_remove")
+    asked = r"admit 160 steps \(epochs=8, batch=150, n_public=3000\) .* left in it \(see `scope.account\(\)`\)"
+    with pytest.raises(InfeasiblePlan, match=asked):
+        ftrl_plan(**SIZES, scope=scope)
 
 
 @pytest.mark.parametrize(

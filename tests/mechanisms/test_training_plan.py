@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 import dpledger as dpl
 from dpledger.accounting.filters import EitherFilter, opened_by
-from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.accounting.planning.calibration import meets
-from dpledger.errors import CannotCertify, ParameterError
+from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError
 
 TARGET = ApproxDP(3, "1e-6")
 
@@ -85,3 +86,32 @@ def test_bad_plans_name_their_field(words: dict[str, object], field: str) -> Non
 def test_a_pure_target_has_no_gaussian_plan() -> None:
     with pytest.raises(CannotCertify):
         dpl.planning.dpsgd_plan(1000, 1, 100, PureDP(1), dimension=10)
+
+
+@pytest.mark.parametrize(
+    ("budget", "rate", "is_said"),
+    [
+        (ZCDP("0.1"), "0.01", True),
+        (GDP("0.5"), "0.01", True),
+        (ZCDP("0.1"), 1, False),
+        (ZCDP("0.1", "1e-6"), "0.01", False),
+        (ApproxDP(1, "1e-6"), "0.01", False),
+    ],
+)
+def test_a_budget_without_a_delta_says_that_the_sampling_counts_for_nothing(
+    budget: Guarantee, rate: str | int, is_said: bool
+) -> None:
+    scope = dpl.Ledger.in_memory().scope("s", unit="record", relation="add_remove", budget=budget)
+    asked: dict[str, Any] = {"expected_batch_size": 100, "dimension": 10}
+    plan = scope.plan_training(rate=rate, steps=1000, **asked)
+    assert ("with a delta" in plan.words()) == is_said
+    every = scope.plan_training(rate=1, steps=1000, **asked)
+    assert (plan.noise_multiplier == every.noise_multiplier) == (is_said or rate == 1)
+
+
+def test_so_does_the_refusal_of_a_plan() -> None:
+    scope = dpl.Ledger.in_memory().scope("s", unit="record", relation="add_remove", budget=ZCDP("1e-6"))
+    for rate, is_said in (("0.01", True), (1, False)):
+        with pytest.raises(InfeasiblePlan) as refused:
+            scope.plan_training(rate=rate, steps=10**12, expected_batch_size=100, dimension=10)
+        assert ("with a delta" in str(refused.value)) == is_said

@@ -1054,7 +1054,9 @@ DOORS: dict[str, Door] = {
         left=DATA,
     ),
     "Scope.settle": Door(lambda key: with_a_run().settle(key), {"key": "model"}),
-    "Scope.afford": Door(of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "most": 10, "tail_delta": None}),
+    "Scope.afford": Door(
+        of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "of": None, "most": 10, "tail_delta": None}
+    ),
     "Scope.plan_training": Door(
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},

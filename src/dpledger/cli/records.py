@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
+STATEMENT = ".intoto.json"  # after a file's name, where `dpledger attest` puts what it says of it
 REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
 NOT_ALL = 3  # the exit status where what was verified holds, and not all was
 MOST_SECONDS = 3600.0  # that the prices of a record may take, unless a command is told otherwise
@@ -271,7 +272,7 @@ def unpriced(found: Verified) -> str:
 
 @contextmanager
 def _opened(source: str) -> Iterator[Source]:
-    """The record at `source`; of a report, which is none, what to do with it."""
+    """The record at `source`; of a report and of a file with a statement, which are none, what to do with them."""
     from dpledger.errors import ForeignLedger
     from dpledger.ledger.verifying import sources
 
@@ -279,7 +280,12 @@ def _opened(source: str) -> Iterator[Source]:
         with sources.opened(source) as signed:
             yield signed
     except ForeignLedger as error:
-        suffix = Path(source).suffix.lower()
+        suffix, statement = Path(source).suffix.lower(), source + STATEMENT
+        if Path(statement).exists():
+            raise ForeignLedger(
+                f"{error}. A file that was attested is verified by its statement, which lies beside it: dpledger "
+                f"verify {statement} --key KEY --file {source}"
+            ) from None
         if suffix not in REPORTS:
             raise
         is_json = suffix == ".json"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["attest", "say"]
 
-SUFFIX = ".intoto.json"
-
 
 def attest(
     file: Annotated[Path, typer.Argument(help="The file that the scope made, of any size, as model.safetensors.")],
@@ -36,7 +34,8 @@ def attest(
     ] = None,
     key: records.SigningKeyFile = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help=f"Where the statement goes (default: FILE{SUFFIX}).")
+        Path | None,
+        typer.Option("--output", "-o", help=f"Where the statement goes (default: FILE{records.STATEMENT})."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +47,7 @@ def attest(
 
         with Ledger.open(ledger, key=key, passphrase=passphrases.asked) as book:
             data, public = intoto.attest(book, scope, file, by=by, run=run), book.public_key
-        target = file.with_name(file.name + SUFFIX) if output is None else output
+        target = file.with_name(file.name + records.STATEMENT) if output is None else output
         files.write_new(target, data + b"\n", field="output")
         statement = intoto.read(data, public)
         voice.say(f"wrote {target}")
