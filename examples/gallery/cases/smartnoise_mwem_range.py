@@ -13,7 +13,7 @@ WHY = (
     "whatever the transformer knows: no other value is ever sampled"
 )
 NOW = "1.0.8 is current"
-REPORTED = ""
+REPORTED = "https://github.com/opendp/smartnoise-sdk/issues/473"
 
 
 def mechanism(rows):
