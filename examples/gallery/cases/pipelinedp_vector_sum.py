@@ -11,7 +11,7 @@ WHY = (
     "noise is scaled to `max_contributions_per_partition`, here 1, and not to `vector_max_norm`; "
     "and the norm of the sum is clipped, not that of each user's vector"
 )
-NOW = "0.3 clips what each user gives, and scales noise to that norm"
+NOW = "0.3.1 clips what each user gives, and scales noise to that norm"
 REPORTED = "https://github.com/OpenMined/PipelineDP/issues/551"
 
 
