@@ -43,6 +43,7 @@ PAGES = (
     "docs/auditing.md",
     "docs/audit_trainings.md",
     "docs/group_by.md",
+    "docs/gallery.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 FIRST = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(), re.DOTALL)
