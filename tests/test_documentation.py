@@ -53,7 +53,12 @@ MARKDOWN = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "ledger" 
 SHARED = "plotting"  # what the pictures of several examples share: nothing to run
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != SHARED)
 SMALL = ("--steps", "40", "--canaries", "40")
-FEWER = {"audit_training": SMALL, "accuracy_first": ("--trials", "2")}  # test_accuracy_experiment.py runs it as it is
+FEWER = {"audit_training": SMALL}
+RUN_BY = {  # tests of what they say
+    "accuracy_first": "test_accuracy_experiment.py",
+    "private_learning": "test_private_learning.py",
+    "private_prediction": "test_private_prediction.py",
+}
 
 
 def run(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -101,12 +106,20 @@ def test_what_blocks_take_from_the_package_is_public() -> None:
     assert used - public().keys() == set()
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+@pytest.mark.parametrize("example", [path for path in EXAMPLES if path.stem not in RUN_BY], ids=lambda path: path.stem)
 def test_each_example_runs(example: Path, tmp_path: Path) -> None:
     words, beside = (str(example), *FEWER.get(example.stem, ())), str(example.parent)
     done = warm_process.run(example.read_text(), words, folder=tmp_path, beside=beside, warnings="error")
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.parametrize("stem", RUN_BY)
+def test_the_other_examples_run_in_a_process_of_their_own(stem: str) -> None:
+    """Where their numbers are looked at, with warnings as errors."""
+    source = (ROOT / "tests" / RUN_BY[stem]).read_text()
+    assert (ROOT / "examples" / f"{stem}.py").exists()
+    assert f'[sys.executable, str(EXAMPLES / "{stem}.py"), "--json"' in source
 
 
 def test_each_public_name_shows_in_its_own_docstring_how_it_is_used() -> None:
