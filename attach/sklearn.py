@@ -230,7 +230,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         if not isinstance(self.binning, Binning):
             raise ParameterError("binning", type(self.binning).__name__, "a Binning")
         if not isinstance(self.scope, Scope):
-            found = "none (a copy that was pickled has none: n_jobs=1)" if self.scope is None else type(self.scope).__name__
+            found = "none (a pickled copy has none: n_jobs=1)" if self.scope is None else type(self.scope).__name__
             raise ParameterError("scope", found, "a scope (see Ledger.scope)")
         return self.learner, self.binning, self.scope
 
