@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
+from dpledger.decimals import text
 from dpledger.errors import ForeignLedger, ParameterError, ScopeError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules.scope_state import MOST_LISTED
@@ -141,8 +142,8 @@ def test_a_scope_with_another_budget_is_refused_and_both_are_named(budget: Guara
     book.scope("patients", **RULES)
     with pytest.raises(ScopeError) as refused:
         book.scope("patients", **{**RULES, "budget": budget})
-    assert str(PureDP(1)) in str(refused.value)
-    assert str(budget) in str(refused.value)
+    assert PureDP(1).in_words(text) in str(refused.value)
+    assert budget.in_words(text) in str(refused.value)
 
 
 def test_a_scope_that_is_not_there_names_those_that_are() -> None:
