@@ -63,7 +63,7 @@ ARTIFACT = "dpledger/charge.json"
 
 
 @runtime_checkable
-class Charged(Protocol):
+class HasReceipt(Protocol):
     """A run that has a receipt, once it is charged: that of a trainer, of Opacus, of `Scope.charging`."""
 
     @property
@@ -71,7 +71,7 @@ class Charged(Protocol):
 
 
 def log_charge(
-    book: Ledger, receipt: Receipt[Any] | Charged, *, delta: Number | None = None, run_id: str | None = None
+    book: Ledger, receipt: Receipt[Any] | HasReceipt, *, delta: Number | None = None, run_id: str | None = None
 ) -> Mapping[str, str]:
     """Log the charge of `receipt`, an entry of `book`, to the run of MLflow `run_id` (default: the one that is active);
     the tags that were set.
@@ -114,9 +114,9 @@ def log_charge(
     return tags
 
 
-def _charge(book: Ledger, receipt: Receipt[Any] | Charged) -> tuple[Admission, ScopeState]:
+def _charge(book: Ledger, receipt: Receipt[Any] | HasReceipt) -> tuple[Admission, ScopeState]:
     """The charge that the entry of `receipt` ended, and its scope."""
-    entry = getattr(receipt.receipt if isinstance(receipt, Charged) else receipt, "entry", None)
+    entry = getattr(receipt.receipt if isinstance(receipt, HasReceipt) else receipt, "entry", None)
     if not isinstance(entry, Entry):
         raise ParameterError("receipt", type(receipt).__name__, f"the receipt of a charge in {book.id}, or its run")
     if entry.ledger != book.id:
