@@ -7,9 +7,11 @@ and in time, and so is the number of requests at once. Nothing of what is asked 
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +29,10 @@ AT_ONCE = 64  # connections; others are closed unheard
 _NOTE_TYPE = "text/plain; charset=utf-8"
 _CHECKPOINT = re.compile(r"/([0-9a-f]{64})/checkpoint")
 _LENGTH = re.compile(r"[0-9]{1,9}")
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 class WitnessServer(ThreadingHTTPServer):
@@ -54,10 +60,17 @@ class WitnessServer(ThreadingHTTPServer):
         name = host.decode() if isinstance(host, bytes) else str(host)
         return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
 
-    def serve_until_stopped(self) -> None:
-        """Serve in this thread, until Ctrl-C."""
-        with suppress(KeyboardInterrupt):
-            self.serve_forever()
+    def serve_until_stopped(self, ready: Callable[[], None]) -> None:
+        """Serve in this thread, the main one, until Ctrl-C or SIGTERM, as managers of services send it; also where both
+        were ignored, as of what a script starts in the background. `ready` is called once it can be stopped so."""
+        before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with suppress(KeyboardInterrupt):
+                ready()
+                self.serve_forever()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """In a thread of its own, if there is a place."""

@@ -37,7 +37,7 @@ def told(*words: str) -> Any:
 
 
 @contextmanager
-def serving(witness: str) -> Iterator[str]:
+def serving(witness: str, stopped_by: signal.Signals = signal.SIGINT) -> Iterator[str]:
     """`dpledger witness serve`, in a process of its own; where it listens."""
     command = [sys.executable, "-m", "dpledger", "witness", "serve", witness, "--port", "0", "--json"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -49,7 +49,7 @@ def serving(witness: str) -> Iterator[str]:
         try:
             yield json.loads(process.stdout.readline())["url"]
         finally:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(stopped_by)
             rest, errors = process.communicate(timeout=60)
         assert (process.returncode, rest, errors) == (0, "", "")
 
@@ -142,3 +142,16 @@ def test_what_cannot_be_used_is_told(words: tuple[str, ...]) -> None:
     assert done.exit_code == 2, done.output
     assert done.output.startswith("dpledger: ")
     assert not list(Path.cwd().iterdir())
+
+
+@pytest.mark.parametrize("stopped_by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN], ids=["as it is", "ignored by who starts it"])
+@pytest.mark.usefixtures("folder")
+def test_a_witness_ends_in_order_whoever_stops_it(stopped_by: signal.Signals, handler: signal.Handlers) -> None:
+    told("witness", "init", "north.witness", "--name", "north.example/w")
+    before = signal.signal(stopped_by, handler)  # what is ignored here is ignored in what is started
+    try:
+        with serving("north.witness", stopped_by) as url:
+            assert url.startswith("http://127.0.0.1:")
+    finally:
+        signal.signal(stopped_by, before)

@@ -62,7 +62,7 @@ def serve(
     port: Annotated[int, typer.Option(help="The port; 0: one that is free.")] = PORT,
     as_json: AsJson = False,
 ) -> None:
-    """Be a witness, until Ctrl-C: cosign each head that continues the one before, and no other."""
+    """Be a witness, until Ctrl-C or SIGTERM: cosign each head that continues the one before, and no other."""
     with speaking(as_json) as voice:
         from dpledger.ledger.witnessing.founding import key_beside
         from dpledger.ledger.witnessing.serving import WitnessServer
@@ -70,10 +70,13 @@ def serve(
 
         signer = key_beside(witness)
         with WitnessFile(witness) as kept, WitnessServer(kept, signer, host=host, port=port) as server:
-            voice.say(f"{signer.public.name} listens at {server.url} until you stop it (Ctrl-C)")
-            voice.give({"url": server.url, "public_key": signer.public.text})
-            sys.stdout.flush()  # whoever started it waits for the address
-            server.serve_until_stopped()
+
+            def ready() -> None:
+                voice.say(f"{signer.public.name} listens at {server.url} until you stop it (Ctrl-C)")
+                voice.give({"url": server.url, "public_key": signer.public.text})
+                sys.stdout.flush()  # whoever started it waits for the address
+
+            server.serve_until_stopped(ready)
 
 
 def ask(
