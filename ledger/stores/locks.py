@@ -100,7 +100,7 @@ class WriteLock:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        if self._descriptor is not None:
+        if os is not None and self._descriptor is not None:  # as a process ends, names may go before objects
             os.close(self._descriptor)
 
     def _is_taken(self) -> bool:
@@ -180,7 +180,7 @@ class Presence:
 
     def __del__(self) -> None:
         for descriptor in (self._descriptor, self._index):
-            if descriptor is not None:
+            if os is not None and descriptor is not None:
                 os.close(descriptor)
 
     def begin_reading(self) -> None:

@@ -239,6 +239,8 @@ class PostgresStore:
                 self._drop()
 
     def __del__(self) -> None:
+        if suppress is None:  # as a process ends, the names of this module may go before its objects
+            return
         with suppress(AttributeError):  # who was interrupted before it had a home has no connection
             if self._home.is_here:
                 self._drop()

@@ -294,7 +294,8 @@ class SQLiteStore:
         self._close(CLOSING_SECONDS)
 
     def __del__(self) -> None:
-        self._close(0.0)
+        if suppress is not None:  # as a process ends, the names of this module may go before its objects
+            self._close(0.0)
 
     def _close(self, seconds: float) -> None:
         """Close the file. Where no writer is at work, its log is emptied; where nobody else is there, SQLite removes

@@ -59,6 +59,9 @@ class TestPostgresStore(StoreConformance):
     def make(self) -> Store:
         return PostgresStore.create(self.address)
 
+    def code(self) -> str:
+        return f"import dpledger.ledger.stores.postgres as home; store = home.PostgresStore.create({self.address!r})"
+
     def require_kept(self, leaves: list[bytes]) -> None:
         again = PostgresStore.open(self.address)
         assert held(again) == leaves

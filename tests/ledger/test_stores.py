@@ -34,6 +34,9 @@ class TestMemoryStore(StoreConformance):
     def make(self) -> Store:
         return MemoryStore()
 
+    def code(self) -> str:
+        return "import dpledger.ledger.stores.memory as home; store = home.MemoryStore()"
+
 
 class TestSQLiteStore(StoreConformance):
     @pytest.fixture(autouse=True)
@@ -42,6 +45,10 @@ class TestSQLiteStore(StoreConformance):
 
     def make(self) -> Store:
         return SQLiteStore.create(self.folder / "store.ledger")
+
+    def code(self) -> str:
+        path = str(self.folder / "store.ledger")
+        return f"import dpledger.ledger.stores.sqlite as home; store = home.SQLiteStore.create({path!r})"
 
     def require_kept(self, leaves: list[bytes]) -> None:
         again = SQLiteStore.open(self.folder / "store.ledger")

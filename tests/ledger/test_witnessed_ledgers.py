@@ -398,7 +398,7 @@ def test_a_clone_with_a_minority_is_refused(tmp_path: Path, monkeypatch: pytest.
         with Ledger.open(path) as book:
             scope_of(book).release(laplace(), 7)
             book.cosigned()
-        time.sleep(0.2)  # the third may answer after the quorum
+            three.wait_until_all_saw(book)  # the third may answer after the quorum
         elsewhere(monkeypatch, tmp_path / "there")
         shutil.copy(kept, path)
         three.files[0]._database.execute("DELETE FROM heads")

@@ -27,6 +27,7 @@ from dpledger.ledger.stores.protocol import (
 )
 from forking import DONE, ignores_fork_warnings, in_child
 from interrupting import Lines
+from ledger_workers import fresh_process
 
 ROW = ChargeRow(charge="c1", scope="s", key="k", request="r", status="open")
 KEY = Question(key=("s", "k"))
@@ -54,6 +55,10 @@ class StoreConformance(ABC):
     def make(self) -> Store:
         """An empty store."""
 
+    @abstractmethod
+    def code(self) -> str:
+        """A line of Python that makes such a `store`, and names its module `home`."""
+
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         made = self.make()
@@ -65,6 +70,12 @@ class StoreConformance(ABC):
             for asked in (NOTHING, KEY, ALL, Question(charge="c1")):
                 assert store.tail(start, asked) == Tail(size=0, leaves=(), head=None)
         assert store.leaves(0, 9) == ()
+
+    def test_a_process_that_never_closes_it_ends_without_a_word(self) -> None:
+        """Also where the names of its modules are gone before it."""
+        living = "json.kept = store; sys.kept = [json, *(m for name, m in sys.modules.items() if 'stores' in name)]"
+        ended = fresh_process(f"import json, sys; {self.code()}; {living}")
+        assert (ended.returncode, ended.stderr) == (0, "")
 
     def test_leaves_stay_in_order(self, store: Store) -> None:
         put(store, *(b"leaf %d" % number for number in range(3)))
