@@ -28,11 +28,12 @@ __all__ = ["Rotated", "rotate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotated:
-    """What was done: the ledger's id, its key now, and the files of its public half and of the old key, if they are.
-    `is_witnessed`: whether witnesses have to be told of the key."""
+    """What was done: the ledger's id, its key now, the one before it (None where that was rotated away earlier), and
+    the files of the public half and of the old key, if they are. `is_witnessed`: whether witnesses have to be told."""
 
     ledger: str
     key: VerifyingKey
+    before: VerifyingKey | None
     public: Path | None
     former: Path | None
     is_witnessed: bool
@@ -61,11 +62,18 @@ def rotate(
                 made = SigningKey.generate(book.id)
                 made.save(file, passphrase=new())
                 successor, public = made, file.with_name(file.name + ".pub")
+        before = book.public_key
         book.rotate_key(successor)
         if public is not None:
             _write_public(public, successor.public)
-        is_witnessed = book.witnesses is not None
-        return Rotated(ledger=book.id, key=book.public_key, public=public, former=None, is_witnessed=is_witnessed)
+        return Rotated(
+            ledger=book.id,
+            key=book.public_key,
+            before=before,
+            public=public,
+            former=None,
+            is_witnessed=book.witnesses is not None,
+        )
 
 
 def _in_place(ledger: str, passphrase: Passphrase | None, new: Callable[[], str | None]) -> Rotated:
@@ -93,7 +101,12 @@ def _in_place(ledger: str, passphrase: Passphrase | None, new: Callable[[], str 
     _write_public(files.public, successor.public)
     following.rename(files.signing)  # the last, so that what is interrupted is seen
     return Rotated(
-        ledger=ledger_id, key=successor.public, public=files.public, former=former, is_witnessed=is_witnessed
+        ledger=ledger_id,
+        key=successor.public,
+        before=before if before != successor.public else None,
+        public=files.public,
+        former=former,
+        is_witnessed=is_witnessed,
     )
 
 

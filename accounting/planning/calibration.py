@@ -68,6 +68,7 @@ Excess: TypeAlias = Callable[[Decimal], float]
 where nothing but that is known."""
 ONE, TWICE = Decimal(1), Decimal(2)
 LEAST_EXCESS = 1e-300  # above 0
+PAST = 1.1  # times as far as a slope says
 PATIENCE = 3  # tries after which the ends have to be half as far apart
 DIGITS = 6
 MOST_DIGITS = 12
@@ -179,15 +180,23 @@ def least_that(holds: Callable[[Decimal], bool], *, within: tuple[Decimal, Decim
 
 
 def least_within(
-    excess: Excess, *, within: tuple[Decimal, Decimal], digits: int, start: Decimal = ONE, step: Decimal = TWICE
+    excess: Excess,
+    *,
+    within: tuple[Decimal, Decimal],
+    digits: int,
+    start: Decimal = ONE,
+    slope: float | None = None,
 ) -> Decimal | None:
     """`least_that`, of what has an excess of at most 0. The search starts at `start`, as far as that is within, and
-    goes on by a factor of `step`, then by greater ones."""
+    goes on by a factor of two, then by greater ones; by less, where `slope` says about how the excess changes with the
+    logarithm of the value."""
     low, high = within
-    values, at, factor = _Decimals(digits), min(max(start, low), high), step
+    values, at = _Decimals(digits), min(max(start, low), high)
     tried = _Tried(excess)
     known: Decimal | None = None
-    if tried.holds(at):
+    holds = tried.holds(at)
+    factor = _first_factor(tried.found[at], slope, digits)
+    if holds:
         known = at
         while at != low and tried.holds(following := max(values.shrunk(at, factor), low)):
             known = at = following
@@ -205,6 +214,15 @@ def least_within(
             else:
                 failed = following
     return low if known == low else tried.narrowed(values, known, failed)
+
+
+def _first_factor(excess: float, slope: float | None, digits: int) -> Decimal:
+    """By how much to go on from a value: a little further than to where the slope says that the excess is 0, so that
+    this lies between the two."""
+    if slope is None or not slope < 0 or not math.isfinite(excess):
+        return TWICE
+    far = max(PAST * abs(excess / slope), 10.0 ** (1 - digits))
+    return min(round_up(scalars.exp(far), digits=MOST_DIGITS), TWICE) if far < 1 else TWICE
 
 
 def _greater(factor: Decimal) -> Decimal:

@@ -14,14 +14,16 @@ True
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
 from dpledger.accounting import certified, filters
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.filters import BasicFilter
+from dpledger.accounting.filters import BasicFilter, EitherFilter
 from dpledger.accounting.planning.calibration import ONE, excess_at, excess_of, least_within, next_below
 from dpledger.accounting.planning.ways import (
     PARTS,
@@ -35,7 +37,7 @@ from dpledger.accounting.planning.ways import (
     sixteenth,
     ways,
 )
-from dpledger.decimals import subtract
+from dpledger.decimals import multiply, subtract
 from dpledger.errors import CannotCertify
 
 __all__ = ["Least", "Make", "least", "others"]
@@ -43,7 +45,6 @@ __all__ = ["Least", "Make", "least", "others"]
 DIGITS_OF_OTHERS = 3
 DIGITS_OF_A_GUESS = 3
 BESIDE_A_GUESS = Decimal("1.01")
-"""The first step from a guess, as a factor: about as far as guesses are off."""
 
 Make: TypeAlias = Callable[[Decimal], Composition]
 
@@ -117,20 +118,21 @@ def _least_in(
     def excess(value: Decimal) -> float:
         return _excess(levels, make(value), way)
 
-    guess = _guess(levels, make, way, within, start)
-    if guess is None:
-        return least_within(excess, within=within, digits=digits, start=start)
-    return least_within(excess, within=within, digits=digits, start=guess, step=BESIDE_A_GUESS)
+    guess, slope = _guess(levels, make, way, within, start) or (start, None)
+    return least_within(excess, within=within, digits=digits, start=guess, slope=slope)
 
 
-def _guess(levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], start: Decimal) -> Decimal | None:
-    """About the least value, where the charged scope sums epsilons and an estimate of one takes far less than its
-    price; else None."""
+def _guess(
+    levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Decimal], start: Decimal
+) -> tuple[Decimal, float] | None:
+    """About the least value, and the slope of the excess there, where the charged scope has an epsilon and an estimate
+    of what is charged takes far less than its price; else None."""
     level = searched(levels[0], way)
-    if not isinstance(level.filter, BasicFilter):
+    if not isinstance(level.filter, BasicFilter | EitherFilter):
         return None
     left = subtract(level.filter.epsilon, level.sums["pure"][0])
 
+    @functools.cache
     def excess(value: Decimal) -> float:
         found = certified.rough_epsilon(make(value), level.relation, way)
         return math.inf if found is None else excess_of(Decimal.from_float(found), left)
@@ -138,6 +140,10 @@ def _guess(levels: Levels, make: Make, way: Decimal, within: tuple[Decimal, Deci
     try:
         if left <= 0 or excess(start) == math.inf:
             return None
-        return least_within(excess, within=within, digits=DIGITS_OF_A_GUESS, start=start)
+        found = least_within(excess, within=within, digits=DIGITS_OF_A_GUESS, start=start)
+        if found is None:
+            return None
+        beside = multiply(found, BESIDE_A_GUESS)
+        return found, (excess(beside) - excess(found)) / scalars.log(float(BESIDE_A_GUESS))
     except CannotCertify:
         return None

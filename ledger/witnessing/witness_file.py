@@ -96,6 +96,15 @@ class WitnessFile:
             ).rowcount
         return added == 1
 
+    def forget(self, key: VerifyingKey) -> bool:
+        """Take no more heads that `key` signed; whether it was allowed. The newest head stays: with another key the
+        ledger goes on from there."""
+        with self._transaction() as database:
+            removed = database.execute(
+                "DELETE FROM allowed WHERE origin = ? AND key = ?", (key.name, key.text)
+            ).rowcount
+        return removed == 1
+
     def newest(self, origin_hash: str) -> bytes | None:
         """The newest head, cosigned, of the origin with this SHA-256, in hex; None where none was."""
         with self._transaction() as database:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -89,6 +90,29 @@ def test_a_team_has_a_witness_in_a_minute() -> None:
     assert told("verify", "bundle", *key, "--witness", "north.witness.policy")["unwitnessed"] == 0
 
 
+def test_what_a_rotation_says_to_do_is_enough(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old key, which a thief may have, gets no cosignature any more."""
+    made = told("witness", "init", "north.witness", "--name", "north.example/w")
+    old = told("init", "clinic.ledger", "--witnesses", "north.witness.policy")["public_key"]
+    told("witness", "allow", "north.witness", "clinic.ledger.pub")
+    with serving("north.witness") as url:
+        Path("moved.policy").write_text(made["policy"].replace("http://127.0.0.1:8642/", url))
+        shutil.copy("clinic.ledger", "stolen.ledger")
+        shutil.copy("clinic.ledger.key", "stolen.ledger.key")
+        said = [line.split() for line in run("rotate-key", "clinic.ledger").stdout.splitlines()]
+        commands = [line[1:] for line in said if line[:2] == ["dpledger", "witness"]]
+        assert commands[1] == ["witness", "forget", "WITNESS", old]
+        for *first, key in commands:
+            assert run(*("north.witness" if word == "WITNESS" else word for word in first), key).exit_code == 0
+        assert run("witness", "forget", "north.witness", old).exit_code == 2
+        with monkeypatch.context() as there:
+            there.setenv("XDG_STATE_HOME", str(folder / "there"))  # on the thief's machine
+            with Ledger.open_or_create("stolen.ledger", witnesses="moved.policy") as book, pytest.raises(NotWitnessed):
+                scope_of(book).release(laplace(), 7)
+        with Ledger.open_or_create("clinic.ledger", witnesses="moved.policy") as book:
+            scope_of(book).release(laplace(), 7)
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_checkpoint_that_no_trusted_witness_cosigned_is_refused() -> None:
     for name in ("north", "south"):
@@ -133,6 +157,7 @@ def test_a_report_names_who_saw_the_ledger() -> None:
         ("witness", "init", "w", "--name", "w", "--url", "ftp://w.example/"),
         ("witness", "serve", "nothing"),
         ("witness", "allow", "nothing", "nobody.pub"),
+        ("witness", "forget", "nothing", "nobody.pub"),
         ("init", "clinic.ledger", "--witnesses", "nothing"),
         ("witness", "ask", "nothing", "-o", "x"),
     ],

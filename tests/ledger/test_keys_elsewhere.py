@@ -281,6 +281,7 @@ def test_after_a_rotation_nothing_is_charged_before_the_witness_was_told_of_the_
     with Ledger.open(file) as book:
         scope_of(book).release(laplace(), 7)
         for successor in (SigningKey.generate(book.id), keys.SshAgentKey(book.id, "clinic")):
+            before = book.public_key
             book.rotate_key(successor)
             charged = len(book)
             for _ in range(2):
@@ -288,6 +289,9 @@ def test_after_a_rotation_nothing_is_charged_before_the_witness_was_told_of_the_
                     scope_of(book).release(laplace(), 7)
             assert len(book) == charged
             witness.allow(book.public_key)
+            scope_of(book).release(laplace(), 7)
+            assert witness.files[0].forget(before)
+            assert not witness.files[0].forget(before)
             scope_of(book).release(laplace(), 7)
             assert book.verify(since=[book.cosigned()], witnesses=witness.policy).unwitnessed == 0
 

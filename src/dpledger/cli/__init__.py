@@ -222,6 +222,11 @@ _OF_A_WITNESS = (
         ("dpledger witness allow north.witness clinic.ledger.pub",),
     ),
     (
+        witnesses.forget,
+        "Let a witness cosign no more heads of a key.",
+        ("dpledger witness forget north.witness former.pub",),
+    ),
+    (
         witnesses.serve,
         "Be a witness, until you stop it.",
         ("dpledger witness serve north.witness --port 8642",),

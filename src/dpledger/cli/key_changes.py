@@ -46,6 +46,8 @@ def rotate_key(
         if done.is_witnessed:
             voice.say("  nothing is charged until each witness allows it:")
             voice.say(f"  dpledger witness allow WITNESS {done.public or done.key.text}")
+            voice.say("  then each forgets the old one, so that nobody has it cosign a head that you do not have:")
+            voice.say(f"  dpledger witness forget WITNESS {done.before.text if done.before is not None else 'OLD_KEY'}")
         voice.say("  hand out a head as well (dpledger export): whoever has the old key can show another history to")
         voice.say("  those who hold nothing newer")
         voice.give({"ledger": done.ledger, "public_key": done.key.text})

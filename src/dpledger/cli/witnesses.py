@@ -1,4 +1,4 @@
-"""`dpledger witness init, allow, serve, ask`: be a witness of ledgers, and have one asked."""
+"""`dpledger witness init, allow, forget, serve, ask`: be a witness of ledgers, and have one asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from dpledger.cli import passphrases
 from dpledger.cli.speaking import AsJson, speaking
 
-__all__ = ["allow", "ask", "init", "serve"]
+__all__ = ["allow", "ask", "forget", "init", "serve"]
 
 PORT = 8642
 WitnessAt = Annotated[Path, typer.Argument(help="The file of the witness; its key lies beside it.")]
@@ -52,6 +52,26 @@ def allow(
             is_new = kept.allow(allowed)
         voice.say(f"{allowed.name}: {'allowed' if is_new else 'was allowed already'}")
         voice.give({"ledger": allowed.name, "new": is_new})
+
+
+def forget(
+    witness: WitnessAt,
+    key: Annotated[str, typer.Argument(help="The public key that signs no more, or its file (.pub).")],
+    as_json: AsJson = False,
+) -> None:
+    """Let a witness cosign no more heads that this key signed: of one that was rotated away, or stolen. Also while it
+    runs. What it saw of the ledger stays: it goes on with its other keys."""
+    with speaking(as_json) as voice:
+        from dpledger.errors import ParameterError
+        from dpledger.ledger.signed.keyfiles import read_public_key
+        from dpledger.ledger.witnessing.witness_file import WitnessFile
+
+        forgotten = read_public_key(key)
+        with WitnessFile(witness) as kept:
+            if not kept.forget(forgotten):
+                raise ParameterError("key", forgotten.text, f"one that {witness} allows (dpledger witness allow)")
+        voice.say(f"{forgotten.name}: heads signed by the key {forgotten.key_id_hex} are cosigned no more")
+        voice.give({"ledger": forgotten.name, "public_key": forgotten.text})
 
 
 def serve(
