@@ -5,13 +5,14 @@ A failure is one of the change under test: `DPLEDGER_HYPOTHESIS=explore` draws n
 No profile has a deadline: machines differ. A test that leaves mpmath with other digits than it found fails itself, and
 not the oracles of those after it.
 
-What is marked `sliced` (many seeds, many points of one law, a module that takes more than four seconds) is dealt to
+What is marked `sliced` (many seeds, many points of one law, a module that takes more than three seconds) is dealt to
 five slices, test by test and case by case. `make test` runs one of them, `--slices=commit`, so that each commit runs
 another; `.ci/run`, and pytest by itself, all.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import zlib
@@ -88,10 +89,17 @@ def server() -> Iterator[Server]:
     made.close()
 
 
+@pytest.fixture(scope="session")
+def _states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths for what users' programs remember, where nothing is yet; they are made when somebody writes there."""
+    folder = tmp_path_factory.mktemp("states")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _state_of_a_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _state_of_a_user(_states: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """What a user's programs remember of ledgers: of each test its own, also in the processes that it starts."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.setenv("XDG_STATE_HOME", str(next(_states)))
 
 
 @pytest.hookimpl(wrapper=True)

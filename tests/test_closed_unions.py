@@ -139,6 +139,7 @@ def lists() -> Iterator[tuple[str, set[str]]]:
                     yield f"{file.relative_to(ROOT)}, line {node.lineno}", names
 
 
+@pytest.mark.sliced
 def test_no_list_of_all_kinds_is_written_beside_the_union() -> None:
     """A new kind would be missing there, and no type checker tells: take `get_args` of the union."""
     unions = [{member.__name__ for member in members(union)} for union in UNIONS]

@@ -71,6 +71,7 @@ def test_the_readme_has_examples() -> None:
     assert EXAMPLES
 
 
+@pytest.mark.sliced
 @pytest.mark.parametrize("block", BLOCKS, ids=[str(number) for number in range(len(BLOCKS))])
 def test_each_block_of_a_page_runs_by_itself(block: str, tmp_path: Path) -> None:
     done = warm_process.run(block, folder=tmp_path, warnings="error")
@@ -83,6 +84,7 @@ def test_what_the_page_of_concepts_says_that_its_program_prints_is_what_it_print
     assert warm_process.run(program, folder=tmp_path, warnings="error").stdout == shown
 
 
+@pytest.mark.sliced
 @pytest.mark.parametrize("number", ON_A_FILE)
 def test_each_block_on_a_ledger_file_runs_twice(number: int, tmp_path: Path) -> None:
     """As scripts do: what it made the first time is there."""
@@ -91,6 +93,7 @@ def test_each_block_on_a_ledger_file_runs_twice(number: int, tmp_path: Path) -> 
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.sliced
 def test_the_blocks_of_the_first_page_run_in_turn_twice(tmp_path: Path) -> None:
     """On one ledger, which the page is about."""
     for block in FIRST * 2:
@@ -106,6 +109,7 @@ def test_what_blocks_take_from_the_package_is_public() -> None:
     assert used - public().keys() == set()
 
 
+@pytest.mark.sliced
 @pytest.mark.parametrize("example", [path for path in EXAMPLES if path.stem not in RUN_BY], ids=lambda path: path.stem)
 def test_each_example_runs(example: Path, tmp_path: Path) -> None:
     words, beside = (str(example), *FEWER.get(example.stem, ())), str(example.parent)

@@ -49,6 +49,7 @@ def test_setup_maps_every_room() -> None:
     assert ast.literal_eval(rooms[1]) == ROOMS
 
 
+@pytest.mark.sliced
 def test_no_module_is_loaded_under_two_names() -> None:
     """`ledger` beside `dpledger.ledger` would be two copies of every class."""
     names = ", ".join(MODULES)

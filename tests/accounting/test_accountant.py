@@ -37,6 +37,7 @@ def same(left: Bounds, right: Bounds) -> bool:
     return max(left.lower, right.lower) <= min(left.upper, right.upper)
 
 
+@pytest.mark.sliced
 @settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(LEAVES), st.integers(1, 400)), min_size=1, max_size=6),

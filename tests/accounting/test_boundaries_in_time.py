@@ -171,6 +171,7 @@ def test_a_line_tuned_where_one_happens_to_stop_is_no_boundary(paths: npt.NDArra
     assert binom.sf(crossed - 1, PATHS, 4 * float(TWENTIETH)) < SIGNIFICANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [LinearBoundary, MixtureBoundary])
 def test_the_best_of_eight_tunings_is_no_boundary(paths: npt.NDArray[np.float64], kind: type) -> None:
     curves = [heights(kind(Decimal(10) ** k, TWENTIETH)) for k in range(-4, 4)]

@@ -94,6 +94,7 @@ def test_two_ranges_lie_between_the_bounds_of_their_order(order: tuple[float, fl
     assert bounds.upper <= bounds.lower * 1.02
 
 
+@pytest.mark.slow
 @given(
     ranges=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=2, max_size=5),
     step=st.sampled_from([0.002, 0.01, 0.05]),

@@ -52,6 +52,7 @@ def test_the_given_order_is_not_above_any() -> None:
     assert fixed.upper <= every.upper < 8.0263
 
 
+@pytest.mark.slow
 @given(parts=ranges, delta=st.sampled_from(["1e-2", "1e-6", "1e-12"]))
 @settings(max_examples=12, deadline=None)
 def test_given_is_at_most_any_and_any_at_most_the_sum(parts: Ranges, delta: str) -> None:
@@ -67,6 +68,7 @@ def test_given_is_at_most_any_and_any_at_most_the_sum(parts: Ranges, delta: str)
         assert high.lower <= high.upper
 
 
+@pytest.mark.slow
 @given(
     parts=ranges,
     more=st.sampled_from(["0.02", "0.13", "1", "4"]),

@@ -130,7 +130,7 @@ def test_the_gaussian_tail_lies_between_its_bounds(x: str) -> None:
     assert real(upper) - real(lower) <= exact * real("1e-30")
 
 
-@pytest.mark.parametrize("p", ["0.499999999999999999999", "0.1", "1e-3", "1e-20", "1e-89", "1e-95", "1e-5000"])
+@pytest.mark.parametrize("p", ["0.499999999999999999999", "0.1", "1e-3", "1e-20", "1e-89", "1e-95", "1e-1200"])
 def test_the_quantile_of_a_tail_is_never_too_small(p: str) -> None:
     with localcontext(outward.context(Decimal(p))):
         x = real(outward.tail_quantile(-Decimal(p).ln()))

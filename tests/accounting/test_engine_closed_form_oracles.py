@@ -67,6 +67,7 @@ def test_delta_of_gaussians() -> None:
         assert at.upper - at.lower < 1e-6
 
 
+@pytest.mark.sliced
 @pytest.mark.parametrize(("e0", "count"), [("0.01", 500), ("0.1", 100), ("0.7", 40), ("2", 12), ("0.003", 2000)])
 @pytest.mark.parametrize("delta", ["1e-3", "1e-9", "1e-25"])
 def test_randomised_response_both_ways(e0: str, count: int, delta: str) -> None:

@@ -222,6 +222,7 @@ def by_balls(
 # ---- several losses -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_laws_that_jump_agree_with_three_hundred_bits() -> None:
     first, second = SampledGaussianLoss(0.001, 2.0, "remove"), SampledGaussianLoss(0.002, 2.0, "remove")
     composed = Composed(((first, 30000), (second, 3000)))
@@ -303,6 +304,7 @@ def _transform(z: Any, q: Any, s: Any, part: str) -> Any:
     return mp.quad(term, mp.linspace(-12, 14, 27), maxdegree=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fewest", "most"), [(1, 5), (1, 1), (2, 2), (2, 5)])
 @pytest.mark.parametrize("rates", [RATES, RATES[:1]])
 def test_the_transform_of_runs_that_jump(rates: tuple[tuple[float, float, int], ...], fewest: int, most: int) -> None:

@@ -52,6 +52,7 @@ def test_one_run_of_any_law(seed: int) -> None:
     assert holds_delta(found.lower, found.upper, exact(mp.mpf(epsilon)))
 
 
+@pytest.mark.slow
 @over_seeds(4, 60)
 def test_two_runs_of_a_sampled_gaussian_by_quadrature(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -68,6 +68,7 @@ def test_the_probability_is_that_of_the_recursion_from_below(epsilon: Decimal, d
         assert found >= best * (1 - mpmath.mpf("1e-13")) or best == 1, (distance, found, best)
 
 
+@pytest.mark.slow
 @given(epsilons, deltas)
 @settings(max_examples=60, deadline=None)
 def test_neighbouring_distances_are_close_on_every_event(epsilon: Decimal, delta: Decimal) -> None:

@@ -48,6 +48,8 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.relations import Relation, Unit
 from newer_events import event
 
+pytestmark = pytest.mark.sliced
+
 Gaussian, Laplace, Sampled = (
     dp_accounting.GaussianDpEvent,
     dp_accounting.LaplaceDpEvent,

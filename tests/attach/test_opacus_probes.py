@@ -16,6 +16,7 @@ from dpledger.attach.opacus import probe
 from dpledger.errors import ParameterError, RelationError
 
 pytestmark = [
+    pytest.mark.sliced,
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
     pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
 ]

@@ -261,6 +261,7 @@ torch.distributed.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_each_of_two_processes_is_refused_by_name_before_anything_is_charged(tmp_path: Path) -> None:
     ranks = [
         subprocess.Popen(

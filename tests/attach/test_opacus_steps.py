@@ -14,6 +14,7 @@ import dpledger as dpl
 from dpledger.attach.opacus import auditing_steps, charging
 
 pytestmark = [
+    pytest.mark.sliced,
     pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
     pytest.mark.filterwarnings("ignore:Full backward hook"),
 ]

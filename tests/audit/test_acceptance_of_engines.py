@@ -29,6 +29,7 @@ def said(engine: str, *jobs: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.slow
 def test_one_two_and_sixteen_jobs_say_the_same() -> None:
     one, two = said("loky", 1, 2)
     assert one == two

@@ -174,6 +174,7 @@ def test_peeking_at_a_fixed_test_alarms_too_often() -> None:
     assert at_most_so_often(alarmed, 200, 0.05) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_last_refuted_claim_in_place_of_the_chain_exceeds_the_truth_too_often() -> None:
     """Wealths of true claims that are independent: each may reach 20, one of a hundred nearly always does."""
     rng = np.random.default_rng(2)

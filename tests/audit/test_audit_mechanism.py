@@ -54,6 +54,7 @@ def test_a_mechanism_of_dpledger_is_held_to_its_own_claim_and_curve() -> None:
     assert fair.body().mechanism.parameters["scale"] == "2"
 
 
+@pytest.mark.slow
 def test_a_curve_finds_what_its_point_cannot() -> None:
     """Half the noise of a Gaussian: a few hundred runs against the curve, thousands at one point."""
     sigma = AddedGaussian(Decimal("1.86531581745"))

@@ -23,6 +23,8 @@ from dpledger.ledger.entries.bodies import Audited
 from dpledger.mechanisms.noise import RoundedGaussian
 from dpledger.mechanisms.training import DPSGD
 
+pytestmark = pytest.mark.sliced
+
 Rows = npt.NDArray[np.float64]
 ALPHA = Fraction(1, 20)
 RUN: dict[str, Any] = {

@@ -37,6 +37,7 @@ def largest(a: np.ndarray, b: np.ndarray, claim: Claim, strata: np.ndarray) -> f
     return largest_mean(a, b, np.array(claim.epsilons)[strata], claim.delta)
 
 
+@pytest.mark.sliced
 @pytest.mark.parametrize("kind", [any_edges, any_strata])
 def test_no_pair_that_keeps_a_claim_has_a_larger_mean_than_the_cost(kind: object) -> None:
     """1,000 random claims, cells and parameters, half of them far from the best, some with unequal numbers."""

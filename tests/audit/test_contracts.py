@@ -216,6 +216,7 @@ def of_users(learner: Any, needed: Callable[[Any], int]) -> tuple[Any, int]:
     return learner, needed(learner.under(Relation.REPLACE_ONE, Unit("user", max_contributions=25)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "needed"),
     [

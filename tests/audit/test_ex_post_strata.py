@@ -123,6 +123,7 @@ def of_many(bit: bool, size: int, rng: Rng) -> npt.NDArray[Any]:
     return np.stack([epsilon, (rng.random(size) < 1 / (1 + np.exp(-epsilon))) == bit], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "not_refuted"), (0.5, "violation")])
 def test_many_claimed_losses_are_read_in_ranges_each_at_its_largest(factor: float, verdict: str) -> None:
     claim = ExPostClaim(lambda rows: rows[:, 0] * factor)

@@ -132,6 +132,7 @@ def judged(mu: float, plan: OneRun, audits: int) -> int:
     return fell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("canaries", "mu"), [(100, 1.0), (400, 2.0)])
 def test_a_gaussian_that_keeps_its_curve_falls_as_rarely_as_it_may(canaries: int, mu: float) -> None:
     plan = OneRun.planned(canaries, step_claim(dpl.GDP(str(mu))), alpha=Fraction(1, 20))

@@ -65,6 +65,7 @@ def test_what_cannot_be_run_is_refused_before_it_is_intended(changes: dict[str, 
         an_audit(**changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

@@ -23,6 +23,8 @@ from dpledger.mechanisms.training.clipping import clipped_sum
 from dpledger.mechanisms.training.training_run import StepNumbers, TrainingRun
 from dpledger.mechanisms.units import Units
 
+pytestmark = pytest.mark.sliced
+
 ROWS, BATCH, RATE, NORM, NOISE = 80, 8, 0.1, 2.0, 1.5
 MADE_UP = np.random.default_rng(0).normal(size=(ROWS, 3))
 NUMBERS: dict[str, Any] = {

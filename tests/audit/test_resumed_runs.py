@@ -119,12 +119,14 @@ def driven(place: Path, dies_at: int) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_what_was_killed_twice_goes_on_to_the_same_end(tmp_path: Path) -> None:
     for dies_at in (150, 450):
         assert driven(tmp_path / "runs", dies_at).returncode == -signal.SIGKILL
     assert driven(tmp_path / "runs", -1).stdout == driven(tmp_path / "others", -1).stdout != ""
 
 
+@pytest.mark.slow
 def test_it_goes_on_with_other_jobs_and_its_own_seed_and_more_trials(tmp_path: Path) -> None:
     audit, place = AUDITS["one by one"], tmp_path / "runs"
     whole, cut = audit(), tmp_path / "cut"

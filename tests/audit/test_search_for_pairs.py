@@ -127,6 +127,7 @@ def test_alpha_is_shared_by_the_audits() -> None:
     assert result.confidence >= 1 - Fraction(1, 20) / 2
 
 
+@pytest.mark.slow
 def test_false_alarms_over_all_pairs_keep_to_the_error_budget_and_a_mutant_does_not() -> None:
     """On the boundary of its claim, at confidence 0.8: 12 searches of eight pairs each."""
 

@@ -95,6 +95,7 @@ def test_ten_thousand_audits_on_the_boundary_say_too_much_no_more_often_than_the
 # ---- what breaks an assumption ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_outputs_listed_many_times_would_be_accused_too_often_and_are_told() -> None:
     accused, audits = 0, 24
     for seed in range(audits):

@@ -28,6 +28,7 @@ def claimed(name: str) -> list[Decimal]:
     return [loss for loss, _ in ZOO[name].strata]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cap"),
     [("above_threshold_halt_billed_as_silence", PureDP(1)), ("accuracy_first_half_query", PureDP("2.8"))],

@@ -122,6 +122,7 @@ def test_implementations_draw_from_their_law(name: str) -> None:
     assert events_p_value(drawn, 20_000, law) > SIGNIFICANCE
 
 
+@pytest.mark.slow
 def test_our_own_median_is_found_to_keep_its_claim_and_no_smaller_one() -> None:
     shown: Any = MEDIANS["median_of_users"]
     median = UserLevelMedian(points=4, epsilon=1, mass="0.1").under(Relation.REPLACE_ONE, Unit("user", 2))

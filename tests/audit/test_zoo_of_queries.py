@@ -125,6 +125,7 @@ def test_the_queries_of_the_house_keep_their_claim_and_no_smaller_one() -> None:
         assert audit_outputs(left, right, PureDP(epsilon), relation="replace_one").verdict == verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "verdict"), [("1", "not_refuted"), ("0.4", "violation")])
 def test_noisy_vectors_keep_their_claim_and_no_smaller_one(epsilon: str, verdict: str) -> None:
     counts = Laplace(epsilon=1, sensitivity=2, dimension=3, justification="one bin left for another")

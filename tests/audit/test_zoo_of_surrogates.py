@@ -15,6 +15,8 @@ from house_cases import HOUSE
 from house_cases.learning.surrogates import SURROGATES
 from judged_cases import judged
 
+pytestmark = pytest.mark.sliced
+
 THRESHOLDS = FiniteClass([[int(x < u) for x in range(3)] for u in range(4)])
 EVERY = FiniteClass(list(itertools.product((0, 1), repeat=3)))
 APART = (

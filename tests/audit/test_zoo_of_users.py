@@ -21,6 +21,8 @@ from house_cases.learning.users import (
 from judged_cases import judged
 from users_oracle import Users, errors_by_user, estimate_law, worst_of_users
 
+pytestmark = pytest.mark.sliced
+
 Law = dict[Any, float]
 
 

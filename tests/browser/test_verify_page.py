@@ -27,6 +27,8 @@ from dpledger.mechanisms.numeric import ClippedMean, Count
 from javascript_verifier import ROOT
 from ledger_forger import forged, signed_head
 
+pytestmark = pytest.mark.sliced
+
 PAGE = ROOT / "docs" / "verify.html"
 LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
 HEAD = bundle.read(ledger_golden.DATA)[1]

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 import dpledger as dpl
 from dpledger.cli import app
 
+pytestmark = pytest.mark.sliced
+
 CODE = """
 def loud(rows, rng):
     assert len(rows) < 5 + 40

@@ -27,6 +27,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     return out, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_training_is_nearly_as_accurate_as_without_privacy(demo: tuple[Path, dict[str, Any]]) -> None:
     training = demo[1]["training"]
     assert training["accuracy"] > 0.85  # a run below this has probability far under 1e-6 (100 runs gave 0.93 to 0.98)

@@ -28,6 +28,8 @@ from golden import content_of
 from javascript_verifier import CLI, Verdict, bundle as case_of, data, judged, node
 from ledger_forger import forged_payloads, signed_head
 
+pytestmark = pytest.mark.sliced
+
 KEY = ledger_golden.KEY
 LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
 HEAD = bundle.read(ledger_golden.DATA)[1]

@@ -184,6 +184,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         read(written(tmp_path, "#" * (LARGEST + 1)))
 
 
+@pytest.mark.sliced
 def test_of_very_many_keys_each_is_asked_once_whether_it_stands_twice() -> None:
     """Asked of all pairs, a file of a mebibyte took minutes to be refused."""
 

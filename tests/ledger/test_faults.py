@@ -36,6 +36,8 @@ from forking import ignores_fork_warnings
 from ledger_mechanisms import Once, laplace, stream, training
 from threads import Meeting
 
+pytestmark = pytest.mark.sliced
+
 
 def file_with_budget(path: Path, epsilon: str) -> Path:
     with_budget(Lying(str(path), path), epsilon)

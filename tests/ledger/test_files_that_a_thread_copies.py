@@ -108,6 +108,7 @@ def ends_within(process: subprocess.Popen[str], seconds: float) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_nobody_writes_in_the_middle_of_a_write(file: Path, locked: str) -> None:
     store = SQLiteStore.open(file)
     with suppress(DpledgerError), store._begun("BEGIN IMMEDIATE") as connection:

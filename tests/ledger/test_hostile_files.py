@@ -33,6 +33,8 @@ from dpledger.ledger.verifying import bundle, sources, verification
 from ledger_forger import signed_head
 from ledger_mechanisms import laplace
 
+pytestmark = pytest.mark.sliced
+
 KEY = ledger_golden.KEY.public
 SECONDS = 30
 

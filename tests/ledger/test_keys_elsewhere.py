@@ -40,6 +40,8 @@ from ledger_mechanisms import laplace
 from vault_server import TOKEN, Vault, vault
 from witnesses import Running, running, scope_of, witnessed
 
+pytestmark = pytest.mark.sliced
+
 NAME = "example.org/elsewhere/000102030405060708090a0b0c0d0e0f"
 RECOVERY = SigningKey.from_seed(NAME, bytes([2]) * 32)
 

@@ -45,6 +45,8 @@ from javascript_verifier import bundle as case_of, data, judged
 from ledger_forger import TIME
 from ledger_mechanisms import laplace
 
+pytestmark = pytest.mark.sliced
+
 NAME = "example.org/turns/000102030405060708090a0b0c0d0e0f"
 FIRST, RECOVERY, SECOND, THIRD, THIEF, ENTRY = (SigningKey.from_seed(NAME, bytes([n]) * 32) for n in range(1, 7))
 ELSEWHERE = SigningKey.from_seed("example.org/other/000102030405060708090a0b0c0d0e0f", bytes([9]) * 32)

@@ -82,6 +82,7 @@ def test_a_loop_and_a_copy_are_seen() -> None:
 # ---- each charge ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grown", [with_open_charges, with_other_scopes], ids=["open charges", "scopes"])
 def test_a_release_is_the_same_work_in_a_ledger_that_has_grown(grown: Callable[[int], Scope]) -> None:
     young, old = grown(4), grown(400)
@@ -102,6 +103,7 @@ def test_a_refusal_is_the_same_work_with_many_open_charges() -> None:
     assert lines[1] <= 1.15 * lines[0]
 
 
+@pytest.mark.slow
 def test_a_scope_is_opened_with_the_same_work_beside_many() -> None:
     lines, memory = [], []
     for count in (4, 400):
@@ -115,6 +117,7 @@ def test_a_scope_is_opened_with_the_same_work_beside_many() -> None:
 # ---- the whole of it ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["open", "verify", "account"])
 def test_reading_a_ledger_is_the_same_work_for_each_entry(what: str) -> None:
     per_charge = []

@@ -73,6 +73,7 @@ def on_a_machine(monkeypatch: pytest.MonkeyPatch, factor: Decimal) -> None:
     monkeypatch.setattr(certified, "certified_cost", whole(certified.certified_cost))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1 - MOST, 1 + MOST])
 def test_an_honest_ledger_verifies(factor: Decimal, monkeypatch: pytest.MonkeyPatch) -> None:
     written = books()  # by prices as they are

@@ -20,6 +20,8 @@ from dpledger.ledger.verifying import bundle, proof
 from javascript_verifier import data, judged
 from ledger_forger import signed_head
 
+pytestmark = pytest.mark.sliced
+
 KEY = ledger_golden.KEY
 LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
 HEAD = bundle.read(ledger_golden.DATA)[1]

@@ -262,6 +262,7 @@ def test_writers_at_once_leave_the_newest() -> None:
     assert heads().newest() == SeenHead(199, f"{199:064x}")
 
 
+@pytest.mark.sliced
 def test_processes_on_one_ledger_remember_what_all_saw(tmp_path: Path) -> None:
     path = made(tmp_path / "clinic.ledger")
     program = (

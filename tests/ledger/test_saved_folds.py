@@ -30,6 +30,8 @@ from dpledger.ledger.stores.protocol import NOTHING, Addition, Question, Tail
 from dpledger.ledger.tip import START, Head, Resumed, resumed
 from ledger_mechanisms import laplace, stream
 
+pytestmark = pytest.mark.sliced
+
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove"}
 KEY, RECOVERY = ledger_golden.KEY, ledger_golden.RECOVERY
 EVERY = 5

@@ -29,6 +29,8 @@ from dpledger.ledger.stores.sqlite import SQLiteStore
 from ledger_mechanisms import laplace
 from store_conformance import ROW, StoreConformance, held, put
 
+pytestmark = pytest.mark.sliced
+
 
 class TestMemoryStore(StoreConformance):
     def make(self) -> Store:

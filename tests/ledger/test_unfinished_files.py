@@ -146,6 +146,7 @@ def test_a_ledger_is_there_whole_or_can_be_created(
     assert deaths(tmp_path, create_in_folder, killed, step) >= fewest
 
 
+@pytest.mark.slow
 @FORKS
 def test_a_second_death_is_no_worse_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed, made anew, and killed again while it clears away what the first left."""

@@ -25,6 +25,8 @@ from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.verifying import bundle, signatures, verification
 from ledger_forger import signed_head
 
+pytestmark = pytest.mark.sliced
+
 KEY = ledger_golden.KEY
 LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
 HEAD = bundle.read(ledger_golden.DATA)[1]
@@ -186,6 +188,7 @@ def peak(book: dpl.Ledger, keep: bool) -> int:
     return most
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_ids_and_not_with_the_entries() -> None:
     book = dpl.Ledger.in_memory()
     scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.PureDP(10**6))

@@ -47,6 +47,7 @@ def misses(found: Calibrated, alpha: float, moved: float, levels: int) -> float:
     return float(bad) + math.exp(-slack / noise) / 2
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.001, 0.3), st.integers(2, 3000), st.floats(0.01, 10), st.floats(1e-5, 1))
 def test_beta_is_kept(beta: float, levels: int, alpha: float, moved: float) -> None:
@@ -55,6 +56,7 @@ def test_beta_is_kept(beta: float, levels: int, alpha: float, moved: float) -> N
     assert misses(found, alpha, moved, levels) <= beta * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @given(st.floats(0.001, 0.5), st.integers(2, 3000))
 @settings(max_examples=15, deadline=None)
 def test_it_takes_less_than_a_union_bound_and_spends_beta_whole(beta: float, levels: int) -> None:
@@ -63,6 +65,7 @@ def test_it_takes_less_than_a_union_bound_and_spends_beta_whole(beta: float, lev
     assert misses(found, 1, 1, levels) == pytest.approx(beta, rel=1e-4)
 
 
+@pytest.mark.slow
 @given(st.floats(0.001, 0.5), st.integers(2, 3000), st.integers(5, 95), st.integers(5, 95))
 @settings(max_examples=30, deadline=None)
 def test_no_other_share_takes_less(beta: float, levels: int, share: int, part: int) -> None:

@@ -332,6 +332,7 @@ class TestItIsPrivate:
 
 
 class TestJobs:
+    @pytest.mark.sliced
     def test_worker_processes_fit_the_same_models(self) -> None:
         for learner in (RandomForestClassifier(3), UsesGlobalCoins(), majority):
             assert votes(learner, jobs=2) == votes(learner)

@@ -488,6 +488,7 @@ def test_sums_beyond_what_int64_holds_are_exact() -> None:
 # ---- what is priced and told ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_parts_keep_the_claim_whatever_the_numbers_are() -> None:
     draw = random.Random(5)
     for number in range(100):
@@ -550,6 +551,7 @@ def test_keys_of_several_columns_and_keys_that_are_missing() -> None:
     assert all(abs(value[key]["count"] - 50) < 20 for key in value)
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_they_should() -> None:
     """Each interval misses in at most as many of 1,500 as Binomial(1500, 0.1) hardly ever exceeds."""
     mine = dpl.GroupBy("key", STATISTICS, keys=list("abc")).under(ADD, Unit())

@@ -167,6 +167,7 @@ def test_the_second_tier_keeps_its_bounds(scale: Fraction) -> None:
 # ---- twins that claim more ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [RoundedLaplace, RoundedGaussian])
 @pytest.mark.parametrize(
     ("trusting", "scale"), [(Widening(0.0), 2**50), (Widening(NEVER_SURE, 0.0), 2**52)], ids=["floats", "pairs"]

@@ -56,6 +56,7 @@ def test_no_fewer_rows_would_do() -> None:
     assert any(student(1, rows, 0.025, 0.025) > 0.075 for rows in range(2349, 2500)), "it is not monotone"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(
     st.integers(1, 8),

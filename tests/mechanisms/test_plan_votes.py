@@ -188,6 +188,7 @@ def naive(n: int, dimension: int, queries: int, epsilon: Decimal, mode: StableMo
     return None
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(
     st.integers(10**5, 10**8),
@@ -228,6 +229,7 @@ def broken(plan: ClassifierPlan, regime: Regime, dimension: int) -> list[str]:
     return [name for name, holds in kept.items() if not holds]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(st.sampled_from(["realizable", "agnostic"]), st.integers(1, 5), st.integers(1, 500), st.integers(7, 14))
 def test_what_a_plan_promises_holds_when_it_is_counted_anew(
@@ -279,6 +281,7 @@ def test_tests_without_a_cutoff_are_planned_alike() -> None:
             subsample_plan(epsilon=1, delta=DELTA, beta="0.05", cutoff=wrong, max_queries=10**4, mode=mode)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_published_count_needs_far_more() -> None:
     asked: dict[str, Any] = {**BUDGET, "max_queries": 2000}
     published = binclas_required_n("0.2", 1, **asked, mode="paper", counting="paper")

@@ -101,6 +101,7 @@ GEOMETRIC = NegativeBinomialTrials(eta=1, gamma="0.25")
 ONCE = NegativeBinomialTrials(eta="-0.99", gamma="0.9", most=1)
 
 
+@pytest.mark.slow
 def test_it_publishes_by_its_law() -> None:
     bits, runs, entropy = (1, 0, 0), 3_000, seeded(5)
     mechanism, data = search(GEOMETRIC), searched((1, 0, 0))

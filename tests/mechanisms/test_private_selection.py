@@ -80,6 +80,7 @@ def chances(scores: tuple[int, ...]) -> list[float]:
     return list((weights / weights.sum()).tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("repeats", "trials"), LAWS, ids=[one.kind + str(k) for k, (one, _) in enumerate(LAWS)])
 def test_it_publishes_the_best_by_the_law_of_the_best(repeats: Trials, trials: Law) -> None:
     runs, entropy = 4_000, seeded(7)

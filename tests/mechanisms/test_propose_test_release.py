@@ -123,6 +123,7 @@ def test_neighbours_show_no_more_than_is_claimed(
     assert max(np.maximum(a - math.exp(2) * b, 0).sum() for a, b in ((here, there), (there, here))) >= least
 
 
+@pytest.mark.slow
 def test_a_number_that_jumps_where_the_distance_does_not_say_so_is_found() -> None:
     """The twin of a distance: 5 on both sides of a jump of 1000."""
     made = ProposeTestRelease(**MADE)

@@ -118,6 +118,7 @@ def test_a_quantile_is_drawn_by_its_law(q: str) -> None:
     assert events_p_value(found, runs, twin) < SIGNIFICANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [1, 2, 3])
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_several_quantiles_are_drawn_by_the_law_of_halving(many: int, relation: Relation) -> None:

@@ -320,6 +320,7 @@ def test_the_learner_of_the_specification() -> None:
     assert most <= 21
 
 
+@pytest.mark.slow
 def test_thresholds_keep_their_contract() -> None:
     learner = PrivateSQThresholdLearner(8, epsilon=4, alpha="0.2", beta="0.1")
     needed = learner.under(Relation.ADD_REMOVE, Unit()).plan().needed

@@ -46,6 +46,7 @@ def test_so_many_are_enough_for_it_and_not_for_one_digit_less(name: str, availab
         assert name == "queries", "finer than the grid of the answers"
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     available=st.integers(400, 10**9),  # fewer reach no error where epsilon is 0.1

@@ -88,6 +88,7 @@ def test_a_pure_target_has_no_gaussian_plan() -> None:
         dpl.planning.dpsgd_plan(1000, 1, 100, PureDP(1), dimension=10)
 
 
+@pytest.mark.sliced
 @pytest.mark.parametrize(
     ("budget", "rate", "is_said"),
     [

@@ -158,6 +158,7 @@ def drawn(learner: UserLevelThresholdLearner, users: Any, size: int) -> Counter[
 OURS: tuple[User, ...] = (((0, 1), (1, 0)), ((0, 0), (1, 0)), ((0, 1), (0, 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("comparison", "relation", "both_ways"),
     [

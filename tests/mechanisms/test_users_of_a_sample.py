@@ -40,6 +40,7 @@ def spelt_out(concepts: UserClass, sample: UserSample, level: int) -> list[int]:
     return [found[place] for place in range(concepts.size)]
 
 
+@pytest.mark.sliced
 @pytest.mark.parametrize("concepts", CLASSES, ids=str)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())

@@ -111,6 +111,7 @@ class TestAnswers:
 
 
 class TestPlans:
+    @pytest.mark.slow
     def test_what_a_plan_promises_is_kept(self) -> None:
         """Models that are right three times in four: all queries are answered rightly, but in one run of twenty. More
         than six of sixteen would be bad luck of less than 10^-5."""
