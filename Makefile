@@ -60,7 +60,7 @@ lint: .venv/.dev
 	$(PY) -m vulture
 
 types: .venv/.dev
-	$(PY) -m mypy
+	$(PY) -m mypy --num-workers 2
 
 bench: .venv/.dev  ## the benchmarks: ratios against peers in the same run
 	for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
