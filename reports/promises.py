@@ -106,16 +106,17 @@ def members(found: Iterable[Promise], scopes: Mapping[str, ScopeState]) -> froze
 def concerning(entries: Iterable[Entry], scopes: frozenset[str]) -> tuple[Entry, ...]:
     """The entries that are about some of `scopes`, or about no scope."""
     known = tuple(entries)
-    charged = {entry.body.charge: _named(entry) for entry in known if isinstance(entry.body, Reserved)}
+    audited = {entry.body.charge for entry in known if isinstance(entry.body, Audited)}
+    charged = {
+        entry.body.charge: entry.body.path
+        for entry in known
+        if isinstance(entry.body, Reserved) and entry.body.charge in audited
+    }
 
     def is_of_them(entry: Entry) -> bool:
-        named = _named(entry)
-        if not named and isinstance(entry.body, Audited) and entry.body.charge is not None:
-            named = charged.get(entry.body.charge, frozenset())
-        return not named or bool(named & scopes)
+        path = getattr(entry.body, "path", ())
+        if not path and isinstance(entry.body, Audited) and entry.body.charge is not None:
+            path = charged.get(entry.body.charge, ())
+        return not path or any(level.scope in scopes for level in path)
 
     return tuple(entry for entry in known if is_of_them(entry))
-
-
-def _named(entry: Entry) -> frozenset[str]:
-    return frozenset(level.scope for level in getattr(entry.body, "path", ()))

@@ -4,6 +4,7 @@ An audit that was blind is none: what it is of goes on being counted as never au
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,14 +16,9 @@ __all__ = [
     "AuditEntry",
     "Audits",
     "IntendedEntry",
+    "RunsAndAudits",
     "RunsElsewhere",
-    "audits_of",
     "blind_reasons",
-    "kinds_that_ran",
-    "mechanisms_that_ran",
-    "runs_elsewhere",
-    "told_apart",
-    "unfinished",
 ]
 
 
@@ -105,22 +101,82 @@ class RunsElsewhere:
         return ": refuted" if found == len(runs) else f": {found:,} refuted"
 
 
-def audits_of(entries: Iterable[Entry]) -> tuple[AuditEntry, ...]:
-    """Every audit, in order."""
-    return tuple(
-        AuditEntry(entry.index, entry.time or "", entry.body) for entry in entries if isinstance(entry.body, Audited)
-    )
+class RunsAndAudits:
+    """What ran in a ledger, or in a part of it, and what audits are of it; its entries are read once."""
 
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        ran: dict[str, Reserved] = {}
+        audits: list[AuditEntry] = []
+        intended: list[IntendedEntry] = []
+        for entry in entries:
+            body = entry.body
+            if isinstance(body, Reserved):
+                ran[body.charge] = body
+            elif isinstance(body, Aborted):
+                del ran[body.charge]
+            elif isinstance(body, Audited):
+                audits.append(AuditEntry(entry.index, entry.time or "", body))
+            elif isinstance(body, Intended):
+                intended.append(IntendedEntry(entry.index, entry.time or "", body))
+        self.audits = tuple(audits)
+        """Every audit, in order."""
+        self._intended = intended
+        self._here = [body.mechanism for body in ran.values() if body.attested is None]
+        self._elsewhere = [body for body in ran.values() if body.attested is not None]
 
-def unfinished(entries: Iterable[Entry]) -> tuple[IntendedEntry, ...]:
-    """Every audit that was intended, and that no result names, in order."""
-    known = tuple(entries)
-    finished = {one.body.intended for one in audits_of(known)}
-    return tuple(
-        IntendedEntry(entry.index, entry.time or "", entry.body)
-        for entry in known
-        if isinstance(entry.body, Intended) and entry.index not in finished
-    )
+    @functools.cached_property
+    def kinds(self) -> frozenset[str]:
+        """The tags of all mechanisms that were admitted to run here, and not given back. What runs elsewhere bears the
+        name that somebody gave it: an audit of what bears that name here says nothing of it."""
+        return frozenset(mechanism.kind for mechanism in self._here)
+
+    @functools.cached_property
+    def mechanisms(self) -> frozenset[tuple[str, str]]:
+        """The tags and parameters of the same mechanisms."""
+        return frozenset((mechanism.kind, repr(mechanism.parameters)) for mechanism in self._here)
+
+    @property
+    def unfinished(self) -> tuple[IntendedEntry, ...]:
+        """Every audit that was intended, and that no result names, in order."""
+        finished = {one.body.intended for one in self.audits}
+        return tuple(one for one in self._intended if one.index not in finished)
+
+    @functools.cached_property
+    def elsewhere(self) -> RunsElsewhere:
+        """What ran elsewhere, with and without an audit. `declared_run` is no name."""
+        audits = [one.body for one in self.audits if one.body.blind is None]
+        charges, names = _named_by(audits)
+        wrong_charges, wrong_names = _named_by([one for one in audits if one.verdict == "violation"])
+        charged: list[Reserved] = []
+        named: list[Reserved] = []
+        never: list[Reserved] = []
+        refuted: set[str] = set()
+        for run in self._elsewhere:
+            by_charge = run.charge in charges
+            (charged if by_charge else named if _name(run) in names else never).append(run)
+            if run.charge in wrong_charges if by_charge else _name(run) in wrong_names:
+                refuted.add(run.charge)
+        return RunsElsewhere(tuple(charged), tuple(named), tuple(never), frozenset(refuted))
+
+    @functools.cached_property
+    def told_apart(self) -> Audits:
+        """Every audit, by what ties it to what is charged in this ledger."""
+        names, charges = {_name(body) for body in self._elsewhere}, {body.charge for body in self._elsewhere}
+        here, charged, named, about, apart, blind = [], [], [], [], [], []
+        for one in self.audits:
+            if one.body.blind is not None:
+                blind.append(one)
+            elif one.body.charge in charges:
+                charged.append(one)
+            elif one.body.mechanism.kind in self.kinds:
+                here.append(one)
+            elif one.body.mechanism.kind in names:
+                named.append(one)
+            elif one.scopes or one.body.charge is not None:
+                about.append(one)
+            else:
+                apart.append(one)
+        return Audits(tuple(here), tuple(charged), tuple(named), tuple(about), tuple(apart), tuple(blind))
 
 
 def blind_reasons(audits: Audits, kinds: Iterable[str]) -> dict[str, str]:
@@ -130,79 +186,12 @@ def blind_reasons(audits: Audits, kinds: Iterable[str]) -> dict[str, str]:
     return {kind: why for kind, why in tried if kind in wanted and why is not None}
 
 
-def kinds_that_ran(entries: Iterable[Entry]) -> frozenset[str]:
-    """The tags of all mechanisms that were admitted to run here, and not given back. What runs elsewhere bears the name
-    that somebody gave it: an audit of what bears that name here says nothing of it."""
-    return frozenset(body.mechanism.kind for body in _that_ran(entries) if body.attested is None)
-
-
-def mechanisms_that_ran(entries: Iterable[Entry]) -> frozenset[tuple[str, str]]:
-    """The tags and parameters of the same mechanisms."""
-    here = (body.mechanism for body in _that_ran(entries) if body.attested is None)
-    return frozenset((mechanism.kind, repr(mechanism.parameters)) for mechanism in here)
-
-
-def runs_elsewhere(entries: Iterable[Entry]) -> RunsElsewhere:
-    """What ran elsewhere, with and without an audit. `declared_run` is no name."""
-    known = tuple(entries)
-    audits = [one.body for one in audits_of(known) if one.body.blind is None]
-    charges, names = _named_by(audits)
-    wrong_charges, wrong_names = _named_by([one for one in audits if one.verdict == "violation"])
-    charged: list[Reserved] = []
-    named: list[Reserved] = []
-    never: list[Reserved] = []
-    refuted: set[str] = set()
-    for run in _elsewhere(known):
-        by_charge = run.charge in charges
-        (charged if by_charge else named if _name(run) in names else never).append(run)
-        if run.charge in wrong_charges if by_charge else _name(run) in wrong_names:
-            refuted.add(run.charge)
-    return RunsElsewhere(tuple(charged), tuple(named), tuple(never), frozenset(refuted))
-
-
 def _named_by(audits: Iterable[Audited]) -> tuple[frozenset[str | None], frozenset[str | None]]:
     """The charges, and the kinds, that audits name."""
     known = tuple(audits)
     return frozenset(one.charge for one in known), frozenset(one.mechanism.kind for one in known)
 
 
-def told_apart(entries: Iterable[Entry]) -> Audits:
-    """Every audit, by what ties it to what is charged in this ledger."""
-    known = tuple(entries)
-    ran = kinds_that_ran(known)
-    there = _elsewhere(known)
-    names, charges = {_name(body) for body in there}, {body.charge for body in there}
-    here, charged, named, about, apart, blind = [], [], [], [], [], []
-    for one in audits_of(known):
-        if one.body.blind is not None:
-            blind.append(one)
-        elif one.body.charge in charges:
-            charged.append(one)
-        elif one.body.mechanism.kind in ran:
-            here.append(one)
-        elif one.body.mechanism.kind in names:
-            named.append(one)
-        elif one.scopes or one.body.charge is not None:
-            about.append(one)
-        else:
-            apart.append(one)
-    return Audits(tuple(here), tuple(charged), tuple(named), tuple(about), tuple(apart), tuple(blind))
-
-
-def _elsewhere(entries: Iterable[Entry]) -> tuple[Reserved, ...]:
-    return tuple(body for body in _that_ran(entries) if body.attested is not None)
-
-
 def _name(there: Reserved) -> str | None:
     """What a run elsewhere was called; None where nobody named it."""
     return None if there.mechanism.kind == DECLARED else there.mechanism.kind
-
-
-def _that_ran(entries: Iterable[Entry]) -> Iterable[Reserved]:
-    found: dict[str, Reserved] = {}
-    for entry in entries:
-        if isinstance(entry.body, Reserved):
-            found[entry.body.charge] = entry.body
-        elif isinstance(entry.body, Aborted):
-            del found[entry.body.charge]
-    return found.values()

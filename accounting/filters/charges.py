@@ -206,7 +206,9 @@ def without_charge(filter_: Filter, sums: Sums, charged: Coordinates) -> Sums:
 
 def _plus(sum_: Sum, price: Decimal | None, times: int) -> Sum:
     priced, unpriced = sum_
-    return (priced, unpriced + times) if price is None else (add(priced, multiply(price, times)), unpriced)
+    if price is None:
+        return priced, unpriced + times
+    return add(priced, price if times == 1 else multiply(price, times)), unpriced
 
 
 def _minus(sum_: Sum, price: Decimal | None) -> Sum:

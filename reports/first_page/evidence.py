@@ -21,12 +21,8 @@ from dpledger.reports.tested import (
     AuditEntry,
     Audits,
     IntendedEntry,
+    RunsAndAudits,
     blind_reasons,
-    kinds_that_ran,
-    mechanisms_that_ran,
-    runs_elsewhere,
-    told_apart,
-    unfinished,
 )
 
 __all__ = ["audited", "gaps", "last_refusal", "record"]
@@ -130,15 +126,15 @@ def _seen(verified: Verified) -> str:
 def audited(entries: Sequence[Entry]) -> Answer:
     """The verdicts on kinds of mechanisms that ran in this ledger, and those on others that are about what is charged
     in it, where a violation warns as well; those that nothing ties to it are counted apart."""
-    ran, audits, there = kinds_that_ran(entries), told_apart(entries), runs_elsewhere(entries)
+    known = RunsAndAudits(entries)
+    ran, audits, there = known.kinds, known.told_apart, known.elsewhere
     here = [one.body for one in audits.here]
     refuted = plainly((audit.mechanism.kind for audit in here if audit.verdict == "violation"), ran)
     tested = {audit.mechanism.kind for audit in here}
     missing = plainly(ran - tested, ran)
     violations = tuple(_found_wrong(audits))
-    exactly = mechanisms_that_ran(entries)
     pairs = {(one.mechanism.kind, repr(one.mechanism.parameters)) for one in here}
-    same = {kind for kind, _ in pairs & exactly}
+    same = {kind for kind, _ in pairs & known.mechanisms}
     other = plainly(tested - same, ran)
     lines = [f"{_capital(how)}: {_of(some)}." for some, how in _concerning(audits) if not _all_violations(some)]
     if other:
@@ -149,7 +145,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
         lines.append(f"An audit of {plain(kind)} could see nothing: {visible(why, 200)}.")
     if distant := [one for one in (*audits.here, *audits.concerning) if one.body.apart is not None]:
         lines.append(f"On data that differ by more than one unit, if they are rows: {_of(distant)}.")
-    if left := unfinished(entries):
+    if left := known.unfinished:
         lines.append(f"Intended but never finished: {words.count(len(left), 'audit')} ({_intended(left)}).")
     if audits.apart:
         lines.append(f"An annex lists audits of what did not run here, by its name: {_counted(audits.apart)}.")

@@ -30,13 +30,9 @@ from dpledger.reports.model import (
 from dpledger.reports.tested import (
     AuditEntry,
     IntendedEntry,
+    RunsAndAudits,
     RunsElsewhere,
     blind_reasons,
-    kinds_that_ran,
-    mechanisms_that_ran,
-    runs_elsewhere,
-    told_apart,
-    unfinished,
 )
 
 __all__ = ["audits_section"]
@@ -73,29 +69,30 @@ VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 def audits_section(entries: tuple[Entry, ...], engine: CertifiedProfiles) -> Section:
     """The section on audits: those of kinds of mechanisms that ran in this ledger, those of runs elsewhere that are
     charged in it, and those of something that did not run here."""
-    audits = told_apart(entries)
+    tested = RunsAndAudits(entries)
+    audits = tested.told_apart
     here, there, nowhere = _groups(audits.here), _groups(audits.elsewhere), _groups(audits.nowhere)
     caption = "Claims of what ran here that were tested, and what was found"
     blocks: list[Block] = [
         Prose(id="audits/not_proved", lines=PROVES_NOTHING, tone="note"),
-        _table("audits/results", caption, here, mechanisms_that_ran(entries)),
+        _table("audits/results", caption, here, tested.mechanisms),
     ]
     if there:
         blocks.append(_table("audits/elsewhere", OF_RUNS_ELSEWHERE, there, None))
-    blocks += [*_of_runs_elsewhere(runs_elsewhere(entries)), Items(items=(_never_audited(entries),))]
+    blocks += [*_of_runs_elsewhere(tested.elsewhere), Items(items=(_never_audited(tested),))]
     if audits.blind:
         blocks.append(_blind_table(audits.blind))
-    if left := unfinished(entries):
+    if left := tested.unfinished:
         blocks += [_unfinished_table(left), Prose(id="audits/unfinished_says", lines=UNFINISHED_SAYS, tone="note")]
     if nowhere:
         blocks.append(_table("audits/nowhere", NOWHERE, nowhere, None))
         blocks.append(Prose(id="audits/nowhere_says_nothing", lines=NOT_HERE, tone="note"))
     if about := _groups(audits.about):
         blocks.append(_claims_picture("audits/about_picture", ABOUT_A_BUDGET, about, engine))
-    tested = (*here, *there)
-    if tested:
-        blocks.append(_claims_picture("audits/claims_picture", CLAIMS_DRAWN, tested, engine))
-        blocks += [_curve_picture(number, group, engine) for number, group in enumerate(tested[:MOST_CURVES], start=1)]
+    drawn = (*here, *there)
+    if drawn:
+        blocks.append(_claims_picture("audits/claims_picture", CLAIMS_DRAWN, drawn, engine))
+        blocks += [_curve_picture(number, group, engine) for number, group in enumerate(drawn[:MOST_CURVES], start=1)]
     return Section(
         id="audits",
         heading="Audits",
@@ -288,9 +285,9 @@ def _method(body: Audited) -> str:
     return ", ".join(part for part in told if part)
 
 
-def _never_audited(entries: tuple[Entry, ...]) -> Item:
+def _never_audited(tested: RunsAndAudits) -> Item:
     id_, label = "audits/never_audited", "What ran and was never audited"
-    ran, there, audits = kinds_that_ran(entries), runs_elsewhere(entries), told_apart(entries)
+    ran, there, audits = tested.kinds, tested.elsewhere, tested.told_apart
     missing = sorted(ran - {one.body.mechanism.kind for one in audits.here})
     gaps = []
     if missing:

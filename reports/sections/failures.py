@@ -15,7 +15,7 @@ from dpledger.reports.explain import worst_case
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, blocks
 from dpledger.reports.promises import Promise
 from dpledger.reports.sections.accuracy import CONFIDENCE
-from dpledger.reports.tested import audits_of
+from dpledger.reports.tested import RunsAndAudits
 
 __all__ = ["failures_section"]
 
@@ -136,7 +136,7 @@ def _intervals(sections: tuple[Section, ...]) -> Iterator[tuple[Cell, ...]]:
 
 
 def _audits(entries: Iterable[Entry]) -> Iterator[tuple[Cell, ...]]:
-    bodies = [one.body for one in audits_of(entries)]
+    bodies = [one.body for one in RunsAndAudits(entries).audits]
     if bodies:
         of = Cell(
             words.count(len(bodies), "audit"),
