@@ -72,7 +72,7 @@ from dpledger.ledger.rules.transitions import charged_scope
 from dpledger.notebooks import summary
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested"]
+__all__ = ["Admission", "Change", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested"]
 
 Status = Literal["reserved", "started", "committed", "aborted"]
 UNKNOWN = Bounds(0.0, math.inf)
@@ -133,9 +133,19 @@ class Refusal:
     attested: Attestation | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The sums of a scope once entry `index` was in, and the parts that it settled; None where it settled none, or
+    nothing here saw them run."""
+
+    index: int
+    sums: Sums
+    settled: Composition | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeAccount:
-    """Everything a scope admitted and refused, and what it comes to.
+    """Everything a scope admitted and refused, and what it comes to. `changes`: of its sums, in order.
 
     `guarantee`: what the scope promises for ever, its budget (ex ante). `spent`: the reading at `delta`, both bounds.
     `composition`: the tree of all that was admitted, with outcomes; None where something was priced from its profile,
@@ -152,6 +162,7 @@ class ScopeAccount:
     guarantee: Guarantee
     admissions: tuple[Admission, ...]
     refusals: tuple[Refusal, ...]
+    changes: tuple[Change, ...]
     sums: Sums
     spent_by_account: Mapping[str, str]
     held_by_account: Mapping[str, str]
@@ -232,7 +243,7 @@ def _books(entries: Iterable[Entry], state: State) -> dict[str, _Book]:
                 pass  # nobody knows who signed it: the charge stands as it was reserved
             case Started(charge=name) | Progress(charge=name) | Committed(charge=name) | Aborted(charge=name) as body:
                 for level in charges[name].body.levels:
-                    books[level.scope].settle(charges[name], body)
+                    books[level.scope].settle(charges[name], entry.index, body)
                 charges[name].follow(entry.index, body)
             case Refused(level=level) as body:
                 books[level].refusals.append(_refusal(entry.index, body))
@@ -290,21 +301,25 @@ class _Book:
         self.scope = scope
         self.sums = filters.opening(scope.filter)
         self.charges: list[tuple[_Charge, str, Coordinates]] = []
+        self.changes: list[Change] = []
         self.refusals: list[Refusal] = []
         self.rollback: int | None = None
 
     def admit(self, charge: _Charge, amounts: Coordinates) -> None:
         self.sums = filters.with_charge(self.scope.filter, self.sums, amounts)
+        self.changes.append(Change(charge.index, self.sums))
         self.charges.append((charge, _carrier(self.scope.filter, self.sums, amounts), amounts))
 
-    def settle(self, charge: _Charge, body: Started | Progress | Committed | Aborted) -> None:
+    def settle(self, charge: _Charge, index: int, body: Started | Progress | Committed | Aborted) -> None:
         if isinstance(body, (Started, Progress)):
             return
-        rule, name = self.scope.filter, self.scope.scope
+        rule, name, parts = self.scope.filter, self.scope.scope, None
         self.sums = filters.without_charge(rule, self.sums, charge.charged(name))
         if isinstance(body, Committed):
             settled = next(level.amounts for level in body.levels if level.scope == name)
             self.sums = filters.with_charge(rule, self.sums, settled)
+            parts = None if charge.body.attested else body.parts
+        self.changes.append(Change(index, self.sums, parts))
 
     def admissions(self) -> tuple[Admission, ...]:
         return tuple(_admission(self.scope.scope, *charge) for charge in self.charges)
@@ -329,6 +344,7 @@ class _Book:
             guarantee=guarantee,
             admissions=admissions,
             refusals=tuple(self.refusals),
+            changes=tuple(self.changes),
             sums=scope.sums,
             spent_by_account=filters.spent(scope.filter, scope.sums),
             held_by_account=filters.spent(scope.filter, scope.held),

@@ -24,7 +24,7 @@ from dpledger.reports.model import (
 from dpledger.reports.promises import is_read
 from dpledger.reports.sections.declared import COPIED, Declaration, Declarations
 from dpledger.reports.sections.several import items_of, named
-from dpledger.reports.sections.spending import Histories, contradicted
+from dpledger.reports.sections.spending import Openings, contradicted
 
 __all__ = ["READ_DELTA", "bounds_of", "promised", "reading_of", "warnings_of"]
 
@@ -45,16 +45,16 @@ def promised(
     accounts: Sequence[ScopeAccount],
     states: Mapping[str, ScopeState],
     declarations: Declarations,
-    histories: Histories,
+    openings: Openings,
     engine: CertifiedProfiles,
 ) -> Section:
     """The section on the guarantees: what is the same for several scopes is told once."""
 
     def items(account: ScopeAccount) -> tuple[Item, ...]:
         scope, prefix = account.scope, f"scope:{account.scope}"
-        opening = histories.opening(scope)
+        opening = openings.origin(scope)
         return (
-            _dataset(histories.dataset(scope), opening, prefix),
+            _dataset(openings.dataset(scope), opening, prefix),
             *_guarantee(account, prefix),
             _delta_meaning(account, prefix),
             _delta_against_population(account, declarations.for_scope("population_size", scope), prefix),

@@ -21,7 +21,7 @@ from dpledger.reports.sections.people import people
 from dpledger.reports.sections.promise import promised, reading_of
 from dpledger.reports.sections.runs import admissions, epsilons_of_one_run, open_charges, refusals
 from dpledger.reports.sections.several import SCOPE
-from dpledger.reports.sections.spending import Histories, native_sum, spending, upper
+from dpledger.reports.sections.spending import Openings, native_sum, spending, upper
 
 __all__ = ["Scopes"]
 
@@ -41,14 +41,15 @@ class Scopes:
 
     states: Mapping[str, ScopeState]
     accounts: tuple[ScopeAccount, ...]
-    histories: Histories
+    openings: Openings
+    size: int  # of the record, in entries
     engine: CertifiedProfiles
 
     @staticmethod
     def read(verified: Verified) -> Scopes:
         """All scopes of a ledger."""
         entries, state = verified.entries, verified.state
-        return Scopes(state.scopes, accounts(entries, state), Histories(entries, state), CertifiedProfiles())
+        return Scopes(state.scopes, accounts(entries, state), Openings(entries), len(entries), CertifiedProfiles())
 
     def of(self, names: frozenset[str]) -> Scopes:
         """Some of them alone."""
@@ -57,15 +58,15 @@ class Scopes:
     def sections(self, shared: SamePeople, declarations: Declarations, without_page: int) -> tuple[Section, ...]:
         """The table of all scopes, then a section a question, about the first MOST_DETAILED. `shared`: what is known of
         who is in several of them; `without_page`: how many promises have no first page here."""
-        told, engine, histories = self.accounts[:MOST_DETAILED], self.engine, self.histories
+        told, engine = self.accounts[:MOST_DETAILED], self.engine
         if not told:
             return (self._glance(shared, without_page),)
         return (
             self._glance(shared, without_page),
-            promised(told, self.states, declarations, histories, engine),
+            promised(told, self.states, declarations, self.openings, engine),
             meaning(told, engine),
             _ran(told, engine, declarations),
-            spending(told, histories, engine),
+            spending(told, self.size, engine),
             *odometers(told),
             Section(
                 id="stopped",

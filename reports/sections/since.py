@@ -47,7 +47,7 @@ from dpledger.reports.model import Cell, Column, Prose, Section, Table, Tone, vi
 from dpledger.reports.sections.declared import COPIED, Declaration, Declarations, label
 from dpledger.reports.sections.runs import price_of_each
 from dpledger.reports.sections.scopes import Scopes
-from dpledger.reports.sections.spending import Histories, upper
+from dpledger.reports.sections.spending import Openings, has_changed, reading_before, upper
 
 __all__ = ["first_new", "since_section"]
 
@@ -111,7 +111,7 @@ def since_section(
             heading=f"What is new since {then}",
             about="What each scope had spent then and has now; charges, budgets, refusals, audits and words since.",
             blocks=(
-                _spent(scopes.accounts, scopes.histories, first),
+                _spent(scopes.accounts, scopes.openings, first),
                 _events(new, scopes.accounts, first, scopes.engine),
                 _words(new, declarations, Declarations(entry for entry in entries if entry.index < first)),
             ),
@@ -122,8 +122,8 @@ def since_section(
 # ---- what was spent -------------------------------------------------------------------------------------------------
 
 
-def _spent(accounts: Sequence[ScopeAccount], histories: Histories, first: int) -> Table:
-    changed = [one for one in accounts if any(place >= first for place in histories.places(one.scope))]
+def _spent(accounts: Sequence[ScopeAccount], openings: Openings, first: int) -> Table:
+    changed = [one for one in accounts if openings.index(one.scope) >= first or has_changed(one, first)]
     still = len(accounts) - len(changed)
     return Table(
         id="since/spent",
@@ -136,18 +136,18 @@ def _spent(accounts: Sequence[ScopeAccount], histories: Histories, first: int) -
             Column("Admitted since", numeric=True),
             Column("Refused since", numeric=True),
         ),
-        rows=tuple(_spent_row(account, histories, first) for account in changed),
+        rows=tuple(_spent_row(account, openings, first) for account in changed),
         empty="In no scope anything changed.",
     )
 
 
-def _spent_row(account: ScopeAccount, histories: Histories, first: int) -> tuple[Cell, ...]:
+def _spent_row(account: ScopeAccount, openings: Openings, first: int) -> tuple[Cell, ...]:
     admitted = sum(one.index >= first for one in account.admissions)
     refused = sum(one.index >= first for one in account.refusals)
-    is_new = histories.places(account.scope)[0] >= first
+    is_new = openings.index(account.scope) >= first
     return (
         Cell(account.scope, account.scope),
-        Cell("not open yet") if is_new else _reading(account, histories.reading_before(account, first)),
+        Cell("not open yet") if is_new else _reading(account, reading_before(account, first)),
         _reading(account, upper(account)),
         Cell(f"{admitted:,}", admitted),
         Cell(f"{refused:,}", refused),

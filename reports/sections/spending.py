@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import TypeVar, assert_never
 
@@ -14,7 +13,6 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import (
     AllowanceFilter,
     BasicFilter,
-    Coordinates,
     EitherFilter,
     GDPFilter,
     PureFilter,
@@ -26,34 +24,8 @@ from dpledger.accounting.pricing.outcomes import planned
 from dpledger.decimals import ZERO
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import ScopeAccount
-from dpledger.ledger.entries.bodies import (
-    Aborted,
-    Audited,
-    Closed,
-    Committed,
-    Declared,
-    Heartbeat,
-    Intended,
-    KeyDelegated,
-    KeyRevoked,
-    KeyRotated,
-    LedgerOpened,
-    Lost,
-    OwnerRotated,
-    PlanRegistered,
-    PolicyChanged,
-    Progress,
-    Refused,
-    Reported,
-    Reserved,
-    RollbackAccepted,
-    ScopeOpened,
-    Snapshot,
-    Started,
-)
+from dpledger.ledger.entries.bodies import ScopeOpened
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.entries.members import LevelCharge
-from dpledger.ledger.rules.transitions import ScopeState, State
 from dpledger.reports import words
 from dpledger.reports.certified import CertifiedProfiles
 from dpledger.reports.model import (
@@ -70,7 +42,7 @@ from dpledger.reports.model import (
 )
 from dpledger.reports.sections.several import SCOPE, table_of
 
-__all__ = ["Histories", "contradicted", "native_sum", "spending", "upper"]
+__all__ = ["Openings", "contradicted", "has_changed", "native_sum", "reading_before", "spending", "upper"]
 
 T = TypeVar("T")
 
@@ -87,131 +59,57 @@ NO_GUARANTEE = (
 # ---- over the entries -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """The sums of a scope once entry `index` was in, and the parts that it settled."""
+class Openings:
+    """What each scope was opened with, in whose word, and where."""
 
-    index: int
-    sums: Sums
-    settled: Composition | None
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        opened = [(entry, entry.body) for entry in entries if isinstance(entry.body, ScopeOpened)]
+        self._of = {body.path[0].scope: (entry, body) for entry, body in opened}
 
-
-@dataclass(slots=True)
-class _History:
-    """What happened in one scope, in order."""
-
-    scope: ScopeState
-    sums: Sums
-    changes: list[_Change] = field(default_factory=list)
-    refused: list[int] = field(default_factory=list)
-
-    def change(
-        self, index: int, before: Coordinates | None, after: Coordinates | None, ran: Composition | None
-    ) -> None:
-        """Entry `index` replaced the charge `before` by `after` and settled the parts `ran`; None: there is none."""
-        rule = self.scope.filter
-        if before is not None:
-            self.sums = filters.without_charge(rule, self.sums, before)
-        if after is not None:
-            self.sums = filters.with_charge(rule, self.sums, after)
-        self.changes.append(_Change(index, self.sums, ran))
-
-
-class Histories:
-    """The sums of every scope at every entry that changed them, read in one pass."""
-
-    def __init__(self, entries: tuple[Entry, ...], state: State) -> None:
-        self._of = {name: _History(scope, filters.opening(scope.filter)) for name, scope in state.scopes.items()}
-        self._reserved: dict[str, Reserved] = {}
-        self._datasets: dict[str, str] = {}
-        self._openings: dict[str, Origin] = {}
-        self.size = len(entries)
-        self._trusted = state.last_trusted
-        for entry in entries:
-            self._read(entry)
-
-    def _read(self, entry: Entry) -> None:
-        match entry.body:
-            case ScopeOpened(path=path, dataset=dataset):
-                self._openings[path[0].scope] = _opening(entry)
-                if dataset is not None:
-                    self._datasets[path[0].scope] = visible(dataset)
-            case Reserved() as body:
-                self._reserved[body.charge] = body
-                for level in body.levels:
-                    self._of[level.scope].change(entry.index, None, level.amounts, None)
-            case Aborted() | Committed() if self._trusted is not None and entry.index > self._trusted:
-                pass  # the key was revoked: the charge stands as it was reserved
-            case Aborted(charge=charge):
-                for level in self._reserved[charge].levels:
-                    self._of[level.scope].change(entry.index, level.amounts, None, None)
-            case Committed(charge=charge, levels=levels, parts=parts):
-                before = _by_scope(self._reserved[charge].levels)
-                seen = None if self._reserved[charge].attested else parts  # nothing here saw it run
-                for level in levels:
-                    self._of[level.scope].change(entry.index, before[level.scope], level.amounts, seen)
-            case Refused(level=level):
-                self._of[level].refused.append(entry.index)
-            case LedgerOpened() | Started() | Progress() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared():
-                pass
-            case Intended() | Audited() | Reported() | PlanRegistered() | PolicyChanged() | RollbackAccepted():
-                pass
-            case KeyRotated() | KeyDelegated() | OwnerRotated() | KeyRevoked():
-                pass
-            case _:
-                assert_never(entry.body)
+    def index(self, scope: str) -> int:
+        """The entry that opened the scope."""
+        return self._of[scope][0].index
 
     def dataset(self, scope: str) -> str | None:
         """What the scope was opened for, in its own words, if it says."""
-        return self._datasets.get(scope)
+        said = self._of[scope][1].dataset
+        return None if said is None else visible(said)
 
-    def opening(self, scope: str) -> Origin:
+    def origin(self, scope: str) -> Origin:
         """Whose word it is what the scope was opened with: its unit, its relation, its dataset."""
-        return self._openings[scope]
-
-    def places(self, scope: str) -> tuple[int, ...]:
-        """The entries that opened the scope, charged it, or were refused by it, in order."""
-        history, opened = self._of[scope], self._openings[scope].entry
-        assert opened is not None
-        return tuple(sorted((opened, *(change.index for change in history.changes), *history.refused)))
-
-    def reading_before(self, account: ScopeAccount, size: int) -> Decimal:
-        """The upper bound of the reading once `size` entries were in; infinite where nothing can be said."""
-        history = self._of[account.scope]
-        sums = [change.sums for change in history.changes if change.index < size]
-        rule = history.scope.filter
-        return filters.reading(rule, sums[-1] if sums else filters.opening(rule), account.delta)
-
-    def chart(self, account: ScopeAccount) -> SpentChart:
-        """The reading of the scope, with both bounds, at up to MOST_POINTS entries."""
-        history = self._of[account.scope]
-        lower = _LowerBounds(history.scope, account.delta)
-        changes = [(change, lower.after(change.settled)) for change in history.changes]
-        kept = list(_thinned(changes))
-        points = [
-            Spent(change.index, at_least, _reading(history.scope, change.sums, account.delta))
-            for change, at_least in kept
-        ]
-        return SpentChart(
-            points=tuple(points),
-            budget=account.guarantee.epsilon_at(account.delta),
-            refused=tuple(item for item in _thinned(history.refused)),
-            last=max(self.size - 1, 1),
+        entry, _ = self._of[scope]
+        return Origin(
+            status="declared",
+            by="whoever opened the scope",
+            when=entry.time or "",
+            signature="the ledger's own key",
+            entry=entry.index,
         )
 
 
-def _opening(entry: Entry) -> Origin:
-    return Origin(
-        status="declared",
-        by="whoever opened the scope",
-        when=entry.time or "",
-        signature="the ledger's own key",
-        entry=entry.index,
+def has_changed(account: ScopeAccount, first: int) -> bool:
+    """Whether the scope was charged, or refused, from entry `first` on."""
+    last = (*(change.index for change in account.changes[-1:]), *(one.index for one in account.refusals[-1:]))
+    return any(index >= first for index in last)
+
+
+def reading_before(account: ScopeAccount, size: int) -> Decimal:
+    """The upper bound of the reading once `size` entries were in; infinite where nothing can be said."""
+    sums = [change.sums for change in account.changes if change.index < size]
+    return filters.reading(account.filter, sums[-1] if sums else filters.opening(account.filter), account.delta)
+
+
+def chart(account: ScopeAccount, size: int) -> SpentChart:
+    """The reading of the scope, with both bounds, at up to MOST_POINTS of `size` entries."""
+    lower = _LowerBounds(account)
+    changes = [(change, lower.after(change.settled)) for change in account.changes]
+    points = [Spent(change.index, at_least, _reading(account, change.sums)) for change, at_least in _thinned(changes)]
+    return SpentChart(
+        points=tuple(points),
+        budget=account.guarantee.epsilon_at(account.delta),
+        refused=tuple(_thinned([refusal.index for refusal in account.refusals])),
+        last=max(size - 1, 1),
     )
-
-
-def _by_scope(levels: tuple[LevelCharge, ...]) -> Mapping[str, Coordinates]:
-    return {level.scope: level.amounts for level in levels}
 
 
 def _thinned(items: list[T]) -> Iterator[T]:
@@ -220,17 +118,16 @@ def _thinned(items: list[T]) -> Iterator[T]:
     yield from items[(len(items) - 1) % step :: step]
 
 
-def _reading(scope: ScopeState, sums: Sums, delta: Decimal) -> Decimal | None:
-    upper = filters.reading(scope.filter, sums, delta)
+def _reading(account: ScopeAccount, sums: Sums) -> Decimal | None:
+    upper = filters.reading(account.filter, sums, account.delta)
     return None if upper.is_infinite() else decimals.round_up(upper, digits=6)
 
 
 class _LowerBounds:
     """The lower bound of the reading, kept up to date: the greatest over the parts that have settled."""
 
-    def __init__(self, scope: ScopeState, delta: Decimal) -> None:
-        self._scope = scope
-        self._delta = delta
+    def __init__(self, account: ScopeAccount) -> None:
+        self._account = account
         self._seen: set[Composition] = set()
         self._greatest = ZERO
 
@@ -239,7 +136,7 @@ class _LowerBounds:
         if parts is None or parts in self._seen or len(self._seen) >= MOST_PARTS:
             return self._greatest
         self._seen.add(parts)
-        lower = readings.least(parts, self._scope.relation, self._delta)
+        lower = readings.least(parts, self._account.relation, self._account.delta)
         self._greatest = max(self._greatest, decimals.round_down(lower, digits=6))
         return self._greatest
 
@@ -247,8 +144,8 @@ class _LowerBounds:
 # ---- the section ----------------------------------------------------------------------------------------------------
 
 
-def spending(accounts: Sequence[ScopeAccount], histories: Histories, engine: CertifiedProfiles) -> Section:
-    """The section on what was spent."""
+def spending(accounts: Sequence[ScopeAccount], size: int, engine: CertifiedProfiles) -> Section:
+    """The section on what was spent, of a record of `size` entries."""
     return Section(
         id="spent",
         heading="Spent so far: a reading after the fact, no guarantee of differential privacy",
@@ -258,7 +155,7 @@ def spending(accounts: Sequence[ScopeAccount], histories: Histories, engine: Cer
             Prose(id="spent/is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
             _readings(accounts, engine),
             Prose(id="spent/readings_mean", lines=READINGS_MEAN),
-            *(_picture(account, histories) for account in accounts),
+            *(_picture(account, size) for account in accounts),
             _accounts(accounts),
         ),
     )
@@ -356,17 +253,17 @@ def _told(most: Decimal) -> Cell:
     return Cell("no bound" if most.is_infinite() else f"ε ≤ {words.at_most(most)}", most)
 
 
-def _picture(account: ScopeAccount, histories: Histories) -> Picture:
-    chart = histories.chart(account)
+def _picture(account: ScopeAccount, size: int) -> Picture:
+    drawn = chart(account, size)
     delta = words.at_most(account.delta)
     refused = f" Crosses mark {words.count(len(account.refusals), 'refusal')}." if account.refusals else ""
     return Picture(
         id=f"scope:{account.scope}/spent_picture",
         title=f"Spent in {account.scope}, over the entries of the ledger",
         description=f"The reading of epsilon at δ = {delta} after each entry: at most "
-        f"{words.at_most(upper(account))} now, of a budget of {words.at_most(chart.budget)}. The solid line is the "
+        f"{words.at_most(upper(account))} now, of a budget of {words.at_most(drawn.budget)}. The solid line is the "
         f"upper bound, the dotted one the lower bound, the dashed one the budget.{refused}",
-        chart=chart,
+        chart=drawn,
     )
 
 

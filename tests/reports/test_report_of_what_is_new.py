@@ -11,7 +11,7 @@ from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.reports import Report
 from dpledger.reports.build import build
 from dpledger.reports.model import Prose, ReportModel, Section, Table, blocks
-from dpledger.reports.sections.spending import Histories
+from dpledger.reports.sections.spending import reading_before
 from report_records import Record, audit, hostile, sample
 
 
@@ -110,14 +110,13 @@ def test_words_in_place_of_the_samples_are_filled_in() -> None:
 def test_what_had_been_spent_then_is_what_the_ledger_had_added_up_then() -> None:
     """Wherever the record is cut: by the sums that the rules keep, which fold one entry after another."""
     record, then = sample(), Record()
-    histories = Histories(tuple(record.entries), record.state)
     found = accounts(record.entries, record.state)
     for entry in record.entries[1:]:
         then.add(entry.body)
         for account in found:
             scope = then.state.scopes.get(account.scope)
             if scope is not None:
-                told = histories.reading_before(account, len(then.entries))
+                told = reading_before(account, len(then.entries))
                 assert told == filters.reading(scope.filter, scope.sums, account.delta)
 
 
