@@ -51,8 +51,7 @@ def power_bounds(there: Deltas, back: Deltas, reach: float, alphas: Array) -> tu
         ends = _least(there, (_steep,), reach, inner), _least(back, (_flat,), reach, inner)
         lower, upper = (np.minimum(*sides) for sides in zip(*ends, strict=True))
     lower, upper = np.clip(lower, inner, 1.0), np.clip(upper, inner, 1.0)
-    lower, upper = np.where(alphas <= 0, least, lower), np.where(alphas <= 0, most, upper)  # what only P shows
-    return np.where(alphas >= 1, 1.0, lower), np.where(alphas >= 1, 1.0, upper)
+    return np.where(alphas <= 0, least, lower), np.where(alphas <= 0, most, upper)  # what only P shows
 
 
 def _steep(y: Array, delta: Array, alpha: Array) -> Array:

@@ -274,3 +274,14 @@ def test_a_zcdp_that_may_fail_nearly_always_promises_nothing(times: int) -> None
     """1 - delta is less than floats tell from 0."""
     bounds = compose(Repeated(ZCDP("0.1", "0." + "9" * 25), times=times), relation=ADD).epsilon("0.5")
     assert (bounds.lower, bounds.upper) == (0, float("inf"))
+
+
+@given(st.integers(1, 10**11), st.integers(2, 50), st.integers(10**11, 10**12))
+def test_a_group_of_any_rho_loses_its_square_at_every_order(digits: int, k: int, order: int) -> None:
+    """Also where the product has more digits than a price: rounded up, by a unit of the twelfth digit at most."""
+    rho, at = Decimal(digits).scaleb(-10), Decimal(order).scaleb(-10)
+    found = cost(Group(ZCDP(rho), k=k, relation=ADD), ADD, orders=(at,))
+    exact = multiply(multiply(rho, k * k), at)
+    assert found.rho == multiply(rho, k * k)
+    assert found.rdp[at] is not None
+    assert exact <= found.rdp[at] <= multiply(exact, Decimal(1 + 2e-11))

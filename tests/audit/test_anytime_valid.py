@@ -20,6 +20,7 @@ from dpledger.audit.evidence.wealth import Engine
 from dpledger.audit.features.coordinates import Along, Value
 from dpledger.audit.features.score import Place, Score
 from dpledger.audit.outcomes.structure import Outcomes
+from dpledger.errors import ParameterError
 from edges_oracle import Drawn, gaussian_profile
 
 pytestmark = pytest.mark.sliced
@@ -261,6 +262,20 @@ def test_the_error_budget_adds_up() -> None:
     engine = audited(CORRECT["laplace"], 1, 100)
     assert sum(share.alpha for share in engine.budget) == ALPHA
     assert len({share.words for share in engine.budget}) == len(engine.budget)
+
+
+@pytest.mark.parametrize("alpha", [Fraction(0), Fraction(1), Fraction(3, 2), Fraction(-1, 20)])
+def test_an_error_budget_that_is_none_is_refused(alpha: Fraction) -> None:
+    with pytest.raises(ParameterError, match="alpha"):
+        Engine(pure_or_approx(1, 0), alpha, proposed)
+
+
+@pytest.mark.parametrize("sizes", [(0, 1), (1, 0), (-1, 1)])
+def test_a_block_without_runs_of_a_side_is_refused(sizes: tuple[int, int]) -> None:
+    with pytest.raises(ParameterError, match="sizes"):
+        Engine(pure_or_approx(1, 0), ALPHA, proposed, sizes=sizes)
+    with pytest.raises(ParameterError, match="sizes"):
+        Engine(pure_or_approx(1, 0), ALPHA, proposed, sizes=(2, 2), paired=True)
 
 
 def test_a_score_that_is_fitted_anew_goes_on_with_the_wealth_of_the_one_before() -> None:
