@@ -23,8 +23,9 @@ from dpledger.reports.model import (
 )
 from dpledger.reports.promises import is_read
 from dpledger.reports.sections.declared import COPIED, Declaration, Declarations
+from dpledger.reports.sections.openings import Openings
 from dpledger.reports.sections.several import items_of, named
-from dpledger.reports.sections.spending import Openings, contradicted
+from dpledger.reports.sections.spending import contradicted
 
 __all__ = ["READ_DELTA", "bounds_of", "promised", "reading_of", "warnings_of"]
 

@@ -17,11 +17,12 @@ from dpledger.reports.sections.contributions import contributions
 from dpledger.reports.sections.declared import Declarations
 from dpledger.reports.sections.odds import meaning
 from dpledger.reports.sections.odometer import odometers
+from dpledger.reports.sections.openings import Openings
 from dpledger.reports.sections.people import people
 from dpledger.reports.sections.promise import promised, reading_of
 from dpledger.reports.sections.runs import admissions, epsilons_of_one_run, open_charges, refusals
 from dpledger.reports.sections.several import SCOPE
-from dpledger.reports.sections.spending import Openings, native_sum, spending, upper
+from dpledger.reports.sections.spending import native_sum, spending, upper
 
 __all__ = ["Scopes"]
 

@@ -45,9 +45,10 @@ from dpledger.reports.certified import CertifiedProfiles
 from dpledger.reports.grouping import Alike, grouped, in_entries, indices, keys
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, Tone, visible
 from dpledger.reports.sections.declared import COPIED, Declaration, Declarations, label
+from dpledger.reports.sections.openings import Openings
 from dpledger.reports.sections.runs import price_of_each
 from dpledger.reports.sections.scopes import Scopes
-from dpledger.reports.sections.spending import Openings, has_changed, reading_before, upper
+from dpledger.reports.sections.spending import has_changed, reading_before, upper
 
 __all__ = ["first_new", "since_section"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TypeVar, assert_never
 
@@ -24,25 +24,21 @@ from dpledger.accounting.pricing.outcomes import planned
 from dpledger.decimals import ZERO
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import ScopeAccount
-from dpledger.ledger.entries.bodies import ScopeOpened
-from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
 from dpledger.reports.certified import CertifiedProfiles
 from dpledger.reports.model import (
     Cell,
     Column,
-    Origin,
     Picture,
     Prose,
     Section,
     Spent,
     SpentChart,
     Table,
-    visible,
 )
 from dpledger.reports.sections.several import SCOPE, table_of
 
-__all__ = ["Openings", "contradicted", "has_changed", "native_sum", "reading_before", "spending", "upper"]
+__all__ = ["contradicted", "has_changed", "native_sum", "reading_before", "spending", "upper"]
 
 T = TypeVar("T")
 
@@ -59,34 +55,6 @@ NO_GUARANTEE = (
 # ---- over the entries -----------------------------------------------------------------------------------------------
 
 
-class Openings:
-    """What each scope was opened with, in whose word, and where."""
-
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        opened = [(entry, entry.body) for entry in entries if isinstance(entry.body, ScopeOpened)]
-        self._of = {body.path[0].scope: (entry, body) for entry, body in opened}
-
-    def index(self, scope: str) -> int:
-        """The entry that opened the scope."""
-        return self._of[scope][0].index
-
-    def dataset(self, scope: str) -> str | None:
-        """What the scope was opened for, in its own words, if it says."""
-        said = self._of[scope][1].dataset
-        return None if said is None else visible(said)
-
-    def origin(self, scope: str) -> Origin:
-        """Whose word it is what the scope was opened with: its unit, its relation, its dataset."""
-        entry, _ = self._of[scope]
-        return Origin(
-            status="declared",
-            by="whoever opened the scope",
-            when=entry.time or "",
-            signature="the ledger's own key",
-            entry=entry.index,
-        )
-
-
 def has_changed(account: ScopeAccount, first: int) -> bool:
     """Whether the scope was charged, or refused, from entry `first` on."""
     last = (*(change.index for change in account.changes[-1:]), *(one.index for one in account.refusals[-1:]))
@@ -99,7 +67,7 @@ def reading_before(account: ScopeAccount, size: int) -> Decimal:
     return filters.reading(account.filter, sums[-1] if sums else filters.opening(account.filter), account.delta)
 
 
-def chart(account: ScopeAccount, size: int) -> SpentChart:
+def _chart(account: ScopeAccount, size: int) -> SpentChart:
     """The reading of the scope, with both bounds, at up to MOST_POINTS of `size` entries."""
     lower = _LowerBounds(account)
     changes = [(change, lower.after(change.settled)) for change in account.changes]
@@ -254,16 +222,16 @@ def _told(most: Decimal) -> Cell:
 
 
 def _picture(account: ScopeAccount, size: int) -> Picture:
-    drawn = chart(account, size)
+    chart = _chart(account, size)
     delta = words.at_most(account.delta)
     refused = f" Crosses mark {words.count(len(account.refusals), 'refusal')}." if account.refusals else ""
     return Picture(
         id=f"scope:{account.scope}/spent_picture",
         title=f"Spent in {account.scope}, over the entries of the ledger",
         description=f"The reading of epsilon at δ = {delta} after each entry: at most "
-        f"{words.at_most(upper(account))} now, of a budget of {words.at_most(drawn.budget)}. The solid line is the "
+        f"{words.at_most(upper(account))} now, of a budget of {words.at_most(chart.budget)}. The solid line is the "
         f"upper bound, the dotted one the lower bound, the dashed one the budget.{refused}",
-        chart=drawn,
+        chart=chart,
     )
 
 
