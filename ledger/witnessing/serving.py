@@ -40,6 +40,7 @@ class WitnessServer(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = AT_ONCE  # that wait to be heard; beyond, the system resets them
 
     def __init__(self, kept: WitnessFile, signer: CosigningKey, *, host: str = "127.0.0.1", port: int = 0) -> None:
         """`port` 0: one that is free. ParameterError where nobody can listen there."""
