@@ -243,10 +243,10 @@ def test_who_waits_is_interrupted_and_waits_no_more(book: Ledger, store: Holding
     before = signal.signal(signal.SIGALRM, too_late)
     try:
         with behind_one(book, store, [lambda: beat(book)]):
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
             opener = threading.Timer(0.5, store.goes_on.set)
             opener.start()
             with pytest.raises(TimeoutError):
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
                 scope.reserve(laplace("1"))
             opener.join()
     finally:

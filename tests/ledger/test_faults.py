@@ -336,8 +336,8 @@ def test_a_time_limit_that_falls_while_a_release_waits_for_another_writer(tmp_pa
             assert other.stdout.readline() == b"held\n"
             before = signal.signal(signal.SIGALRM, signal.default_int_handler)
             try:
-                signal.setitimer(signal.ITIMER_REAL, 0.2)
                 with pytest.raises(KeyboardInterrupt):
+                    signal.setitimer(signal.ITIMER_REAL, 0.2)
                     scope.release(laplace("1"), 0)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
