@@ -175,7 +175,7 @@ def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) ->
     else:
         claim = require_guarantee(run.claim)
     rules.check(claim, parts, scope.relation)
-    failure = getattr(claim, "delta", ZERO)
+    failure = claim.fails
     return Request(
         scope=scope.scope,
         key=draw(TOKEN_BYTES).hex() if run.key is None else wire.check_id(run.key, "key"),

@@ -182,7 +182,7 @@ class _Audit:
 
     def _sure(self, ways: tuple[_Way, _Way], accusing: list[ReplayFinding]) -> tuple[bool, int]:
         """Whether delta cannot explain it."""
-        delta = _DELTA if self.claim is None else Fraction(getattr(self.claim, "delta", 0))
+        delta = _DELTA if self.claim is None else Fraction(self.claim.fails)
         if not delta or any(one.call == 1 for one in accusing):
             return True, 1
         hits, runs = sum(way.accuses for way in ways), 2

@@ -40,7 +40,7 @@ def broken_by_coins(job: Job, data: tuple[object, object], claim: Guarantee | No
     laws = [_law(job, side, (seed, 9)) for side in data]
     if laws[0] is None or laws[1] is None:
         return None
-    odds, allowed = Fraction(math.exp(float(claim.epsilon))) * _SLACK, Fraction(getattr(claim, "delta", 0))
+    odds, allowed = Fraction(math.exp(float(claim.epsilon))) * _SLACK, Fraction(claim.fails)
     delta = max(_beyond(laws[0], laws[1], odds), _beyond(laws[1], laws[0], odds))
     if delta <= allowed * _SLACK + (_SLACK - 1):
         return None

@@ -396,7 +396,7 @@ def settle(
 def check_failures(claim: Guarantee, failures: tuple[Failure, ...]) -> None:
     """ParameterError unless the privacy failures of a claim, by cause, add up to its delta. Accuracy never counts."""
     causes = total(failure.delta for failure in failures if isinstance(failure, PrivacyFailure))
-    delta = getattr(claim, "delta", ZERO)
+    delta = claim.fails
     if causes != delta:
         raise ParameterError("failures", text(causes), f"causes that add up to the claim's delta, {text(delta)}")
 

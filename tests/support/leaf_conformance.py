@@ -16,6 +16,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+import pytest
+
+from dpledger.accounting import composition, rules
 from dpledger.accounting.arithmetic.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import (
@@ -28,6 +31,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Shuffled,
 )
+from dpledger.accounting.guarantees import GUARANTEES, ApproxDP
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, JointMixture, OpposedMixture, rules_of
 from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.draws import Poisson
@@ -37,7 +41,7 @@ from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.accounting.pricing.pld import Drawn, losses_of
 from dpledger.accounting.profile import compose
-from dpledger.errors import CannotCertify
+from dpledger.errors import CannotCertify, ClaimTooSmall
 from dpledger.relations import Relation
 
 __all__ = [
@@ -61,6 +65,7 @@ DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 EPSILONS = ("0", "0.1", "0.3", "0.7", "1.2", "2.5")
 ORDERS = (Decimal("1.5"), Decimal(3), Decimal(8))
 DELTA = Decimal("0.01")
+AT = ("0", "1e-6", "0.001", "0.01", "0.1", "0.5")  # deltas
 RATE = Decimal("0.25")
 ROUNDING = 1e-9  # of the oracle, which sums a few thousand floats
 
@@ -320,6 +325,33 @@ class LeafConformance:
         dials = rules.price.noise_fields | rules.price.loss_fields
         assert dials <= set(values)
         assert numbers - dials == example.no_dials
+
+    # what a guarantee answers for itself
+
+    def test_a_guarantee_is_an_epsilon_where_its_mechanism_is(self, example: Example) -> None:
+        """A claim of it at a delta is kept by what it is said of; `fails` and `own_delta` are those at which it is."""
+        leaf = example.leaf
+        if not isinstance(leaf, GUARANTEES):
+            return
+        found = {delta: leaf.epsilon_at(delta) for delta in (*map(Decimal, AT), leaf.fails, leaf.own_delta or DELTA)}
+        assert any(epsilon.is_finite() for epsilon in found.values())
+        for delta, epsilon in found.items():
+            assert epsilon >= 0
+            assert delta >= leaf.fails or not epsilon.is_finite()
+            for direction in DIRECTIONS:
+                shown = hockey_stick(turned(example.pair(1), direction), float(epsilon)) if epsilon.is_finite() else 0.0
+                assert shown <= float(delta) + ROUNDING, "epsilon_at says less than the mechanism loses"
+        assert leaf.own_delta is None or found[leaf.own_delta].is_finite()
+        failures = [rules_of(leaf).pair.failure(leaf, direction) for direction in DIRECTIONS]
+        assert Fraction(leaf.fails) >= max(failures) or len(leaf.points) > 1, "a profile says at each epsilon what fails"
+
+    def test_a_claim_of_a_guarantee_asks_for_its_delta_too(self, example: Example) -> None:
+        leaf = example.leaf
+        if not isinstance(leaf, GUARANTEES):
+            return
+        rules.check(leaf, leaf, example.relation)
+        with pytest.raises((ClaimTooSmall, CannotCertify)):
+            rules.check(leaf, composition.Sequence((leaf, ApproxDP(0, "0.001"))), example.relation)
 
     # several steps, and secret batches
 

@@ -33,7 +33,7 @@ import pytest
 from dpledger.accounting.chains import is_within
 from dpledger.accounting.composition import Chain, Composition, children
 from dpledger.accounting.documents import parse_tree
-from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
+from dpledger.accounting.guarantees import Failure, PrivacyFailure
 from dpledger.accounting.pricing.outcomes import planned, steps
 from dpledger.accounting.rules import check
 from dpledger.audit.sampling.released import agrees
@@ -162,7 +162,7 @@ class MechanismConformance(ABC):
 
     def test_failures_add_up_to_the_claims_delta(self) -> None:
         for mechanism in self.placed():
-            assert _delta_of_failures(mechanism.failures()) == _delta(mechanism.claim())
+            assert _delta_of_failures(mechanism.failures()) == mechanism.claim().fails
 
     def test_parameters_have_a_place_in_the_ledger(self) -> None:
         for mechanism in (self.make(), *self.placed()):
@@ -280,11 +280,6 @@ def same_value(left: object, right: object) -> bool:
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(map(same_value, left, right))
     return left == right
-
-
-def _delta(claim: Guarantee) -> Decimal:
-    delta: Decimal = getattr(claim, "delta", Decimal(0))
-    return delta
 
 
 def _chains(tree: Composition) -> Iterator[Chain]:
