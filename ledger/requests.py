@@ -16,7 +16,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.accounting.planning.claiming import promise, require_guarantee
 from dpledger.accounting.pricing import outcomes
-from dpledger.decimals import ZERO, Number, read
+from dpledger.decimals import Number, read
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.entries.members import LIBRARY, Attestation, MechanismNote
 from dpledger.ledger.log import Draw

@@ -40,7 +40,8 @@ def is_mechanism(value: object) -> bool:
 
 
 def test_no_mechanism_is_missing() -> None:
-    assert {case.name for case in CASES} == {value.__name__ for value in public().values() if is_mechanism(value)}
+    mechanisms = {value.__name__ for value in public().values() if is_mechanism(value)}
+    assert {case.name for case in CASES} == mechanisms, "two Cases in tests/support/replayed.py each"
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)

@@ -34,6 +34,7 @@ Found = float | dict[Decimal, float]
 
 def found_of(name: str) -> Found:
     """What the oracle of that name finds: one loss, or one of each claimed loss."""
+    assert name in LOSSES or name in STRATA, f"{name} has no oracle in tests/support/zoo_published.py or zoo_written.py"
     return LOSSES[name](ZOO[name]) if name in LOSSES else STRATA[name](ZOO[name])
 
 

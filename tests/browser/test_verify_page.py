@@ -85,7 +85,8 @@ def picture(page: Page, name: str) -> None:
 
 
 def test_the_page_is_what_its_sources_make() -> None:
-    assert PAGE.read_text("utf-8") == runpy.run_path(str(ROOT / "verifier" / "make_page.py"))["page"]()
+    is_made = PAGE.read_text("utf-8") == runpy.run_path(str(ROOT / "verifier" / "make_page.py"))["page"]()
+    assert is_made, "docs/verify.html is not what verifier/*.mjs make: `make verify-page` writes it"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

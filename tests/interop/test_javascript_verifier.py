@@ -259,6 +259,14 @@ def test_more_of_it_in_both_golden_ledgers(seed: int) -> None:
     assert agree_on_forgeries(leaves, ledger_golden.KINDS_KEY, random.Random(seed), share=0.05) > 300
 
 
+def test_it_knows_every_kind_that_an_entry_may_hold() -> None:
+    """The golden ledger of kinds has them all. A new one: its line in verifier/schema.mjs, then `make verify-page`."""
+    folder = ledger_golden.KINDS_DATA
+    head, entries = ((folder / name).read_bytes() for name in ("checkpoint", "entries.jsonl"))
+    (verdict,) = judged([case_of(entries, head, ledger_golden.KINDS_KEY.public.text)])
+    assert (verdict.accepted, verdict.newer, verdict.reason) == (True, False, "")
+
+
 def test_it_verifies_the_ledger_with_an_owner_and_refuses_what_the_owner_did_not_approve() -> None:
     folder = ledger_golden.DATA.parent / "golden_owned"
     leaves, head = bundle.read(folder)

@@ -240,14 +240,17 @@ def test_who_waits_is_interrupted_and_waits_no_more(book: Ledger, store: Holding
     def too_late(*_: object) -> NoReturn:
         raise TimeoutError
 
+    def reserved_in_time() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        scope.reserve(laplace("1"))
+
     before = signal.signal(signal.SIGALRM, too_late)
     try:
         with behind_one(book, store, [lambda: beat(book)]):
             opener = threading.Timer(0.5, store.goes_on.set)
             opener.start()
             with pytest.raises(TimeoutError):
-                signal.setitimer(signal.ITIMER_REAL, 0.1)
-                scope.reserve(laplace("1"))
+                reserved_in_time()
             opener.join()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

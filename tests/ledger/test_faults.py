@@ -331,14 +331,18 @@ def test_a_time_limit_that_falls_while_a_release_waits_for_another_writer(tmp_pa
     path = file_with_budget(tmp_path / "clinic.ledger", "3")
     with Ledger.open(path) as book:
         scope = book.scope("s")
+
+        def released_in_time() -> None:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            scope.release(laplace("1"), 0)
+
         with subprocess.Popen([sys.executable, "-c", HELD, str(path)], stdout=subprocess.PIPE) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == b"held\n"
             before = signal.signal(signal.SIGALRM, signal.default_int_handler)
             try:
                 with pytest.raises(KeyboardInterrupt):
-                    signal.setitimer(signal.ITIMER_REAL, 0.2)
-                    scope.release(laplace("1"), 0)
+                    released_in_time()
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 signal.signal(signal.SIGALRM, before)

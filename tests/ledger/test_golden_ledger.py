@@ -62,7 +62,7 @@ def test_a_kind_of_a_later_version_has_its_bytes_and_stops_this_verifier(line: b
 
 def test_the_examples_of_the_specification_are_golden_entries() -> None:
     text = ledger_spec.SPEC.read_text("utf-8")
-    assert ledger_spec.refreshed(text, FILES) == text
+    assert ledger_spec.refreshed(text, FILES) == text, "python tests/support/ledger_golden.py writes them"
     assert ledger_spec.kinds_shown(text) == KINDS
 
 

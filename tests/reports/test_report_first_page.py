@@ -602,7 +602,7 @@ def test_every_mechanism_of_ours_has_a_plain_name_on_the_page() -> None:
         if isinstance(kind, str)
     }
     assert len(ours) > 30
-    assert WORDS.keys() == ours | {"declared_run", "private_search"}
+    assert WORDS.keys() == ours | {"declared_run", "private_search"}, "WORDS in reports/first_page/plain.py"
 
 
 def test_two_mechanisms_with_one_plain_name_are_told_apart() -> None:

@@ -313,7 +313,7 @@ class LeafConformance:
             assert (
                 compose(less, relation=example.relation).epsilon(DELTA).upper
                 < compose(dear, relation=example.relation).epsilon(DELTA).upper
-            )
+            ), f"epsilon at {DELTA} does not move with {name}: neither noise nor loss (NO_FIELDS)"
 
     def test_every_number_that_may_be_free_is_said_to_be_noise_or_loss(self, example: Example) -> None:
         """A number of which a document may say "free" is one of those; the others are no dials."""
@@ -324,7 +324,7 @@ class LeafConformance:
         numbers = {name for name, value in values.items() if isinstance(value, Decimal) and value}
         dials = rules.price.noise_fields | rules.price.loss_fields
         assert dials <= set(values)
-        assert numbers - dials == example.no_dials
+        assert numbers - dials == example.no_dials, "no_dials are the Decimal fields that neither set names"
 
     # what a guarantee answers for itself
 
@@ -343,7 +343,9 @@ class LeafConformance:
                 assert shown <= float(delta) + ROUNDING, "epsilon_at says less than the mechanism loses"
         assert leaf.own_delta is None or found[leaf.own_delta].is_finite()
         failures = [rules_of(leaf).pair.failure(leaf, direction) for direction in DIRECTIONS]
-        assert Fraction(leaf.fails) >= max(failures) or len(leaf.points) > 1, "a profile says at each epsilon what fails"
+        assert Fraction(leaf.fails) >= max(failures) or len(leaf.points) > 1, (
+            "a profile says at each epsilon what fails"
+        )
 
     def test_a_claim_of_a_guarantee_asks_for_its_delta_too(self, example: Example) -> None:
         leaf = example.leaf
