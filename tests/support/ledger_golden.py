@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from unittest.mock import patch
 import golden_kinds
 import ledger_spec
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.errors import ApprovalNeeded, BudgetRefused, ContractViolation
+from dpledger.errors import ApprovalNeeded, BudgetRefused, ContractViolation, UnrelatedScopes
 from dpledger.ledger import tip
 from dpledger.ledger.entries.bodies import (
     Audited,
@@ -279,6 +280,7 @@ def files(book: Ledger) -> dict[str, bytes]:
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("ignore", UnrelatedScopes)  # of scopes that are examples
     golden = files(build())
     others = ((KINDS_DATA, build_kinds()), (OWNED_DATA, build_owned()), (KEYS_DATA, build_keys()))
     for data, contents in ((DATA, golden), *((data, bundled(book)) for data, book in others)):
