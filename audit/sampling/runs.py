@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from dpledger.audit.outcomes import Outputs
+from dpledger.audit.outcomes import Outputs, Raised
 from dpledger.audit.sampling.copies import Uncopied, copied, copied_batch, digest, is_immutable
 from dpledger.audit.sampling.generators import watched
 from dpledger.audit.sampling.limits import check_can_stop
@@ -42,6 +42,7 @@ SIDES = tuple(Side)
 PROBED = 2**60  # the number from which runs count that count for nothing
 PROBES = 64  # runs of each side that are tried first
 LONGEST_PROBE = 1.0  # seconds that all of them may take
+LONGEST_OF_ERRORS = 30.0  # where the first ones raise: then the call may be wrong, and no audit is to be made of it
 UNSEEDED = "the same seed did not give the same outputs: the mechanism draws from a source of its own, or keeps a state"
 ALTERED = "the mechanism alters its data: every call got a copy of its own, and no run on altered data counts"
 
@@ -265,7 +266,9 @@ class Runs:
         They count for nothing: they show what outputs look like, how long a run takes (one is enough where it is long),
         what care is needed, and whether the same seed gives the same outputs (`unseeded`)."""
         pairs, again = self._tried_once(1), self._tried_once(1)
-        if self._each is not None and 4 * most * self._each < LONGEST_PROBE:
+        raise_alone = all(isinstance(output, Raised) for output in (*pairs[0], *pairs[1]))
+        longest = LONGEST_OF_ERRORS if raise_alone else LONGEST_PROBE
+        if self._each is not None and 4 * most * self._each < longest:
             pairs, again = self._tried_once(most), self._tried_once(most)
         self.unseeded = UNSEEDED if digest(pairs) != digest(again) else None
         return pairs

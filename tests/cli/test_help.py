@@ -20,7 +20,9 @@ from dpledger.cli import app
 from dpledger.ledger.entries.bodies import Closed
 from dpledger.ledger.rules import approvals
 from dpledger.ledger.signed.keyfiles import save_owner_key
+from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.witnessing.founding import founded
+from dpledger.ledger.witnessing.witness_file import WitnessFile
 from witnesses import running
 
 pytestmark = pytest.mark.sliced
@@ -89,6 +91,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path("model.safetensors.intoto.json").write_bytes(statement)
     save_owner_key("officer.key")
     founded("north.witness", "north.example/w", "http://127.0.0.1:9/")
+    former = SigningKey.generate(new_ledger_id("clinic")).public
+    Path("former.pub").write_text(former.text)
+    with WitnessFile(Path("north.witness")) as kept:
+        kept.allow(former)
     return tmp_path
 
 
