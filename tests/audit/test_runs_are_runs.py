@@ -430,6 +430,17 @@ def test_of_what_is_slow_one_run_is_tried() -> None:
     assert runs_of(Single(slow)).probe() == ([0.0], [1.0])
 
 
+def test_what_raises_at_first_is_tried_as_often_where_it_is_slow() -> None:
+    """Whether a call is refused because it always raises does not hang on how long one took."""
+
+    def broken(data: float, rng: np.random.Generator) -> float:
+        time.sleep(0.005)
+        raise KeyError
+
+    left, right = runs_of(Single(broken)).probe()
+    assert (len(left), len(right)) == (64, 64)
+
+
 def test_an_exception_is_kept_of_the_runs_that_are_tried_first() -> None:
     left, _ = runs_of(Single(lambda data, rng: 1 / 0)).probe()
     assert isinstance(left[0], Raised)
