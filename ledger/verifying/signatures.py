@@ -128,32 +128,42 @@ def _payload(leaf: bytes, key: VerifyingKey) -> dict[str, Plain] | None:
 
 @contextmanager
 def _lane() -> Iterator[_Lane]:
-    """A process of its own, and a thread that waits for it. It ends when its input does."""
+    """A process of its own, and a thread that waits for it. It ends when its input does. What it answers is read in the
+    caller's thread: the one that waits gives the process its next chunk at once."""
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import answer; answer()"
     process = subprocess.Popen(  # noqa: S603 (this interpreter, and code that stands here)
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     waiter = ThreadPoolExecutor(1, thread_name_prefix="dpledger-verify")
+
+    def lane(chunk: list[bytes], key: VerifyingKey) -> _Result:
+        asked = waiter.submit(_asked, process, chunk, key)
+        return lambda: _read(chunk, key, asked.result())
+
     try:
-        yield lambda chunk, key: waiter.submit(_asked, process, chunk, key).result
+        yield lane
     finally:
         process.kill()  # it writes nothing; a thread that waits for it sees the end
         waiter.shutdown(cancel_futures=True)
         process.communicate()
 
 
-def _asked(process: subprocess.Popen[bytes], chunk: list[bytes], key: VerifyingKey) -> _Payloads:
-    """What the process says of a chunk; where it does not answer, what this one says."""
+def _asked(process: subprocess.Popen[bytes], chunk: list[bytes], key: VerifyingKey) -> bytes:
+    """What the process says of a chunk, a byte a leaf; fewer where it does not answer."""
     assert process.stdin is not None
     assert process.stdout is not None
     text = key.text.encode("ascii")
     try:
-        process.stdin.write(_number(len(chunk)) + _number(len(text)) + text)
-        process.stdin.writelines(part for leaf in chunk for part in (_number(len(leaf)), leaf))
-        process.stdin.flush()
-        verdicts = process.stdout.read(len(chunk))
+        leaves = (part for leaf in chunk for part in (_number(len(leaf)), leaf))
+        process.stdin.write(b"".join((_number(len(chunk)), _number(len(text)), text, *leaves)))  # at once: after each
+        process.stdin.flush()  # write this thread waits for its turn beside the one that folds
+        return process.stdout.read(len(chunk))
     except (OSError, ValueError):
-        verdicts = b""
+        return b""
+
+
+def _read(chunk: list[bytes], key: VerifyingKey, verdicts: bytes) -> _Payloads:
+    """The payloads of what a process says; where it did not answer, what this one says."""
     if len(verdicts) != len(chunk):
         return _here(chunk, key)()
     return [_unverified(leaf) if holds == 1 else None for leaf, holds in zip(chunk, verdicts, strict=True)]
