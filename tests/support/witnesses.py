@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,7 +18,6 @@ from dpledger.ledger.witnessing.submission import Submission
 from dpledger.ledger.witnessing.witness_file import Said, WitnessFile
 
 BUDGET = 3
-PATIENCE = 60.0  # seconds
 
 
 class Scripted(WitnessFile):
@@ -58,14 +55,6 @@ class Running:
     def allow(self, key: VerifyingKey) -> None:
         for one in self.files:
             one.allow(key)
-
-    def wait_until_all_saw(self, book: Ledger) -> None:
-        """Until each of them has cosigned the newest head, also those that the quorum did not wait for."""
-        origin, deadline = book.public_key.name, time.monotonic() + PATIENCE
-        hashed, newest = hashlib.sha256(origin.encode()).hexdigest(), f"{origin}\n{len(book)}\n".encode()
-        while not all((one.newest(hashed) or b"").startswith(newest) for one in self.files):
-            assert time.monotonic() < deadline, f"a witness did not see {len(book)} entries in {PATIENCE} s"
-            time.sleep(0.01)
 
     def stop(self, number: int = 0) -> None:
         """This one cannot be reached any more."""
