@@ -64,9 +64,10 @@ class Births:
             new = (joined((self._kept[0], new[0])), joined((self._kept[1], new[1])))
         self._kept = new
 
-    def bear(self, tracks: list[Track], pairs: int) -> None:
-        """Add new scores to the tracks, where they are due. A score that is fitted to more past runs than ever takes
-        the place of the one before it, with its wealth: an arm may change its mind before each block."""
+    def bear(self, tracks: list[Track], pairs: int, followed: float) -> None:
+        """Add new scores to the tracks, where they are due. `followed`: what a unit of what was reserved for them came
+        to, as a logarithm. A score that is fitted to more past runs than ever takes the place of the one before it,
+        with its wealth: an arm may change its mind before each block."""
         if self._kept is None or not self.are_due(pairs):
             return
         grows = len(self._kept[0]) > self._fitted_to
@@ -93,7 +94,10 @@ class Births:
             if entering:
                 share = self.left_for[primary] * BATCHES[primary]
                 self.left_for[primary] -= share
-                tracks += [self._track(score, runs, share / len(entering)) for score, runs in entering]
+                born = [self._track(score, runs, share / len(entering)) for score, runs in entering]
+                for track in born:
+                    track.followed += followed
+                tracks += born
 
     def _track(self, score: Score, runs: Runs, share: Fraction) -> Track:
         left, right = runs

@@ -2,7 +2,7 @@
 
 The largest epsilon such that every claim of the grid up to it is refuted errs only if the first true claim of the grid
 is refuted, so the error budget is paid once however many claims there are. A claim below the audited one is refuted by
-0.8 of that one's wealth and 0.2 of its own: whoever keeps it keeps the audited one as well.
+0.9 of that one's wealth and 0.1 of its own: whoever keeps it keeps the audited one as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpledger.audit.outcomes.structure import Floats
 __all__ = ["ClaimChain", "grid_of"]
 
 FIRST, STEP, LAST = 0.01, 1.002, 25.0
-OWN = 0.2  # of a claim's wealth below the audited one that is its own
+OWN = 0.1  # of a claim's wealth below the audited one that is its own
 MOST_PROJECTED = 10  # claims that a block projects
 
 

@@ -36,8 +36,9 @@ SETTLED = 4_096  # runs a side from which a track counts on a lattice
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """`share`: of the error budget, that of each arm; `wealth`: what a unit of each came to, as logarithms; `gains`:
-    the same with past blocks discounted, float64[2, arms], at the claim and at the frontier of the chain.
+    """`share`: of the error budget, that of each arm; `wealth`: what a unit of each came to by its own bets, as
+    logarithms; `followed`: by those of the leader, while it made none; `gains`: by its own with past blocks discounted,
+    float64[2, arms], at the claim and at the frontier of the chain.
 
     `past`: numbers of both sides while they are few; then runs are counted on `grid`, in `counts` (left, right), and
     `cell` says which merged cell each of its cells belongs to. `strata`: how many, each with cells of its own."""
@@ -56,10 +57,12 @@ class Track:
     fine: bool = False
     live: bool = True
     wealth: Floats = field(init=False)
+    followed: Floats = field(init=False)
     gains: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.wealth, self.gains = np.zeros(len(self.arms)), np.zeros((2, len(self.arms)))
+        self.wealth, self.followed = np.zeros((2, len(self.arms)))
+        self.gains = np.zeros((2, len(self.arms)))
 
     @classmethod
     def born(
@@ -82,13 +85,14 @@ class Track:
     def with_wealth_of(self, other: Track) -> Track:
         """This track with the share of another one, and what that came to: it bets in its place from now on."""
         assert self.arms == other.arms, "scores that are fitted to the same have the same arms"
-        self.share, self.wealth, self.gains = other.share, other.wealth, other.gains
+        self.share, self.gains = other.share, other.gains
+        self.wealth, self.followed = other.wealth, other.followed
         return self
 
     @property
     def held(self) -> Floats:
         """The logarithm of the wealth of each arm, with its share."""
-        return math.log(self.share) + self.wealth
+        return math.log(self.share) + self.wealth + self.followed
 
     @property
     def runs(self) -> int:

@@ -1,9 +1,9 @@
 """One audit: an anytime-valid test of a claim by betting on blocks of runs, with bets fixed on past runs.
 
-Every arm (a score and a way to estimate) has a wealth of its own that begins at its reserved weight; the leader bets
-each block with the arm that gained most so far. Their sum is an e-value at every pair: the claim is refuted when it
-reaches 1/alpha, whenever that is, and the chance of that is at most alpha if the claim holds. Statement and proof:
-docs/proofs/audit.md 5 and 6.
+Every arm (a score and a way to estimate) has a wealth of its own that begins at its reserved weight; what no arm bets
+goes with a leader, which bets each block as the arms that gained most so far. The sum is an e-value at every pair: the
+claim is refuted when it reaches 1/alpha, whenever that is, and the chance of that is at most alpha if the claim holds.
+Statement and proof: docs/proofs/audit.md 5 and 6.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from dpledger.errors import ParameterError
 __all__ = ["BudgetShare", "Engine"]
 
 FIRST_BLOCK = 8  # pairs before the first bet
-SLOW, FAST, MANY = Fraction(115, 100), Fraction(14, 10), 4_000  # a block ends at so many times its first pair
+SLOW, FAST, MANY = Fraction(115, 100), Fraction(14, 10), 20_000  # a block ends at so many times its first pair
 COUNTED = 100_000  # pairs from which blocks are looked at when they end
 DISCOUNT = 0.9  # of past gains, a block, when a leader is chosen
 PROMISING = 8  # scores beside the primary ones that speak with all of their arms
 FOLLOWED = 16  # arms whose wealth is followed pair by pair; the others count as nothing until a block ends
 LED = 4  # arms over which the leader spreads a block at most
+ASIDE = -1.0  # nats of past gain that are worth as much as not to bet
 NEAR = 2.0  # nats by which the wealth of the score that is shown may be less than the largest
 LIVELY = 16  # scores beside the primary ones that are counted in blocks that are looked at when they end
 
@@ -112,7 +113,7 @@ class Engine:
     def plan(self) -> NextBlock:
         """The next block, with bets fixed on the runs so far."""
         if self._plan is None:
-            self.births.bear(self._tracks, self.pairs)
+            self.births.bear(self._tracks, self.pairs, self._leader)
             counted = self.pairs >= COUNTED and not self.paired
             for track in self._tracks:
                 track.recut(counted=counted)
@@ -197,14 +198,16 @@ class Engine:
             return None
         return max(alive, key=lambda i: (self._tracks[bets[i].track].gains[row, bets[i].arm], -i))
 
-    def _led(self) -> dict[int, float]:
-        """Over which bets the leader spreads a block: logarithms of the parts, as past gains have it. Of many arms some
-        gain by luck, so one with a small share of the error budget must have gained more."""
+    def _led(self) -> dict[int | None, float]:
+        """Over which bets the leader spreads a block: logarithms of the parts, as past gains have it; None: what it
+        does not bet. Of many arms some gain by luck, so one with a small share of the error budget must have gained
+        more."""
         alive = [(i, self._tracks[bet.track], bet.arm) for i, bet in enumerate(self._bets) if bet.growth > 0]
         gains = {i: float(track.gains[0, arm]) + math.log(track.share) / 2 for i, track, arm in alive}
-        best = sorted(gains, key=lambda i: (-gains[i], i))[:LED]
-        total = float(np.logaddexp.reduce([gains[i] for i in best])) if best else 0.0
-        return {i: gains[i] - total for i in best}
+        parts: dict[int | None, float] = {i: gains[i] for i in sorted(gains, key=lambda i: (-gains[i], i))[:LED]}
+        parts[None] = ASIDE
+        total = float(np.logaddexp.reduce(list(parts.values())))
+        return {i: part - total for i, part in parts.items()}
 
     def _followers(self, bets: list[Bet]) -> list[int]:
         """Of each kind of arm the bet of the score that gained most at the frontier, and the leader's."""
@@ -236,11 +239,14 @@ class Engine:
             self._look_at_each(block, path)
         for track in self._tracks:
             track.gains *= DISCOUNT
+        led = float(np.logaddexp.reduce([part + (0.0 if i is None else gains[i]) for i, part in leader.items()]))
+        self._leader += led
+        betting = {(bet.track, bet.arm) for bet in self._bets if bet.growth > 0}
+        for place, track in enumerate(self._tracks):
+            track.followed += [0.0 if (place, arm) in betting else led for arm in range(len(track.arms))]
         for bet, gain in zip(self._bets, gains, strict=True):
             self._tracks[bet.track].wealth[bet.arm] += gain
             self._tracks[bet.track].gains[0, bet.arm] += gain
-        if leader:
-            self._leader += float(np.logaddexp.reduce([part + gains[i] for i, part in leader.items()]))
         if self._bets:
             self.log_wealth = self._mixed()
             self.best_log_wealth = max(self.best_log_wealth, self.log_wealth)
@@ -257,31 +263,35 @@ class Engine:
             return self.chain.fallen > self.chain.claimed
         return self.log_wealth >= self.level
 
+    @property
+    def _unbet(self) -> float:
+        """The logarithm of what came of the shares that no arm has: they always go with the leader."""
+        return math.log(LEADER + self.births.reserved) + self._leader
+
     def _mixed(self) -> float:
-        parts = [math.log(self.births.reserved), math.log(LEADER) + self._leader]
+        parts = [self._unbet]
         for track in self._tracks:
             parts.extend(track.held.tolist())
         return float(np.logaddexp.reduce(parts))
 
-    def _path(self, block: Block, leader: dict[int, float]) -> Floats:
+    def _path(self, block: Block, leader: dict[int | None, float]) -> Floats:
         """A lower bound of the logarithm of the wealth after each pair of a block: of the arms that bet, the largest
-        are followed, others count as nothing."""
-        betting = [i for i, bet in enumerate(self._bets) if bet.growth > 0]
-        weight = {i: float(self._tracks[self._bets[i].track].held[self._bets[i].arm]) for i in betting}
-        expected = {i: weight[i] + block.pairs * self._bets[i].growth for i in betting}
-        followed = sorted(betting, key=lambda i: -expected[i])[:FOLLOWED]
-        idle = [math.log(self.births.reserved)]
-        moving = {(self._bets[i].track, self._bets[i].arm) for i in betting}
+        are followed pair by pair, others count as nothing."""
+        betting = {(bet.track, bet.arm): i for i, bet in enumerate(self._bets) if bet.growth > 0}
+        unbet, weight = [self._unbet], {}
         for place, track in enumerate(self._tracks):
-            held = enumerate(track.held.tolist())
-            idle.extend(wealth for arm, wealth in held if (place, arm) not in moving)
-        if not leader:
-            idle.append(math.log(LEADER) + self._leader)
-        total = np.full(block.pairs, np.logaddexp.reduce(idle) if idle else -np.inf)
-        for i in followed:
+            for arm, held in enumerate(track.held.tolist()):
+                if (place, arm) in betting:
+                    weight[betting[place, arm]] = held
+                else:
+                    unbet.append(held)
+        expected = {i: held + block.pairs * self._bets[i].growth for i, held in weight.items()}
+        led = [
+            np.full(block.pairs, part) if i is None else part + block.path(self._bets[i]) for i, part in leader.items()
+        ]
+        total: Floats = np.logaddexp.reduce(unbet) + np.logaddexp.reduce(led, axis=0)
+        for i in sorted(weight, key=lambda i: (-expected[i], i))[:FOLLOWED]:
             total = np.logaddexp(total, weight[i] + block.path(self._bets[i]))
-        for i, part in leader.items():
-            total = np.logaddexp(total, math.log(LEADER) + self._leader + part + block.path(self._bets[i]))
         return total
 
     def _look_at_each(self, block: Block, path: Floats) -> None:
@@ -335,7 +345,7 @@ class Engine:
     @property
     def budget(self) -> tuple[BudgetShare, ...]:
         """Where alpha went. The shares add up to it; looks cost nothing, as the test holds at all times together."""
-        told = [BudgetShare("the arm that gained most so far", self.alpha * LEADER)]
+        told = [BudgetShare("the arms that gained most so far", self.alpha * LEADER)]
         for track in self._tracks:
             told.extend(
                 BudgetShare(f"{track.score.public_words}: {arm.name}", self.alpha * track.share) for arm in track.arms
