@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -45,6 +46,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for
 REFUSED = 1
 BAD_INPUT = 2
 WHOLE_ROWS = 10**6  # columns of a terminal that a pipe or a file is taken for: no row is folded
+COLLECTED_AFTER = 200_000  # objects; by default 700, and a report would look at all entries of its record over and over
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer itself does not name it, and where it lives has changed
 
 
@@ -57,6 +59,7 @@ class Commands(TyperGroup):
         return rest
 
     def invoke(self, ctx: Any) -> Any:
+        gc.set_threshold(COLLECTED_AFTER)
         try:
             return super().invoke(ctx)
         except USAGE_ERROR as error:
