@@ -14,7 +14,7 @@ from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureD
 from dpledger.cli import app
 from dpledger.errors import BudgetRefused, ParameterError
 from dpledger.reports.document import Report
-from dpledger.reports.model import Answer, Items, Table, blocks
+from dpledger.reports.model import Answer, Items, Picture, Table, blocks
 
 
 def opened(book: dpl.Ledger) -> dpl.Ledger:
@@ -121,6 +121,34 @@ def test_a_report_about_one_scope_is_about_the_promise_that_covers_it(book: dpl.
     items = [item for one in blocks(made.model.sections) if isinstance(one, Items) for item in one.items]
     assert not any("employee" in item.text or "staff" in item.label for item in items)
     assert "A survey of one evening" not in made.html()
+
+
+OF_THE_RECORD = {"verified", "record", "first_page/record"}
+"""What a report about one scope says of the whole record."""
+
+
+def test_what_happens_in_another_scope_changes_only_what_is_said_of_the_record() -> None:
+    """A section that counted all entries, and not those that it is given, would say something else."""
+
+    def told() -> dict[str, object]:
+        made = dpl.report(book, scope="counts").model
+        sections = {one.id: [block for block in one.blocks if not isinstance(block, Picture)] for one in made.sections}
+        answers = {answer.id: answer for page in made.pages for answer in page.answers}
+        return {**sections, **answers}
+
+    with dpl.Ledger.in_memory() as book:
+        for name, unit in (("counts", "patient"), ("staff", "employee")):
+            book.scope(name, unit=unit, relation="add_remove", budget=PureDP(2), dataset=unit)
+        book.scope("counts").release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
+        before, staff = told(), book.scope("staff")
+        staff.release(dpl.Laplace(sensitivity=1, epsilon=1), 3)
+        with pytest.raises(BudgetRefused):
+            staff.release(dpl.Laplace(sensitivity=1, epsilon=2), 3)
+        staff.reserve(dpl.Laplace(sensitivity=1, epsilon="0.1"))
+        staff.declare("justification", "A survey of one evening", by="S. Boss")
+        after = told()
+    assert before.keys() == after.keys()
+    assert {name for name in before if before[name] != after[name]} == OF_THE_RECORD
 
 
 def test_a_scope_under_a_parent_is_under_the_promise_of_the_parent() -> None:
