@@ -33,7 +33,7 @@ from dpledger.progress import Advance
 
 __all__ = ["ALTERED", "PROBED", "UNSEEDED", "Piece", "Runs", "WorkerPlan"]
 
-BATCH = 65_536  # runs of a batch
+BATCH = 32_768  # runs of a batch: few enough that what is made of them stays in the caches of a processor
 LOOP = 2_048  # runs of both sides in a piece, where each is a call
 MOST_NUMBERS = 2**24  # of a piece's outputs together: 128 MiB
 PIECE = 0.25  # seconds that a piece of calls takes at least, where they are fast

@@ -10,6 +10,7 @@ True
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
@@ -31,8 +32,14 @@ class Side(IntEnum):
     RIGHT = 1
 
 
+@functools.lru_cache(maxsize=16)
+def _key(seed: int, key: int) -> npt.NDArray[np.uint64]:
+    """That of the Philox stream of one spawn key."""
+    return np.random.SeedSequence(seed, spawn_key=(key,)).generate_state(2, np.uint64)
+
+
 def _philox(seed: int, key: int, counter: int) -> np.random.Philox:
-    return np.random.Philox(np.random.SeedSequence(seed, spawn_key=(key,))).advance(counter)
+    return np.random.Philox(key=_key(seed, key)).advance(counter)
 
 
 def words_of(seed: int, side: Side, *, first: int, count: int) -> list[list[int]]:
