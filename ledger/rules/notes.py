@@ -52,7 +52,7 @@ def note_of(what: Note | Noted) -> Note:
     """The note itself, or that of a result. ParameterError for what is neither, and for an audit whose verdict is not
     that of its numbers."""
     note: object = what
-    if isinstance(what, Noted) and callable(what.body) and not isinstance(what, type):
+    if not isinstance(what, Note) and isinstance(what, Noted) and callable(what.body) and not isinstance(what, type):
         note = what.body()
     if not isinstance(note, Note):
         expected = "what an audit or `report` returned, or a note: Declared, Intended, Audited, Reported or Heartbeat"

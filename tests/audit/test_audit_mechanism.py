@@ -360,7 +360,7 @@ def test_an_audit_ends_when_its_seconds_are_over() -> None:
     started = time.monotonic()
     result = audit_mechanism(_waits, 0, 1, claim=PureDP(2), trials=10**9, seconds=1, seed=1)
     assert time.monotonic() - started < 20
-    assert 16 < result.trials < 5_000
+    assert 0 < result.trials < 5_000
     for seconds in (0, -1, math.nan, math.inf):
         with pytest.raises(ParameterError, match="seconds"):
             audit_mechanism(_waits, 0, 1, claim=PureDP(2), trials=100, seconds=seconds, seed=1)

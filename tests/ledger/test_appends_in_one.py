@@ -247,7 +247,7 @@ def test_who_waits_is_interrupted_and_waits_no_more(book: Ledger, store: Holding
     before = signal.signal(signal.SIGALRM, too_late)
     try:
         with behind_one(book, store, [lambda: beat(book)]):
-            opener = threading.Timer(0.5, store.goes_on.set)
+            opener = threading.Timer(2.0, store.goes_on.set)
             opener.start()
             with pytest.raises(TimeoutError):
                 reserved_in_time()

@@ -319,7 +319,7 @@ import sqlite3, sys, time
 other = sqlite3.connect(sys.argv[1], isolation_level=None)
 other.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
-time.sleep(1.0)
+time.sleep(2.0)
 other.execute("ROLLBACK")
 other.close()
 """

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -463,10 +464,12 @@ def test_a_handler_that_uses_the_ledger_as_a_witness_is_asked_is_refused(book: L
 
 def test_a_turn_that_an_interrupt_left_behind_ends(book: Ledger, witness: Running) -> None:
     """In another thread, which has ended."""
-    book._watch = mine = watch.HeadWatch(witness.policy, book._store, seconds=0.5)
-    thread = threading.Thread(target=mine._turn.acquire)
+    book._watch = mine = watch.HeadWatch(witness.policy, book._store)
+    left = mine._turn
+    thread = threading.Thread(target=left.acquire)
     thread.start()
     thread.join()
+    mine._turn = SimpleNamespace(acquire=lambda timeout: left.acquire(timeout=timeout / 100))  # type: ignore[assignment]
     assert scope_of(book).release(laplace(), 7).entry.body.kind == "committed"
 
 
