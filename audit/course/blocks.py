@@ -283,7 +283,7 @@ class Course:
         )
 
     def _in_strata(self) -> tuple[tuple[int, int], ...]:
-        track = self.engine.leading
+        track = self.engine.longest
         if track is None or not self.strata:
             return ()
         left, right = track.counts.reshape(2, track.strata, -1).sum(2).tolist()

@@ -360,6 +360,11 @@ class Engine:
         return None if place is None else self._tracks[place]
 
     @property
+    def longest(self) -> Track | None:
+        """The score that has counted most runs: once there are many, some others are counted no more."""
+        return max(self._tracks, key=lambda track: track.runs, default=None)
+
+    @property
     def point_delta(self) -> float:
         """The delta at which events are compared."""
         return self.claim.delta if isinstance(self.claim, StrataClaim) else self._delta

@@ -35,7 +35,7 @@ class Side(IntEnum):
 @functools.lru_cache(maxsize=16)
 def _key(seed: int, key: int) -> npt.NDArray[np.uint64]:
     """That of the Philox stream of one spawn key."""
-    return np.random.SeedSequence(seed, spawn_key=(key,)).generate_state(2, np.uint64)
+    return np.random.SeedSequence(seed, spawn_key=(key,)).generate_state(2, np.uint64).astype(np.uint64)
 
 
 def _philox(seed: int, key: int, counter: int) -> np.random.Philox:

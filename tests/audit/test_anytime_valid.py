@@ -273,7 +273,7 @@ def test_births_move_no_wealth_and_looks_inside_a_block_end_where_it_ends() -> N
         return (OUTPUT, *(Along((place,), (float(n),)) for n in range(1, 1 + len(left) // 12)))
 
     engine = Engine(case.claim, ALPHA, more, window=200)
-    engine._look_at_each = lambda _, path: ends.append(path[-1])  # type: ignore[method-assign]
+    engine._look_at_each = lambda block, path: ends.append(path[-1])  # type: ignore[method-assign]
     while engine.pairs < 400:
         before = engine._mixed()
         plan = engine.plan()

@@ -130,7 +130,7 @@ OF_THE_RECORD = {"verified", "record", "first_page/record"}
 def test_what_happens_in_another_scope_changes_only_what_is_said_of_the_record() -> None:
     """A section that counted all entries, and not those that it is given, would say something else."""
 
-    def told() -> dict[str, object]:
+    def told(book: dpl.Ledger) -> dict[str, object]:
         made = dpl.report(book, scope="counts").model
         sections = {one.id: [block for block in one.blocks if not isinstance(block, Picture)] for one in made.sections}
         answers = {answer.id: answer for page in made.pages for answer in page.answers}
@@ -140,13 +140,13 @@ def test_what_happens_in_another_scope_changes_only_what_is_said_of_the_record()
         for name, unit in (("counts", "patient"), ("staff", "employee")):
             book.scope(name, unit=unit, relation="add_remove", budget=PureDP(2), dataset=unit)
         book.scope("counts").release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
-        before, staff = told(), book.scope("staff")
+        before, staff = told(book), book.scope("staff")
         staff.release(dpl.Laplace(sensitivity=1, epsilon=1), 3)
         with pytest.raises(BudgetRefused):
             staff.release(dpl.Laplace(sensitivity=1, epsilon=2), 3)
         staff.reserve(dpl.Laplace(sensitivity=1, epsilon="0.1"))
         staff.declare("justification", "A survey of one evening", by="S. Boss")
-        after = told()
+        after = told(book)
     assert before.keys() == after.keys()
     assert {name for name in before if before[name] != after[name]} == OF_THE_RECORD
 
