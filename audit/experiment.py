@@ -194,7 +194,7 @@ def audit_outputs(
 
     >>> rng = np.random.default_rng(1)
     >>> left, right = rng.laplace(0, 1, 2000), rng.laplace(1, 1, 2000)
-    >>> dpl.audit_outputs(left, right, claim=dpl.PureDP(1)).verdict
+    >>> dpl.audit_outputs(left, right, claim=dpl.PureDP(1), confidence="0.999").verdict
     'not_refuted'
     """
     settings = Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
