@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, ndtri
 
-from dpledger.audit.features.score import edges_below
+from dpledger.audit.features.score import MOST_COUNTED, edges_below
 from dpledger.audit.outcomes.structure import Floats
 
 __all__ = [
@@ -40,6 +41,7 @@ Places = npt.NDArray[np.int64]
 
 LATTICE = 4096  # even cells of a lattice
 REACH = 2.5  # how far a lattice goes beyond what was seen, in distances from the middle to the furthest
+FURTHEST = 1e300  # from 0, where the middle of a lattice lies
 HEAVY = 40.0  # times the middle half: a tail that is as long is counted after asinh
 COMMON = 0.02  # a value of as many runs is a cell
 MOST_ATOMS = 64
@@ -65,6 +67,16 @@ class CellCut:
         places = edges_below(self.edges, numbers)
         places[np.isnan(numbers)] = self.edges.size + 1
         return places
+
+    def counts(self, numbers: Floats) -> Counts:
+        """How many numbers each cell holds."""
+        if self.edges.size > MOST_COUNTED:
+            return np.bincount(self.of(numbers), minlength=self.size)
+        undefined = int(np.count_nonzero(np.isnan(numbers)))
+        above = [numbers.size - undefined]
+        for edge in self.edges:
+            above.append(int(np.count_nonzero(numbers > edge)) if above[-1] else 0)
+        return np.array([*(more - less for more, less in pairwise([*above, 0])), undefined])
 
     @property
     def order(self) -> Places:
@@ -94,11 +106,10 @@ class CellLattice:
 
     def of(self, numbers: Floats) -> Places:
         """The cell of each number: whole numbers[runs] below `size`."""
-        scaled = self._line(numbers)
-        scaled -= self.low
+        width = (self.high - self.low) / LATTICE
+        scaled = self._line(numbers) - (self.low - width)
         scaled *= LATTICE / (self.high - self.low)
-        scaled += 1.0
-        undefined = np.isnan(scaled.sum()) and np.isnan(scaled)
+        undefined = np.isnan(numbers)
         np.clip(scaled, 0.0, LATTICE + 1.0, out=scaled)
         with np.errstate(invalid="ignore"):
             places = scaled.astype(np.intp)
@@ -106,12 +117,16 @@ class CellLattice:
             near = np.minimum(np.searchsorted(self.atoms, numbers), self.atoms.size - 1)
             hit = self.atoms[near] == numbers
             places[hit] = LATTICE + 2 + near[hit]
-        if np.any(undefined):
-            places[np.isnan(numbers)] = self.size - 1
+        if undefined.any():
+            places[undefined] = self.size - 1
         return places
 
+    def counts(self, numbers: Floats) -> Counts:
+        """How many numbers each cell holds."""
+        return np.bincount(self.of(numbers), minlength=self.size)
+
     def _line(self, numbers: Floats) -> Floats:
-        return np.arcsinh((numbers - self.middle) / self.unit) if self.bent else numbers.astype(np.float64)
+        return np.arcsinh((numbers - self.middle) / self.unit) if self.bent else numbers
 
     @property
     def order(self) -> Places:
@@ -185,7 +200,9 @@ def lattice_of(numbers: Floats) -> CellLattice:
         centre = float(np.median(line))
         low, high = centre + REACH * (float(line.min()) - centre), centre + REACH * (float(line.max()) - centre)
     if not (np.isfinite(low) and np.isfinite(high) and high - low > 1e-300 and LATTICE / (high - low) < np.inf):
-        low, high = centre - 1.0, centre + 1.0
+        centre = min(max(centre, -FURTHEST), FURTHEST)
+        reach = max(1.0, abs(centre) / LATTICE)
+        low, high = centre - reach, centre + reach
     return CellLattice(low, high, atoms, bent, middle, unit)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.audit.evidence.estimates import Counts, Grid, Places
+from dpledger.audit.evidence.estimates import Grid, Places
 from dpledger.audit.evidence.tracks import Track
 from dpledger.audit.features.score import Score
 from dpledger.audit.outcomes.structure import Floats, Outcomes
@@ -76,16 +76,15 @@ class NextBlock:
             if grid is None:
                 read.append(np.array(numbers, dtype=np.float64))
                 continue
+            if self.counted and strata is None:
+                read.append(grid.counts(numbers))
+                continue
             places, size = grid.of(numbers), grid.size
             if self.strata is not None and strata is not None:
                 places, size = places + size * strata, size * len(self.strata)
-            read.append(_counts(places, size) if self.counted else places.astype(np.int32))
+            read.append(np.bincount(places, minlength=size) if self.counted else places.astype(np.int32))
         kept = (outcomes.where(slice(0, self.keep)),) if self.keep else ()
         return Reading(len(outcomes), tuple(read), self.counted, None if self.counted else strata, self.keep, kept)
-
-
-def _counts(places: Places, size: int) -> Counts:
-    return np.bincount(places, minlength=size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -125,7 +125,7 @@ class Kind(Cells):
     def of(self, outcomes: Outcomes) -> Floats:
         numbers = self.place.of(outcomes)
         words = _words(numbers)
-        cells = _BY_TOP_BITS[(words >> np.uint64(52)).astype(np.intp)]
+        cells = _BY_TOP_BITS.take((words >> np.uint64(52)).view(np.int64))
         (rare,) = np.nonzero(cells < 0)
         cells[rare] = _sorts(numbers[rare], words[rare])
         return cells

@@ -227,6 +227,8 @@ class Watch:
 
     def begin(self, entropy: int) -> None:
         """Seed all of it for one run."""
+        if not self.seeds:
+            return
         *mine, rest = np.random.SeedSequence(entropy).spawn(len(self.own) + 1)
         for one, sequence in zip(self.own, mine, strict=True):
             _seed(one, sequence)

@@ -17,7 +17,7 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -25,7 +25,7 @@ from dpledger.audit.outcomes import Outputs, Raised
 from dpledger.audit.sampling.copies import Uncopied, copied, copied_batch, digest, is_immutable
 from dpledger.audit.sampling.generators import watched
 from dpledger.audit.sampling.limits import check_can_stop
-from dpledger.audit.sampling.seeds import Side, Streams, rest_of, right_first, words_of
+from dpledger.audit.sampling.seeds import Side, Streams, rest_of, right_first, right_first_at, words_at, words_of
 from dpledger.audit.sampling.travel import stays
 from dpledger.audit.sampling.ways import Batched, Batches, Calls, Sampler, Samples, outcome
 from dpledger.errors import ParameterError
@@ -36,7 +36,7 @@ __all__ = ["ALTERED", "PROBED", "UNSEEDED", "Piece", "Runs", "WorkerPlan"]
 BATCH = 32_768  # runs of a batch: few enough that what is made of them stays in the caches of a processor
 LOOP = 2_048  # runs of both sides in a piece, where each is a call
 MOST_NUMBERS = 2**24  # of a piece's outputs together: 128 MiB
-PIECE = 0.25  # seconds that a piece of calls takes at least, where they are fast
+PIECE = 0.25  # seconds that a piece takes at least, where runs are fast
 HERE = 0.05  # seconds of runs that are not worth another process
 SIDES = tuple(Side)
 PROBED = 2**60  # the number from which runs count that count for nothing
@@ -90,11 +90,16 @@ class WorkerPlan:
         """How many runs are drawn, or encoded, at once."""
         return min(BATCH if isinstance(self.sampler, Batched | Samples) else LOOP, max(1, MOST_NUMBERS // self.width))
 
+    def batches(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """The first run of each batch of these runs, and the one after its last."""
+        size = self.batch
+        return itertools.pairwise([start, *range((start // size + 1) * size, stop, size), stop])
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """What one worker draws at once. Of calls: the places `start` to `stop` in the order of all runs, where pair i has
-    places 2i and 2i + 1. Of batches: the runs `start` to `stop`, of both sides."""
+    places 2i and 2i + 1. Of batches: the runs `start` to `stop`, of both sides, in one batch or some."""
 
     start: int
     stop: int
@@ -135,7 +140,7 @@ class _Work(Generic[T]):
         with watched(plan.subject, with_globals=plan.seeded_globals) as watch:
             match plan.sampler:
                 case Batched() | Samples() as sampler:
-                    read = {side: self._batch(sampler, piece, side, watch.begin) for side in _batch_order(plan, piece)}
+                    read = self._batches(sampler, piece, watch.begin)
                 case sampler:
                     read = self._calls(sampler, piece, watch.begin if watch.seeds else None)
         return DrawnPieces(
@@ -146,12 +151,19 @@ class _Work(Generic[T]):
             seconds=time.perf_counter() - started,
         )
 
-    def _batch(self, sampler: Batches, piece: Piece, side: Side, begin: Callable[[int], None]) -> T:
-        plan = self.plan
-        (words,) = words_of(plan.seed, side, first=piece.start, count=1)
-        begin(rest_of(words))
-        outputs = sampler.many(plan.data(side), piece.stop - piece.start, words, (plan.seed, side, piece.start))
-        return self.read(plan.encode(copied_batch(outputs)))
+    def _batches(self, sampler: Batches, piece: Piece, begin: Callable[[int], None]) -> dict[Side, T]:
+        plan, streams, read = self.plan, Streams(), dict[Side, T]()
+        borders = list(plan.batches(piece.start, piece.stop))
+        starts = [start for start, _ in borders]
+        words = zip(*(words_at(plan.seed, side, starts) for side in Side), strict=True)
+        for (start, stop), swapped, own in zip(borders, right_first_at(plan.seed, starts), words, strict=True):
+            for side in SIDES[::-1] if swapped else SIDES:
+                begin(rest_of(own[side]))
+                first = (plan.seed, side, start)
+                outputs = copied_batch(sampler.many(plan.data(side), stop - start, streams, own[side], first))
+                found = self.read(plan.encode(outputs))
+                read[side] = read[side] + found if side in read else found
+        return read
 
     def _calls(self, sampler: Calls, piece: Piece, begin: Callable[[int], None] | None) -> dict[Side, T]:
         plan, streams = self.plan, Streams()
@@ -177,10 +189,6 @@ class _Work(Generic[T]):
             )
         read = {side: kept[side].done() for side in Side}
         return {side: found for side, found in read.items() if found is not None}
-
-
-def _batch_order(plan: WorkerPlan, piece: Piece) -> tuple[Side, Side]:
-    return (Side.RIGHT, Side.LEFT) if right_first(plan.seed, piece.start, 1)[0] else (Side.LEFT, Side.RIGHT)
 
 
 @dataclass(slots=True)
@@ -322,14 +330,16 @@ class Runs:
         return (drawn.left or b"") + (drawn.right or b"")
 
     def _pieces(self, first: int, pairs: int, workers: int) -> list[Piece]:
+        """Pieces of a block: each of some batches, or of some calls, as many as take a while."""
+        size = self.plan.batch
+        fast = max(1, int(PIECE / self._each)) if self._each else size  # runs of both sides
         if self._are_batches:
-            size = self.plan.batch
-            borders = [first, *range((first // size + 1) * size, first + pairs, size), first + pairs]
+            begins = [start for start, _ in self.plan.batches(first, first + pairs)]
+            many = max(1, min(fast // (2 * size), len(begins) // workers))
+            borders = [*begins[::many], first + pairs]
         else:
-            start, stop = 2 * first, 2 * (first + pairs)
-            size = 2 * self.plan.batch
+            start, stop, size = 2 * first, 2 * (first + pairs), 2 * size
             if workers > 1:
-                fast = size if not self._each else max(1, int(PIECE / self._each))
                 size = min(size, max(1, min(fast, 2 * pairs // workers)))
             borders = [*range(start, stop, size), stop]
         return [Piece(one, other) for one, other in itertools.pairwise(borders)]
@@ -344,8 +354,8 @@ class Runs:
     def _starts(self, pieces: Sequence[Piece], *, are_far: bool) -> None:
         for piece in pieces:
             if self._are_batches:
-                self.starts[0].append(piece.start)
-                self.starts[1].append(piece.start)
+                for side in self.starts:
+                    side.extend(start for start, _ in self.plan.batches(piece.start, piece.stop))
             elif are_far:
                 run, odd = divmod(piece.start, 2)
                 right = bool(right_first(self.plan.seed, run, 1)[0]) ^ bool(odd)  # the side of its first run

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Side", "Streams", "rest_of", "right_first", "words_of"]
+__all__ = ["Side", "Streams", "rest_of", "right_first", "right_first_at", "words_at", "words_of"]
 
 WORDS = 8  # of a run: two steps of the counter
 COINS = 2  # the spawn key beside those of the two sides
@@ -38,15 +38,25 @@ def _key(seed: int, key: int) -> npt.NDArray[np.uint64]:
     return np.random.SeedSequence(seed, spawn_key=(key,)).generate_state(2, np.uint64).astype(np.uint64)
 
 
-def _philox(seed: int, key: int, counter: int) -> np.random.Philox:
-    return np.random.Philox(key=_key(seed, key)).advance(counter)
+def _raw(seed: int, key: int, pieces: Iterable[tuple[int, int]]) -> Iterator[npt.NDArray[np.uint64]]:
+    """Words of the Philox stream of one spawn key: from each counter on so many."""
+    bits, at = np.random.Philox(key=_key(seed, key)), 0
+    for counter, count in pieces:
+        bits.advance(counter - at)
+        yield bits.random_raw(count)
+        at = counter + -(-count // 4)
 
 
 def words_of(seed: int, side: Side, *, first: int, count: int) -> list[list[int]]:
     """The eight words of each of `count` runs of a side, from run `first` on."""
-    raw = _philox(seed, int(side), WORDS // 4 * first).random_raw(WORDS * count)
+    (raw,) = _raw(seed, side, [(WORDS // 4 * first, WORDS * count)])
     found: list[list[int]] = raw.reshape(count, WORDS).tolist()
     return found
+
+
+def words_at(seed: int, side: Side, runs: Iterable[int]) -> Iterator[list[int]]:
+    """The eight words of each of some runs of a side."""
+    return (raw.tolist() for raw in _raw(seed, side, ((WORDS // 4 * run, WORDS) for run in runs)))
 
 
 def rest_of(words: Sequence[int]) -> int:
@@ -56,9 +66,14 @@ def rest_of(words: Sequence[int]) -> int:
 
 def right_first(seed: int, first: int, count: int) -> npt.NDArray[np.bool_]:
     """The public schedule: whether the right side of a pair (or of a batch, by its first run) is drawn first."""
-    step, offset = divmod(first, 4)
-    raw = _philox(seed, COINS, step).random_raw(count + offset)
-    return (raw[offset:] & np.uint64(1)).astype(np.bool_)
+    (raw,) = _raw(seed, COINS, [(first // 4, first % 4 + count)])
+    return (raw[first % 4 :] & np.uint64(1)).astype(np.bool_)
+
+
+def right_first_at(seed: int, runs: Sequence[int]) -> list[bool]:
+    """The schedule at some pairs, or batches."""
+    pieces = _raw(seed, COINS, ((run // 4, run % 4 + 1) for run in runs))
+    return [bool(raw[-1] & np.uint64(1)) for raw in pieces]
 
 
 class _RunSeed(np.random.SeedSequence):

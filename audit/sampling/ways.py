@@ -75,9 +75,9 @@ class Batched:
     call: ClassVar = "f(data, size, rng)"
     function: Callable[[Any, int, np.random.Generator], Any]
 
-    def many(self, data: object, size: int, words: Sequence[int], name: Name) -> Outputs:
+    def many(self, data: object, size: int, streams: Streams, words: Sequence[int], name: Name) -> Outputs:
         del name
-        rng = Streams().begin(words)
+        rng = streams.begin(words)
         return whole_batch(lambda: self.function(data, size, rng), size)
 
 
@@ -88,8 +88,8 @@ class Samples:
     call: ClassVar = "sample(data, size, entropy)"
     mechanism: Sampled[Any]
 
-    def many(self, data: object, size: int, words: Sequence[int], name: Name) -> Outputs:
-        del words
+    def many(self, data: object, size: int, streams: Streams, words: Sequence[int], name: Name) -> Outputs:
+        del streams, words
         entropy = seeded(*name)
         return whole_batch(lambda: self.mechanism.sample(data, size, entropy), size)
 

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, strategies as st
 
 from dpledger.audit.outcomes import Outputs, Raised
 from dpledger.audit.sampling.generators import own_generators
-from dpledger.audit.sampling.runs import ALTERED, UNSEEDED, Runs
-from dpledger.audit.sampling.seeds import Side, Streams, right_first, words_of
+from dpledger.audit.sampling.runs import ALTERED, BATCH, UNSEEDED, Runs
+from dpledger.audit.sampling.seeds import Side, Streams, right_first, right_first_at, words_at, words_of
 from dpledger.audit.sampling.ways import Batched, Sampler, Single, Unaided
 from dpledger.errors import ParameterError
 
@@ -70,6 +71,35 @@ def test_the_schedule_is_public_and_fair() -> None:
     assert (right_first(5, 123, 500) == flips[123:623]).all()
     assert 4_700 < flips.sum() < 5_300  # six standard deviations
     assert (right_first(6, 0, 10_000) != flips).any()
+
+
+@given(seed=st.integers(0, 2**80), runs=st.lists(st.integers(0, 2**61), max_size=8))
+def test_words_and_schedule_are_those_of_the_run_however_they_are_asked_for(seed: int, runs: list[int]) -> None:
+    for side in Side:
+        assert list(words_at(seed, side, runs)) == [words_of(seed, side, first=run, count=1)[0] for run in runs]
+    assert right_first_at(seed, runs) == [right_first(seed, run, 1)[0] for run in runs]
+
+
+@pytest.mark.parametrize("pairs", [1, BATCH, 3 * BATCH + 1])
+def test_batches_are_the_same_in_pieces_of_any_size(pairs: int) -> None:
+    """A piece has as many batches as take a while; where batches begin depends on the numbers of runs alone."""
+    begun: list[tuple[float, int]] = []
+
+    def told(data: float, size: int, rng: np.random.Generator) -> Any:
+        begun.append((data, size))
+        return data + rng.random(size)
+
+    found = []
+    for each in (None, 1e-9, 1.0):
+        runs = runs_of(Batched(told))
+        runs._each = each
+        dealt = runs._pieces(7, pairs, 1)
+        assert len(dealt) == (1 if each == 1e-9 else -(-(7 + pairs) // BATCH))
+        begun.clear()
+        found.append((block(runs, 7, pairs), list(begun), runs.starts))
+    assert found[0] == found[1] == found[2]
+    assert found[0][2] == ([7, *range(BATCH, 7 + pairs, BATCH)],) * 2
+    assert max(size for _, size in begun) <= BATCH
 
 
 def test_the_sides_take_turns_in_each_pair() -> None:
