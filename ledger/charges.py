@@ -27,7 +27,7 @@ from dpledger.ledger.entries.bodies import Aborted, Body, Progress
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import Step
 from dpledger.ledger.log import Handle
-from dpledger.ledger.rules import gate
+from dpledger.ledger.rules import course
 from dpledger.ledger.rules.capability import Redeem
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import OpenCharge, State, next_steps
@@ -175,7 +175,7 @@ class Attempt:
                 told.append(GIVEN_BACK)
                 return [Aborted(path=self._path(state), charge=self._charge)]
             told.append(AT_CAP)
-            return [gate.settle(state, charge, charge.parts, redeem=self._redeem)]
+            return [course.settle(state, charge, charge.parts, redeem=self._redeem)]
 
         try:
             self._book.transact(end)
@@ -191,7 +191,7 @@ class Attempt:
 
         def begin(state: State, _: Writing) -> list[Body]:
             charge = self._own(state)
-            return [gate.start(state, charge, self._redeem)] if charge.redeem is None else []
+            return [course.start(state, charge, self._redeem)] if charge.redeem is None else []
 
         self._book.transact(begin)
         self._book.cover()
@@ -297,7 +297,7 @@ class Attempt:
             outcome = charge.parts if parts is None else parts
             is_lost = planned(outcome) != outcome and self._home.has_forked
             return [
-                gate.settle(
+                course.settle(
                     state,
                     charge,
                     planned(outcome) if is_lost else outcome,

@@ -48,9 +48,10 @@ from dpledger.ledger.entries.evidence import Evidence, shown, words
 from dpledger.ledger.entries.members import Attestation, MechanismNote
 from dpledger.ledger.log import Handle
 from dpledger.ledger.requests import DECLARED, ELSEWHERE
-from dpledger.ledger.rules import gate
+from dpledger.ledger.rules import course, requested
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
-from dpledger.ledger.rules.gate import Replayed, Request
+from dpledger.ledger.rules.gate import Replayed
+from dpledger.ledger.rules.requested import Request
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.rules.transitions import step
@@ -126,7 +127,7 @@ class TakesDeclaredRuns:
 
         def settle(state: State, reserved: Reserved) -> Sequence[Body]:
             after = step(state, reserved)
-            return [gate.settle(after, after.charge(reserved.charge), reserved.parts, redeem=redeem)]
+            return [course.settle(after, after.charge(reserved.charge), reserved.parts, redeem=redeem)]
 
         decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds, then=settle)
         if isinstance(decision, Replayed):
@@ -272,7 +273,7 @@ class TakesDeclaredRuns:
         )
         scope = self._ledger.state.scopes[self.name]
         request = requests.declared(scope, parts, run, self._ledger.draw)
-        gate.check(scope, request)
+        requested.check(scope, request)
         return request
 
 

@@ -22,7 +22,7 @@ from dpledger.ledger.entries.members import LIBRARY, Attestation, MechanismNote
 from dpledger.ledger.log import Draw
 from dpledger.ledger.rules import run_tokens
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
-from dpledger.ledger.rules.gate import Request
+from dpledger.ledger.rules.requested import Request
 from dpledger.ledger.rules.scope_state import Form, ScopeState
 from dpledger.ledger.signed import wire
 from dpledger.mechanisms.protocol import Described, GrantedSteps, Interactive, Mechanism, Resumes

@@ -33,10 +33,11 @@ from dpledger.ledger.guards import GuardsCode
 from dpledger.ledger.log import Handle
 from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
-from dpledger.ledger.rules import approvals, gate, quotes
+from dpledger.ledger.rules import approvals, gate, quotes, requested
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
-from dpledger.ledger.rules.gate import Replayed, Request
+from dpledger.ledger.rules.gate import Replayed
 from dpledger.ledger.rules.notes import Noted, intention_of
+from dpledger.ledger.rules.requested import Request
 from dpledger.ledger.rules.scope_state import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values, wire
@@ -239,7 +240,7 @@ class Scope(GuardsCode):
         scope = state.scope(self.name)
         gate.require_open(state, scope)
         return training_plan(
-            gate.levels_of(state, scope),
+            requested.levels_of(state, scope),
             rate=rate,
             steps=steps,
             expected_batch_size=expected_batch_size,

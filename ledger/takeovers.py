@@ -18,9 +18,9 @@ from dpledger.errors import ParameterError, PolicyError, ScopeError, StepsLost, 
 from dpledger.ledger.charges import Receipt
 from dpledger.ledger.entries.bodies import Body
 from dpledger.ledger.log import Handle
-from dpledger.ledger.rules import gate, run_tokens
+from dpledger.ledger.rules import course, requested, run_tokens
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
-from dpledger.ledger.rules.gate import Earlier, Request
+from dpledger.ledger.rules.requested import Earlier, Request
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import OpenCharge, State
 from dpledger.ledger.rules.transitions import step
@@ -49,7 +49,7 @@ def taken_over(book: Handle, request: Request, redeem: Redeem, resume: Resume) -
         return None
     state = book.state
     earlier = Earlier(charge=seen.charge, request=seen.request, status="open")
-    gate.require_same(state, state.scopes[request.scope], request, earlier)
+    requested.require_same(state, state.scopes[request.scope], request, earlier)
     if saved is not None:
         run_tokens.require_of(saved, run=seen.charge, generation=seen.generation, granted=seen.granted)
 
@@ -57,7 +57,7 @@ def taken_over(book: Handle, request: Request, redeem: Redeem, resume: Resume) -
         found = state.open.get(seen.charge)
         if found is None or found.redeem != seen.redeem:
             raise TakenOver(_FIRST)
-        return [gate.take_over(state, found, redeem)]
+        return [course.take_over(state, found, redeem)]
 
     book.transact(take)
     taken = book.state.open.get(seen.charge)
@@ -80,14 +80,14 @@ def settled(book: Handle, scope: str, key: str) -> Receipt[None]:
         found = _open_under(state, scope, key)
         if found is None:
             raise ScopeError(f"no run is open under the key {key!r} in scope {scope!r}: nothing is left to settle")
-        taken = gate.take_over(state, found, redeem)
+        taken = course.take_over(state, found, redeem)
         after = step(state, taken)
         charge = after.charge(found.charge)
         counted = outcomes.steps(charge.parts)
         assert counted is not None, "a run that is granted its steps has them"
         is_known = charge.granted or not charge.attested
         ran = counted.recorded(charge.granted) if is_known else charge.parts
-        body = gate.settle(after, charge, ran, redeem=redeem)
+        body = course.settle(after, charge, ran, redeem=redeem)
         if body.rule == "cap" and charge.granted != charge.steps:
             raise PolicyError(_why_whole(charge))
         return [taken, body]

@@ -17,7 +17,8 @@ from dpledger.accounting.planning import ways as asking
 from dpledger.accounting.planning.calibration import most_that
 from dpledger.accounting.planning.ways import Level, Levels
 from dpledger.decimals import ZERO, multiply, read, text
-from dpledger.ledger.rules.gate import Admitted, Decision, Request, levels_of, require_open, require_room_for
+from dpledger.ledger.rules.gate import Admitted, Decision, require_open
+from dpledger.ledger.rules.requested import Request, levels_of, require_room_for
 from dpledger.ledger.rules.scope_state import ScopeState, State
 
 __all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "another_way", "left", "quoted"]

@@ -12,7 +12,7 @@ from dpledger.decimals import INFINITY, ZERO, add, round_down, round_up, text
 from dpledger.errors import BudgetRefused
 from dpledger.ledger.rules.scope_state import ScopeState
 
-__all__ = ["with_a_way", "words"]
+__all__ = ["exclusive", "with_a_way", "words"]
 
 TOLD_DIGITS = 9  # of an account: a price that is told from a scale of noise is exact to twelve
 FEW_DIGITS = 3  # of a number that people are told
@@ -95,3 +95,11 @@ def _where_delta_fits(scope: ScopeState, wanted: Mapping[str, str]) -> str:
     if fits_whole and scope.instead is not None:  # the gate fixes no filter for what may be over
         told += "; held before it runs, with `charging`, it fits here as the first charge"
     return told
+
+
+def exclusive(scope: str) -> str:
+    """Why nothing may begin in a scope while an interaction that overlaps no other is open there."""
+    return (
+        f"an exclusive interaction is open in scope {scope!r}: close it first. If its process died, resume or settle "
+        "it where it is a run of granted steps; any other stays open for ever: use another scope"
+    )

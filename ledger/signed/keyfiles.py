@@ -122,6 +122,15 @@ def is_private(text: str) -> bool:
     return text.lstrip().startswith(SIGNING) or PRIVATE in text
 
 
+def public_key_of(given: VerifyingKey | str | os.PathLike[str], field: str) -> VerifyingKey:
+    """`given`, or the public key that this text, or the file of this name, holds."""
+    if isinstance(given, VerifyingKey):
+        return given
+    if not isinstance(given, (str, os.PathLike)):
+        raise ParameterError(field, type(given).__name__, "a public key: its text or its file")
+    return read_public_key(given)
+
+
 def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
     """A public key, from its text (`name+id+base64`) or from a file that holds it. ParameterError for anything else,
     naming the file where one was meant."""

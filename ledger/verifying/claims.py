@@ -7,7 +7,7 @@ from __future__ import annotations
 from dpledger.accounting import rules
 from dpledger.errors import VerificationError
 from dpledger.ledger.entries.bodies import Reserved
-from dpledger.ledger.rules import gate, settling
+from dpledger.ledger.rules import requested, settling
 from dpledger.ledger.rules.scope_state import State
 
 __all__ = ["check_request", "check_reserved"]
@@ -26,7 +26,7 @@ def check_request(state: State, body: Reserved) -> None:
     place = scope, body.form, tail_delta, *asked
     found = _DIGESTS.get(place)
     if found is None:
-        found = body, gate.request_digest(scope, body, tail_delta)
+        found = body, requested.request_digest(scope, body, tail_delta)
         if len(_DIGESTS) >= _MOST:
             _DIGESTS.clear()
         _DIGESTS[place] = found
@@ -39,8 +39,8 @@ def check_reserved(state: State, body: Reserved) -> None:
     delta is the sum of its causes. `state`: after the entry."""
     scope = state.charge(body.charge).scope
     own = state.scope(scope)
-    gate.require_room_for(own, body.tail_delta)
+    requested.require_room_for(own, body.tail_delta)
     for level in body.levels:
         settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts, body.tail_delta)
     rules.check(body.claim, body.parts, own.relation)
-    gate.check_failures(body.claim, body.failures)
+    requested.check_failures(body.claim, body.failures)

@@ -77,7 +77,7 @@ def test_a_lattice_tells_apart_what_is_a_cell_apart_and_repeated_values_exactly(
     assert isinstance(grid, CellLattice)
     assert not grid.bent
     width = (grid.high - grid.low) / LATTICE
-    inside = grid.low + width * (np.arange(LATTICE) + 0.5)
+    inside = np.array([grid.low + width * (cell + 0.5) for cell in range(LATTICE)])
     assert grid.of(inside).tolist() == list(range(1, LATTICE + 1))
     assert grid.of(np.array([grid.low - width, grid.high + width])).tolist() == [0, LATTICE + 1]
     atom = grid.of(np.array([1e9, np.nextafter(1e9, 2e9)]))

@@ -21,7 +21,7 @@ from dpledger.ledger.entries.bodies import Body, Reserved, ScopeOpened
 from dpledger.ledger.entries.members import Fixed, LevelCharge
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules import gate
-from dpledger.ledger.rules.gate import Request
+from dpledger.ledger.rules.requested import Request
 from dpledger.ledger.rules.scope_state import State, state_payload
 from dpledger.ledger.rules.transitions import fold
 from dpledger.ledger.scope import Scope

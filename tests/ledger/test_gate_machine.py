@@ -47,10 +47,11 @@ from dpledger.ledger.entries.bodies import FORMAT, Aborted, Body, LedgerOpened, 
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import LevelCharge, MechanismNote, Step
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules import gate
+from dpledger.ledger.rules import course, gate
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
-from dpledger.ledger.rules.gate import Admitted, Earlier, Outdated, RefusedRequest, Replayed, Request
+from dpledger.ledger.rules.gate import Admitted, Outdated, RefusedRequest, Replayed
 from dpledger.ledger.rules.opening import Rules
+from dpledger.ledger.rules.requested import Earlier, Request
 from dpledger.ledger.rules.scope_state import EMPTY, OpenCharge, State, is_exclusive, next_steps
 from dpledger.ledger.rules.transitions import fold, step
 from dpledger.ledger.saved import SavedFold, restored, saved
@@ -254,11 +255,11 @@ class GateMachine(RuleBasedStateMachine):
         held = self.state.charge(charge)
         if self.must_wait(held):
             with pytest.raises(ScopeBusy):
-                gate.start(self.state, held, redeem)
+                course.start(self.state, held, redeem)
             self.illegal(Started(path=self.path(charge), charge=charge, redeem=redeem.digest))
             self.give_back(charge)
             return multiple()
-        self.append(gate.start(self.state, held, redeem))
+        self.append(course.start(self.state, held, redeem))
         self.redeems[charge] = redeem
         return charge
 
@@ -296,7 +297,7 @@ class GateMachine(RuleBasedStateMachine):
         if held is None or held.form != "training":
             return
         before, sums = self.redeems[charge], sums_of(self.state)
-        body = gate.take_over(self.state, held, redeem)
+        body = course.take_over(self.state, held, redeem)
         if redeem.digest in (held.redeem, *held.replaced):
             self.illegal(body)
             return
@@ -316,14 +317,14 @@ class GateMachine(RuleBasedStateMachine):
                 )
             )
         with pytest.raises(PolicyError, match="only that one can settle it"):
-            gate.settle(self.state, after, after.parts, redeem=before)
+            course.settle(self.state, after, after.parts, redeem=before)
 
     @rule(charge=consumes(running), draw=st.integers(0, 1000), outside=st.booleans())
     def commit(self, charge: str, draw: int, outside: bool) -> None:
         held = self.state.charge(charge)
         before = sums_of(self.state)
         parts, redeem = outcome_of(held.parts, draw, held.granted), self.redeems[charge]
-        body = gate.settle(self.state, held, parts, redeem=redeem, outside_guarantee=outside)
+        body = course.settle(self.state, held, parts, redeem=redeem, outside_guarantee=outside)
         self.append(body)
         self.ended(charge, "committed")
         self.ran[charge] = held.parts if outside else body.parts
@@ -349,7 +350,7 @@ class GateMachine(RuleBasedStateMachine):
         if held.redeem is not None:
             self.illegal(Aborted(path=path, charge=charge))
             self.illegal(Started(path=path, charge=charge, redeem=redeem.digest))
-            committed = gate.settle(self.state, held, held.parts, redeem=self.redeems[charge])
+            committed = course.settle(self.state, held, held.parts, redeem=self.redeems[charge])
             cheaper = tuple(
                 LevelCharge(level.scope, {name: amount / 2 for name, amount in level.amounts.items()})
                 for level in held.levels
@@ -359,7 +360,7 @@ class GateMachine(RuleBasedStateMachine):
             if not redeem.opens(held.redeem):
                 self.illegal(type(committed)(**{**members(committed), "redeem": redeem.digest}))
                 with pytest.raises(PolicyError, match="only that one can settle it"):
-                    gate.settle(self.state, held, held.parts, redeem=redeem)
+                    course.settle(self.state, held, held.parts, redeem=redeem)
         self.illegal(Aborted(path=path, charge="f" * 31 + "0"))
 
     @invariant()

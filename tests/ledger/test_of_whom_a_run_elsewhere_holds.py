@@ -16,7 +16,7 @@ from dpledger.errors import BudgetRefused, ParameterError, RelationError, Verifi
 from dpledger.ledger.entries.bodies import Body, Committed, Reserved
 from dpledger.ledger.entries.members import Attestation, LevelCharge
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules import gate
+from dpledger.ledger.rules import requested
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.verifying import verification
@@ -202,7 +202,7 @@ def changed(scope: dpl.Scope, **members: Any) -> list[Body]:
     assert isinstance(held, Reserved)
     assert isinstance(committed, Committed)
     held = replace(held, **members)
-    held = replace(held, request=gate.request_digest(scope.name, held, Decimal(0)))
+    held = replace(held, request=requested.request_digest(scope.name, held, Decimal(0)))
     return [*before, held, replace(committed, parts=held.parts, levels=held.levels)]
 
 

@@ -16,7 +16,7 @@ from dpledger.accounting.pricing import costs
 from dpledger.errors import CannotCertify, ScopeError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules import gate
-from dpledger.ledger.rules.gate import Request
+from dpledger.ledger.rules.requested import Request
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import keys
 from dpledger.ledger.stores.memory import MemoryStore

@@ -55,7 +55,7 @@ from dpledger.ledger.entries.bodies import Body, Committed, Refused, Reserved
 from dpledger.ledger.entries.entry import format_entry
 from dpledger.ledger.entries.members import Attestation
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules import gate
+from dpledger.ledger.rules import requested
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.memory import MemoryStore
@@ -1089,7 +1089,7 @@ def test_a_run_elsewhere_is_no_release_even_with_the_key() -> None:
         failures=(PrivacyFailure(Decimal("1e-9"), "approximation"),),
         form="release",
     )
-    exclusive = replace(exclusive, request=gate.request_digest(scope.name, exclusive, Decimal(0)))
+    exclusive = replace(exclusive, request=requested.request_digest(scope.name, exclusive, Decimal(0)))
     assert "nobody saw its form" in refused([*before, reserved, exclusive]).reason
 
 

@@ -22,7 +22,7 @@ from dpledger.accounting.composition import Composition, LaplaceLaw, PoissonSamp
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Body, Committed, LedgerOpened, Reserved
 from dpledger.ledger.entries.members import Priced
-from dpledger.ledger.rules import gate
+from dpledger.ledger.rules import requested
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.verifying import claims, verification
 from dpledger.ledger.verifying.seconds import Seconds
@@ -52,7 +52,7 @@ def with_parts(parts: Composition, priced: Priced | None = None) -> tuple[Body, 
     for body in BODIES:
         if isinstance(body, Reserved) and not any(isinstance(one, Reserved) for one in changed):
             other = replace(body, parts=parts, priced=priced)
-            changed.append(replace(other, request=gate.request_digest("s", other, other.tail_delta)))
+            changed.append(replace(other, request=requested.request_digest("s", other, other.tail_delta)))
             first = other.charge
         elif isinstance(body, Committed) and body.charge == first:
             changed.append(replace(body, parts=parts))

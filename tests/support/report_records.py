@@ -29,9 +29,10 @@ from dpledger.ledger.entries.bodies import (
 )
 from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.entries.members import MechanismNote, Power, Step, UnitNote
-from dpledger.ledger.rules import gate
+from dpledger.ledger.rules import course, gate
 from dpledger.ledger.rules.capability import Redeem
-from dpledger.ledger.rules.gate import Admitted, RefusedRequest, Request
+from dpledger.ledger.rules.gate import Admitted, RefusedRequest
+from dpledger.ledger.rules.requested import Request
 from dpledger.ledger.rules.transitions import EMPTY, next_steps, step
 from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.signed.keys import SigningKey
@@ -150,7 +151,7 @@ class Record:
         """End a charge, with the outcomes in `parts`."""
         held = self.state.open[charge]
         final = held.parts if parts is None else parts
-        self.add(gate.settle(self.state, held, final, redeem=_redeem(charge), **settled))
+        self.add(course.settle(self.state, held, final, redeem=_redeem(charge), **settled))
 
     def release(self, scope: str, mechanism: Described, **options: Any) -> None:
         """Ask, and settle at once if it was admitted."""
