@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TypeAlias, assert_never
 
 from dpledger.accounting import certified, filters
-from dpledger.accounting.planning import ways as asking
+from dpledger.accounting.planning import ways as planning
 from dpledger.decimals import ZERO
 from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, DpledgerError, ScopeBusy, ScopeError
 from dpledger.ledger.entries.bodies import Refused, Reserved
@@ -103,13 +103,13 @@ def priced(state: State, request: Request) -> Prices:
     try:
         if tail_delta is None:
             if certified.has_profile_price(request.parts, scope.relation):
-                sixteenth = asking.sixteenth(levels)
-            tail_delta = asking.chosen_tail_delta(levels, request.parts)
+                sixteenth = planning.sixteenth(levels)
+            tail_delta = planning.chosen_tail_delta(levels, request.parts)
         require_room_for(scope, tail_delta)
         charged, fixed = [], []
         for name, level in sorted(zip(path_from(scope), levels, strict=True), key=lambda pair: pair[0]):
-            ready = asking.fixed(level, request.parts, tail_delta)
-            charged.append(LevelCharge(name, asking.charge(ready, request.parts, tail_delta)))
+            ready = planning.fixed(level, request.parts, tail_delta)
+            charged.append(LevelCharge(name, planning.charge(ready, request.parts, tail_delta)))
             if ready.filter != level.filter:
                 fixed.append(Fixed(name, ready.filter))
         digest = request_digest(request.scope, request, tail_delta)
@@ -175,7 +175,7 @@ def _unfixed(state: State, scope: ScopeState) -> tuple[str, ...]:
 def _is_outdated(prices: Prices, state: State, scope: ScopeState, request: Request) -> bool:
     if prices.unfixed != _unfixed(state, scope):
         return True
-    return prices.sixteenth is not None and prices.sixteenth != asking.sixteenth(levels_of(state, scope, request))
+    return prices.sixteenth is not None and prices.sixteenth != planning.sixteenth(levels_of(state, scope, request))
 
 
 def _scope_of(state: State, request: Request) -> ScopeState:

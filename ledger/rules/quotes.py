@@ -13,7 +13,7 @@ from fractions import Fraction
 from dpledger.accounting import certified, filters
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import PureDP
-from dpledger.accounting.planning import ways as asking
+from dpledger.accounting.planning import ways as planning
 from dpledger.accounting.planning.calibration import most_that
 from dpledger.accounting.planning.ways import Level, Levels
 from dpledger.decimals import ZERO, multiply, read, text
@@ -132,7 +132,7 @@ class Quote:
 def quoted(state: State, scope: ScopeState, request: Request, decision: Decision) -> Quote:
     """The quote of a request that the gate decides so. CannotCertify where no theorem prices it."""
     levels, parts = levels_of(state, scope, request), request.parts
-    asked = asking.chosen_tail_delta(levels, parts) if request.tail_delta is None else request.tail_delta
+    asked = planning.chosen_tail_delta(levels, parts) if request.tail_delta is None else request.tail_delta
     names = (scope.scope, *(name for name in scope.path if name != scope.scope))
     best = _cheapest(levels, parts, asked)
     if best is not None and isinstance(decision, Admitted) and not _is_worth_it(levels, parts, best, asked):
@@ -153,28 +153,28 @@ def another_way(state: State, request: Request) -> Decimal | None:
     if not certified.has_profile_price(request.parts, scope.relation):
         return None
     levels = levels_of(state, scope, request)
-    asked = asking.chosen_tail_delta(levels, request.parts) if request.tail_delta is None else request.tail_delta
+    asked = planning.chosen_tail_delta(levels, request.parts) if request.tail_delta is None else request.tail_delta
     return _cheapest(levels, request.parts, asked)
 
 
 def _cheapest(levels: Levels, parts: Composition, asked: Decimal) -> Decimal | None:
     """The other way that is admitted and uses least; of two alike the one that takes less of delta."""
-    return asking.cheapest(levels, parts, (way for way in asking.ways(levels, parts) if way != asked))
+    return planning.cheapest(levels, parts, (way for way in planning.ways(levels, parts) if way != asked))
 
 
 def _is_worth_it(levels: Levels, parts: Composition, way: Decimal, than: Decimal) -> bool:
     """Whether it takes clearly less: a hundredth is what a price from a profile may differ by for no good reason. A
     scope that fixes another rule for it than it would loses more than that."""
-    if asking.changes(levels, parts, way) > asking.changes(levels, parts, than):
+    if planning.changes(levels, parts, way) > planning.changes(levels, parts, than):
         return False
-    before = asking.used(levels)
-    takes, would = (asking.used(asking.after(levels, parts, one)) - before for one in (way, than))
+    before = planning.used(levels)
+    takes, would = (planning.used(planning.after(levels, parts, one)) - before for one in (way, than))
     return takes < WORTH * would
 
 
 def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta: Decimal) -> Way:
-    charged = asking.after(levels, parts, tail_delta)
-    found = tuple(asking.fixed(level, parts, tail_delta) for level in levels)
+    charged = planning.after(levels, parts, tail_delta)
+    found = tuple(planning.fixed(level, parts, tail_delta) for level in levels)
     fixes = {
         name: then.filter
         for name, before, then in zip(names, levels, charged, strict=True)
@@ -195,7 +195,7 @@ def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta:
             )
             for account in held
         }
-    admitted = asking.admits(levels, parts, tail_delta)
+    admitted = planning.admits(levels, parts, tail_delta)
     return Way(tail_delta=tail_delta, admitted=admitted, accounts=accounts, fixes=fixes)
 
 
@@ -206,10 +206,10 @@ def left(state: State, scope: ScopeState) -> Decimal:
     require_open(state, scope)
     levels = levels_of(state, scope)
 
-    asking.after(levels, PureDP(PLACE), ZERO)
+    planning.after(levels, PureDP(PLACE), ZERO)
 
     def fits(places: int) -> bool:
-        return asking.admits(levels, PureDP(multiply(Decimal(places), PLACE)), ZERO)
+        return planning.admits(levels, PureDP(multiply(Decimal(places), PLACE)), ZERO)
 
     most = min(MOST_PLACES, *(_places_left(level) for level in levels))
     return read(text(multiply(Decimal(most_that(fits, most=most)), PLACE)))
@@ -232,10 +232,10 @@ def afforded(
     plan in any way."""
     require_open(state, scope)
     levels = levels_of(state, scope)
-    way = asking.chosen_tail_delta(levels, parts) if tail_delta is None else tail_delta
+    way = planning.chosen_tail_delta(levels, parts) if tail_delta is None else tail_delta
     require_room_for(scope, way)
-    planned = asking.planned_copies(levels, parts, most=most)
+    planned = planning.planned_copies(levels, parts, most=most)
     if not planned:
-        asking.after(levels, parts, way)
-    one_by_one = asking.copies_one_by_one(levels, parts, most=most, tail_delta=tail_delta)
+        planning.after(levels, parts, way)
+    one_by_one = planning.copies_one_by_one(levels, parts, most=most, tail_delta=tail_delta)
     return Affordable(one_by_one=one_by_one, planned=planned, most=most)

@@ -11,7 +11,7 @@ from typing import Literal
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
-from dpledger.accounting.planning import ways as asking
+from dpledger.accounting.planning import ways as planning
 from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import ZERO, text, total
 from dpledger.errors import KeyReused, ParameterError, RelationError, ScopeError
@@ -41,8 +41,8 @@ class Request:
     """What is asked of a scope. `key`: what is to happen once, in the caller's words. `charge`: this attempt, 128
     random bits in hex. `redeem`: the digest of the redeem of the process that will read the data; with it the charge is
     started at once. `tail_delta`: the delta of a price from the profile, 0 for the price of the parts; None: the scope
-    decides (`asking.chosen_tail_delta`). `attested`: of a run that happens elsewhere. `is_fresh`: the key was drawn for
-    it, so that nobody used it before."""
+    decides (`planning.chosen_tail_delta`). `attested`: of a run that happens elsewhere. `is_fresh`: the key was drawn
+    for it, so that nobody used it before."""
 
     scope: str
     key: str
@@ -150,13 +150,13 @@ def require_not_before(state: State, scope: ScopeState, request: Request) -> Non
             )
 
 
-def levels_of(state: State, scope: ScopeState, request: Request | None = None) -> asking.Levels:
+def levels_of(state: State, scope: ScopeState, request: Request | None = None) -> planning.Levels:
     """The scope as it is asked, then those above it. A `request` for a run that may have begun before fixes no other
     filter than a scope was opened with."""
     may_be_over = request is not None and request.may_be_over
     found = (state.scopes[name] for name in path_from(scope))
     return tuple(
-        asking.Level(level.filter, level.relation, level.sums, None if may_be_over else level.instead)
+        planning.Level(level.filter, level.relation, level.sums, None if may_be_over else level.instead)
         for level in found
     )
 
@@ -184,5 +184,5 @@ def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]
         return
     yield request_digest(request.scope, request, ZERO)
     for level in levels_of(state, scope):
-        for tail_delta in asking.ever_chosen(level):
+        for tail_delta in planning.ever_chosen(level):
             yield request_digest(request.scope, request, tail_delta)

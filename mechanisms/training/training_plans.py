@@ -15,7 +15,7 @@ from dpledger.accounting.certified import has_profile_price
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import Filter, GDPFilter, ZCDPFilter
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.accounting.planning import ways as asking
+from dpledger.accounting.planning import ways as planning
 from dpledger.accounting.planning.calibration import DIGITS, MOST_DIGITS, calibrate
 from dpledger.accounting.planning.least import Least, least, others
 from dpledger.accounting.planning.ways import Level, Levels
@@ -129,7 +129,7 @@ def training_plan(
 ) -> TrainingPlan:
     """The least noise, to so many digits, with which these levels admit so many steps, by the cheapest way of asking.
 
-    Claim: `asking.admits(levels, result.parts(), result.tail_delta)`. Raises ParameterError naming the field,
+    Claim: `planning.admits(levels, result.parts(), result.tail_delta)`. Raises ParameterError naming the field,
     InfeasiblePlan where no noise from 0.01 to 10^6 is admitted in any way, CannotCertify where no theorem prices such a
     run under the relation."""
     chance, size = read(rate, field="rate"), read(expected_batch_size, field="expected_batch_size")
@@ -160,7 +160,7 @@ def _require_theorem(levels: Levels, plan: Composition) -> None:
     """CannotCertify for a level in which no theorem prices the plan, also with a delta that is gone by now."""
     for level in levels:
         try:
-            asking.charge(level, plan)
+            planning.charge(level, plan)
         except CannotCertify:
             if filters.tail_budget(level.filter) is None or not has_profile_price(plan, level.relation):
                 raise
@@ -176,15 +176,15 @@ def _told(
     dimension: int,
 ) -> TrainingPlan:
     plan = _plan(rate, steps, noise)
-    own = asking.fixed(levels[0], plan, tail_delta)
+    own = planning.fixed(levels[0], plan, tail_delta)
     return TrainingPlan(
         rate=rate,
         steps=steps,
         noise_multiplier=RoundsUp(noise),
         expected_batch_size=size,
         tail_delta=tail_delta,
-        prices=filters.asked(own.filter, own.sums, asking.charge(own, plan, tail_delta)),
-        fits=asking.admits(levels, plan, tail_delta),
+        prices=filters.asked(own.filter, own.sums, planning.charge(own, plan, tail_delta)),
+        fits=planning.admits(levels, plan, tail_delta),
         signal_to_noise=float(size) / (float(noise) * math.sqrt(dimension)),
     )
 
@@ -274,5 +274,5 @@ def planned(
     instead = filters.instead(target) if scope_filter is None else None
     empty = (Level(rule, Relation.ADD_REMOVE, filters.opening(rule), instead),)
     plan = _plan(rate, times, noise)
-    admitted = (way for way in asking.ways(empty, plan) if asking.admits(empty, plan, way))
+    admitted = (way for way in planning.ways(empty, plan) if planning.admits(empty, plan, way))
     return _told(empty, rate, times, noise, next(admitted, ZERO), sizes.batch, sizes.dimension)

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyFailure, PureDP
-from dpledger.accounting.planning import ways as asking
+from dpledger.accounting.planning import ways as planning
 from dpledger.decimals import multiply
 from dpledger.errors import ContractViolation, ParameterError, VerificationError
 from dpledger.ledger.entries.members import LevelCharge
@@ -41,7 +41,7 @@ EITHER = Level(filters.opened_by(ApproxDP(5, "0.000001")))
 
 def test_the_gate_charges_what_the_verifier_asks_for() -> None:
     for parts in (LaplaceLaw("0.5"), GaussianLaw(3), ZCDP("0.1"), Sequence((LaplaceLaw(1), GaussianLaw(9)))):
-        settling.check_price("s", EITHER, parts, asking.charge(EITHER, parts))
+        settling.check_price("s", EITHER, parts, planning.charge(EITHER, parts))
     settling.check_price("s", PURE, LaplaceLaw("0.5"), {"pure": Decimal("0.5")})
     settling.check_price("s", PURE, LaplaceLaw("0.5"), {"pure": Decimal("0.6")})  # more may be charged
     settling.check_price("s", PURE, LaplaceLaw("0.5"), {})  # absent is infinite: more than any price
@@ -67,7 +67,7 @@ DRAWN = PoissonSampled(GaussianLaw(3), rate="0.1")
 def test_a_price_in_floating_point_may_differ_by_its_margin_and_no_other(
     tree: Composition, factor: str, accepted: bool
 ) -> None:
-    price = asking.charge(EITHER, tree)
+    price = planning.charge(EITHER, tree)
     amounts = {**price, "mixed_rdp_0": multiply(price["mixed_rdp_0"], Decimal(factor))}
     if accepted:
         settling.check_price("s", EITHER, tree, amounts)
@@ -78,7 +78,7 @@ def test_a_price_in_floating_point_may_differ_by_its_margin_and_no_other(
 
 def test_the_mixed_account_may_be_charged_in_either_currency_but_not_between_them() -> None:
     """Which of the two is cheaper may change as prices get better: an old ledger stays valid."""
-    price = asking.charge(EITHER, LaplaceLaw("0.5"))
+    price = planning.charge(EITHER, LaplaceLaw("0.5"))
     assert price["mixed_pure_0"] == 0
     pure = {**price, "mixed_pure_0": Decimal("0.5"), "mixed_rdp_0": Decimal(0)}
     settling.check_price("s", EITHER, LaplaceLaw("0.5"), pure)
@@ -108,7 +108,7 @@ def test_a_claim_of_renyi_divergences_may_differ_in_its_last_digit_and_no_more()
 
 
 def reserved(level: Level, parts: Composition) -> tuple[LevelCharge, ...]:
-    return (LevelCharge("s", asking.charge(level, parts)),)
+    return (LevelCharge("s", planning.charge(level, parts)),)
 
 
 @given(st.integers(0, 40), st.integers(0, 40))

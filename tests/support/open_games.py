@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from dpledger.accounting import filters
 from dpledger.accounting.filters import Filter
-from dpledger.accounting.planning import ways as asking
+from dpledger.accounting.planning import ways as planning
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.rules import settling
 from dpledger.ledger.rules.scope_state import is_exclusive
@@ -176,7 +176,7 @@ def _sorted(sums: Kept, still_open: tuple[Open, ...]) -> State:
 
 @functools.cache
 def _cap(level: Level, talk: Talk) -> Amounts:
-    return tuple(asking.charge(level, talk.plan, talk.tail_delta).items())
+    return tuple(planning.charge(level, talk.plan, talk.tail_delta).items())
 
 
 @functools.cache
