@@ -35,7 +35,7 @@ def found_by(track: Track, delta: float = 0.0) -> Witness:
     return seen
 
 
-def holds(event: Any, numbers: np.ndarray) -> np.ndarray:
+def holds(event: Any, numbers: Any) -> Any:
     match event:
         case AtMost(threshold=most):
             return numbers <= most
@@ -70,7 +70,7 @@ def test_every_event_has_the_counts_of_the_runs_in_which_it_holds(name: str, dir
     track = track_of(left, right)
     trials = len(left), len(right)
     ranking = witness._Ranking(trials, direction, 0.0, None)
-    events = list(witness._events(track, *track.counts, ranking))
+    events = list(witness._events(track, track.counts[0], track.counts[1], ranking))
     kinds = {type(one.event) for one in events}
     assert {Undefined, AtMost, Above, Within, Outside} <= kinds
     exactly = name != "a lattice"  # whose edges are rounded
