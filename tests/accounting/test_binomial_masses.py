@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 import mpmath
@@ -12,8 +13,17 @@ from hypothesis import given, strategies as st
 from dpledger.accounting.laws import binomial
 from dpledger.accounting.laws.binomial import at_least
 from dpledger.errors import CannotCertify
+from worst_functions import worst_functions
 
 CLOSE = 1e-10  # relative
+
+
+@pytest.fixture(scope="module", params=[0, 1, -1], ids=["ours", "above", "below"], autouse=True)
+def functions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever holds here holds with the worst elementary functions that are assumed."""
+    with pytest.MonkeyPatch.context() as patch:
+        worst_functions(patch, request.param)
+        yield
 
 
 @given(trials=st.integers(1, 60), rate=st.fractions(Fraction(1, 10**4), Fraction(9999, 10**4)), data=st.data())

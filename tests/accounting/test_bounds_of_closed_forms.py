@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mpmath
@@ -16,6 +16,7 @@ from dpledger.accounting.laws import closed_forms
 from dpledger.accounting.laws.closed_forms import crossing, linear_tail_delta, linear_tail_epsilon, nearest
 from dpledger.accounting.laws.intervals import NOTHING, Interval
 from dpledger.accounting.laws.law import ClosedForm
+from worst_functions import worst_functions
 
 mp = mpmath.mp.clone()
 mp.dps = 60
@@ -26,6 +27,14 @@ FEW = 64 * UNIT  # roundings
 rates = st.sampled_from([1e-9, 1e-3, 0.1, 0.5, 0.9])
 largest = st.sampled_from([1e-4, 0.3, 1.0, 5.0, 30.0])
 shares = st.floats(0.001, 1.2)
+
+
+@pytest.fixture(scope="module", params=[0, 1, -1], ids=["ours", "above", "below"], autouse=True)
+def functions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever holds here holds with the worst elementary functions that are assumed."""
+    with pytest.MonkeyPatch.context() as patch:
+        worst_functions(patch, request.param)
+        yield
 
 
 def tail(e0: float, epsilon: Real) -> Real:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import mpmath
@@ -11,15 +12,25 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.accounting.arithmetic import scalars
+from dpledger.accounting.arithmetic.floating import ULPS
 from dpledger.accounting.families.gaussian import mixture_curve
 from dpledger.accounting.families.gaussian.mixture_curve import Mixture
 from dpledger.errors import WorkLimit
+from worst_functions import worst_functions
 
 mp = mpmath.mp.clone()
 mp.dps = 60
 Real = Any  # an mpmath number
 
 UNIT = 2.0**-53
+
+
+@pytest.fixture(scope="module", params=[0, 1, -1], ids=["ours", "above", "below"], autouse=True)
+def functions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever holds here holds with functions that err by all of what `elementary` claims, two units."""
+    with pytest.MonkeyPatch.context() as patch:
+        worst_functions(patch, request.param, ULPS // 2)
+        yield
 
 
 def mixture(sigma: float, shifts: tuple[float, ...], weights: tuple[float, ...], rest: float) -> Mixture:
