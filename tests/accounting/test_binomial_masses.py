@@ -21,8 +21,7 @@ CLOSE = 1e-10  # relative
 @pytest.fixture(scope="module", params=[0, 1, -1], ids=["ours", "above", "below"], autouse=True)
 def functions(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever holds here holds with the worst elementary functions that are assumed."""
-    with pytest.MonkeyPatch.context() as patch:
-        worst_functions(patch, request.param)
+    with worst_functions(request.param):
         yield
 
 

@@ -6,7 +6,9 @@ does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,16 +19,31 @@ from dpledger.accounting.arithmetic.floating import ERFC_ULPS, ULPS
 
 __all__ = ["worst_functions"]
 
+ACCOUNTING = "dpledger.accounting."
+
 NEARLY = 0.7  # of the error that is assumed: ours is there already, and the result is rounded
 
 
-def worst_functions(monkeypatch: pytest.MonkeyPatch, side: int, units: int = ULPS) -> None:
-    """Make all of them err upwards (1) or downwards (-1); 0 leaves them as they are. `units` in the last place: of
-    all but erfc."""
-    for name in ("exp", "expm1", "log", "log1p", "erfc"):
-        most = ERFC_ULPS if name == "erfc" else units
-        for module in (elementary, scalars):
-            monkeypatch.setattr(module, name, _moved(getattr(module, name), side * NEARLY * most))
+@contextmanager
+def worst_functions(side: int, units: int = ULPS) -> Iterator[None]:
+    """All of them err upwards (1) or downwards (-1); with 0 they are as they are. `units` in the last place: of all but
+    erfc. Nothing that was computed before is remembered, nor afterwards what was computed here."""
+    _forget()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("exp", "expm1", "log", "log1p", "erfc"):
+            most = ERFC_ULPS if name == "erfc" else units
+            for module in (elementary, scalars):
+                patch.setattr(module, name, _moved(getattr(module, name), side * NEARLY * most))
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith(ACCOUNTING):
+            for value in list(vars(module).values()):
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
 
 
 def _moved(function: Callable[..., Any], units: float) -> Callable[..., Any]:
