@@ -11,6 +11,7 @@ import mpmath
 import pytest
 from hypothesis import given, strategies as st
 
+from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.prices import FREE, Cost
 from dpledger.accounting.composition import (
     Composition,
@@ -28,6 +29,7 @@ from dpledger.accounting.composition import (
     Shuffled,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
+from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.converting import keeps, orders_for, require_kept
 from dpledger.accounting.pricing.costs import cost, priced
 from dpledger.errors import CannotCertify, ParameterError
@@ -291,3 +293,20 @@ def test_orders_are_those_of_the_claim_or_else_of_the_parts() -> None:
     assert orders_for(RDP((7,), (1,)), tree) == (Decimal(7),)
     assert orders_for(ApproxDP(1, "1e-6"), tree) == (Decimal(2), Decimal(3), Decimal(4))
     assert orders_for(ApproxDP(1, "1e-6"), PureDP(1)) == ()
+
+
+def test_what_stays_is_no_more_than_what_the_price_leaves_and_than_what_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of what a filter counts beside a price, the less of both; nothing comes in that was not reserved."""
+    left = {"a": Decimal(5), "b": Decimal(1)}
+    counted = {"a": Decimal(3), "b": Decimal(2), "c": Decimal(9)}
+    monkeypatch.setattr(filters, "settle", lambda *_: left)
+    anything: Any = None
+    assert costs._left(anything, anything, FREE, counted) == {"a": Decimal(3), "b": Decimal(1)}
+    assert costs._left(anything, anything, FREE, {}) == left
+
+
+def test_an_amount_too_large_to_write_has_no_coordinate() -> None:
+    large = filters.TOO_LARGE
+    assert costs._written({"a": large, "b": large - 1}) == {"b": large - 1}
