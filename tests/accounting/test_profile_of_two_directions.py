@@ -8,8 +8,7 @@ from typing import Any, Literal
 import mpmath
 import pytest
 
-from dpledger.accounting.composition import Composition, PoissonSampled, RandomizedResponseLaw, Repeated
-from dpledger.accounting.guarantees import BoundedRange
+from dpledger.accounting import composition, guarantees
 from dpledger.accounting.profile import compose
 from dpledger.errors import ParameterError
 
@@ -19,7 +18,7 @@ Real = Any  # an mpmath number
 Direction = Literal["add", "remove"]
 
 RATE, EPSILON = "0.3", "1.5"
-TREE = PoissonSampled(RandomizedResponseLaw(EPSILON), rate=RATE)
+TREE = composition.PoissonSampled(composition.RandomizedResponseLaw(EPSILON), rate=RATE)
 LIKELY = 1 / (1 + mp.exp(-mp.mpf(EPSILON)))
 Q0 = (1 - LIKELY, LIKELY)
 P0 = tuple((1 - mp.mpf(RATE)) * q + mp.mpf(RATE) * p for p, q in zip((LIKELY, 1 - LIKELY), Q0, strict=True))
@@ -165,13 +164,13 @@ def test_a_trade_off_of_one_direction_is_the_mirror_image_of_the_other() -> None
 @pytest.mark.parametrize("eta", ["0.3", "2"])
 def test_one_bounded_range_attains_its_profile_and_several_stay_below(eta: str) -> None:
     """(1 - e^{(eps - eta)/2})^2 / (1 - e^{-eta}): run once, both ends are that number."""
-    one = compose(BoundedRange(eta))
+    one = compose(guarantees.BoundedRange(eta))
     for share in (0, 0.3, 0.8):
         epsilon = mp.mpf(eta) * mp.mpf(share)
         exact = (1 - mp.exp((epsilon - mp.mpf(eta)) / 2)) ** 2 / -mp.expm1(-mp.mpf(eta))
         assert close(one.delta(repr(float(epsilon))), exact, 1e-6)
     assert close(one.epsilon(0), mp.mpf(eta), 1e-9)
-    several = compose(Repeated(BoundedRange(eta), times=4)).delta("0.1")
+    several = compose(composition.Repeated(guarantees.BoundedRange(eta), times=4)).delta("0.1")
     assert 0 < several.lower <= several.upper <= 1
 
 
@@ -194,9 +193,9 @@ def test_what_is_no_number_is_refused(wrong: str) -> None:
 
 
 def test_runs_are_counted_up_to_ten_to_the_hundredth() -> None:
-    tree: Composition = RandomizedResponseLaw("1e-55")
+    tree: composition.Composition = composition.RandomizedResponseLaw("1e-55")
     for _ in range(8):
-        tree = Repeated(tree, times=10**12)
+        tree = composition.Repeated(tree, times=10**12)
     assert compose((tree, 10**4)).cases
     with pytest.raises(ParameterError, match="at most 10\\^100"):
         compose((tree, 10**4 + 1))
