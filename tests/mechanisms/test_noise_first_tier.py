@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from dpledger.mechanisms.noise import floats
+from dpledger.mechanisms.noise.floats import (
+    EDGE,
+    MARGIN_ERROR,
+    SMALLEST_PREFIX,
+    UNIT,
+    cells_of,
+    excess,
+    logarithm,
+    polar,
+    settled,
+)
 
 HALF = Fraction(1, 2)
 UNSURE = Fraction(1, 2**50)  # of a fraction: nearer to its boundary the float comparison may go either way
@@ -53,8 +63,8 @@ def test_a_cell_is_certain_where_the_tolerance_of_the_proof_lies_in_one(
     """2^-47 y + 2^-52 r + 2^-51, times what it is widened by (docs/proofs/noise.md, 3.1); plain numbers and arrays."""
     y = exponential * scale + offset if offset else max(exponential * scale, 0.5)
     tolerance = Fraction(coarse) * (Fraction(y) * power(-47) + Fraction(scale) * power(-52) + power(-51))
-    one = floats.cells_of(-exponential, scale, offset, coarse, math)
-    many = floats.cells_of(np.array([-exponential] * 3), scale, offset, coarse, np)
+    one = cells_of(-exponential, scale, offset, coarse, math)
+    many = cells_of(np.array([-exponential] * 3), scale, offset, coarse, np)
     assert one[0] == math.floor(y) == many[0][1]
     expected = is_sure(y, tolerance)
     assert expected is None or expected == bool(one[1]) == bool(many[1][1])
@@ -67,8 +77,8 @@ def test_a_cell_is_certain_where_the_tolerance_of_the_proof_lies_in_one(
 )
 def test_the_room_of_a_normal_variate_is_that_of_the_proof(squares: float, scale: float, coarse: float) -> None:
     """One half less r F (2^-48 + 2^-50 / M) + 2^-51, with F = sqrt(2 M / S) and M = -ln S."""
-    factor, room = floats.polar(squares, scale, coarse, math)
-    factors, rooms = floats.polar(np.array([squares]), scale, coarse, np)
+    factor, room = polar(squares, scale, coarse, math)
+    factors, rooms = polar(np.array([squares]), scale, coarse, np)
     with mp.workdps(40):
         m = -mp.log(squares)
         exact = mp.sqrt(2 * m / squares) * scale
@@ -84,8 +94,8 @@ def test_the_tolerances_hold_with_the_worst_logarithm_that_is_assumed(side: int)
     by, scale, draw = WorstLogarithms(side), 2.0**40, np.random.default_rng(12)
     prefixes = (2.0 ** draw.uniform(46, 63, 60)).astype(np.int64) | draw.integers(0, 2**10, 60)
     squares = np.concatenate([draw.uniform(0.1, 0.9, 20), 2.0 ** -draw.uniform(1, 19, 20)])
-    cells = floats.logarithm(prefixes, by) * -scale
-    factors, rooms = floats.polar(squares, scale, 1.0, by)
+    cells = logarithm(prefixes, by) * -scale
+    factors, rooms = polar(squares, scale, 1.0, by)
     worst = [mp.mpf(0), mp.mpf(0)]
     with mp.workdps(50):
         for prefix, y in zip(prefixes.tolist(), cells.tolist(), strict=True):
@@ -108,36 +118,36 @@ def test_a_threshold_less_an_exponential_errs_by_less_than_its_margin(prefix: in
     """Where it decides; a threshold far beyond every exponential is right whatever it is."""
     scale = math.floor(sigma) + 1
     centre, halved = Fraction(sigma) ** 2 / scale, 1 / (2 * Fraction(sigma) ** 2)
-    found = floats.excess(floats.logarithm(prefix, math), abs(proposal - float(centre)), float(halved))
+    found = excess(logarithm(prefix, math), abs(proposal - float(centre)), float(halved))
     threshold = (proposal - centre) ** 2 * halved
     with mp.workdps(40):
         for end in (prefix, prefix + 1):
             true = mp.mpf(threshold.numerator) / threshold.denominator + mp.log(mp.mpf(end) / 2**63)
-            assert abs(found - true) <= floats.MARGIN_ERROR / 2 if threshold <= 16 else found > 4 < true
+            assert abs(found - true) <= MARGIN_ERROR / 2 if threshold <= 16 else found > 4 < true
 
 
 def test_the_margin_of_a_threshold_is_about_what_its_parts_may_err_by() -> None:
     """2^-45 for the threshold and 2^-43.8 for the exponential: not less than these, and not a hundred times more."""
-    assert 2.0**-43.2 <= floats.MARGIN_ERROR <= 2.0**-39.5
+    assert 2.0**-43.2 <= MARGIN_ERROR <= 2.0**-39.5
 
 
 @given(y=st.floats(-1e15, 1e15), room=st.floats(-1.0, 0.5))
 def test_what_is_settled_is_the_floor(y: float, room: float) -> None:
-    cell, sure = floats.settled(y, room, math)
+    cell, sure = settled(y, room, math)
     assert cell == math.floor(y)
     fraction = abs(Fraction(y) - math.floor(y) - HALF)
     assert bool(sure) == (fraction < Fraction(room)) or abs(fraction - Fraction(room)) < UNSURE
 
 
 def test_at_the_end_of_its_room_nothing_is_settled() -> None:
-    assert [bool(floats.settled(5.25, room, math)[1]) for room in (0.25, 0.25 + 2.0**-53)] == [False, True]
+    assert [bool(settled(5.25, room, math)[1]) for room in (0.25, 0.25 + 2.0**-53)] == [False, True]
     with np.errstate(invalid="ignore"):
-        assert not floats.settled(np.array([math.inf, math.nan]), np.array([0.5, 0.5]), np)[1].any()
+        assert not settled(np.array([math.inf, math.nan]), np.array([0.5, 0.5]), np)[1].any()
 
 
 def test_the_edges_are_where_the_proof_begins() -> None:
     """U >= 2^-17 and 2^-20 <= S: the chord that bounds what the prefix leaves open ends at 17 ln 2, and a square root
     of S is at least 2^-10."""
-    assert Fraction(floats.SMALLEST_PREFIX) * Fraction(floats.UNIT) == power(-17)
-    assert math.sqrt(floats.EDGE) == 2.0**-10
-    assert Fraction(floats.UNIT) == Fraction(1, 2**63)
+    assert Fraction(SMALLEST_PREFIX) * Fraction(UNIT) == power(-17)
+    assert math.sqrt(EDGE) == 2.0**-10
+    assert Fraction(UNIT) == Fraction(1, 2**63)

@@ -13,8 +13,23 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.mechanisms.entropy import Words
-from dpledger.mechanisms.noise import refine
-from dpledger.mechanisms.noise.refine import Lazy
+from dpledger.mechanisms.noise.refine import (
+    Lazy,
+    _add,
+    _down,
+    _exponential,
+    _ln_above,
+    _ln_below,
+    _polar_factor,
+    _root_above,
+    _root_below,
+    _square,
+    _times,
+    _up,
+    exponential_cell,
+    exponential_exceeds,
+    polar_cells,
+)
 
 Ends = tuple[Fraction, Fraction]
 
@@ -50,19 +65,19 @@ def test_logarithms_and_roots_lie_between_ends_that_are_a_few_units_apart(value:
         few = 4 * mp.mpf(10) ** (1 - digits)
         if value < 1:
             true = mp.log(number(value))
-            low, high = number(refine._ln_below(value, digits)), number(refine._ln_above(value, digits))
+            low, high = number(_ln_below(value, digits)), number(_ln_above(value, digits))
             assert low < true < high <= 0
             assert high - low <= few * (abs(true) + 1)  # the argument is rounded as well
-        root = refine._root_below(value, digits), refine._root_above(value, digits)
+        root = _root_below(value, digits), _root_above(value, digits)
         assert is_around(root, mp.sqrt(number(value)), few)
-        third = Fraction(refine._down(value, digits)), Fraction(refine._up(value, digits))
+        third = Fraction(_down(value, digits)), Fraction(_up(value, digits))
         assert third[0] <= value <= third[1]
         assert third[1] - third[0] <= Fraction(10, 10**digits) * value
 
 
 def test_the_logarithm_of_one_and_the_root_of_zero_are_zero() -> None:
-    assert refine._ln_above(Fraction(1), 20) == 0 == refine._root_below(Fraction(0), 20)
-    assert refine._ln_below(Fraction(10**9 - 1, 10**9), 20) < 0 < refine._root_above(Fraction(1, 10**9), 20)
+    assert _ln_above(Fraction(1), 20) == 0 == _root_below(Fraction(0), 20)
+    assert _ln_below(Fraction(10**9 - 1, 10**9), 20) < 0 < _root_above(Fraction(1, 10**9), 20)
 
 
 @given(low=fractions, wide=st.fractions(0, Fraction(1, 10), max_denominator=10**5), digits=st.integers(12, 40))
@@ -71,14 +86,14 @@ def test_the_polar_factor_falls_from_one_end_to_the_other(low: Fraction, wide: F
     low = min(low, high)
     with mp.workdps(digits + 40):
         first, last = (mp.sqrt(-2 * mp.log(number(s)) / number(s)) for s in (low, high))
-        found = refine._polar_factor((low, high), digits)
+        found = _polar_factor((low, high), digits)
         few = mp.mpf(10) ** (9 - digits)  # next to 1 the logarithm loses six digits of its argument
         assert number(found[0]) < last <= first < number(found[1])
         assert number(found[1]) - first < few * (1 + first) > last - number(found[0])
 
 
 def test_the_polar_factor_at_one_is_no_less_than_zero() -> None:
-    assert refine._polar_factor((Fraction(1, 2), Fraction(1)), 20)[0] == 0
+    assert _polar_factor((Fraction(1, 2), Fraction(1)), 20)[0] == 0
 
 
 signed = st.integers(-9, 8)
@@ -91,7 +106,7 @@ def test_a_square_lies_between_the_least_and_the_largest_of_its_interval(numerat
     assert (low, high - low) == (Fraction(numerator, 2**bits), Fraction(1, 2**bits))
     inner = [low + (high - low) * Fraction(k, 8) for k in range(9)]
     squares = [x * x for x in inner]
-    assert refine._square(lazy) == (min(squares), max(squares))
+    assert _square(lazy) == (min(squares), max(squares))
 
 
 ends_of = st.tuples(st.fractions(-3, 3, max_denominator=8), st.fractions(0, 2, max_denominator=8))
@@ -103,14 +118,14 @@ def test_products_and_sums_are_those_of_the_ends_that_are_farthest(signed: Ends,
     left = (signed[0], signed[0] + signed[1])
     right = (abs(positive[0]), abs(positive[0]) + positive[1])
     corners = [x * y for x, y in itertools.product(left, right)]
-    assert refine._times(left, right) == (min(corners), max(corners))
-    assert refine._add(left, right) == (left[0] + right[0], left[1] + right[1])
+    assert _times(left, right) == (min(corners), max(corners))
+    assert _add(left, right) == (left[0] + right[0], left[1] + right[1])
 
 
 @given(numerator=st.integers(1, 255))
 def test_an_exponential_lies_between_the_ends_of_its_uniform(numerator: int) -> None:
     """No wider than those ends are apart, beside a few units of its digits."""
-    found = refine._exponential(Lazy(numerator, 8, Given()))
+    found = _exponential(Lazy(numerator, 8, Given()))
     assert found is not None
     with mp.workdps(80):
         least, most = -mp.log(mp.mpf(numerator + 1) / 256), -mp.log(mp.mpf(numerator) / 256)
@@ -119,7 +134,7 @@ def test_an_exponential_lies_between_the_ends_of_its_uniform(numerator: int) -> 
 
 
 def test_next_to_zero_an_exponential_has_no_end() -> None:
-    assert refine._exponential(Lazy(0, 8, Given())) is None
+    assert _exponential(Lazy(0, 8, Given())) is None
 
 
 words = st.integers(0, 2**64 - 1)
@@ -131,7 +146,7 @@ def test_a_cell_is_that_of_the_whole_uniform(prefix: int, word: int, ratio: Frac
     offset = Fraction(1, 2) if half else Fraction(0)
     entropy = Given(word, 2**63, 0)
     uniform = Lazy(prefix, 4, entropy)
-    found = refine.exponential_cell(ratio, offset, uniform)
+    found = exponential_cell(ratio, offset, uniform)
     with mp.workdps(80):
         for after in (0, 1):
             whole = (((prefix << 64 | word) << 64) + 2**63 << 64) + after
@@ -144,7 +159,7 @@ def test_a_cell_is_that_of_the_whole_uniform(prefix: int, word: int, ratio: Frac
 def test_an_exponential_exceeds_what_the_whole_uniform_exceeds(prefix: int, word: int, share: float) -> None:
     """Thresholds that the bits known so far leave open: on either side the whole uniform decides."""
     threshold = Fraction(-math.log((prefix + share) / 16))
-    found = refine.exponential_exceeds(threshold, Lazy(prefix, 4, Given(word, 2**63, 0)))
+    found = exponential_exceeds(threshold, Lazy(prefix, 4, Given(word, 2**63, 0)))
     with mp.workdps(80):
         true = -mp.log(mp.mpf((prefix << 64 | word) << 64 | 2**63) / mp.mpf(2) ** 132)
         assert found == (true > number(threshold))
@@ -157,7 +172,7 @@ def test_normal_cells_are_those_of_the_whole_coordinates(
     """Both coordinates get as many bits; a point outside the circle is rejected."""
     entropies = Given(word, 2**63, 1), Given(other, 2**62, 1)
     lazies = Lazy(first, 3, entropies[0]), Lazy(second, 3, entropies[1])
-    found = refine.polar_cells(ratio, *lazies)
+    found = polar_cells(ratio, *lazies)
     assert entropies[0].asked == entropies[1].asked
     with mp.workdps(90):
         u = mp.mpf((first << 64 | word) << 64 | 2**63) / mp.mpf(2) ** 131
@@ -175,6 +190,6 @@ def test_more_bits_are_asked_for_while_a_square_may_be_on_either_side_of_one(
     corner: tuple[int, int], asked: int
 ) -> None:
     entropies = Given(2**63), Given(2**63)
-    found = refine.polar_cells(Fraction(1, 9), *(Lazy(*one) for one in zip(corner, (3, 3), entropies, strict=True)))
+    found = polar_cells(Fraction(1, 9), *(Lazy(*one) for one in zip(corner, (3, 3), entropies, strict=True)))
     assert [entropy.asked for entropy in entropies] == [asked, asked]
     assert (found is None) == (not asked)
