@@ -4,6 +4,7 @@ import itertools
 import math
 from decimal import Decimal
 from fractions import Fraction
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -336,3 +337,39 @@ def test_a_query_that_far_above_the_threshold_passes() -> None:
         svt_alpha(law, 10, Decimal(1))
     with pytest.raises(ParameterError, match="max_queries"):
         svt_alpha(law, 0, beta)
+
+
+FLAGS: tuple[None, Literal[True]] = (None, True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("cutoff", [1, 2])
+@pytest.mark.parametrize("calls", [None, 1, 2, 9])
+def test_scales_are_refused_that_a_mode_cannot_have(mode: SparseVectorMode, cutoff: int, calls: int | None) -> None:
+    """Each of the ways in which a law may be none, alone and together, in every mode."""
+    charging = mode == "target_charging"
+    for threshold, stable, monotone, falling in itertools.product((0, 4), (None, 5000), FLAGS, FLAGS):
+        law = SparseVectorLaw(
+            mode, cutoff, 90, "0.99", threshold, 8, calls, stable_at=stable, monotone=monotone, falling=falling
+        )
+        wrong = charging != (threshold == 0)
+        wrong |= charging and (calls is None or calls < cutoff or monotone is True)
+        wrong |= not charging and calls is not None
+        wrong |= falling is True and (mode != "single_threshold" or cutoff > 1 or stable is not None)
+        if wrong:
+            with pytest.raises(ParameterError, match="SparseVectorLaw"):
+                certify(law)
+        else:
+            certify(law)
+
+
+def test_a_claim_that_its_scales_just_keep_is_kept() -> None:
+    """1/8 for the threshold and 2/16 for each of the charges, one for each where queries move in one direction."""
+    for cutoff in (1, 3):
+        for monotone, each in zip(FLAGS, (Decimal("0.125"), Decimal("0.0625")), strict=True):
+            epsilon = Decimal("0.125") + cutoff * each
+            certify(SparseVectorLaw("single_threshold", cutoff, epsilon, 0, 8, 16, monotone=monotone))
+            with pytest.raises(ClaimTooSmall):
+                certify(
+                    SparseVectorLaw("single_threshold", cutoff, epsilon - Decimal("1e-20"), 0, 8, 16, monotone=monotone)
+                )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, localcontext
 from fractions import Fraction
 
 import mpmath
@@ -187,3 +187,15 @@ def test_budgets_that_release_nothing_or_anything_are_refused(epsilon: str, delt
             make(Decimal(epsilon), Decimal(delta))
     with pytest.raises(ParameterError, match="distance"):
         release_probability(Decimal(1), Decimal("0.1"), -1)
+
+
+@pytest.mark.parametrize("distance", [0, 1, 3, 7])
+def test_a_value_that_is_released_exactly_often_enough_is_near_enough(distance: int) -> None:
+    """The probability is a fraction of a power of two, so a beta that leaves no room for it is a decimal."""
+    epsilon, delta = Decimal("0.4"), Decimal("0.01")
+    missed = 1 - release_probability(epsilon, delta, distance)
+    with localcontext(Context(prec=2000, traps=[Inexact])):
+        beta = Decimal(missed.numerator) / Decimal(missed.denominator)
+        less = beta - Decimal("1e-300")
+    assert release_distance(epsilon, delta, beta) == distance
+    assert release_distance(epsilon, delta, less) == distance + 1

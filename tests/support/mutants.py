@@ -156,8 +156,8 @@ def imports() -> grimp.ImportGraph:
 
 
 def _is_in(name: str, modules: set[str]) -> bool:
-    """Whether a name that a test reads is one of the modules, or of what is in one."""
-    return name in modules or name.rpartition(".")[0] in modules
+    """Whether a name that a test reads is one of the modules, or of what is in one; a module of a package is not."""
+    return name in modules or (name not in imports().modules and name.rpartition(".")[0] in modules)
 
 
 class Judge:

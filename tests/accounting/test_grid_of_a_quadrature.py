@@ -1,0 +1,139 @@
+"""The grid of a sampled Gaussian's quadrature: terms that are left out, tilted sums, with a cut and without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpledger.accounting.families.gaussian import sampled_grid
+from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.families.gaussian.sampled_grid import (
+    cumulants,
+    geometric_tails,
+    grid_up_to,
+    log_moments,
+    make_grid,
+    rough_cumulants,
+    weighted,
+)
+from dpledger.accounting.families.gaussian.smooth_cut import Cut
+from dpledger.errors import WorkLimit
+
+mp = mpmath.mp.clone()
+mp.dps = 40
+Real = Any  # an mpmath number
+
+REMOVE, ADD = (SampledGaussianLoss(0.02, 0.9, direction) for direction in ("remove", "add"))
+CUT = SampledGaussianLoss(0.02, 0.9, "remove", cut=Cut(2.5, 0.25, tilt=12.0))
+WINDOW = SampledGaussianLoss(0.02, 0.9, "remove", cut=Cut(3.5, 0.25, start=1.5, tilt=12.0))
+PAIRS = {"remove": REMOVE, "add": ADD, "cut": CUT, "window": WINDOW}
+pairs = pytest.mark.parametrize("name", PAIRS)
+TILTS = (0.01, 0.5, 3.0, 11.0)
+
+
+def log_kept(pair: SampledGaussianLoss, x: Real) -> Real:
+    """The logarithm of the share of an outcome that the cut keeps."""
+    if pair.cut is None:
+        return mp.mpf(0)
+
+    def tail(y: Real) -> Real:
+        return mp.erfc(y / mp.sqrt(2)) / 2
+
+    width = mp.mpf(pair.cut.width)
+    kept = tail((x - pair.cut.point) / width)
+    if pair.cut.start > -mp.inf:
+        kept -= tail((x - pair.cut.start) / width)
+    return mp.log(kept) if kept > 0 else -mp.inf
+
+
+def loss_at(pair: SampledGaussianLoss, x: Real) -> Real:
+    """L(x); that of the direction add is -L(x)."""
+    return mp.log1p(mp.mpf(pair.rate) * mp.expm1((x - mp.mpf(1) / 2) / mp.mpf(pair.sigma) ** 2))
+
+
+def term(pair: SampledGaussianLoss, c: float, x: Real) -> Real:
+    """log of e^{wL} N(0, s^2), cut."""
+    s = mp.mpf(pair.sigma)
+    w = mp.mpf(c) + 1 if pair.direction == "remove" else -mp.mpf(c)
+    return w * loss_at(pair, x) - x * x / (2 * s * s) - mp.log(s * mp.sqrt(2 * mp.pi)) + log_kept(pair, x)
+
+
+def exact_moments(pair: SampledGaussianLoss, c: float) -> tuple[Real, Real]:
+    """K and K' by a finer sum over a longer interval."""
+    step = mp.mpf("0.1")
+    terms = [(mp.exp(term(pair, c, step * k)), loss_at(pair, step * k)) for k in range(-140, 260)]
+    total = mp.fsum(weight for weight, _ in terms)
+    mean = mp.fsum(weight * loss for weight, loss in terms) / total
+    return mp.log(step * total), mean if pair.direction == "remove" else -mean
+
+
+@pairs
+@pytest.mark.parametrize("c", TILTS)
+def test_tilted_sums_are_those_of_a_far_finer_rule(name: str, c: float) -> None:
+    pair = PAIRS[name]
+    exact, mean = exact_moments(pair, c)
+    grid = grid_up_to(pair, c)
+    found = cumulants(weighted(grid, c))
+    assert abs(found.value - exact) <= found.error <= 3e-13 * (1 + abs(exact))
+    for tilts in (np.array([c]), np.array([c / 7, c])):
+        bound = float(log_moments(grid, tilts)[-1])
+        assert exact <= bound <= exact + 3e-13 * (1 + abs(exact))
+    rough = rough_cumulants(grid, c)
+    assert rough.value == pytest.approx(found.value, rel=1e-10, abs=1e-14)
+    assert (rough.mean, rough.variance) == pytest.approx((found.mean, found.variance), rel=1e-7)
+    assert found.mean == pytest.approx(float(mean), rel=1e-9, abs=1e-12)
+
+
+@pairs
+@pytest.mark.parametrize("c", [0.5, 3.0, 11.0])
+@pytest.mark.parametrize("short", [0.3, 0.6])
+def test_what_lies_beyond_the_ends_is_a_geometric_sum_at_most(name: str, c: float, short: float) -> None:
+    """Of a grid that is too short: more than what it leaves out, and at most some times as much."""
+    pair = PAIRS[name]
+    whole = grid_up_to(pair, c)
+    weights = weighted(whole, c).weights
+    middle = float(whole.x[np.argmax(weights)])
+    low, high = (middle + short * (float(end) - middle) for end in whole.x[[0, -1]])
+    grid = make_grid(pair, c, 0.0, within=(low, high))
+    before, after = geometric_tails(grid, pair.power(c))
+    step = mp.mpf(grid.step)
+    for end, factor, side in ((0, before, -1), (-1, after, 1)):
+        first = mp.mpf(float(grid.x[end]))
+        beyond = mp.fsum(mp.exp(term(pair, c, first + side * k * step)) for k in range(1, 40))
+        at = mp.exp(term(pair, c, first))
+        if np.isfinite(factor) and at > 0:
+            assert beyond <= at * factor
+            if pair.cut is None:
+                assert at * factor <= 5 * (beyond + at)
+
+
+@pairs
+def test_a_grid_reaches_as_far_as_the_weights_and_is_kept_for_tilts_nearby(name: str) -> None:
+    pair = PAIRS[name]
+    for c in TILTS:
+        grid = grid_up_to(pair, c)
+        assert grid_up_to(pair, c * (1 - 1e-9)) is grid
+        tilted = weighted(grid, c)
+        assert tilted.tails < 1e-15
+        assert tilted.weights[[0, -1]].max() < 1e-14
+        assert tilted.weights.sum() == pytest.approx(1, abs=1e-12)
+        assert tilted.defect < 1e-12
+        assert grid.x.size < 800
+        steps = np.diff(grid.x)
+        assert np.allclose(steps, grid.step, rtol=1e-12)
+    assert sampled_grid._rounded_up(1.01) == 1.25
+    assert sampled_grid._rounded_up(1.0) == 1.0
+    assert sampled_grid._rounded_up(7.5) == 8.0
+
+
+def test_too_many_points_and_ends_that_do_not_fall_are_refused() -> None:
+    with pytest.raises(WorkLimit, match="more than 65536 points"):
+        make_grid(REMOVE, 1e6, 0.0)
+    short = make_grid(REMOVE, 3.0, 0.0, within=(-1.0, 1.0))
+    assert geometric_tails(short, REMOVE.power(3.0)) == (np.inf, np.inf)
+    with pytest.raises(WorkLimit, match="does not resolve"):
+        weighted(short, 3.0)
+    assert not np.isfinite(log_moments(short, np.array([3.0]))).any()
