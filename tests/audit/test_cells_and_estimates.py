@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from hypothesis import given, strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
 
@@ -16,6 +18,7 @@ from dpledger.audit.evidence.estimates import (
     Arm,
     CellCut,
     CellLattice,
+    Grid,
     arms_of,
     atoms_of,
     binned,
@@ -313,3 +316,83 @@ def test_arms_are_those_of_numbers_or_of_categories() -> None:
         ["4 cells", "8 cells", "rare cells", *lines],
         ["8 cells", "rare cells", *lines],
     ]
+
+
+# ---- of any numbers -------------------------------------------------------------------------------------------------
+
+ANY = st.lists(st.floats() | st.integers(-3, 3).map(float), min_size=1, max_size=60)
+CUTS = [cut_of, lambda numbers, fine: lattice_of(numbers)]
+
+
+def rising(grid: Grid, numbers: np.ndarray) -> np.ndarray:
+    """The rank of each number's cell as numbers rise."""
+    rank = np.empty(grid.size, dtype=int)
+    rank[grid.order] = np.arange(grid.size - 1)
+    rank[-1] = -1
+    return rank[grid.of(numbers)]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@given(seen=ANY, later=ANY, fine=st.booleans())
+def test_every_number_lies_in_one_cell_and_larger_ones_no_lower(
+    cut: object, seen: list[float], later: list[float], fine: bool
+) -> None:
+    with np.errstate(all="ignore"):
+        grid = cut(np.array(seen), fine=fine)  # type: ignore[operator]
+        numbers = np.array([*later, *seen, math.nan, math.inf, -math.inf, 0.0, -0.0])
+        places = grid.of(numbers)
+        assert np.all((places >= 0) & (places < grid.size))
+        assert np.array_equal(places == grid.size - 1, np.isnan(numbers))
+        assert np.array_equal(grid.counts(numbers), np.bincount(places, minlength=grid.size))
+        apart = grid.atoms if isinstance(grid, CellLattice) else np.empty(0)
+        defined = np.sort(numbers[~np.isnan(numbers) & ~np.isin(numbers, apart)])
+        assert np.all(np.diff(rising(grid, defined)) >= 0)
+        assert all(grid.of(np.array([number]))[0] == place for number, place in zip(numbers, places, strict=True))
+
+
+@pytest.mark.parametrize("number", [0.0, 5e-324, 2.0**53 + 4, -1e17, 1.7976931348623157e308, -1.7976931348623157e308])
+def test_a_constant_and_its_neighbours_have_cells(number: float) -> None:
+    with np.errstate(all="ignore"):
+        grid = lattice_of(np.full(5_000, number))
+        near: npt.NDArray[np.float64] = np.array([number, *(math.nextafter(number, end) for end in (-9e999, 9e999))])
+        assert np.unique(grid.of(near)).size >= 2
+
+
+COUNTS = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=3, max_size=20).filter(
+    lambda cells: min(sum(left for left, _ in cells), sum(right for _, right in cells)) > 0
+)
+
+
+@given(cells=COUNTS)
+def test_estimates_are_masses_that_none_of_the_cells_lacks(cells: list[tuple[int, int]]) -> None:
+    left, right = np.array(cells).T
+    mass = pooled(left, right)
+    assert mass.sum() == pytest.approx(1)
+    for numeric in (True, False):
+        arms = arms_of(numeric=numeric, primary=True)
+        found = [binned(arm, left, right) for arm in arms if not arm.basis]
+        lines = [arm for arm in arms if arm.basis]
+        if lines:
+            found += zip(*fitted(lines, np.stack([left] * len(lines)), np.stack([right] * len(lines))), strict=True)
+        for p, q in found:
+            assert p.sum() == pytest.approx(1)
+            assert q.sum() == pytest.approx(1)
+            assert p.min() > 0
+            assert q.min() > 0
+
+
+@given(one=st.lists(st.integers(0, 500), min_size=3, max_size=20).filter(any))
+def test_sides_that_are_alike_are_not_told_apart_and_exchanged_sides_exchange_the_estimates(
+    one: list[int],
+) -> None:
+    alike = np.array(one)
+    other = np.roll(alike, 1)
+    for numeric in (True, False):
+        for arm in arms_of(numeric=numeric, primary=True):
+            same, there, back = (
+                [side[0] for side in fitted([arm], left[None], right[None])] if arm.basis else binned(arm, left, right)
+                for left, right in ((alike, alike), (alike, other), (other, alike))
+            )
+            assert same[0] == pytest.approx(same[1], rel=1e-6)
+            assert there[0] == pytest.approx(back[1], rel=1e-6)
+            assert there[1] == pytest.approx(back[0], rel=1e-6)
