@@ -190,7 +190,7 @@ def test_who_verifies_a_file_that_went_back_is_warned(tmp_path: Path) -> None:
         assert len(list(source.leaves)) == 2
     Ledger.accept_rollback(path, by="me", reason="lost")
     done = CliRunner().invoke(app, ["verify", str(path), "--key", f"{path}.pub"])
-    assert "entry 2: entries are MISSING, a copy with 4 had been seen" in done.output
+    assert "entry 2: entries are MISSING: a copy with 4 entries had been seen" in done.output
 
 
 def test_there_must_be_one_to_accept(tmp_path: Path) -> None:
