@@ -97,7 +97,7 @@ def test_a_command_that_takes_no_bundle_says_which_do(run: Run, command: tuple[s
     Path("said.yaml").write_text("by: A\nledger: {region: x}\n", encoding="utf-8")
     done = run(command[0], "bundle", *command[1:])
     assert done.exit_code == 2
-    assert "a ledger file, no folder (a bundle is read by `dpledger verify`, `report`, " in done.stderr
+    assert "a ledger file, not a folder (read a bundle with `dpledger verify`, `report`, " in done.stderr
 
 
 def test_of_a_report_it_is_said_how_one_is_checked(run: Run) -> None:

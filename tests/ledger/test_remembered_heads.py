@@ -157,7 +157,7 @@ def test_a_rollback_that_is_accepted_is_an_entry_and_ends_the_scopes(tmp_path: P
         again.release(laplace(), 1)
         book.verify()
         told = dpl.report(book).markdown()
-    assert "A copy with 6 entries had been seen. No number here has what the missing ones charged." in " ".join(
+    assert "A copy with 6 entries had been seen. No number here includes what the missing entries charged." in " ".join(
         told.split()
     )
 
@@ -234,7 +234,7 @@ def test_what_is_something_else_is_refused_and_named(text: bytes) -> None:
     heads().file.write_bytes(b"x" + text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(remembered, "PAUSE", 0)
-        with pytest.raises(StoreFailure, match="is not what was remembered"):
+        with pytest.raises(StoreFailure, match="does not hold what was remembered"):
             heads().newest()
 
 
