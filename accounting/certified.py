@@ -134,7 +134,8 @@ def _good_part(tree: Composition, relation: Relation, tail_delta: Decimal) -> _G
     found = kept_profile(tree, relation).epsilon(tail_delta).upper
     if found == math.inf:
         raise CannotCertify(
-            f"at a tail_delta of {tail_delta:f} this {tree.kind} has no epsilon: more may fail at every epsilon"
+            f"at a tail_delta of {tail_delta:f} this {tree.kind} has no epsilon: at every epsilon, more than that "
+            "may fail"
         )
     return _GoodPart(tree, relation, tail_delta, round_up(found))
 

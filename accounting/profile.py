@@ -106,7 +106,7 @@ class Profile:
         Relative width, at deltas of 1e-2 to 1e-11: 1e-6 or less with many runs or noise, 2e-4 where no noise smooths
         the losses; 1e-3 for many runs of one bounded range, more for mixes of them (docs/proofs/bounded_ranges.md).
         `epsilons`, `delta` and `deltas` aim at the same: a width w of epsilon is one of c epsilon w of delta, where
-        delta falls like e^{-c epsilon}. A part more never lowers epsilon. It may lower an end, by no more than the
+        delta falls like e^{-c epsilon}. One more part never lowers epsilon. It may lower a bound, by no more than the
         bounds are apart: each mix of bounded ranges has lattices of its own. Measured, relative, on 80 to 200 mixes:
         the lower end by 3e-4 at a delta of 1e-2, 8e-4 at 1e-6, 9e-3 at 1e-12, the upper by 2e-4.
         Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
@@ -123,7 +123,7 @@ class Profile:
     def delta(self, epsilon: Number) -> Bounds:
         """The least delta for which the composition is (epsilon, delta)-DP, epsilon >= 0.
 
-        Relative width: 1e-5 is aimed at, as by `deltas`, which is a width of epsilon of 1e-6 or less. Measured on
+        Relative width: the aim is 1e-5, as in `deltas`, which is a width of epsilon of 1e-6 or less. Measured on
         some dozens of random trees, at deltas of 1e-6: 1e-7 for half, 1e-5 for nine in ten, 8e-4 at worst; with bounded
         ranges that run several times 2e-3 for half, 0.13 at worst. Next to the largest loss `lower` may be 0.
         Claim: lower <= delta <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
@@ -302,19 +302,19 @@ def compose(
     order: Order = "any",
     effort: int = 1,
 ) -> Profile:
-    """The certified profile of all of `what`, under `relation` (default: that of its documents or mechanisms, or
-    add_remove).
+    """The certified profile of the composition of `what`, under `relation` (default: that of its documents or
+    mechanisms, or add_remove).
 
     `what`: trees, mechanisms and documents, each by itself or in a pair with a count (`compose(a, (b, 1000))`), or one
     list of these; also a dict of counts, of whose equal keys Python keeps one (`accounting.composable`). `direction`:
     only one of the two ordered neighbour pairs. `verify="arb"`: each `epsilon` and `delta` (no curve) is confirmed in
     ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it; CannotCertify where it
     cannot be; bounded ranges that are run several times are then read by their envelopes, which is wider. `order`: that
-    of different bounded ranges, of which alone the profile depends: in "any", chosen by what came out too, or in the
-    "given" one, fixed beforehand, in which the bounds are closer. `effort`, a whole number from 1 to 64: how many times
-    the usual work may go into different bounded ranges in any order, eight or more of them, say; at 12, ten take a
-    second (at 1: 0.07), and their bounds come as close as those of seven at 1. Raises RelationError where different
-    relations are named, CannotCertify where no theorem covers the tree.
+    of different bounded ranges, the only parts whose order matters: "any", also chosen by what came out, or the "given"
+    one, fixed beforehand, in which the bounds are closer. `effort`, a whole number from 1 to 64: how many times the
+    usual work may go into different bounded ranges in any order, eight or more of them, say; at 12, ten take a second
+    (at 1: 0.07), and their bounds come as close as those of seven at 1. Raises RelationError where different relations
+    are named, CannotCertify where no theorem covers the tree.
 
     >>> step = dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier=1), rate="0.01")
     >>> spent = dpl.compose((step, 1000), dpl.LaplaceLaw("0.1")).epsilon("1e-5")

@@ -76,7 +76,7 @@ def _unsaid(said: Relation, unit: Unit, relation: Relation) -> ParameterError:
     try:
         steps_of(said, "row", unit, relation)
     except RelationError as error:
-        return ParameterError("of", "nothing", f"{whole}; 'row' does not do: {error}")
+        return ParameterError("of", "nothing", f"{whole}; 'row' does not work here: {error}")
     row = f"'row' (it bounds what one row loses; it is charged for {unit.max_contributions} of one {unit.name})"
     return ParameterError("of", "nothing", f"{row} or {whole}")
 

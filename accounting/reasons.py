@@ -36,7 +36,7 @@ from dpledger.accounting.pricing.allowances import promised
 
 __all__ = ["reasons"]
 
-_DOMINATED = "the pair of {kind} bounds what is released, but no known mechanism is as bad"
+_DOMINATED = "the pair of {kind} bounds what is released, but no known mechanism reaches it"
 _ANY_ORDER = (
     "different bounded ranges may run in any order, chosen by what came out. The bounds are closer if the order of the "
     'document was fixed beforehand (order="given", --order given), or with more work (effort=12, --effort 12)'

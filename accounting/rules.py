@@ -77,7 +77,7 @@ def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> 
     points = zip(claim.epsilons, claim.deltas, reached, strict=True)
     _require(claim, *(Need(f"delta at epsilon {text(at)}", most, delta) for at, most, delta in points))
     if any(Decimal.from_float(bounds.lower) < least for least, bounds in zip(claim.reached, found, strict=False)):
-        raise CannotCertify("these parts are not shown to reach what the claim of privacy_curve says is reached")
+        raise CannotCertify("nothing shows that these parts reach what the claim of privacy_curve says is reached")
 
 
 def _bounded_range(tree: Composition) -> Decimal:

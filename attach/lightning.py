@@ -144,7 +144,7 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
         sampler = sampler_of(loader)
         if loader.batch_sampler is not sampler:
             expected = (
-                "whole batches: in how many pieces they are cut depends on who was drawn, and an epoch ends by them"
+                "whole batches: how many pieces they are cut into depends on who was drawn, and an epoch ends by pieces"
             )
             raise ParameterError("loader", "one of pieces of batches", expected)
         of_relation(scope.relation, sampler, optimizer, **self._public).impose(sampler, optimizer)
@@ -165,7 +165,7 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
         validated = trainer.fit_loop.epoch_loop.val_loop._combined_loader
         for one in [] if validated is None else validated.flattened:
             if getattr(one, "dataset", None) is loader.dataset:
-                expected = "public rows: a loss of the private ones is a release, which nothing here charges"
+                expected = "public rows: a loss of the private ones is a release, and nothing here charges it"
                 raise ParameterError("val_dataloaders", "the private rows", expected)
         if self._saved is not None and self._resume is False:
             raise ParameterError("resume", False, "True, or a checkpoint that is not of a run: this one goes on")
@@ -221,12 +221,14 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
         if self._is_open and not self.run.granted:
             self._is_open = False
             self.run.nothing_ran()
-        raise Halted(f"the training logs {names}, which is of private rows: log of public ones, in `validation_step`")
+        raise Halted(
+            f"the training logs {names}, which comes from private rows: log values of public rows, in `validation_step`"
+        )
 
 
 def _require_plain(trainer: Any, module: Any) -> None:
     """ParameterError naming what of a `Trainer` cannot be charged."""
-    one_process = "each process clips out of sight of the one that adds the noise"
+    one_process = "the process that adds the noise cannot see how the others clip"
     refused = (
         (
             "automatic_optimization",
@@ -248,7 +250,9 @@ def _require_plain(trainer: Any, module: Any) -> None:
             raise ParameterError(name, found, f"{plain}: {why}")
     if trainer.precision not in _PRECISE:
         raise ParameterError(
-            "precision", trainer.precision, "32-true: a scaler leaves out steps that overflow, which is seen"
+            "precision",
+            trainer.precision,
+            "32-true: a scaler skips steps that overflow, and a skipped step can be seen",
         )
 
 

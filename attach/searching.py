@@ -113,7 +113,9 @@ def private_search(
     given = [name for name, one in (("training", training), ("train", train), ("wrong", wrong)) if one is not None]
     if of_estimators:
         if given:
-            raise ParameterError(given[0], "given, beside estimators", "none: estimators say it themselves")
+            raise ParameterError(
+                given[0], "given together with estimators", "nothing: the estimators say it themselves"
+            )
         plan, searched, by_claim = _of_estimators(every, items, scope)
     else:
         by_claim = False

@@ -110,7 +110,11 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         the id of whom it belongs to, for learners of users, and where one unit of the scope may have many rows.
         `sample_weight` is refused: a row that weighs more moves the result further than was paid for."""
         for name in refused:
-            expected = "none: rows weigh alike, as was paid for" if name == "sample_weight" else "X, y and units alone"
+            expected = (
+                ("nothing: all rows weigh alike, as they are charged")
+                if name == "sample_weight"
+                else "X, y and units alone"
+            )
             raise ParameterError(name, "given", expected)
         learner, binning, scope = self._checked()
         names = _words(self.classes, learner.labels if isinstance(learner, LearnsClasses) else 2)

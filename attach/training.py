@@ -87,19 +87,19 @@ def private_sgd(
 ) -> PrivateSGD:
     """Open a DP-SGD run on `data` in `scope`: a context to iterate over, one noisy mean gradient a step.
 
-    The parameters are those of `DPSGD`; `key`, `tail_delta` and `resume` are the scope's (`tail_delta=0`: priced step
-    by step, and steps that never ran come back; `resume=`, the token that was saved beside a model, or True where there
-    is none: a run under the key whose process died goes on after the steps that it was granted, and `StepsLost` warns
-    of those that the model lacks, which without a token are all). `units`: an id for each row of `data`
-    (`ByUnit`): items, and gradients, are then one for each unit. A scope whose unit may contribute many rows wants it,
-    or `grouped=True` where the items of `data` are whole units already, or `by_row=True` where they are rows that are
-    drawn and clipped one by one: then a unit is charged for as many rows as it may have. First `gradients` is tried on
-    an empty batch: if it raises or returns another shape than (0, dimension), ParameterError, which tells what it
-    raised, and nothing is spent. `example_rows`: made-up rows in the form of `data` (with `units`:
-    `ByUnit(rows, units=ids)`), never private ones, for a function that cannot take an empty batch, as `torch.func.vmap`
-    makes them: it is tried on these, and not called where a batch is empty. Raises BudgetRefused, ParameterError,
-    RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop, ContractViolation if
-    `gradients` fails on a batch: the run is closed and the full charge stands.
+    The parameters are those of `DPSGD`; `key`, `tail_delta` and `resume` are the scope's. With `tail_delta=0` the run
+    is priced step by step, and steps that never ran come back. `resume`: the token that was saved beside a model, or
+    True if there is none: a run under the key whose process died continues after the steps that it was granted, and
+    `StepsLost` warns of those that the model lacks, which without a token are all. `units`: an id for each row of
+    `data` (`ByUnit`): items, and gradients, are then one for each unit. A scope whose unit may contribute many rows
+    needs it, or `grouped=True` if the items of `data` are whole units already, or `by_row=True` if they are rows that
+    are drawn and clipped one by one: then a unit is charged for as many rows as it may have. First `gradients` is tried
+    on an empty batch: if it raises, or returns another shape than (0, dimension), ParameterError says what it raised,
+    and nothing is spent. `example_rows`: made-up rows in the form of `data` (with `units`: `ByUnit(rows, units=ids)`),
+    never private ones, for a function that cannot take an empty batch, as `torch.func.vmap` makes them: it is tried on
+    these, and not called where a batch is empty. Raises BudgetRefused, ParameterError, RelationError or AlreadySpent as
+    `Scope.open` does, with nothing spent. Inside the loop, ContractViolation if `gradients` fails on a batch: the run
+    is closed and the full charge stands.
 
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.ZCDP(1))
     >>> plan = {"rate": "0.1", "steps": 3, "noise_multiplier": 4, "clip_norm": 1, "expected_batch_size": 5}
@@ -257,8 +257,8 @@ class PrivateFTRL(_PrivateTraining):
 class PrivateSGD(_PrivateTraining):
     """An open run: iterate over it for the noisy mean gradients, float64[dimension], with a progress bar.
 
-    Leaving the `with` block closes the run and commits the steps that were started, also by an exception; of a run that
-    may be resumed an exception leaves it open.
+    Leaving the `with` block closes the run and commits the steps that were started, also by an exception; but an
+    exception leaves a run that may be resumed open.
     """
 
     def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:

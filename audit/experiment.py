@@ -1,6 +1,6 @@
 """Neighbouring-dataset experiments: run a mechanism on two datasets that differ in one unit, and test its claim.
 
-Runs come in blocks, and each block is bet on as the blocks before it suggest. An audit ends when the claim has fallen,
+Runs come in blocks, and each block is bet on as the blocks before it suggest. An audit ends when the claim is refuted,
 or when its runs are used up. Same seed and trials, same verdict and bounds, whatever the number of jobs.
 
 >>> from dpledger.accounting.guarantees import PureDP
@@ -85,26 +85,26 @@ def audit_mechanism(
     a dict, text, a frame, None, or an exception. A function that takes the data alone, f(data) -> output, draws its
     noise itself; the generators that it shares with the process, or keeps, are seeded for each run.
     A mechanism's own claim is first tried by `audit_replay`, in which nothing is left to chance.
-    ParameterError where the first runs of both sides all raise alike: then nothing ran.
+    ParameterError if the first runs of both sides all raise alike: then nothing ran.
 
     `claim`: a guarantee; None takes a mechanism's own, with the privacy curve of its parts; an `ExPostClaim` is tested
     over all of its strata. `delta`: where epsilon_lower is reported (default: the claim's; 10^-5 where it names none;
     an ex-post claim has its own). `relation`, `unit`: what a mechanism is fixed to if it names none.
 
     `trials`: a whole number from 100 on. `seconds`: no block of runs begins that would end later; the verdict then
-    depends on the machine. `stop_at_violation`: end as soon as the claim has fallen; False uses all runs, for a larger
-    epsilon_lower. `each_seconds`: a run that takes longer is over, and that is its outcome. `texts`: what an exception
-    says is part of the outcome, not its type alone. `floats`: "numbers" takes a float for the number that it stands
-    for, and tells apart from the verdict what only its last bits give away (`float_leak`; Mironov 2012): noise that is
-    drawn and added in floating point nearly always does. "bits" counts that as any other outcome. `seed`: at least 0
-    and below 2^53; None draws one, which the result names. `jobs`: processes, through joblib, whose `parallel_config`
-    chooses the engine; -1 is every core. `resume`: a file that keeps each block of runs as it is drawn: the same call
-    goes on where a killed one was, with its seed where none is given, and then gives the result of one that was not
-    killed; more `trials` go on where it ended. It holds outputs, so it is for its owner alone (mode 600).
+    depends on the machine. `stop_at_violation`: end as soon as the claim is refuted; False uses all runs, for a larger
+    epsilon_lower. `each_seconds`: a run that takes longer is stopped, and that is its outcome. `texts`: the message of
+    an exception is part of the outcome, not only its type. `floats`: "numbers" compares floats as numbers, and reports
+    apart from the verdict what only the last bits give away (`float_leak`; Mironov 2012), as noise that is drawn and
+    added in floating point nearly always does. "bits" counts them like any other outcome. `seed`: at least 0 and below
+    2^53; None draws one, which the result names. `jobs`: processes, through joblib, whose `parallel_config` chooses the
+    engine; -1 is every core. `resume`: a file that keeps each block of runs as it is drawn: the same call continues
+    where a killed one was (with its seed, if none is given), and gives the result of one that was not killed; with more
+    `trials` it continues where it ended. It holds outputs, so only its owner can read it (mode 600).
 
-    The pair is the caller's choice, and an audit is as good as its pair: one unit apart, the smallest data and the most
-    extreme rows first. A mechanism's own claim is about neighbours only: data that are none are refused. Of any other
-    the result says so (`apart`), since its lists may be no rows.
+    You choose the pair, and an audit is as good as its pair: take datasets one unit apart, the smallest data and the
+    most extreme rows first. A mechanism's own claim covers neighbours only: other data are refused. For any other claim
+    the result says so (`apart`), since lists need not be rows.
 
     Claim: if the mechanism keeps the claim on this pair, the verdict is `violation` with probability at most
         1 - confidence, whenever the audit ends; and with at least that confidence the true epsilon is no smaller than
@@ -187,9 +187,9 @@ def audit_outputs(
     """Test a claim on outputs that somebody already collected, one independent run an item (or a row), in the order in
     which they were drawn.
 
-    The two sides must be independent of each other. `paired`: they may depend on each other, run i on the left with run
-    i on the right alone; then both have as many, and the test needs a tenth more runs. Else they may differ in number;
-    of many more on one side than the other a few are left over. `name`: what the entry calls the mechanism.
+    The two sides must be independent of each other. `paired`: run i on the left may depend on run i on the right, but
+    on no other; then both sides have as many runs, and the test needs a tenth more. Otherwise they may differ in
+    number; if one side has many more, a few are left over. `name`: what the entry calls the mechanism.
     Claim, Source: as `audit_mechanism`.
     Assumes: rows are independent runs of one mechanism; scores of many canaries of one training are not.
     ParameterError for sides that share memory: one of them is not what was collected.

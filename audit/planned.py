@@ -46,7 +46,7 @@ class Audit:
     """An audit that can be run: the arguments of `audit_mechanism`, whose docstring says what they are, checked before
     anything runs. A seed that is not given is drawn, once: `run` gives the same result each time.
 
-    `Ledger.intend` says of it, in a ledger, that it will be made; `Audit.again` is that of an entry.
+    `Ledger.intend` records beforehand that it will be made; `Audit.again` is the audit of an entry.
 
     >>> audit = dpl.Audit(dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], trials=2000, seed=1)
     >>> audit.run().verdict

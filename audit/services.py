@@ -34,11 +34,11 @@ __all__ = ["Service", "audit_service"]
 MOST_CALLS = 10**9
 HOPELESS = 64  # calls that all raise alike, after which no more are made
 CONSTANT = (
-    "each side gave one answer alone, in all calls: a service without noise, or one that keeps its answers, of which "
-    "nothing follows; ask it so that every answer is drawn anew"
+    "each side gave the same answer in all its calls: the service adds no noise, or it caches answers, so nothing "
+    "follows; ask it so that every answer is drawn anew"
 )
 TOO_MANY = 429
-LIMITED = "429 is how a service says that calls come too fast, or are too many: give a lower rate=, or a lower quota="
+LIMITED = "429 means that calls come too fast, or are too many: give a lower rate=, or a lower quota="
 MOST_CAUSES = 3
 AGAIN = "the answers of a service are drawn by the service: no seed repeats them"
 
@@ -69,11 +69,10 @@ def audit_service(
     exception, with its number (`code`, `status` or `status_code`, as that of an HTTP error), and what it says with
     `texts`. `times`: how long a call took is an outcome as well.
 
-    `quota`: calls of both sides together, at least 200, of which no more are ever made: nothing is tried first, and no
-    call is made again. `rate`: calls a second at most. `each_seconds`: a call that takes longer is over, and that is
-    its outcome. `seconds`, `stop_at_violation` and the others: as `audit_mechanism`. `seed`: of the order in which the
-    sides are asked.
-    ParameterError where the first 64 calls all raise alike: then no more are made.
+    `quota`: the most calls of both sides together, at least 200: nothing is tried first, and no call is made again.
+    `rate`: calls a second at most. `each_seconds`: a call that takes longer is stopped, and that is its outcome.
+    `seconds`, `stop_at_violation` and the others: as `audit_mechanism`. `seed`: of the order in which the sides are
+    asked. ParameterError where the first 64 calls all raise alike: then no more are made.
 
     Claim: as `audit_mechanism`. Source: docs/proofs/audit.md 6.
     Assumes: `left` and `right` are neighbours; answers are independent of each other (what shows otherwise makes

@@ -43,11 +43,11 @@ def assert_not_refuted(
     """Audit `mechanism` on each of `pairs`, for a test suite: returns the results, or fails.
 
     `pairs`: a list of (left, right), neighbouring datasets. `alpha`: how often all of them together may fail although
-    the claim is kept, in (0, 1): 200 tests at 5 % fail every night, at 10^-6 once in fourteen years. `must_detect`: at
-    least 1; the test also fails where `trials` runs could not have refuted that many times the claimed epsilon with
-    probability 0.9, so a test that can find nothing does not pass. The same seed, trials and versions give the same
-    verdict, run after run; on another kind of processor last digits may differ. `seconds` (for all pairs) breaks that.
-    The other parameters are those of `audit_mechanism`.
+    the claim is kept, in (0, 1): at 5 % some of 200 tests fail every night, at 10^-6 one in fourteen years.
+    `must_detect`: at least 1; the test also fails where `trials` runs could not have refuted that many times the
+    claimed epsilon with probability 0.9, so a test that can find nothing does not pass. The same seed, trials and
+    versions give the same verdict, run after run; on another kind of processor last digits may differ. `seconds` (for
+    all pairs) breaks that. The other parameters are those of `audit_mechanism`.
 
     Raises ClaimRefuted (an AssertionError, with the event, the seed and the line that runs it again) and AuditTooWeak
     (an AssertionError: more trials, a pair that is further apart, or an output that can be read).

@@ -61,12 +61,11 @@ class Receipt(Generic[Value]):
 
     `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`, where the
     mechanism says its values in numbers (`Keeps`) of what it says. Keep it secret, and keep it: it is stored nowhere
-    else. `replayed`: the key had been used, and this is the value of that first run: of the data as they were then,
-    whatever was given now. `mechanism`: of a release what ran, under the relation and the unit of the scope: its
-    `interval` is that of this value. `reads`: what NaN, infinity and missing values count as, by the mechanism's
-    parameters alone; whether there were any is not told. Two receipts of one run are equal. `value`: what the
-    mechanism's docstring says, of its type and shape; noisy counts may be negative. `has_value`: False of a run
-    elsewhere, of which nothing is handed out here.
+    else. `replayed`: the key had been used, and this is the value of that first run, on the data as they were then.
+    `mechanism`: for a release, what ran, under the relation and the unit of the scope: its `interval` is that of this
+    value. `reads`: what NaN, infinity and missing values count as, by the mechanism's parameters alone; whether there
+    were any is not said. Two receipts of one run are equal. `value`: of the type and shape that the mechanism's
+    docstring says; noisy counts may be negative. `has_value`: False for a run elsewhere, which hands out nothing here.
 
     >>> book = dpl.Ledger.in_memory()
     >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
@@ -244,8 +243,8 @@ class Attempt:
         except VerificationError:
             self.commit_at_cap(outside_guarantee=True)
             raise ContractViolation(
-                f"{self._kind} returned other parts than it announced, or an outcome that is not what it answered; the "
-                "full charge stands, the value is withheld"
+                f"{self._kind} returned other parts than it announced, or an outcome that does not match its "
+                "answers; the full charge stands, and the value is withheld"
             ) from None
         except (InputError, EngineError):
             entry = self._settle(None, warnings=(NOT_RECORDED,), digest=digest, stored=stored)
@@ -273,7 +272,7 @@ class Attempt:
         if is_stopped or isinstance(error, (ContractViolation, ForkedProcess)):
             return error
         return ContractViolation(
-            f"{self._kind} raised an error while it read the data; the full charge stands. What the error said is "
+            f"{self._kind} raised an error while it read the data; the full charge stands. The error's message is "
             "withheld, since it may depend on one record: try it on public or made-up data to see it"
         )
 

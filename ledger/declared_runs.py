@@ -99,19 +99,19 @@ class TakesDeclaredRuns:
         parameters: Mapping[str, Plain] | None = None,
     ) -> Receipt[None]:
         """Admit, charge and record a run that happened elsewhere, in one durable step; once for ever under `key`
-        (default: a fresh one): under a key that was used for the same, the receipt of that first time. `wait`: how many
-        seconds to wait for a run with the key that is under way (`charging`).
+        (default: a fresh one); a key that was used for the same run gives the receipt of that first time. `wait`: how
+        many seconds to wait for a run with the key that is under way (`charging`).
 
         `parts`: what was run, as `compose` takes it: a tree, a mechanism, a guarantee, pairs with a count, a list.
         `by`: whose word it is; `reason`: why it counts here; `evidence`: words, or the pathlib.Path of a file, whose
         SHA-256 is recorded (text that names a file is refused: it would stand as words). They are kept for ever and
         shown to everybody who verifies: no data, no outputs.
-        `relation`: under which the parts hold, needed unless all are mechanisms, which run under the scope's, or
-        documents, which name theirs. `of`: of a "row" or of a "unit" of the scope, needed where a unit may have many
-        rows, unless all are mechanisms. Where they hold of less than the scope protects, a `Group` of them is charged
-        (`accounting.reach`). `claim`: what it promises one unit of the scope (default: what is charged promises).
-        `mechanism`, `library`, `parameters`: what to call it, where it ran, and its public numbers. `tail_delta`: as of
-        `release`.
+        `relation`: the one under which the parts hold; needed unless all are mechanisms, which run under the scope's,
+        or documents, which name theirs. `of`: whether they hold for a "row" or a "unit" of the scope; needed if a unit
+        may have many rows, unless all are mechanisms. If they hold for less than the scope protects, a `Group` of them
+        is charged (`accounting.reach`). `claim`: what it promises one unit of the scope (default: what the charge
+        promises). `mechanism`, `library`, `parameters`: what to call it, where it ran, and its public numbers.
+        `tail_delta`: as of `release`.
 
         Claim: the scope keeps its budget with it, if it ran as its parts say. Source: docs/proofs/filters.md.
         Assumes: that no unit gave it more rows than one may have in this scope; of parts with a zcdp guarantee that has
@@ -152,17 +152,17 @@ class TakesDeclaredRuns:
         parameters: Mapping[str, Plain] | None = None,
         resume: Resume = False,
     ) -> DeclaredRun:
-        """Hold the charge of a run elsewhere while it runs: use it as a context, and run inside. It is held from where
-        the block is entered, and nothing is before. However the block ends, the charge is committed; only
+        """Hold the charge of a run elsewhere while it runs: use it as a context, and run inside. The charge is held
+        once the block is entered, not before. However the block ends, the charge is committed; only
         `DeclaredRun.nothing_ran` gives it back. If the process dies, it stands.
 
-        `steps`: of a run that is to be granted its steps (`DeclaredRun.grant`), as many as the parts have, a `Repeated`
-        or a `Sequence`; without a tail_delta, steps that were never granted come back. `resume`: of such a run under
-        `key`, whose steps are independent of one another: True, or the token of the model that goes on
-        (`DeclaredRun.token`). An open run under the key is taken over where the block is entered, and goes on after the
-        steps that were granted; what is raised in the block then leaves it open. The rest is as of `charge`, and so are
-        the errors: those of parameters here, all others, and that they fit into no entry, where the block is entered; a
-        key that was used is AlreadySpent; of `resume`, as of `Scope.open`."""
+        `steps`: for a run with granted steps (`DeclaredRun.grant`): as many as the parts have, a `Repeated` or a
+        `Sequence`; without a tail_delta, steps that were never granted come back. `resume`: of such a run under `key`,
+        whose steps are independent of one another: True, or the token of the model that goes on (`DeclaredRun.token`).
+        An open run under the key is taken over where the block is entered, and goes on after the steps that were
+        granted; what is raised in the block then leaves it open. The rest is as of `charge`, and so are the errors:
+        those of parameters here, all others, and that they fit into no entry, where the block is entered; a key that
+        was used is AlreadySpent; of `resume`, as of `Scope.open`."""
         said = (by, reason, relation, of, evidence)
         request = self._declared(parts, said, claim, key, tail_delta, mechanism, library, parameters, steps)
         requests.require_resumable(resume, key, request)
@@ -177,8 +177,8 @@ class TakesDeclaredRuns:
                     return Attempt(self._ledger, taken.charge, redeem, mechanism, stays=True, taken=taken)
                 if isinstance(enter(self._ledger, request), Replayed):
                     raise AlreadySpent(
-                        f"key {request.key!r} was used in scope {self.name!r} for a run that is charged already, and "
-                        "what it gave was released then: load what that run saved. A run under a new key is paid for "
+                        f"key {request.key!r} was used in scope {self.name!r} for a run that is charged already. Its "
+                        "results were released then: load what that run saved. A run under a new key is paid for "
                         "again"
                     )
                 return attempt
@@ -319,7 +319,7 @@ class DeclaredRun:
         return f"<DeclaredRun of {self._kind}: {stands}{granted}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a declared run does not pickle: a copy would run under the steps granted to it")
+        raise TypeError("a declared run does not pickle: its copy would use the same granted steps again")
 
     @property
     def granted(self) -> int:
@@ -338,7 +338,7 @@ class DeclaredRun:
             raise ScopeError(
                 "the charge was given back: there is no receipt"
                 if self._is_given_back
-                else "the run is not charged yet: its receipt comes with the end of the block"
+                else "the run is not charged yet: it has a receipt once its block ends"
             )
         return self._receipt
 
@@ -347,7 +347,7 @@ class DeclaredRun:
         that `resume=` knows where it stands. ScopeError before the block is entered."""
         at = self._granted if step is None else whole(step, field="step", most=self._granted)
         if self._held is None:
-            raise ScopeError("the run has no charge yet: its token comes where its block is entered")
+            raise ScopeError("the run has no charge yet: it has a token once its block is entered")
         return self._held.token(at)
 
     @property
@@ -386,7 +386,7 @@ class DeclaredRun:
         with self._turn:
             attempt = self._require_open()
             if self._is_started:
-                raise PolicyError("the run was started: nothing comes back but steps that were never granted")
+                raise PolicyError("the run was started: only steps that were never granted come back")
             entry = attempt.abort()
             self._is_given_back = True
             return entry

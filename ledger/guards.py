@@ -123,7 +123,7 @@ class GuardsCode(TakesDeclaredRuns):
             claim, name, library, parameters = found.promises, MEASUREMENT, found.library, dict(found.parameters)
         elif d_in is not None:
             raise ParameterError(
-                "d_in", d_in, f"none: a {type(code).__name__} has no map; say what a call costs (claim=)"
+                "d_in", d_in, f"nothing: a {type(code).__name__} has no map; say what a call costs (claim=)"
             )
         elif claim is None:
             expected = "what one call costs, like PureDP('0.1'): only a measurement of OpenDP says it by itself"
@@ -160,15 +160,15 @@ class GuardsCode(TakesDeclaredRuns):
         rows, else as it is said."""
         scope = self._ledger.state.scopes[self.name]
         if claim is not None:
-            raise ParameterError("claim", "one", "none: a measurement is charged what its own map says (d_in=)")
+            raise ParameterError("claim", "one", "nothing: a measurement is charged by its own map (d_in=)")
         apart = rows_apart(one, scope.unit, scope.relation)
         found = measured(one, d_in, _delta_of(scope))
         if apart is None:
             return found, relation, of
         if relation is not None and Relation.read(relation) is not scope.relation:
             raise RelationError(
-                f"relation: the map says what it holds of, by d_in in {one.input_metric}; leave it out, or give that "
-                f"of the scope, {scope.relation.value}"
+                f"relation: d_in in {one.input_metric} already says for which neighbours the map holds; leave it "
+                f"out, or give that of the scope, {scope.relation.value}"
             )
         if of == "row" or int(found.parameters["d_in"]) < apart:
             expected = (
@@ -228,15 +228,16 @@ class Guarded(Generic[P, T]):
             if made is None:
                 run.broke_off(RAISED)
                 raise ContractViolation(
-                    f"{_named(self._code)} raised an error while it read the data; the full charge stands. What the "
-                    "error said is withheld, since it may depend on one record: call the code itself on public or "
-                    "made-up data to see it"
+                    f"{_named(self._code)} raised an error while it read the data; the full charge stands. The "
+                    "error's message is withheld, since it may depend on one record: call the code itself on public "
+                    "or made-up data to see it"
                 )
             if begins_later(made[0]) or is_interactive(made[0]):
                 run.broke_off(LATE)
                 raise ContractViolation(
-                    f"{_named(self._code)} returned what answers later, which is withheld; the full charge stands. Run "
-                    "an interaction inside `with scope.charging(...)`, which is held until its block ends"
+                    f"{_named(self._code)} returned an object that answers later (a coroutine, a generator, an "
+                    "interaction). It is withheld, and the full charge stands. Run an interaction inside `with "
+                    "scope.charging(...)`, whose charge is held until its block ends"
                 )
         return made[0]
 
@@ -271,9 +272,7 @@ def _require_guardable(code: object) -> None:
     if isinstance(code, Measurement) or not hasattr(code, "input_metric"):
         return
     if hasattr(code, "output_metric"):
-        raise ParameterError(
-            "code", "a transformation, whose outputs are exact", f"{expected}: chain it with its noise"
-        )
+        raise ParameterError("code", "a transformation, which adds no noise", f"{expected}: chain it with its noise")
     raise ParameterError("code", f"an {type(code).__name__}, which answers later", f"{expected}, which answers once")
 
 

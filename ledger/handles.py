@@ -36,11 +36,11 @@ WAIT_SECONDS = 10.0  # for another process that makes the same ledger
 
 
 class LedgerHandle(Handle):
-    """A handle that is made with its ledger, or opened where that lies, and remembers the newest head that it saw."""
+    """A handle of a new or an existing ledger, which remembers the newest head that it saw."""
 
     @property
     def owner(self) -> keys.VerifyingKey | None:
-        """The key that has to approve what opens or ends a scope; None where nobody has."""
+        """The key of the owner, who approves what opens or ends a scope; None if the ledger has no owner."""
         return self.state.keys.owner
 
     @classmethod
@@ -57,12 +57,12 @@ class LedgerHandle(Handle):
         entropy: Entropy | None = None,
     ) -> Self:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
-        (`<path>.recovery.key`, which revokes: move it offline). ParameterError if any of them is there already; if
-        it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew.
-        `owner`: the public key, or its file, of who has to approve what opens or ends a scope (`rules.approvals`).
+        (`<path>.recovery.key`, which revokes: move it offline). ParameterError if any of them is there already. If it
+        cannot finish, it leaves nothing behind; if the process dies, all four are there, or `create` makes them anew.
+        `owner`: the public key, or its file, of the owner, who approves what opens or ends a scope (`rules.approvals`).
         `witnesses`: the file of a policy (`ledger.witnessing.policy`): no data are read before these have cosigned.
-        `passphrase`: locks both private files; text, or a function that gives it.
-        `path` may be a postgresql:// address, and `keys` says where its keys come to lie: see `open_or_create`."""
+        `passphrase`: locks both private files; text, or a function that gives it. `path` may be a postgresql://
+        address, and `keys` says where its keys are written: see `open_or_create`."""
         who = _Named.read(owner, witnesses)
         if not is_address(path):
             _no_keys(keys)
@@ -85,13 +85,13 @@ class LedgerHandle(Handle):
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
-        """The ledger at `path`: the one that is there (see `open`), else a new one (see `create`). So a script may run
-        twice, or two of them at once: they get the same ledger. `name`, `owner`, `witnesses`: of a new one;
-        ParameterError if the one that is there has another. Witnesses are asked where this policy says.
+        """The ledger at `path`: an existing one (see `open`), else a new one (see `create`). So a script may run twice,
+        or two scripts at once: they get the same ledger. `name`, `owner`, `witnesses` are for a new one; ParameterError
+        if an existing one has others. Witnesses are asked at the addresses in this policy.
 
-        `path` may be a postgresql:// address (extra `postgres`, docs/team.md). `keys`: of a ledger there, the path
-        beside which its keys lie, `<keys>.key` and so on, or come to lie; ParameterError where a ledger is and no such
-        key. Without it the key is in DPLEDGER_KEY, or the ledger is open for reading only.
+        `path` may be a postgresql:// address (extra `postgres`, docs/team.md). `keys`: for a ledger there, the path
+        beside which its keys lie or are written, `<keys>.key` and so on; ParameterError if the ledger exists and its
+        key does not. Without `keys`, the key is in DPLEDGER_KEY, or the ledger is open for reading only.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -205,8 +205,8 @@ class LedgerHandle(Handle):
         draw: Draw = secrets.token_bytes,
         snapshot_every: int = SNAPSHOT_EVERY,
     ) -> Self:
-        """A new ledger in an empty store of the caller's, named as the signer's key is. The handle takes the store
-        over: it is closed with it, and if this raises. `owner`, `witnesses`: as in `create`."""
+        """A new ledger in the caller's own, empty store, named like the signer's key. The handle takes over the store,
+        and closes it when it is closed itself, or if this raises. `owner`, `witnesses`: as in `create`."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         opened = LedgerOpened(
             format=FORMAT,
@@ -240,13 +240,13 @@ class LedgerHandle(Handle):
         draw: Draw = secrets.token_bytes,
         snapshot_every: int = SNAPSHOT_EVERY,
     ) -> Self:
-        """The ledger in a store of the caller's, whatever it keeps its leaves in; without a signer for reading only.
-        The handle takes the store over: it is closed with it, and if this raises.
+        """The ledger in the caller's own store; without a signer, for reading only. The handle takes over the store,
+        and closes it when it is closed itself, or if this raises.
 
-        What was saved of the fold, and every entry after it, is held against the signed head (`ledger.saved`); `verify`
-        looks at all of them. ForeignLedger if the store holds no ledger, or that of
-        another key; NewerThanVerifier for entries of a later version; StoreBehind if it lost entries; ForkedProcess for
-        a store that a parent process made."""
+        What was saved of the fold, and every entry after it, is checked against the signed head (`ledger.saved`);
+        `verify` checks all entries. ForeignLedger if the store holds no ledger, or that of another key;
+        NewerThanVerifier for entries of a later version; StoreBehind if it lost entries; ForkedProcess for a store that
+        a parent process made."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
         try:
             with logging.failures(book.state):
@@ -268,13 +268,12 @@ class LedgerHandle(Handle):
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
-        """An existing ledger; never creates one. `key`: the signing key or its file, `ssh-agent:` with the comment or
-        the fingerprint of a key in one, or `hv:NAME`, a key in Vault (default: `<path>.key` if it is there, else
-        DPLEDGER_KEY, else as `look`). `passphrase`: of a file that is locked; text, or a function that gives it, which
-        is asked for a locked one alone. ForeignLedger if the file is not a ledger or its head is not signed
-        by the key, StoreBehind if it lost entries, also if it is an older copy of what was used here before
-        (`ledger.remembered`; `accept_rollback` goes on with it). `path` may be a postgresql:// address, beside which no
-        key lies."""
+        """An existing ledger; never creates one. `key`: the signing key or its file, `ssh-agent:` and the comment or
+        fingerprint of a key in an agent, or `hv:NAME`, a key in Vault (default: `<path>.key` if it is there, else
+        DPLEDGER_KEY, else as `look`). `passphrase`: that of a locked key file; text, or a function that gives it and is
+        called for a locked file only. ForeignLedger if the file is not a ledger or its head is not signed by the key,
+        StoreBehind if it lost entries, also if it is an older copy of what was used here before (`ledger.remembered`;
+        to continue from it, see `accept_rollback`). `path` may be a postgresql:// address, beside which no key lies."""
         store, signer = cls._at(path, key, passphrase)
         book = cls.resume(store, signer, clock=clock, entropy=entropy)._remembering()
         in_a_file = key is not None and not isinstance(key, keys.Signer) and not is_elsewhere(key)
@@ -283,8 +282,8 @@ class LedgerHandle(Handle):
 
     @classmethod
     def look(cls, path: Place) -> Self:
-        """An existing ledger, for reading only: no key is looked for, the right to read the file is enough, and nothing
-        is written beside it. Raises as `open` does, but that of an older copy RollbackSeen warns."""
+        """An existing ledger, for reading only. It needs no key, only the right to read the file, and writes nothing
+        beside it. Raises as `open` does, but only warns of an older copy (RollbackSeen)."""
         return cls.resume(looked(path), None)._remembering()
 
     @classmethod
@@ -297,9 +296,9 @@ class LedgerHandle(Handle):
         key: keys.Signer | str | os.PathLike[str] | None = None,
         passphrase: Passphrase | None = None,
     ) -> Entry:
-        """Go on with the older copy at `path`, as the newest is lost: the entry says which entries are missing, who
-        says so and why. Nobody knows what they charged, so every scope ends; new ones may be opened. ParameterError
-        where nothing newer was seen here, or without the signing key; `path` and `key` are as of `open`."""
+        """Continue from the older copy at `path`, because the newest is lost. The entry says which entries are missing,
+        who says so and why. Nobody knows what they charged, so every scope ends; new ones may be opened. ParameterError
+        if nothing newer was seen here, or without the signing key; `path` and `key` are as of `open`."""
         store, signer = cls._at(path, key, passphrase)
         if signer is None:
             store.close()
@@ -325,9 +324,9 @@ class LedgerHandle(Handle):
         passphrase: Passphrase | None = None,
     ) -> Entry:
         """End a ledger whose signing key was stolen. `recovery`: the recovery key, or its file; `last_trusted`: the
-        index of the last entry that you know to be yours. What was charged after it counts as spent; what came back
-        after it, and keys that it names, do not. ParameterError for an entry that is not there, ForeignLedger for
-        another key. `path` is as of `open`."""
+        index of the last entry that you know to be yours. Charges after it count as spent; refunds after it, and keys
+        that later entries name, do not count. ParameterError for an entry that is not there, ForeignLedger for another
+        key. `path` is as of `open`."""
         signer = None if recovery is None else signer_of(recovery, passphrase)
         if signer is None:
             raise ParameterError("recovery", "none", "the recovery key of the ledger, or its file")

@@ -39,11 +39,11 @@ __all__ = ["Ledger", "PureDP"]
 
 
 class Ledger(LedgerHandle):
-    """An append-only, signed record of what was released, and the gate that stands before it.
+    """An append-only, signed record of what was released, and the gate that admits each release.
 
-    A handle belongs to the process that made it, does not pickle, and refuses in a forked child. It may be shared by
-    threads. Use `open_or_create`, `create`, `open` or `in_memory`, or `begin` and `resume` with a store of your own;
-    close it, or use it as a context.
+    A handle belongs to the process that made it, does not pickle, and refuses to work in a forked child. It may be
+    shared by threads. Use `open_or_create`, `create`, `open` or `in_memory`, or `begin` and `resume` with a store of
+    your own; close it, or use it as a context.
 
     >>> book = dpl.Ledger.in_memory()  # `Ledger.open_or_create("clinic.ledger")` keeps it in a file
     >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
@@ -70,9 +70,10 @@ class Ledger(LedgerHandle):
         return proof.prove(leaves, head, index, self.refresh().keys)
 
     def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
-        """Copy the ledger file as it is now, with what lies beside it, into one new file for its owner alone; no key.
+        """Copy the ledger file as it is now, with its log, into one new file that only its owner can read; no key is
+        copied.
 
-        A copy by other means, of a file in use, lacks the last entries and verifies all the same. Append to the ledger
+        A copy by other means of a file in use lacks the last entries, and still verifies. Append to the ledger
         or to its copy, never to both: two records under one key. `advance` is called with the percent copied.
         ParameterError if something is at `path`, it cannot be written, or the ledger is in memory."""
         self._require_ours()
@@ -98,19 +99,19 @@ class Ledger(LedgerHandle):
         odometer: Odometer | None = None,
         approval: str | None = None,
     ) -> Scope:
-        """The scope called `name`: opened now with `unit`, `relation` and `budget` (a guarantee, or a filter with every
-        constant), or, if it is there, the one that is there. ScopeError if it is there with other rules, or is not
-        there and one of the three is missing.
+        """The scope called `name`. If it does not exist, it is opened with `unit`, `relation` and `budget` (a
+        guarantee, or a filter with every constant). ScopeError if it exists with other rules, or does not exist and one
+        of the three is missing.
 
         `orders`: the Renyi orders of an approx_dp budget's accounts, alike or as pairs (order, share), in place of two
         that suit most work (docs/proofs/filters.md, "F6").
-        `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
-        salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
-        `allowance`: so many draws of one law, within an approximate budget.
-        `dataset`: a commitment to the data, never the data; what scopes of one dataset come to for one unit is added up
-        (`people`), and UnrelatedScopes warns where nothing says whether scopes are about the same unit. `odometer`: a
-        second reading beside the filter's, valid at every stopping time: `account().odometer()`.
-        `approval`: the owner's, in a ledger that has one (ApprovalNeeded holds the request)."""
+        `keep`: what is kept of each value: the value (the default, up to 64 KiB, so that a repeated key is answered), a
+        salted digest in the entry, or nothing. `parents`: scopes to which every charge here is charged as well.
+        `allowance`: a fixed number of draws of one law, within an approximate budget. `dataset`: a commitment to the
+        data, never the data; scopes of one dataset are added up for one unit (`people`), and UnrelatedScopes warns if
+        nothing says whether scopes are about the same unit. `odometer`: a second reading beside the filter's, valid at
+        every stopping time: `account().odometer()`. `approval`: the owner's, in a ledger that has one (ApprovalNeeded
+        holds the request)."""
         rules = Rules.read(
             name,
             unit,
@@ -145,7 +146,7 @@ class Ledger(LedgerHandle):
         return Scope(self, name)
 
     def people(self) -> SamePeople:
-        """What the scopes come to for one unit, where they name the same dataset; and what of it is not known."""
+        """What scopes that name the same dataset come to for one unit; and what of it is not known."""
         return same_people(self.refresh())
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
@@ -155,8 +156,8 @@ class Ledger(LedgerHandle):
         return self.record(Declared(item=item, text=text, by=by))
 
     def declare_file(self, path: str | os.PathLike[str]) -> tuple[Entry, ...]:
-        """Declare what a YAML file says (`ledger.entries.declared_files` shows its form) and what is not the last word
-        already: all of it or, where an item or a scope is unknown, nothing. The new entries; none the second time.
+        """Declare what a YAML file says (`ledger.entries.declared_files` shows its form), except what the ledger says
+        already. If an item or a scope is unknown, nothing is declared. Returns the new entries; none the second time.
         ParameterError, with the name of the file, for one that cannot be read; ScopeError for a scope that is not open.
 
         >>> import pathlib, tempfile
@@ -191,10 +192,10 @@ class Ledger(LedgerHandle):
         return self.transact(new)
 
     def intend(self, audit: Intended | notes.Noted, *, about: Sequence[str] = ()) -> Entry:
-        """Say that an audit will be made, before its first run: of what, with which claim, trials, confidence and seed.
-        Give the entry's index to `record` with the result. A report tells of what was intended and never finished, so
-        that nobody can run audits until one pleases and record that one alone. `about`: the scopes it is about.
-        ParameterError for what is no audit that can be run.
+        """Record, before its first run, that an audit will be made: of what, with which claim, trials, confidence and
+        seed. Give the entry's index to `record` with the result. A report names audits that were intended and never
+        finished, so that nobody can run audits until one pleases and record only that one. `about`: the scopes it is
+        about. ParameterError for what is no audit that can be run.
 
         >>> book = dpl.Ledger.in_memory()
         >>> audit = dpl.Audit(dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], trials=2000, seed=1)
@@ -205,10 +206,10 @@ class Ledger(LedgerHandle):
         return self.record(notes.intention_of(audit), about=about)
 
     def rotate_key(self, successor: keys.Signer) -> Entry:
-        """The ledger's key is that of `successor` from the next entry on; this handle goes on with it. Give its public
-        half to those who verify: they may hold either. Whoever has the old key can sign no further entry, but can
-        still show another history to those who hold nothing newer (SECURITY.md). ParameterError for a key that is
-        named after another ledger, or was one of this one's before."""
+        """From the next entry on, the ledger's key is that of `successor`, with which this handle continues. Give its
+        public half to those who verify: they may hold either key. Whoever has the old key can sign no further entry,
+        but can still show another history to those who hold nothing newer (SECURITY.md). ParameterError for a key that
+        is named after another ledger, or was one of this one's before."""
         if not isinstance(successor, keys.Signer):
             raise ParameterError("successor", type(successor).__name__, "a SigningKey, or another Signer")
         body = KeyRotated(public_key=successor.public.text)

@@ -84,8 +84,8 @@ class Heads:
             self._warn(error)
             return None
         raise StoreFailure(
-            f"{self.file} is not what was remembered of this ledger: verify the ledger against a checkpoint that you "
-            "kept (`dpledger verify --since`), then remove that file"
+            f"{self.file} does not hold what was remembered of this ledger: verify the ledger against a checkpoint "
+            "that you kept (`dpledger verify --since`), then remove that file"
         )
 
     def keep(self, seen: SeenHead, *, also_older: bool = False) -> None:
@@ -140,7 +140,7 @@ class Heads:
             reason = getattr(error, "strerror", None) or str(error)
             warnings.warn(
                 f"the newest entry of this ledger cannot be remembered ({reason}), so nobody notices if its file is "
-                "put back to an older state: set XDG_STATE_HOME to a folder of yours that can be written",
+                "put back to an older state: set XDG_STATE_HOME to a folder that you can write to",
                 UnrememberedHead,
                 stacklevel=2,
             )

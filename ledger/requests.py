@@ -229,8 +229,8 @@ def _said(
         relation, of = (scope.relation, "unit") if alone else (relation, of)
     if relation is None:
         expected = (
-            f"the relation under which it holds, like relation={scope.relation.value!r}, that of this scope "
-            "('replace_one' where a library means one record replaced)"
+            f"the relation under which it holds, like relation={scope.relation.value!r}, as in this scope "
+            "('replace_one' if the library replaces one record)"
         )
         raise ParameterError("relation", "nothing", expected)
     return relation, of
@@ -242,11 +242,11 @@ def _require_placed(scope: ScopeState, relation: Relation | None, of: reach.Of |
     if relation not in (None, scope.relation):
         raise RelationError(
             f"mechanisms run under the relation of the scope, {scope.relation.value}, not {relation.value}: charge "
-            "what others guarantee in a call of its own"
+            "the guarantees of others in a separate call"
         )
     if of == "row" and (alone or scope.unit.max_contributions > 1):
         expected = (
-            f"'unit': a mechanism is for one {scope.unit.name}; charge what others guarantee in a call of its own"
+            f"'unit': a mechanism is for one {scope.unit.name}; charge the guarantees of others in a separate call"
         )
         raise ParameterError("of", of, expected)
 
@@ -305,7 +305,7 @@ def require_resumable(resume: object, key: str | None, request: Request, mechani
         raise ParameterError("resume", given, "a run with a key (key=), by which it is found again")
     if request.steps is None:
         given = "resume" if saved is None else "the token of a run"
-        raise ParameterError("resume", given, "False: only a run that is granted its steps (steps=) can go on")
+        raise ParameterError("resume", given, "False: only a run with granted steps (steps=) can resume")
     if mechanism is not None and not isinstance(mechanism, Resumes):
         raise ParameterError("resume", kind_of(mechanism), "a mechanism whose steps can begin after the first")
 
@@ -320,7 +320,7 @@ def unfit(value: object, runs: str, otherwise: str) -> ParameterError:
     lacks = [name for name in _DESCRIBED if not hasattr(value, name)]
     if isinstance(value, type) or not lacks or not hasattr(value, runs):
         return ParameterError("mechanism", kind_of(value), otherwise)
-    return ParameterError("mechanism", kind_of(value), f"a mechanism, which has {', '.join(lacks)} as well")
+    return ParameterError("mechanism", kind_of(value), f"a mechanism; this object lacks {', '.join(lacks)}")
 
 
 def steps(mechanism: Described) -> int | None:

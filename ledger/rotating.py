@@ -46,7 +46,7 @@ def rotate(
     beside the ledger file. `key`: as of `Ledger.open`. `new` gives the passphrase of a file that is made."""
     if to is None:
         if key is not None or is_address(ledger):
-            expected = "the key that takes over: without it, a key beside the ledger file gives way to another one"
+            expected = "the key that takes over; only a key file beside the ledger can be replaced without it"
             raise ParameterError("to", "none", expected)
         return _in_place(ledger, passphrase, new)
     with Ledger.open(ledger, key=key, passphrase=passphrase) as book:
@@ -96,7 +96,7 @@ def _in_place(ledger: str, passphrase: Passphrase | None, new: Callable[[], str 
         old = _public_half(files.signing)
         former = path.with_name(f"{path.name}.{old}.old.key")
         if former.exists():
-            raise ParameterError("key", str(former), "a path where nothing is yet: keys are never written over")
+            raise ParameterError("key", str(former), "a path where nothing exists yet: keys are never overwritten")
         files.signing.rename(former)
     _write_public(files.public, successor.public)
     following.rename(files.signing)  # the last, so that what is interrupted is seen

@@ -122,16 +122,16 @@ class Scope(GuardsCode):
 
     def spent(self, delta: Number | None = None) -> Bounds:
         """What was spent so far, read at `delta`: see `ledger.accounts.readings`. Default: the delta of the scope's own
-        budget. ParameterError where that is of another kind and has none."""
+        budget. ParameterError if the budget is of another kind and has none."""
         scope = self._ledger.refresh().scope(self.name)
         return readings.spent(scope, readings.own_delta(scope) if delta is None else delta)
 
     def left(self) -> RoundsDown:
-        """The most epsilon that a release may promise on its own (epsilon-DP, no delta) to be admitted now, to six
-        places, rounded down. It keeps to the budgets of the scopes above too. A release whose noise is known may get
-        more: `afford` and `quote` ask for that one. Of a budget in epsilon it is at most what `spent`, at the budget's
-        delta, leaves of it; of one in rho, mu or Renyi orders it is what such a release may have, and no part of a sum.
-        Raises ScopeError in a closed scope, CannotCertify where no theorem prices such a release.
+        """The most epsilon that a release may promise on its own (epsilon-DP, no delta) and be admitted now, rounded
+        down to six places. The budgets of the scopes above count too. A release whose noise is known may get more: ask
+        `afford` and `quote`. For a budget in epsilon, it is at most what `spent`, at the budget's delta, leaves of it;
+        for one in rho, mu or Renyi orders, it is what such a release may have, not a part of a sum. Raises ScopeError
+        in a closed scope, CannotCertify where no theorem prices such a release.
         Claim: a request of `PureDP(result)` is admitted, if nothing is charged before it. Source: the gate, asked.
 
         >>> book = dpl.Ledger.in_memory()
@@ -144,7 +144,7 @@ class Scope(GuardsCode):
         return RoundsDown(quotes.left(state, state.scope(self.name)))
 
     def account(self) -> recomposition.ScopeAccount:
-        """Every admission and refusal of the scope, with the account and price that carried it."""
+        """Every admission and refusal of the scope, with the account that admitted it and the price in that account."""
         state = self._ledger.refresh()
         entries = self._ledger.entries(stop=state.size)
         return next(found for found in recomposition.accounts(entries, state) if found.scope == self.name)
@@ -164,11 +164,11 @@ class Scope(GuardsCode):
         of: Of | None = None,
         tail_delta: Number | None = None,
     ) -> quotes.Quote:
-        """What `release` or `open` of a mechanism, or `charge` of other parts that ran elsewhere, would be answered
-        now, under a fresh key: the decision, each account before and after, and a cheaper way to ask where there is
-        one. A first charge that `charging` holds before it runs may be admitted where `charge` is not. `relation`,
-        `of`: as of `charge`. Records and spends nothing; raises as they do, but returns a refusal
-        instead of raising BudgetRefused.
+        """What the scope would answer now, under a fresh key, to `release` or `open` of a mechanism, or to `charge` of
+        other parts that ran elsewhere: the decision, each account before and after, and a cheaper way to ask where
+        there is one. A first charge that `charging` holds before it runs may be admitted where `charge` is not.
+        `relation`, `of`: as of `charge`. Records and spends nothing; raises as they do, but returns a refusal instead
+        of raising BudgetRefused.
 
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
@@ -189,13 +189,13 @@ class Scope(GuardsCode):
         most: int = MOST_COUNTED,
         tail_delta: Number | None = None,
     ) -> quotes.Affordable:
-        """How many more of a mechanism, a tree or a document would be admitted now: one by one, each asked as `release`
-        would, and as one plan, asked in the best way. A tree counts as it stands, under the relation of the scope and
-        of one unit; a document, as `charge` counts it, for what it reaches under the relation that it names. `of`: of a
-        document, as of `charge`. Counting stops at `most`. Nothing is recorded.
+        """How many more of a mechanism, a tree or a document would be admitted now: one by one, each asked for as by
+        `release`, and as one plan, asked for in the best way. A tree counts as it stands, under the scope's relation
+        and for one unit; a document counts as in `charge`, for what it reaches under the relation that it names. `of`:
+        for a document, as in `charge`. Counting stops at `most`. Nothing is recorded.
 
-        `tail_delta`: of each request that is asked one by one (see `release`). Raises CannotCertify where no theorem
-        prices it, RelationError for a mechanism of another relation or unit, ScopeError in a closed scope."""
+        `tail_delta`: that of each request that is asked for one by one (see `release`). Raises CannotCertify where no
+        theorem prices it, RelationError for a mechanism of another relation or unit, ScopeError in a closed scope."""
         state = self._ledger.refresh()
         return quotes.afforded(
             state,
@@ -212,7 +212,7 @@ class Scope(GuardsCode):
         if isinstance(what, Document):
             return outcomes.planned(requests.placed(self._scope, what, None, of)[0])
         if of is not None:
-            raise ParameterError("of", of, "nothing but for a document: all else counts for one unit as it stands")
+            raise ParameterError("of", of, "nothing, except with a document: everything else is already for one unit")
         if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
             return what.under(self.relation, self.unit).parts()
         if isinstance(what, type) or not hasattr(what, "kind"):
@@ -229,7 +229,7 @@ class Scope(GuardsCode):
         dimension: int,
         digits: int = 6,
     ) -> TrainingPlan:
-        """The least noise with which this scope admits so many steps of DP-SGD now, by the cheapest way of asking.
+        """The least noise with which this scope admits this many steps of DP-SGD now, by the cheapest way of asking.
 
         Pass its numbers on: `private_sgd(scope, ..., noise_multiplier=plan.noise_multiplier,
         tail_delta=plan.tail_delta)`. `plan.others` says what other ways would need.
@@ -262,14 +262,14 @@ class Scope(GuardsCode):
     ) -> Receipt[Value]:
         """Run `mechanism` on `data`, once for ever under `key` (default: a fresh one).
 
-        Under a key that was used for the same request: the value of that first run and its entry, whatever `data` are
-        now. The receipt says `replayed`; nothing looks at the data, since whether one record differs would be a release
-        of its own. For other data, or a new state of them, use another key. `wait`: how many seconds to wait for
-        another attempt with the key that is under way.
+        If `key` was used for the same request, the receipt has the value and the entry of that first run, whatever
+        `data` are now, and says `replayed`. Nothing looks at the data, since whether one record differs would be a
+        release of its own. For other data, or a new state of them, use another key. `wait`: how many seconds to wait
+        for another attempt with the key that is under way.
 
-        `tail_delta`: the delta that the scope spends to price the whole by its certified profile instead of by its
-        parts, which nothing of comes back (docs/proofs/certified_prices.md); 0: by its parts. Default: a sixteenth of
-        what is left of delta for what has no pure price, if it is several releases, or costs less than half so; else 0.
+        `tail_delta`: the delta that the scope spends to price the whole by its certified profile, of which nothing
+        comes back (docs/proofs/certified_prices.md); 0: by its parts. Default: a sixteenth of what is left of delta,
+        for a request without a pure price that is several releases, or costs less than half this way; else 0.
 
         Raises, with nothing spent: BudgetRefused if the scope does not admit it; ParameterError, RelationError or
         ClaimTooSmall for a mechanism or data that cannot be used; KeyReused, AlreadySpent or ChargeInProgress for a key
@@ -277,7 +277,7 @@ class Scope(GuardsCode):
         noise is being recorded or replayed. ContractViolation if the mechanism or the caller's own code breaks its
         contract: then the full charge stands."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
-            raise requests.unfit(mechanism, "release", "one that answers once (else use `open`)")
+            raise requests.unfit(mechanism, "release", "a mechanism that answers once (else use `open`)")
         seconds = requests.seconds(wait)
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
@@ -303,12 +303,12 @@ class Scope(GuardsCode):
         of a training run that was granted no step. The answers of an interaction are not kept, so a used key is
         AlreadySpent.
 
-        `resume`: of a training run under `key`: True, or the token of the model that goes on (`Session.token`). An open
-        run under the key is taken over (`ledger.takeovers`) and goes on after the steps that were granted; without one
-        it begins. Then what interrupts the run, and what is raised in its block, leaves it open, to be resumed again.
-        Also raises TakenOver where another process was first, ParameterError and StoreBehind for a token of another
-        run, or of steps that the ledger does not know; warns by StepsLost of granted steps that the token lacks, and,
-        without a token, of all of them."""
+        `resume`: for a training run under `key`: True, or the token of the model that continues (`Session.token`). An
+        open run under the key is taken over (`ledger.takeovers`) and continues after the steps that were granted; if
+        there is none, it begins. What interrupts such a run, or is raised in its block, leaves it open, to be resumed
+        again. Also raises TakenOver where another process was first, ParameterError and StoreBehind for a token of
+        another run, or of steps that the ledger does not know; warns by StepsLost of granted steps that the token
+        lacks, and, without a token, of all of them."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Interactive):
             raise requests.unfit(mechanism, "open", "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key, tail_delta)
@@ -322,9 +322,9 @@ class Scope(GuardsCode):
                 attempt = Attempt(self._ledger, taken.charge, redeem, ready.kind, stays=True, taken=taken)
             elif isinstance(enter(self._ledger, replace(request, redeem=redeem.digest)), Replayed):
                 raise AlreadySpent(
-                    f"key {request.key!r} was used in scope {self.name!r} for an interaction, and what it gave was "
-                    "released then: answers are not kept here, so load what you saved. Another one under a new key is "
-                    "paid for again"
+                    f"key {request.key!r} was used in scope {self.name!r} for an interaction. Its answers were "
+                    "released then and are not kept here: load what you saved. A new one under a new key is paid "
+                    "for again"
                 )
             return self._opened(attempt, ready, data)
         except BaseException as error:
@@ -333,8 +333,8 @@ class Scope(GuardsCode):
 
     def settle(self, key: str) -> Receipt[None]:
         """End a training run under `key` whose process died, at the steps that it was granted: they count as run, and
-        what the rest was charged comes back where the prices of steps add up. If the process lives after all, it is
-        refused at its next grant. To run the rest instead, resume it.
+        the charge for the rest comes back if the prices of steps add up. If the process is still alive, its next grant
+        is refused. To run the rest instead, resume it.
 
         ScopeError where no run is open under the key, or none that is granted its steps. PolicyError, with nothing
         changed, where steps are left and nothing of the charge comes back: a price of the whole plan (`tail_delta`)
@@ -393,10 +393,10 @@ class Scope(GuardsCode):
         """This scope as an `accountant=` of diffprivlib: what its functions and models spend is charged here, by their
         own epsilon and delta, before they read the data. Needs diffprivlib (`pip install 'dpledger[diffprivlib]'`).
 
-        `relation`: what neighbours are in the function that it is given to: diffprivlib's differ, and say so nowhere
-        (docs/others_code.md has them). `of`, `by`, `reason`, `evidence`: as of `charge`. A refusal is diffprivlib's
-        BudgetError, with the BudgetRefused as its cause. It is no copy in a worker of joblib: that opens the ledger's
-        file and charges it, or is refused before it runs.
+        `relation`: that of the neighbours in the function that gets the accountant: functions of diffprivlib differ in
+        it, and do not say so (docs/others_code.md lists them). `of`, `by`, `reason`, `evidence`: as of `charge`. A
+        refusal is diffprivlib's BudgetError, with the BudgetRefused as its cause. A worker of joblib gets no copy: it
+        opens the ledger's file and charges it, or is refused before it runs.
 
         Claim: the scope keeps its budget with what is spent through it, if each run is (epsilon, delta)-DP as it says.
         Source: docs/proofs/filters.md, "Runs elsewhere".

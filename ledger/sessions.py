@@ -50,11 +50,11 @@ def _one(_answer: object) -> int:
 
 
 class Session(Generic[Query, Answer, Value]):
-    """An open interaction. Leaving the `with` block closes it and commits what was asked, also by an exception, which
-    leaves a run open that may be resumed.
+    """An open interaction. Leaving the `with` block closes it and commits what was asked, also by an exception; only a
+    run that may be resumed then stays open.
 
-    It may be shared by threads, which then take turns. In a forked child it answers nothing and settles nothing; it is
-    the parent's, and settles at its cap there, for what a copy of it did could not be seen.
+    It may be shared by threads, which then take turns. In a forked child it answers nothing and settles nothing. It
+    belongs to the parent, where it then settles at its cap, since nobody could see what a copy of it did.
 
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(30))
     >>> with scope.open(dpl.SparseVector(epsilon=20, cutoff=1, threshold=10, sensitivity=1), [1] * 30) as session:
@@ -95,7 +95,7 @@ class Session(Generic[Query, Answer, Value]):
         return f"<Session of {self._attempt.kind}: {stands}, {self._handed_out} answers>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an open interaction does not pickle: a copy would ask under the steps granted to it")
+        raise TypeError("an open interaction does not pickle: its copy would use the same granted steps again")
 
     @unrecorded()
     def ask(self, query: Query) -> Answer:
@@ -106,9 +106,9 @@ class Session(Generic[Query, Answer, Value]):
 
     @unrecorded()
     def ask_many(self, queries: Sequence[Query] | npt.NDArray[Any]) -> Sequence[Answer]:
-        """The answers to many queries that do not depend on one another's answers, as if asked one by one; where the
-        interaction halts, or as many queries as planned were asked, they end there: fewer than the queries.
-        Raises as `ask`; ScopeError where the interaction answers one query at a time."""
+        """The answers to many queries that do not depend on one another's answers, as if asked one by one; they end
+        early if the interaction halts, or once as many queries as planned were asked. Raises as `ask`; ScopeError where
+        the interaction answers one query at a time."""
         many = self._conversation
         if not isinstance(many, AnswersMany):
             raise ScopeError("this interaction answers one query at a time: use `ask`")
@@ -116,7 +116,7 @@ class Session(Generic[Query, Answer, Value]):
             try:
                 len(queries)
             except TypeError:
-                expected = "queries that have a length: so many steps are granted"
+                expected = "queries with a length, so that as many steps can be granted"
                 raise ParameterError("queries", type(queries).__name__, expected) from None
         return self._handed_out_of(queries, lambda: many.ask_many(queries), len)
 
@@ -140,7 +140,9 @@ class Session(Generic[Query, Answer, Value]):
                 given = count(answers)
                 self._home.require()  # the query may have forked
                 if self._steps is not None and given > taken:
-                    raise ContractViolation("more answers than steps were granted: the full charge stands")
+                    raise ContractViolation(
+                        "the mechanism gave more answers than steps were granted: the full charge stands"
+                    )
             except (Halted, InputError, ForkedProcess):
                 self._asked -= taken
                 raise
@@ -148,7 +150,7 @@ class Session(Generic[Query, Answer, Value]):
                 failure: BaseException = error
             else:
                 if self._receipt is not None:
-                    raise Halted("the query closed the interaction: its answer is no part of what was settled")
+                    raise Halted("the query closed the interaction, which settled without this answer; it is withheld")
                 self._handed_out += given
                 self._note(levels[:given])
                 return answers
@@ -237,7 +239,7 @@ class Session(Generic[Query, Answer, Value]):
         """The receipt of the commit, once closed. After a broken contract there is none: Halted."""
         if self._receipt is None:
             self._require_unbroken()
-            raise ScopeError("the interaction is open: its receipt comes with close")
+            raise ScopeError("the interaction is open: it has a receipt once you close it")
         return self._receipt
 
     def _require_unbroken(self) -> None:

@@ -31,7 +31,7 @@ __all__ = ["Resume", "settled", "taken_over"]
 
 Resume: TypeAlias = bool | RunToken
 """Whether a run goes on where another process left it: True, or the token of the model that goes on."""
-_FIRST = "another process took over the run at the same time, and has it now"
+_FIRST = "another process took over the run first, and has it now"
 
 
 def taken_over(book: Handle, request: Request, redeem: Redeem, resume: Resume) -> OpenCharge | None:
@@ -126,8 +126,8 @@ def _require_used(book: Handle, request: Request) -> None:
 def _warn_of_lost(behind: int, charge: OpenCharge, *, has_token: bool) -> None:
     advice = "" if has_token else "; no token was given: if there is a checkpoint, stop and give its token"
     warnings.warn(
-        f"the model has {behind} steps of the plan behind it, and {charge.granted} of {charge.steps} are granted and "
-        f"charged: {charge.granted - behind} are lost, because no step runs twice. It goes on after step "
+        f"the model has run {behind} steps of the plan, but {charge.granted} of {charge.steps} are granted and "
+        f"charged: {charge.granted - behind} are lost, because no step runs twice. The run continues after step "
         f"{charge.granted}{advice}",
         StepsLost,
         stacklevel=5,

@@ -73,5 +73,5 @@ def _opened(place: str, key: str | None, ledger: str) -> Ledger:
     book = Ledger.open(place, key=key)
     if book.id != ledger:
         book.close()
-        raise ScopeError("the ledger there is another one than that of the process that sent this")
+        raise ScopeError("the ledger there is not the one of the process that sent this")
     return book

@@ -10,7 +10,7 @@ would get two, and both levels of a chain paths of their own.
 ...         pass
 Traceback (most recent call last):
     ...
-dpledger.errors.PolicyError: a run was asked in the middle of an answer of its own: nothing was drawn. Ask it after that
+dpledger.errors.PolicyError: a run was asked while it was answering: nothing was drawn. Ask again once it has answered
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Turn:
         if self._taken:
             self._lock.release()
             raise PolicyError(
-                f"{self._what} was asked in the middle of an answer of its own: nothing was drawn. Ask it after that"
+                f"{self._what} was asked while it was answering: nothing was drawn. Ask again once it has answered"
             )
         self._taken = True
 

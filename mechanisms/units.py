@@ -155,7 +155,7 @@ def check_whole_units(data: object, unit: Unit | None, *, grouped: bool, by_ids:
     how a caller of the mechanism passes ids otherwise, `beside`: what else it may say, for the message."""
     by_unit = isinstance(data, ByUnit)
     if by_unit and grouped:
-        raise ParameterError("grouped", "True, and units", "one of them: items that are whole units, or ids of rows")
+        raise ParameterError("grouped", "True, and units", "one of the two: items that are whole units, or ids of rows")
     if unit is not None and unit.max_contributions > 1 and not (by_unit or grouped):
         raise ParameterError(
             "units",
@@ -170,7 +170,7 @@ def check_rows(data: object) -> None:
     """ParameterError where the data are not items by position, or say how rows belong to units though each counts by
     itself."""
     if isinstance(data, ByUnit):
-        raise ParameterError("by_row", "True, and units", "one of them: rows that count one by one, or ids of rows")
+        raise ParameterError("by_row", "True, and units", "one of the two: rows that count one by one, or ids of rows")
     Units.of(data)
 
 

@@ -194,9 +194,9 @@ def filter_rule(rule: Filter) -> str:
             )
         case AllowanceFilter():
             return (
-                f"at most {_law_steps(rule)}, which cost epsilon {at_most(rule.epsilon_law)} with δ = "
-                f"{at_most(rule.delta_law)} once any is taken, in whatever runs; of everything else the sum of "
-                f"epsilons stays at most {at_most(rule.epsilon_rest)} and the sum of deltas at most "
+                f"at most {_law_steps(rule)}, in any runs, which together cost epsilon {at_most(rule.epsilon_law)} "
+                f"with δ = {at_most(rule.delta_law)} once one is taken; for everything else, the sum of epsilons "
+                f"stays at most {at_most(rule.epsilon_rest)} and the sum of deltas at most "
                 f"{at_most(rule.delta_rest)}; parameters may be chosen adaptively"
             )
         case _:

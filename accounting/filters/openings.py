@@ -44,7 +44,7 @@ def opened_by(budget: Guarantee, *, orders: Orders | None = None) -> Filter:
     nothing, and for orders where the budget opens no F6.
     """
     if orders is not None and not (isinstance(budget, ApproxDP) and budget.delta):
-        raise ParameterError("orders", len(orders), "none: only an approx_dp budget with a delta above 0 has orders")
+        raise ParameterError("orders", len(orders), "nothing: only an approx_dp budget with a delta above 0 has orders")
     match budget:
         case PureDP(epsilon=epsilon):
             return PureFilter(epsilon)

@@ -1,8 +1,8 @@
 """What can be promised: the closed union of privacy guarantees, and how each may fail.
 
 A guarantee is numbers only; the neighbouring relation stands beside it, in the scope or the document. Each is also a
-leaf of the composition tree: a declared guarantee, priced by what it says. It answers for itself what it
-means as an epsilon, what of a price it asks for, how it adds up with its like, how it is told in words.
+leaf of the composition tree: a declared guarantee, priced by what it says. It answers itself what it means as an
+epsilon, which price a claim of it needs, how it adds up with others of its kind, and how it reads in words.
 
 >>> ApproxDP(epsilon=3, delta=1e-6)
 ApproxDP(epsilon=Decimal('3'), delta=Decimal('0.000001'), kind='approx_dp')

@@ -125,13 +125,13 @@ def calibrate(
 ) -> RoundsUp | RoundsDown:
     """The least (or most) value, to `digits` significant digits, for which `make(value)` provably meets `target`.
 
-    `make` gets a Decimal, and so does the caller: beside a float it counts as the float next to it on the safe side,
-    above for "least" and below for "most" (`z * 2.0`); `.exact` is a plain Decimal. `within`: where it may lie, both
-    ends above 0. Claim: `make(result)` meets the target, and for the next value of as many digits on the other side
-    that could not be shown, or it is outside `within`. Assumes, for the second half only: more noise (a smaller rate)
-    never costs more. Source: `meets`, at the result itself.
-    Raises InfeasiblePlan where no value within does, ParameterError where the other way of seeking would be right;
-    whatever `make` raises, but a TypeError, which is its cause.
+    `make` gets a Decimal, and the caller gets one that, in arithmetic with a float (`z * 2.0`), counts as the next
+    float on the safe side: above for "least" and below for "most"; `.exact` is a plain Decimal. `within`: where the
+    value may lie, both ends above 0. Claim: `make(result)` meets the target, and for the next value of as many digits
+    on the other side that could not be shown, or it is outside `within`. Assumes, for the second half only: more noise
+    (a smaller rate) never costs more. Source: `meets`, at the result itself. Raises InfeasiblePlan if no value within
+    does, ParameterError if the other way of seeking would be right; whatever `make` raises, but a TypeError, which is
+    its cause.
 
     >>> dpl.calibrate(dpl.GaussianLaw, dpl.ApproxDP(1, "1e-6"), seek="least", within=(1, 10))
     Decimal('4.22468')
@@ -411,7 +411,7 @@ class _Search:
             if self.tried.holds(costly):
                 raise self._other_way(private, costly)
             raise InfeasiblePlan(
-                f"no value from {text(low)} to {text(high)} meets {_words(target)}: {text(good)} does not either"
+                f"no value from {text(low)} to {text(high)} meets {_words(target)}: not even {text(good)} does"
             )
         if good == bad == costly != private and not self.tried.holds(private):
             raise self._other_way(private, costly)

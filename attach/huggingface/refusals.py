@@ -4,8 +4,8 @@ is spent.
 >>> require_supported(TrainingArguments(output_dir="unused", use_cpu=True, report_to="none", fp16=True))
 Traceback (most recent call last):
 ...
-dpledger.errors.ParameterError: fp16: expected False: its scaler leaves out steps whose gradients overflow, which is \
-seen, got True
+dpledger.errors.ParameterError: fp16: expected False: its scaler skips steps whose gradients overflow, and a skipped \
+step can be seen, got True
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ with extra("huggingface"):
 
 __all__ = ["require_public", "require_rows", "require_supported", "require_unpacked"]
 
-_ONE_PROCESS = "each process clips out of sight of the one that adds the noise"
+_ONE_PROCESS = "the process that adds the noise cannot see how the others clip"
 _REFUSED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ("fp16", bool, "False: its scaler leaves out steps whose gradients overflow, which is seen"),
+    ("fp16", bool, "False: its scaler skips steps whose gradients overflow, and a skipped step can be seen"),
     ("bf16", bool, "False: gradients of rows are clipped in full precision here"),
     ("n_gpu", lambda found: found > 1, f"one device (CUDA_VISIBLE_DEVICES=0): {_ONE_PROCESS}"),
     ("world_size", lambda found: found > 1, f"1: {_ONE_PROCESS}"),
@@ -36,7 +36,7 @@ _REFUSED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (
         "train_sampling_strategy",
         lambda found: found != "random",
-        "'random': whatever a row holds, its chance is one",
+        "'random': every row has the same chance, whatever it holds",
     ),
     ("dataloader_drop_last", bool, "False: no batch is left out for its size"),
     ("auto_find_batch_size", bool, "False: which size fits would depend on who was drawn"),
@@ -45,8 +45,8 @@ _REFUSED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("activation_checkpointing", bool, "False: the hooks of Opacus see layers once"),
     ("gradient_checkpointing", bool, "False: the hooks of Opacus see layers once"),
     ("include_num_input_tokens_seen", lambda found: found != "no", "'no': how many tokens were drawn is private"),
-    ("skip_memory_metrics", lambda found: not found, "True: memory follows how many rows were drawn"),
-    ("debug", bool, "none: it shows what layers made of private rows"),
+    ("skip_memory_metrics", lambda found: not found, "True: memory depends on how many rows were drawn"),
+    ("debug", bool, "nothing: it shows what layers made of private rows"),
     ("enable_jit_checkpoint", bool, "False: a checkpoint between two steps has no place in the plan"),
 )
 _LAYERWISE = ("lomo", "layerwise")  # in names of optimizers that update a layer while gradients come in
@@ -89,7 +89,7 @@ def require_unpacked(collator: object) -> None:
 def require_public(dataset: object, private: object) -> None:
     """ParameterError for a dataset to evaluate on that is the private one, part of it, or has it among others."""
     if dataset is private or getattr(dataset, "dataset", None) is private:
-        expected = "public rows: a loss or a metric of the private ones is a release, which nothing here charges"
+        expected = "public rows: a loss or a metric of the private ones is a release, and nothing here charges it"
         raise ParameterError("eval_dataset", "train_dataset", expected)
     if isinstance(dataset, dict):
         for one in dataset.values():

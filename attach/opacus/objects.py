@@ -56,13 +56,13 @@ _BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
 _SAMPLED_IN = (torch.float32, torch.float64)
 _CLIPPED = "clipping by hooks in one process: make_private(clipping='flat' or 'per_layer', grad_sample_mode='hooks')"
 _DISTRIBUTED = (
-    "one of several processes: each clips out of sight of the one that adds the noise, and one that draws an empty "
-    "batch leaves it out, so that which batches meet in a step depends on who was drawn"
+    "one of several processes: the one that adds the noise cannot see how the others clip, and one that draws an "
+    "empty batch leaves it out, so which batches meet in a step depends on who was drawn"
 )
 _REFUSED = {
     DistributedDPOptimizer: _DISTRIBUTED,
-    AdaClipDPOptimizer: "adaptive clipping, which divides by the size of the batch, to which no noise is added",
-    DPOptimizerFastGradientClipping: "ghost clipping, of which nobody sees how many passes a sum is of",
+    AdaClipDPOptimizer: "adaptive clipping, which divides by the size of the batch without adding noise to it",
+    DPOptimizerFastGradientClipping: "ghost clipping, which hides how many passes a sum is of",
 }
 
 
@@ -119,8 +119,8 @@ def sampler_of(loader: Any) -> Any:
     require_unweighted(loader)
     if type(drawn_by) not in (UniformWithReplacementSampler, WholeBatches):
         expected = (
-            "the loader of make_private(poisson_sampling=True): shuffled batches hide nobody as Poisson samples do, "
-            "and a row more or less moves others to other batches, so that no price is proven for them here"
+            "the loader of make_private(poisson_sampling=True): shuffled batches do not hide people as Poisson "
+            "samples do, and one row more moves others to other batches, so no price is proven for them here"
         )
         raise ParameterError("loader", type(drawn_by).__name__, expected)
     return drawn_by

@@ -100,7 +100,7 @@ class OpacusRun:
         return f"<OpacusRun: {self._run.granted} of {self._run.granted + self._run.left} steps granted>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a run of Opacus does not pickle: a copy would train under the steps granted to it")
+        raise TypeError("a run of Opacus does not pickle: its copy would use the same granted steps again")
 
     @property
     def granted(self) -> int:
@@ -226,7 +226,7 @@ class OpacusRun:
         self._home.require()
         with self._turn:
             if self._is_over:
-                raise Halted("the run is over, and this step is charged to nobody: open another one for more")
+                raise Halted("the run is over, so this step is not charged: open another run for more steps")
             self._require_history()
             self._require_noise()
             self._require_divisor()
@@ -235,8 +235,8 @@ class OpacusRun:
             state = self._require_new_state()
             if next(self._grants, None) is None:
                 raise Halted(
-                    f"all {self._plan.steps} planned steps have run, and a step beyond them is charged to nobody: "
-                    "train while `run.left`, which counts those of the processes before"
+                    f"all {self._plan.steps} planned steps have run, and a further step is not charged: train while "
+                    "`run.left`, which also counts the steps of earlier processes"
                 )
             try:
                 self._draw_and_add()
@@ -319,7 +319,7 @@ def require_counted(engine: Any, least: int, most: int) -> None:
     found = counted(engine)
     if not least <= found <= most:
         expected = (
-            f"{found}, as its accountant counted: say so if other charges cover them, or take a fresh engine; of a "
-            "checkpoint that was loaded give the token (resume=)"
+            f"{found}, as its accountant counted: say so if other charges cover them, or take a fresh engine; for a "
+            "loaded checkpoint give the token (resume=)"
         )
         raise ParameterError("steps_before", least, expected)

@@ -88,7 +88,7 @@ class AccountAudit:
             return f"violation: {claimed} is refuted, for certain: {at}, and {allowed}"
         if self.is_kept:
             return f"not refuted: {claimed} follows from what was composed (if that is what the code does)"
-        return f"not refuted: {claimed} lies between the two bounds, so it cannot be told"
+        return f"not refuted: {claimed} lies between the two bounds, so the answer is unknown"
 
     def _bounds(self) -> str:
         return f"epsilon at delta {float(self.delta):.3g} is in {self.bounds:.6g}"

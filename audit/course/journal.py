@@ -150,7 +150,7 @@ def _owned(file: Path) -> BinaryIO:
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise OSError(errno.EPERM, "others may read it: it is to be one's own, with mode 600")
+            raise OSError(errno.EPERM, "others may read it: make it private (chmod 600)")
         fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException:
         stream.close()

@@ -42,10 +42,10 @@ _MOST_RECORDINGS = 64  # of each dataset
 _LUCK = 1e-10  # how improbable it must be that delta alone explains what was found
 _DELTA = Fraction(1, 100)  # what a function may promise that names no claim
 _AGAIN = 4  # more recordings, where noise was drawn for values that did not move
-_LUCKY = "it did not come again as often as would exceed delta"
+_LUCKY = "it did not come again often enough to exceed delta"
 _COVERED = (
-    "noise that was drawn for a value that did not move may cover it; pass what is to be covered to the noise "
-    "function itself, and replay can tell"
+    "noise drawn for a value that did not move may cover it; pass the value that needs noise to the noise function "
+    "itself, so that replay can tell"
 )
 _NOTHING = "nothing was drawn through dpledger.mechanisms.noise, so there was nothing to replay"
 _OWN = "some of its randomness does not come from dpledger.mechanisms.noise: what depends on it was not compared"
@@ -65,7 +65,7 @@ def audit_replay(
 
     `job`: a mechanism with `release`, or a function f(data), f(data, rng) or f(data, entropy) that draws its noise
     through mechanisms of dpledger or `dpledger.mechanisms.noise`; it opens interactions itself, and returns what was
-    answered. One release, not a batch of them. `left`, `right`: neighbours of your own making; each run gets a copy.
+    answered. One release, not a batch of them. `left`, `right`: neighbours that you made up; each run gets a copy.
     `claim`: None takes a mechanism's own; of a function its delta, if it is more than 0.01. `relation`, `unit`: what a
     mechanism is fixed to if it names none. `seed`: from 0; the same seed gives the same result.
 
@@ -75,7 +75,7 @@ def audit_replay(
     Source: docs/proofs/replay.md. Assumes: `left` and `right` are neighbours; noise is drawn for what it covers.
 
     Raises ParameterError for a job that cannot be called, or that raises alike on both before it draws, and for data
-    that a mechanism refuses or that are no neighbours; PolicyError inside a release for a ledger.
+    that a mechanism refuses or that are not neighbours; PolicyError inside a release for a ledger.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
@@ -336,7 +336,8 @@ def _blind(ways: tuple[_Way, _Way], remarks: tuple[ReplayFinding, ...]) -> str |
     parted = [one.call for one in remarks if one.kind in ("law", "flow") and one.call is not None]
     if parted:
         return (
-            f"the two runs part at call {min(parted)}, as coins or other noise may have it: the rest was not compared"
+            f"the two runs differ from call {min(parted)} on, as coins or other noise can make them: the rest was "
+            "not compared"
         )
     if all(isinstance(output, RaisedCall) for output in outputs):
         return "it raised on both datasets, so nothing came back"

@@ -204,7 +204,7 @@ def _hides(draw: Draw, known_places: bool) -> bool:
 
 def _of_call(ours: Draw, theirs: Draw, number: int, claim: Guarantee | None, *, accuses: bool) -> list[ReplayFinding]:
     if isinstance(ours.law, Bernoulli):
-        public = "the probability of a coin depends on the data, and what pays for that is not in the log"
+        public = "the probability of a coin depends on the data, and nothing in the log pays for that"
         return [] if np.array_equal(ours.value, theirs.value) else [_finding("coin", public, number, accuses=False)]
     if isinstance(ours.law, Uniform):
         return []
@@ -238,8 +238,8 @@ def _of_answers(
     if not isinstance(claim, PureDP) or Fraction(law.epsilon) * changed <= Fraction(claim.epsilon):
         return []
     each = f"each costs {decimals.text(law.epsilon)}, the claim is {decimals.text(claim.epsilon)}"
-    public = f"more answers at random changed than the claim pays for: {each}"
-    told = f"{changed} answers at random changed: {each}"
+    public = f"more random answers changed than the claim pays for: {each}"
+    told = f"{changed} random answers changed: {each}"
     return [_finding("answers", public, number, accuses=accuses, told=told)]
 
 

@@ -87,9 +87,9 @@ class ReplayResult:
         match self.verdict:
             case "violation":
                 many = "1 finding" if len(self.findings) == 1 else f"{len(self.findings)} findings"
-                return f"violation, {many}: what was declared is not so on this pair"
+                return f"violation, {many}: what was declared is false on this pair"
             case "blind":
-                return f"blind, which is no pass: {self.blind}"
+                return f"blind, which does not pass: {self.blind}"
             case _:
                 return "not refuted by replay (this is no proof of privacy)"
 
@@ -97,7 +97,7 @@ class ReplayResult:
         seen = f"{self.calls[0]} and {self.calls[1]} draws, replayed both ways in {self.seconds * 1000:.0f} ms"
         if self.used is None:
             return seen
-        return f"{seen}; of a declared sensitivity at most {float(self.used):.3g} was used"
+        return f"{seen}; at most {float(self.used):.3g} of a declared sensitivity was used"
 
     def to_json(self) -> str:
         """The whole result as JSON, for the auditor: it says by how much values moved. Numbers are text."""

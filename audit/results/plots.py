@@ -128,11 +128,11 @@ def _wealth(axes: Axes, result: Plottable) -> None:
     axes.plot(runs, ends / LN10, color="0.45", lw=1.0, marker=".", ms=3, label="wealth of the bets")
     axes.plot(runs, largest / LN10, color="black", lw=1.5, drawstyle="steps-post", label="largest so far: the e-value")
     axes.axhline(
-        line / LN10, color="tab:blue", ls="--", lw=1.4, label=f"1/alpha = {math.exp(line):.4g}: the claim falls"
+        line / LN10, color="tab:blue", ls="--", lw=1.4, label=f"1/alpha = {math.exp(line):.4g}: the claim is refuted"
     )
     if evidence.fell_after is not None:
         axes.axvline(
-            evidence.fell_after, color="0.5", ls=":", lw=1.2, label=f"fell after {evidence.fell_after:,} pairs"
+            evidence.fell_after, color="0.5", ls=":", lw=1.2, label=f"refuted after {evidence.fell_after:,} pairs"
         )
     axes.set(xscale="log", xlabel="runs of each side", ylabel="wealth, as a power of ten")
     axes.set_title(f"e-value {result.e_value:.4g}", fontsize=10)

@@ -88,7 +88,7 @@ class AuditResult:
 
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]:
-        """`violation` if the claim fell, to the runs or to the replay before them; else `not_refuted`."""
+        """`violation` if the runs, or the replay before them, refuted the claim; else `not_refuted`."""
         return "violation" if self.evidence.is_refuted or self._fell_to_replay else "not_refuted"
 
     @property
@@ -102,8 +102,8 @@ class AuditResult:
 
     @property
     def float_leak(self) -> str | None:
-        """What only the last bits of floats give away, in words, where a float was taken for a number (`floats`): it
-        refutes the claim of whoever publishes all digits, and of nobody who rounds. None where nothing shows."""
+        """What only the last bits of floats give away, in words, if floats were compared as numbers (`floats`): it
+        refutes the claim of code that publishes all digits, not of code that rounds. None if nothing shows."""
         leak = self.evidence.float_leak
         return None if leak is None or self.blind is not None else leak.public_words
 
@@ -119,16 +119,16 @@ class AuditResult:
 
     @property
     def trials(self) -> int:
-        """How many runs of each side there were. Of outputs that were collected elsewhere the fewer of the two."""
+        """How many runs there were on each side; for outputs that were collected elsewhere, the smaller of the two."""
         return min(self.evidence.trials)
 
     @property
     def epsilon_lower(self) -> RoundsDown:
         """A lower bound on the epsilon of the mechanism at `delta`, on this pair of datasets: the true one is larger,
-        or both are 0. 0 of an ex-post claim, and of an audit that is blind.
+        or both are 0. It is 0 for an ex-post claim, and for an audit that is blind.
 
-        Claim: at least `confidence` that the true epsilon at `delta` is no smaller. Where the claim is a curve that did
-            not fall the bound stays below it. Source: docs/proofs/audit.md 6.
+        Claim: at least `confidence` that the true epsilon at `delta` is no smaller. If the claim is a curve that was
+        not refuted, the bound stays below it. Source: docs/proofs/audit.md 6.
         """
         if self.evidence.blind is not None:
             return RoundsDown(decimals.ZERO)
@@ -144,9 +144,9 @@ class AuditResult:
 
     @property
     def mu_lower(self) -> Decimal | None:
-        """Of the steps of a training that claims a Gaussian: the largest mu up to which no curve of such a step is
-        kept, so that one of Gaussian noise has a noise multiplier of at most 1/mu_lower. None where none was refuted,
-        where that was not tested, and of an audit that is blind.
+        """For the steps of a training that claims a Gaussian: the largest mu up to which no curve of such a step is
+        kept, so that Gaussian noise has a noise multiplier of at most 1/mu_lower. None if none was refuted, if that was
+        not tested, and for an audit that is blind.
 
         Claim: at least `confidence` that the steps do not keep the curve of a smaller mu. Source:
         docs/proofs/audit.md 8."""
@@ -154,8 +154,8 @@ class AuditResult:
 
     @property
     def e_value(self) -> float:
-        """The largest wealth of the bets against the claim: of a claim that is kept it is ever x or more with
-        probability at most 1/x."""
+        """The largest wealth of the bets against the claim: if the claim is kept, it is ever x or more with probability
+        at most 1/x."""
         return self.evidence.e_value
 
     @property
@@ -165,7 +165,7 @@ class AuditResult:
 
     @property
     def power(self) -> Power | None:
-        """The least true epsilon that so many runs would have refuted with probability 0.9; None: none is known."""
+        """The least true epsilon that this many runs would have refuted with probability 0.9; None: unknown."""
         return None if self.evidence.blind is not None else self.evidence.power
 
     @property
@@ -185,13 +185,14 @@ class AuditResult:
 
     @property
     def refuted(self) -> ClaimPoint | None:
-        """The point of the claim that fell; None where none did, or a curve or strata fell as a whole."""
+        """The point of the claim that was refuted; None if none was, or if a curve or strata were refuted as a
+        whole."""
         fell = self.evidence.is_refuted and self.epsilon_lower >= self.target.point.epsilon
         return self.target.point if fell and not self.evidence.strata else None
 
     @property
     def fell_as_a_whole(self) -> bool:
-        """Whether the claim is a curve, or strata, and fell without any point of it being named."""
+        """Whether the claim is a curve, or strata, and was refuted without any single point."""
         return self.verdict == "violation" and self.refuted is None
 
     def __bool__(self) -> bool:
@@ -285,7 +286,7 @@ class AuditResult:
         rare = self.evidence.rare_event
         event = "" if rare is None else f"an event of probability {rare:.2g} on one side alone"
         if self.blind is not None or (self.power is None and rare is None):
-            return "power: none is known: it cannot be said what so many runs would have found"
+            return "power: unknown: nobody can say what this many runs would have found"
         if self.power is None:
             return f"power: {event} would have been found with probability 0.9, if a score sees it"
         seen = f"a true epsilon of {float(self.power.epsilon):.6g}"
@@ -382,8 +383,8 @@ class AuditResult:
         return document
 
     def plot(self, path: str | PathLike[str] | None = None) -> Figure:
-        """The wealth of the bets, run by run, against the line at which the claim falls, and how well the two datasets
-        are told apart beside what the claim allows; saved to `path` if given.
+        """The wealth of the bets, run by run, against the line at which the claim is refuted, and how well the two
+        datasets are told apart beside what the claim allows; saved to `path` if given.
 
         Needs matplotlib, the extra `plots`: ParameterError says so where it is missing, and where `path` cannot be
         written or does not end in .png, .svg or .pdf."""

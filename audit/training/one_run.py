@@ -102,9 +102,11 @@ class OneRun:
         if not self.can_refute:
             able = "it cannot refute this claim"
         elif self.factor is None:
-            able = f"the claim falls only if {self.needed:,} guesses are right"
+            able = f"the claim is refuted only if {self.needed:,} guesses are right"
         else:
-            able = f"the claim falls with probability 0.9 where there is less noise by a factor of {self.factor:.3g}"
+            able = (
+                f"the claim is refuted with probability 0.9 if the noise is too small by a factor of {self.factor:.3g}"
+            )
         return (
             f"one training with {self.canaries:,} canaries, {self.guesses:,} of them guessed: {able}. At delta "
             f"{float(point.delta):.3g} it shows an epsilon of at most {self.ceiling:.3g}, however much the training "
@@ -182,7 +184,7 @@ def _blind(scores: Floats, inside: npt.NDArray[np.bool_]) -> str | None:
     canaries = scores.size // 2 * 2
     wrong = canaries - _right(scores, inside, canaries)
     if tail_at_least(wrong, canaries, 0.5) <= BACKWARDS:
-        backwards = f"of {canaries:,} guesses {wrong:,} would be wrong, more than of coins"
+        backwards = f"{wrong:,} of {canaries:,} guesses would be wrong, more than for coins"
         return f"{backwards}: a score must be larger where the canary was in the data, and this one is smaller"
     return None
 

@@ -74,18 +74,18 @@ def audit_steps(
     the audit goes. Which state comes next may depend on all steps before, and on what they released.
     `canary`: one more item of a batch, an extreme one; with space="gradients", of a `DPSGD`, its gradient.
     `claim`: what one step claims of a batch with and without one item: a guarantee, or a law, like `GaussianLaw(1)`.
-    None, of a `DPSGD`: Gaussian noise at its multiplier. The canary is in the batch for certain, but where the claim is
-    the law of a sample (`PoissonSampled`): then steps are at the rate of the plan, and `states` gives all items and
-    not a batch; a function draws its batch itself. A guarantee is of the noise alone: of a sample give the law.
+    None, of a `DPSGD`: Gaussian noise at its multiplier. The canary is in the batch for certain, unless the claim is
+    the law of a sample (`PoissonSampled`): then steps are at the rate of the plan, and `states` gives all items and not
+    a batch; a function draws its batch itself. A guarantee is of the noise alone: for a sample, give its law.
 
     `direction`: of a function, along which the canary moves its gradient: a vector, or a function of the state; None:
     as earlier steps suggest, which needs many steps where there are many numbers. `rehearsals`: of a function, calls at
-    each step that count for nothing: they say where its gradient lies without the canary. `steps`: at most so many.
+    each step that count for nothing: they say where its gradient lies without the canary. `steps`: the most steps.
     `stop_at_violation`, `confidence`, `delta`, `seed`: as `audit_mechanism` has them.
 
     Its gradients are drawn beside the training, and charged to nobody: audit on made-up or public rows.
     It says nothing of what no step shows: of the sampler, where the canary is in each batch, and of the accountant.
-    `power` says what so many steps would have refuted; `mu_lower` bounds the noise of a Gaussian step.
+    `power` says what this many steps would have refuted; `mu_lower` bounds the noise of a Gaussian step.
 
     Claim: if every step keeps the claim, whatever the steps before it gave, the verdict is `violation` with probability
         at most 1 - confidence, whenever the audit ends. Source: docs/proofs/audit.md 8.
@@ -204,7 +204,7 @@ class StepRecord:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the claim has fallen."""
+        """Whether the claim is refuted."""
         return self._wealth.fell_after is not None
 
     def add(self, taken: TakenStep) -> None:

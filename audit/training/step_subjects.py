@@ -36,8 +36,8 @@ __all__ = ["NOT_FINITE", "AnySteps", "AuditedSteps", "HeldAlong", "OwnSteps", "T
 FIRST = 32  # rehearsals of the first step, at least: they say how large the noise is
 FEWEST = 4  # earlier steps that say where the next one lies
 UNNOISED = (
-    "gradients of one state and batch come out alike whatever generator they are given: there is no noise, or it is "
-    "that of a seed which the code sets itself; the two gradients of a step count as dependent"
+    "gradients of one state and batch are the same for every generator: there is no noise, or the code sets its own "
+    "seed; the two gradients of a step count as dependent"
 )
 NOT_FINITE = "NaN or infinite"
 SAME = 1e-9  # of the deviation: what rounding leaves of noise that is none

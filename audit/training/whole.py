@@ -147,11 +147,10 @@ def audit_training(
     training, under add_remove: a guarantee, or the law of all steps. `data`: an array, a tensor, a list, or a tuple of
     such; a canary is one more item.
 
-    `canaries`: with ten or more, one training is made in which each is by a fair coin; how many are guessed right is
-    tested. What that can show at all is printed before it begins. `trainings`: so many, at most, with the first
-    canary and as many without it, in `jobs` processes of joblib, and one before them that shows that it can be done.
-    `steps`: what `audit_steps` found, to stand beside them. `delta`, `confidence`, `seed`: as `audit_mechanism` has
-    them.
+    `canaries`: with ten or more, one training is made that includes each by a fair coin; how many are guessed right is
+    tested. The most that it can show is printed before it begins. `trainings`: at most this many with the first canary
+    and as many without it, in `jobs` processes of joblib, and one before them that shows that it can be done. `steps`:
+    what `audit_steps` found, to stand beside them. `delta`, `confidence`, `seed`: as `audit_mechanism` has them.
 
     Claim: of each result, if the training keeps its claim, the verdict is `violation` with probability at most
         1 - confidence. Source: docs/proofs/audit.md 5 and 6; Steinke, Nasr and Jagielski 2023, theorem 5.2.

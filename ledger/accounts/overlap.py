@@ -3,8 +3,8 @@
 Each scope bounds what it says itself of one unit; a patient who is in the data of two scopes has both losses. Scopes
 that name the same dataset, for one unit under one relation, are added. What is promised to a unit of twelve rows is
 promised to one of fewer: for each number of rows that a scope names, those count that promise as many or more. A scope
-under a parent is within the parent's budget, and counts once. Of a scope that names no dataset and has no parent
-nothing is known: whoever opens it is asked.
+under a parent is within the parent's budget, and counts once. Nothing is known of a scope that names no dataset and has
+no parent: whoever opens it is warned.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ def _uncounted_parents(groups: Iterable[Together], scopes: Mapping[str, ScopeSta
         rest = tuple(sorted(above - {*group.scopes, *group.counted}))
         if rest:
             reason = (
-                f"they are parents of scopes of dataset {group.dataset}, but name another or none: the sum leaves out"
+                f"they are parents of scopes of dataset {group.dataset}, but name another dataset or none: the sum "
+                "leaves out"
             )
             yield NotAdded(scopes=rest, reason=f"{reason} what else they release")
 

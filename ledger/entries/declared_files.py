@@ -47,7 +47,7 @@ LARGEST: Final = 2**20  # bytes of a file
 FORM: Final = "a mapping of `by`, `ledger` and `scopes`"
 ITEM: Final = 'text, or a mapping of `by` and `text`; in { } a text with a comma in it goes in "quotes"'
 IN_ONE_LINE: Final = (
-    'each name with ": " behind it, its text in the same line, and names that belong together equally far to the right'
+    'each name with ": " behind it, its text on the same line, and names that belong together at the same indent'
 )
 MARKED: Final = 'text; one that begins with &, * or ! goes in "quotes"'
 NO_BREAK: Final = "\u00a0"
@@ -59,7 +59,9 @@ OPENED: Final = frozenset(
 )
 QUOTES: Final = 'a text with ": " or " #" in it, or one that begins with a sign, goes in "quotes"'
 WHOSE: Final = "whose words these are, as `by: NAME`"
-SAYS: Final = 'words, or no such item; behind a space # begins a remark: a text that begins with # goes in "quotes"'
+SAYS: Final = (
+    'words, or leave the item out; after a space, # begins a comment: a text that begins with # goes in "quotes"'
+)
 KINDS: Final = frozenset(
     {
         *("none", "static", "growing", "one release", "many releases", "central", "local", "shuffled"),

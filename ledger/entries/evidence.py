@@ -36,7 +36,9 @@ def shown(evidence: Evidence | None) -> str | None:
     if isinstance(evidence, str):
         said = words(evidence, "evidence")
         if FILE_NAME.fullmatch(said.strip()) or os.path.isfile(said):
-            either = "the pathlib.Path of a file, whose SHA-256 is then recorded, or words that are no file's name"
+            either = (
+                "the pathlib.Path of a file, whose SHA-256 is then recorded, or words that are not the name of a file"
+            )
             raise ParameterError("evidence", said, f"{either}, like {f'the letter {said}'!r}")
         return said
     if not isinstance(evidence, os.PathLike):

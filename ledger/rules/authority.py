@@ -130,8 +130,8 @@ class Authority:
         if all(term.key != key.text for term in trusted):
             held = ", ".join(key_of(term.key).key_id_hex for term in trusted)
             raise VerificationError(
-                f"the key that was given, {key.key_id_hex}, is none of this record's own: {held}. Either the record is "
-                "another one, or it is older than that key"
+                f"the key that was given, {key.key_id_hex}, is not a key of this record, whose own are {held}. "
+                "Either the record is another one, or it is older than that key"
             )
 
     # ---- what changes it --------------------------------------------------------------------------------------------

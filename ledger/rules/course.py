@@ -20,8 +20,8 @@ def start(state: State, charge: OpenCharge, redeem: Redeem) -> Started:
     for name in charge.path:
         if state.scopes[name].closed:
             raise ScopeError(
-                f"scope {name!r} was closed before this was started, so it cannot start. What it holds stays held "
-                "until it is given back"
+                f"scope {name!r} was closed before this charge was started, so it cannot start. The charge is held "
+                "until you give it back"
             )
     if state.must_wait(charge):
         raise ScopeBusy(refusals.exclusive(charge.scope))
@@ -34,8 +34,8 @@ def take_over(state: State, charge: OpenCharge, redeem: Redeem) -> Progress | St
     started as `start`."""
     if charge.form != "training":
         raise ScopeError(
-            "another process can resume or settle only a run that is granted its steps. The answers of this one were "
-            "not counted, so its charge stands"
+            "another process can resume or settle only a run with granted steps. The answers of this one were not "
+            "counted, so its charge stands"
         )
     if charge.redeem is None:
         return start(state, charge, redeem)

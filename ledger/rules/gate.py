@@ -199,7 +199,9 @@ def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
     if overlapped == "exclusive":
         raise ScopeBusy(refusals.exclusive(scope.scope))
     if overlapped == "interactions" and is_exclusive(request.form, request.parts):
-        raise ScopeBusy(f"{request.mechanism.kind} may overlap no other interaction: close those in {scope.scope!r}")
+        raise ScopeBusy(
+            f"{request.mechanism.kind} cannot run beside an open interaction: close those in {scope.scope!r}"
+        )
 
 
 def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) -> Decision:
@@ -210,7 +212,7 @@ def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) 
             return Replayed(earlier.charge, earlier.ended, earlier.request)
         case "open":
             raise ChargeInProgress(
-                f"key {request.key!r}: an attempt is under way ({_who_waits(request)}), or its process died; its "
+                f"key {request.key!r}: an attempt is under way ({_who_waits(request)}), or its process died. Its "
                 "charge stands either way. A run under a new key is paid for again"
             )
         case "aborted":

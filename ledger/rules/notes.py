@@ -75,7 +75,7 @@ def intention_of(audit: object) -> Intended:
 def finishing(note: Note, intended: int) -> Audited:
     """An audit that is the one said to be made in the entry `intended`. ParameterError for any other note."""
     if not isinstance(note, Audited):
-        raise ParameterError("intended", note.kind, "none beside a note that is no audit")
+        raise ParameterError("intended", note.kind, "nothing with a note that is not an audit")
     return replace(note, intended=intended)
 
 

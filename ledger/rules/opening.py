@@ -27,7 +27,7 @@ __all__ = ["Keep", "Rules"]
 
 Keep = Literal["value", "digest", "none"]
 
-_LEAVE_OUT = "leave it out to go on with the scope as it is, or open another one under another name"
+_LEAVE_OUT = "leave it out to use the scope as it is, or open a new scope under another name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +162,12 @@ def _rule_and_promise(
         if allowance is None:
             return filters.opened_by(budget, orders=orders), budget
         if orders is not None:
-            raise ParameterError("orders", len(orders), "none beside an allowance, which has no Renyi accounts")
+            raise ParameterError("orders", len(orders), "nothing with an allowance, which has no Renyi accounts")
         return allotted(allowance, budget, relation), budget
     if not isinstance(budget, filters.KINDS):
         raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")
     if orders is not None:
-        raise ParameterError("orders", len(orders), "none beside a filter, which has its own")
+        raise ParameterError("orders", len(orders), "nothing with a filter, which has its own")
     if allowance is not None:
-        raise ParameterError("allowance", "one", "none beside a filter, which has every constant already")
+        raise ParameterError("allowance", "one", "nothing with a filter, which has every constant already")
     return budget, filters.budget_guarantee(budget)

@@ -50,7 +50,7 @@ class Affordable:
 class AccountQuote:
     """One account of one scope: what it holds before and after the request, what would then be left, and what is
     left now; decimal texts, `inf` where a charge has no price. `decides`: whether what is admitted stays within it;
-    else it is told beside an account that counts it too."""
+    else it is shown beside an account that counts it too."""
 
     before: str
     after: str
@@ -64,9 +64,9 @@ class AccountQuote:
 
     def _amounts(self, admitted: bool) -> str:
         if Decimal(self.before).is_infinite():
-            return "holds a charge that has no price in it"
+            return "holds a charge that has no price in this account"
         if Decimal(self.after).is_infinite():
-            return f"{self.before} before, {self.left_now} left; no theorem prices this in it"
+            return f"{self.before} before, {self.left_now} left; no theorem prices this request in this account"
         if admitted:
             return f"{self.before} before, {self.after} after, {self.left} left"
         return f"{self.before} before, {self.left_now} left; {self.after} with this"
@@ -91,9 +91,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """What a request would be answered now. `decision`: what the gate says. `way`: as it would be asked. `cheaper`:
-    another way that is admitted and takes less of epsilon, or that is admitted where this one is not; None where there
-    is none."""
+    """What the scope would answer to a request now. `decision`: what the gate says. `way`: as it would be asked.
+    `cheaper`: another way that is admitted and takes less of epsilon, or that is admitted where this one is not; None
+    where there is none."""
 
     scope: str
     mechanism: str
@@ -119,8 +119,8 @@ class Quote:
                 where = account if name == self.scope else f"{name}, {account}"
                 lines.append(f"  {where}: {amounts.words(admitted=self.admitted)}")
         lines.extend(
-            f"  it would be the first charge of {name!r}, and fix its {rule.kind} filter: from then on claims add "
-            "up, and may use all of the delta; none is kept for composing"
+            f"  it would be the first charge of {name!r}, and fix its filter as {rule.kind}: from then on claims add "
+            "up and may use all of the delta, and none is kept for composing"
             for name, rule in self.way.fixes.items()
         )
         if self.cheaper is not None:

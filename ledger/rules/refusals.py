@@ -24,28 +24,27 @@ def words(scope: ScopeState, mechanism: str, wanted: Mapping[str, str], *, elsew
     spent, left = (told(scope.filter, scope.sums) for told in (filters.spent, filters.left))
     decides = filters.deciding(scope.filter)
     accounts = "; ".join(
-        f"{name}: holds a charge that has no price in it"
+        f"{name}: holds a charge that has no price in this account"
         if spent[name] == "inf"
         else f"{name}: asked {_up(wanted[name])}, spent {_up(spent[name])}, left {_down(left[name])}"
         for name in wanted
     )
-    told = "".join(f" ({name} is no limit)" for name in wanted if name not in decides)
+    told = "".join(f" ({name} is not a limit)" for name in wanted if name not in decides)
     unpriced = [name for name in decides if wanted.get(name) == "inf"]
     never = f"; no theorem prices it in {' and '.join(unpriced)}: {_another(scope)}" if unpriced else ""
     uncovered = "; if it runs elsewhere all the same, no promise of this scope covers it" if elsewhere else ""
     return (
         f"scope {scope.scope!r} refuses {mechanism}, and nothing was spent. By account: {accounts}{told}. Ask for "
-        f"less (`scope.quote` and `scope.afford` say what fits), or open a new scope (of the same people, both add "
-        f"up){never}"
-        f"{_where_delta_fits(scope, wanted)}{uncovered}"
+        "less (`scope.quote` and `scope.afford` say what fits), or open a new scope (for the same people, both add "
+        f"up){never}{_where_delta_fits(scope, wanted)}{uncovered}"
     )
 
 
 def _another(scope: ScopeState) -> str:
     """Which budget may have a price for what this one has none."""
     if filters.names(scope.filter) == ("pure",):
-        return "a budget with a delta, like ApproxDP(1, '1e-6'), may have one"
-    return "another kind of budget may have one"
+        return "a budget with a delta, like ApproxDP(1, '1e-6'), may price it"
+    return "another kind of budget may price it"
 
 
 def _up(number: str) -> str:
@@ -87,13 +86,13 @@ def _where_delta_fits(scope: ScopeState, wanted: Mapping[str, str]) -> str:
     pure = add(asked.get("pure", INFINITY), Decimal(filters.spent(filter_, sums).get("pure", "inf")))
     fits_whole = pure <= budget.epsilon and all_of_it <= budget.delta
     told = (
-        f"; only {text(for_claims)} of the scope's delta {text(budget.delta)} may be asked for, the rest is for "
+        f"; claims may use only {text(for_claims)} of the scope's delta {text(budget.delta)}, the rest is for "
         f"composing: a new scope with delta {text(enough)} has room"
     )
     if fits_whole:
         told += f", or with BasicFilter(epsilon={text(budget.epsilon)}, delta_sum={text(budget.delta)})"
     if fits_whole and scope.instead is not None:  # the gate fixes no filter for what may be over
-        told += "; held before it runs, with `charging`, it fits here as the first charge"
+        told += "; if you charge it before it runs, with `charging`, it fits here as the first charge"
     return told
 
 
@@ -101,5 +100,5 @@ def exclusive(scope: str) -> str:
     """Why nothing may begin in a scope while an interaction that overlaps no other is open there."""
     return (
         f"an exclusive interaction is open in scope {scope!r}: close it first. If its process died, resume or settle "
-        "it where it is a run of granted steps; any other stays open for ever: use another scope"
+        "it if it is a run with granted steps; any other interaction stays open for ever, so use another scope"
     )

@@ -134,8 +134,8 @@ def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
         raise ParameterError(
             "tail_delta",
             text(tail_delta),
-            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic, either, and zcdp with a "
-            "delta take others",
+            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter; only the filters basic, either, and zcdp "
+            "with a delta take more",
         )
 
 

@@ -52,12 +52,12 @@ def require_of(saved: RunToken, *, run: str, generation: int, granted: int) -> N
     if saved["run"] != run:
         raise ParameterError("resume", saved["run"], f"the token of the run under this key, {run}")
     if saved["step"] > granted:
-        ahead = f"it has {saved['step']} steps behind it, and {granted} are granted"
+        ahead = f"it has run {saved['step']} steps, and {granted} are granted"
     elif saved["generation"] > generation:
         ahead = f"it is of generation {saved['generation']}, and the record knows {generation}"
     else:
         return
     raise StoreBehind(
         f"the model is ahead of the ledger: {ahead}. The ledger lost entries; perhaps it was restored from an older "
-        "copy. Do not go on with it"
+        "copy. Do not continue with it"
     )

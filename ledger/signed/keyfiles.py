@@ -54,10 +54,10 @@ class KeyFiles:
         """ParameterError if one of the files is there: a key is never written over. `ledger`: the file that should lie
         beside them, where it is known that it does not."""
         lost = (
-            f"no keys where no ledger is: those of one lie here, and {ledger} does not. If it was moved, put it back; "
-            "for a new ledger move them away: keys are never written over"
+            f"no keys without their ledger: keys lie here, but {ledger} does not exist. If it was moved, put it "
+            "back; for a new ledger move the keys away: keys are never overwritten"
         )
-        expected = "a path where nothing is yet: keys are never written over" if ledger is None else lost
+        expected = "a path where nothing exists yet: keys are never overwritten" if ledger is None else lost
         for path in (self.signing, self.public, self.recovery):
             if path.exists() or path.is_symlink():
                 raise ParameterError("key", str(path), expected)
@@ -106,7 +106,7 @@ def save_owner_key(path: str | os.PathLike[str], *, passphrase: str | None = Non
     file = path_of(path, "key")
     public, owner = file.with_name(file.name + ".pub"), SigningKey.generate(new_ledger_id("owner"))
     if public.exists() or public.is_symlink():
-        raise ParameterError("key", str(public), "a path where nothing is yet: keys are never written over")
+        raise ParameterError("key", str(public), "a path where nothing exists yet: keys are never overwritten")
     owner.save(file, passphrase=passphrase)
     try:
         with public.open("x", encoding="ascii") as stream:

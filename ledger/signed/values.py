@@ -114,8 +114,8 @@ def unsealed(stored: bytes, origin: ValueOrigin, key: VerifyingKey) -> bytes:
     except VerificationError:
         raise VerificationError(
             "the value that the store holds for it is not one that the ledger signed for this key and request: the "
-            "file was changed, or an earlier version kept the value unsigned. It is withheld, and the charge stands; "
-            "find out who writes to the file, and release anew under a new key",
+            "file was changed, or an earlier version kept the value unsigned. It is withheld, and the charge "
+            "stands; find out who writes to the file, and release again under a new key",
             index=origin.entry,
         ) from None
     return data

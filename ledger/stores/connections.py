@@ -102,9 +102,9 @@ _OPEN: weakref.WeakSet[Connection] = weakref.WeakSet()
 def _require_not_inherited(file: str, opened: Identity | None) -> None:
     if any(other._opened == opened and not other.home.is_here for other in _OPEN):
         raise ForkedProcess(
-            f"{file} was open in the process that this one is a fork of, and SQLite's locks do not pass on: no fork of "
-            "it can use the file. Start workers that are no forks (spawn, forkserver, a fresh process; joblib's loky "
-            "is one), or close the ledger before the fork"
+            f"{file} was open when this process was forked, and a fork does not inherit SQLite's locks, so it cannot "
+            "use the file. Start workers without fork (spawn, forkserver, a fresh process like those of joblib's "
+            "loky), or close the ledger before the fork"
         )
 
 

@@ -44,7 +44,7 @@ NETWORKS = {  # statfs(2), linux/magic.h
     0x19830326: "BeeGFS",
 }
 A_FILE = (
-    "a ledger file, no folder (a bundle is read by `dpledger verify`, `report`, `scopes`, `show`, `spent` with --key)"
+    "a ledger file, not a folder (read a bundle with `dpledger verify`, `report`, `scopes`, `show`, `spent` and --key)"
 )
 
 
@@ -156,7 +156,7 @@ def require_local(file: Path) -> None:
     name = NETWORKS.get(_file_system(file.parent) or 0)
     if name is not None:
         raise ForeignLedger(
-            f"{file} is on a network file system ({name}), where a lock or a write of another machine may be lost: "
+            f"{file} is on a network file system ({name}), where locks and writes of another machine may be lost: "
             "keep the ledger on a disk of this machine, or in PostgreSQL"
         )
 

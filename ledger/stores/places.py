@@ -42,7 +42,7 @@ def is_address(place: object) -> TypeGuard[str]:
     if isinstance(place, str) and place.startswith(SCHEMES):
         return True
     if isinstance(place, (str, os.PathLike)) and MEANT.match(str(place)):
-        expected = "an address as text, postgresql://host/database; of a file with such a name, its whole path"
+        expected = "an address as text, postgresql://host/database; for a file with such a name, its full path"
         raise ParameterError("ledger", "what begins as an address", expected)
     return False
 

@@ -34,7 +34,7 @@ LAYOUT = 2
 RECONNECTING_SECONDS = 20.0  # how long a server that was there is waited for
 PAUSE_SECONDS = 0.1  # between two tries
 READS = 3  # tries at a read whose connection is lost
-ANOTHER_SCHEMA = "another schema of the database is named at its end, ?options=-csearch_path%3DNAME"
+ANOTHER_SCHEMA = "for another schema of the database, end the address with ?options=-csearch_path%3DNAME"
 
 _CREATE = """
 CREATE TABLE dpledger_leaves (i bigint PRIMARY KEY, leaf bytea NOT NULL);
@@ -133,7 +133,7 @@ class PostgresStore:
             raise ParameterError("ledger", store.name, f"an address where no ledger is yet; {ANOTHER_SCHEMA}") from None
         except (errors.InvalidSchemaName, errors.InsufficientPrivilege) as error:
             store.close()
-            expected = f"a schema that is there, and the right to make tables in it ({error.diag.message_primary})"
+            expected = f"an existing schema in which you may create tables ({error.diag.message_primary})"
             raise ParameterError("ledger", store.name, f"{expected}; {ANOTHER_SCHEMA}") from None
         except psycopg.Error as error:
             store.close()
@@ -161,7 +161,7 @@ class PostgresStore:
                 found = connection.execute("SELECT layout FROM dpledger_head").fetchone()
         except errors.UndefinedTable:
             store.close()
-            expected = f"an address where a ledger is (Ledger.open_or_create makes one); {ANOTHER_SCHEMA}"
+            expected = f"the address of a ledger (Ledger.open_or_create makes one); {ANOTHER_SCHEMA}"
             raise ParameterError("ledger", store.name, expected) from None
         except psycopg.Error as error:
             store.close()
@@ -263,8 +263,8 @@ class PostgresStore:
         with self._lock:
             if self._is_busy:
                 raise StoreFailure(
-                    f"{self.name} is in the middle of another call of this thread: nothing was read or written. A "
-                    "signal handler must do neither"
+                    f"this thread is inside another call of {self.name}: nothing was read or written. Do not use a "
+                    "ledger in a signal handler"
                 )
             try:
                 try:

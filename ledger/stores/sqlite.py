@@ -44,8 +44,8 @@ from dpledger.progress import Advance
 __all__ = ["SQLiteStore"]
 
 NOTHING_YET = (
-    "a path where nothing is yet (Ledger.open opens the ledger that is there, Ledger.open_or_create that or a new one, "
-    "`dpledger scopes` shows it)"
+    "a path where nothing exists yet (Ledger.open opens an existing ledger, Ledger.open_or_create opens it or makes "
+    "one, `dpledger scopes` shows it)"
 )
 BACKUP_PAGES = 1024  # copied between two reports of progress
 CLOSING_SECONDS = 1.0  # how long a close waits for a writer; without the lock it leaves the log as it is
@@ -165,7 +165,7 @@ class SQLiteStore:
     def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
         """Copy the store as it is now into a new file, for its owner alone; whole when this returns. `advance` is
         called with the percent that were copied. ParameterError if something is at `path`, or it cannot be written."""
-        target, expected = path_of(path, "backup"), "a path where nothing is yet"
+        target, expected = path_of(path, "backup"), "a path where nothing exists yet"
         done = 0
 
         def report(_: int, remaining: int, total: int) -> None:
@@ -245,9 +245,9 @@ class SQLiteStore:
             if self._inside is not None:  # of the same thread: the lock is held
                 if "BEGIN IMMEDIATE" in (begin, self._inside) or not connection.in_transaction:
                     raise StoreFailure(
-                        f"{self.path} is in the middle of another transaction of this thread, and could be undone with "
-                        "it: nothing was read or written. A signal handler must do neither; after an interruption, try "
-                        "again, or open the ledger again"
+                        f"this thread already has a transaction open on {self.path}: nothing was read or written. Do "
+                        "not use a ledger in a signal handler; after an interruption, try again, or open the ledger "
+                        "again"
                     )
                 yield connection
                 return
@@ -269,7 +269,7 @@ class SQLiteStore:
         self._require_same_files()  # also before another file is locked
         if begin == "BEGIN IMMEDIATE":
             if self._writers is None:
-                raise StoreFailure(f"{self.path} cannot be written to: it was opened without the right to")
+                raise StoreFailure(f"{self.path} was opened for reading only and cannot be written to")
             self._writers.take()
         self._connection.execute(begin)
         if begin == "BEGIN" and self._at_rest is None:

@@ -47,9 +47,13 @@ class Silent:
 Answer: TypeAlias = Cosigned | Saw | Silent
 
 _REFUSALS: dict[int, str] = {
-    HTTPStatus.FORBIDDEN: "does not know the key that signed the head: its operator allows it (dpledger witness "
-    "allow); or that key delegates, and is asked too (dpledger witness ask --key)",
-    HTTPStatus.NOT_FOUND: "does not know this ledger: its operator allows its public key (dpledger witness allow)",
+    HTTPStatus.FORBIDDEN: (
+        "does not know the key that signed the head: have its operator allow it (dpledger witness allow); if that "
+        "key delegates, name it as well (dpledger witness ask --key)"
+    ),
+    HTTPStatus.NOT_FOUND: (
+        "does not know this ledger: have its operator allow the ledger's public key (dpledger witness allow)"
+    ),
 }
 
 
@@ -96,7 +100,7 @@ class Asker:
             return Silent(f"cannot be reached ({_told(error)})")
         except VerificationError as error:
             self._drop()
-            return Silent(f"answered what is no answer of a witness ({error.reason})")
+            return Silent(f"sent something that is not a witness's answer ({error.reason})")
 
     def _posted(self, url: str, sent: Submission) -> tuple[int, bytes]:
         parts = urlsplit(url)

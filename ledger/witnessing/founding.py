@@ -40,7 +40,7 @@ def founded(path: str | os.PathLike[str], name: str, url: str) -> FoundedWitness
     text = WitnessPolicy.parse(f"witness witness {signer.public.text} {url}\nquorum witness\n").text
     for one in (file, key, policy):
         if one.exists() or one.is_symlink():
-            raise ParameterError("witness", str(one), "a path where nothing is yet: no key is ever written over")
+            raise ParameterError("witness", str(one), "a path where nothing exists yet: keys are never overwritten")
     written: list[Path] = []
     try:
         signer.save(key)

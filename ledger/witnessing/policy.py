@@ -190,13 +190,13 @@ class _Reader:
 
     def _require_new(self, name: str, where: str) -> None:
         if not _NAME.fullmatch(name) or name == _NONE or name in self._names:
-            raise ParameterError(where, name, "a name of at most 64 characters that no line before has, not `none`")
+            raise ParameterError(where, name, "a name of at most 64 characters, not `none`, that no earlier line has")
         self._names.add(name)
 
     def _require_known(self, named: list[str], where: str) -> None:
         for name in named:
             if name not in self._names:
-                raise ParameterError(where, name, "a witness or a group of a line before")
+                raise ParameterError(where, name, "a witness or a group of an earlier line")
 
 
 def _least(text: str, members: int, where: str) -> int:

@@ -52,13 +52,13 @@ class GroupBy(OneShot):
     a column and a `ClippedSum`, a `ClippedMean`, a `Histogram` with edges or a `Count(of="true")`; each one's epsilon
     is what it costs in all groups together.
     `keys`: the groups, where they are public; each is published, empty ones too, and rows of other keys count nowhere.
-    Without them `key_epsilon` and `key_delta` pay for a choice among the keys that the data hold: a key is published
-    that so many units have that none of them gives it away. With no statistics the keys alone are published.
-    `missing`: whether a row without a key (None, NaN) is `ignored`, or `counted` as one of the key "nan".
-    `units`: the column with the id of the unit of each row; needed where a unit may have many rows. Of one unit as many
-    rows count as it may contribute, in at most `keys_per_unit` groups, `rows_per_key` in each (default: as many), drawn
-    at random for that unit alone. `data`: a frame of pandas, polars, DuckDB or Arrow.
-    The value is a `GroupTable`: a mapping from keys to the statistics by name, with `to_frame()`.
+    Without them `key_epsilon` and `key_delta` pay for a choice among the keys that the data hold: a key is published if
+    so many units have it that none of them gives it away. With no statistics the keys alone are published. `missing`:
+    whether a row without a key (None, NaN) is `ignored`, or `counted` as one of the key "nan". `units`: the column with
+    the id of the unit of each row; needed where a unit may have many rows. As many rows of one unit count as it may
+    contribute, in at most `keys_per_unit` groups, `rows_per_key` in each (default: as many), drawn at random for that
+    unit alone. `data`: a frame of pandas, polars, DuckDB or Arrow. The value is a `GroupTable`: a mapping from keys to
+    the statistics by name, with `to_frame()`.
 
     >>> import pandas as pd
     >>> from dpledger.mechanisms.entropy import seeded
@@ -178,8 +178,8 @@ class GroupBy(OneShot):
         return self._table(keys, numbers)
 
     def published_from(self, probability: Number) -> int:
-        """From how many units on an unknown key is published with this probability. ParameterError where keys are
-        public, or where one unit may have several and nobody said yet how many rows it has (`under`)."""
+        """The number of units from which on an unknown key is published with this probability. ParameterError where
+        keys are public, or where one unit may have several and nobody said yet how many rows it has (`under`)."""
         if self._choice is None:
             raise ParameterError("keys", "public ones", "unknown ones: public keys are published whatever the data are")
         if self.unit is None and (self.units is not None or self.keys_per_unit is not None):
@@ -281,7 +281,7 @@ class GroupBy(OneShot):
             )
         if self.keys is not None:
             if any(paid):
-                raise ParameterError("key_epsilon", "a choice of keys beside public keys", "one of them")
+                raise ParameterError("key_epsilon", "both public keys and a choice of keys", "one of them")
             _once("keys", self.keys)
             if any(len(key) != len(self.by) for key in self.keys):
                 raise ParameterError("keys", "keys of another length", f"a word for each of {len(self.by)} columns")

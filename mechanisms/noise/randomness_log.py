@@ -131,9 +131,9 @@ def unrecorded() -> Iterator[None]:
     for whoever would begin one inside, like a query that the caller wrote."""
     if _LOG.get() is not None:
         raise PolicyError(
-            "the noise is being recorded or replayed: a log would hold the exact values, or the noise would be known, "
-            "so nothing is released, and nothing more is spent. Leave `recording` or `replaying` first; to audit a "
-            "mechanism, call the mechanism itself, on data of your own making"
+            "the noise is being recorded or replayed: a log would hold the exact values, or the noise would be "
+            "known, so nothing is released, and nothing more is spent. Leave `recording` or `replaying` first; to "
+            "audit a mechanism, call the mechanism itself, on data that you made up"
         )
     token = _UNRECORDED.set(True)
     try:

@@ -56,7 +56,7 @@ class AddedNoise(Vouched, ABC):
         """The leaf of the noise."""
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         return self._map.words()
 
     @property

@@ -96,10 +96,10 @@ class ClippedMean(InRange):
 
     A noisy sum of the distances from the centre of the range, divided by the number of rows. That number is exact where
     it is public (replace_one with one row a unit; label_flip) and else a noisy count with half of epsilon; the quotient
-    is post-processing. What is no number counts as `missing`, in the range (default: its centre). `grid`: the step of
-    the sum, a power of two; default: 1024 times finer than the noise and the range.
-    The value is a `MeanEstimate`: `float()` of it is the mean, in [lower, upper], so negative only where the range is;
-    `count` is the number of rows, noisy where it is private, and then it may be negative.
+    is post-processing. What is not a number counts as `missing`, which lies in the range (default: its centre). `grid`:
+    the step of the sum, a power of two; default: 1024 times finer than the noise and the range. The value is a
+    `MeanEstimate`: `float()` of it is the mean, in [lower, upper], so negative only where the range is; `count` is the
+    number of rows, noisy where it is private, and then it may be negative.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> ages = dpl.ClippedMean(epsilon=1, lower=0, upper=100)
@@ -137,8 +137,8 @@ class ClippedMean(InRange):
         return cls(epsilon=least_epsilon(made, error, confidence), **fields)
 
     def within(self, confidence: Number, rows: int) -> float:
-        """How far the released mean is from that of the clipped values at most, with at least this probability, where
-        there are so many rows, whatever they hold; infinite where the noise may hide them all.
+        """The most by which the released mean differs from that of the clipped values, with at least this probability,
+        for so many rows, whatever they hold; infinite if the noise may hide them all.
 
         Claim: |(T + X)/(n + Y) - T/n| <= (|X| + |Y| |T|/n)/(n - |Y|), |T| at most n times half the range.
         Source: docs/proofs/statistics.md, section 1."""

@@ -43,8 +43,8 @@ class Gaussian(RealNumbers):
     `justification` says why, in one line). Exactly one of `noise_multiplier` (sigma / sensitivity) and `sigma` is
     given.
     `dimension`: 1 for a number, else the length of the vector. `grid`: the step of the result, a power of two; default:
-    the largest that costs at most 0.1 % of the noise. An entry beyond `bound` counts as the bound and what is no number
-    as `missing`; no value raises. What is no number, or no vector of this length, is refused.
+    the largest that costs at most 0.1 % of the noise. An entry beyond `bound` counts as the bound, and one that is not
+    a number as `missing`; no value raises. Data that are not one number, or not a vector of this length, are refused.
     The value is a float, or float64[dimension]; any entry may be negative.
 
     >>> from dpledger.mechanisms.entropy import seeded

@@ -60,7 +60,7 @@ class InRange(OneShot, ABC):
         return {}
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         return (*self.values.words(), *capped_where_known(self.unit))
 
     def inspect(self, data: object) -> None:

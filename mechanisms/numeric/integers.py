@@ -97,8 +97,8 @@ class Geometric(_WholeNumber):
     """Release a whole number with discrete Laplace noise. Ghosh-Roughgarden-Sundararajan 2009.
 
     `sensitivity`: how far one unit moves it, a whole number (the caller vouches for it; `justification` says why, in
-    one line). Exactly one of `epsilon` and `scale` is given. What is not whole is rounded, beyond `bound` it counts as
-    the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
+    one line). Exactly one of `epsilon` and `scale` is given. A number that is not whole is rounded; beyond
+    `bound` it counts as the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
     The value is a whole number, and may be negative.
 
     >>> from dpledger.mechanisms.entropy import seeded
@@ -126,7 +126,7 @@ class Geometric(_WholeNumber):
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
-        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        """The mechanism of least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
         epsilon and scale.
 
         >>> Geometric.for_error(10, "0.95", sensitivity=1).claim().epsilon
@@ -166,8 +166,8 @@ class IntegerGaussian(_WholeNumber):
     """Release a whole number with discrete Gaussian noise. Canonne-Kamath-Steinke 2020, theorem 4.
 
     `sigma`: the parameter of the noise. `sensitivity`: how far one unit moves the number, a whole number (the caller
-    vouches for it; `justification` says why, in one line). What is not whole is rounded, beyond `bound` it counts as
-    the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
+    vouches for it; `justification` says why, in one line). A number that is not whole is rounded; beyond
+    `bound` it counts as the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
     The value is a whole number, and may be negative.
 
     >>> from dpledger.mechanisms.entropy import seeded

@@ -48,8 +48,8 @@ class Laplace(RealNumbers):
     `justification` says why, in one line). Exactly one of `epsilon` and `scale` is given; the other follows, rounded to
     the safe side. `dimension`: 1 for a number, else the length of the vector. `grid`: the step of the result, a power
     of two; default: the largest that is 1024 times finer than the scale and the sensitivity of an entry. An entry
-    beyond `bound` counts as the bound and what is no number as `missing`; no value raises. What is no number, or no
-    vector of this length, is refused.
+    beyond `bound` counts as the bound, and one that is not a number as `missing`; no value raises. Data that are not
+    one number, or not a vector of this length, are refused.
 
     A mean of m values in [0, b] has sensitivity b/m where a record is replaced and m is public; values in [-b, b] have
     twice as much. The published proof leaves out the normaliser m epsilon/(2 b) and says probabilities for densities;
@@ -85,7 +85,7 @@ class Laplace(RealNumbers):
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
-        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        """The mechanism of least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
         epsilon and scale. About sensitivity ln(1/(1 - confidence)) / error. InfeasiblePlan where the grid alone is
         coarser.
 

@@ -79,9 +79,9 @@ def derived(number: Decimal, **cause: object) -> Decimal:
     try:
         result = read(number)
     except ParameterError as error:
-        raise ParameterError(field, str(value), f"a number from which follows {error.expected}") from None
+        raise ParameterError(field, str(value), f"a number that leads to {error.expected}") from None
     if not result:
-        raise ParameterError(field, str(value), "a number from which follows one of at least 10^-60")
+        raise ParameterError(field, str(value), "a number that leads to one of at least 10^-60")
     return result
 
 

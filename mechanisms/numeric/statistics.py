@@ -86,7 +86,7 @@ class Count(OneShot):
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
-        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        """The mechanism of least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
         epsilon, `unit` among them where it may have several rows.
 
         >>> dpl.Count.for_error(30, "0.95", of="rows").epsilon
@@ -114,7 +114,7 @@ class Count(OneShot):
         return result
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         every = "every row counts, whatever it holds, also NaN or a missing one"
         some = 'a row that is neither True, 1 nor "True" is not counted; neither is NaN, or a missing one'
         return (every if self.of == "rows" else some, *capped_where_known(self.unit))
@@ -207,7 +207,7 @@ class Counts(Mapping[str, int]):
 
 @record
 class Histogram(OneShot):
-    """How many rows fall in each interval between `edges`, or in each of `categories`; exactly one of them is given.
+    """How many rows fall in each interval between `edges`, or in each of `categories`; give exactly one of the two.
 
     Intervals hold their lower edge, the last one both, and rows are read as numbers; categories are compared as words,
     where 1, 1.0 and True are "1" (`rows.word`). Rows that fall nowhere (out of range, not a number, unknown) are
@@ -241,7 +241,7 @@ class Histogram(OneShot):
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
-        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        """The mechanism of least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
         epsilon, `relation` and `unit` among them where they are not add_remove and one row."""
         return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 
@@ -283,7 +283,7 @@ class Histogram(OneShot):
         return result
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         return (self._others(), *capped_where_known(self.unit))
 
     def inspect(self, data: object) -> None:

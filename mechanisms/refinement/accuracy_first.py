@@ -286,7 +286,7 @@ class AccuracyFirst:
         )
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         return examples_read_as(self._shape, signs=_run_of(self).problem.signs)
 
     def inspect(self, data: object) -> None:

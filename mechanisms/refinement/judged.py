@@ -90,7 +90,7 @@ class Search(Vouched, ABC):
             check_vector(data.value, self.dimension)
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         error = "NaN counts as too large an error; any other non-number ends the search at its full charge"
         return (*self._map.words(), error)
 

@@ -106,7 +106,7 @@ class GradualMean(Gradual):
         return RoundedLaplace(scale=derived(round_up(ideal), epsilon=epsilon), grid=self._grid)
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         return self._values.words()
 
     def _steps(self, data: object) -> npt.NDArray[Any]:

@@ -31,16 +31,16 @@ __all__ = ["ExponentialMechanism"]
 class ExponentialMechanism(ScoredChoice):
     """Choose one of `candidates` with probability proportional to e^(epsilon score / (2 sensitivity)), exactly.
 
-    Data are the scores, a number for each candidate, which the caller computed; `Segments` where many in a row have
-    one. `candidates`: their names, or how many there are; public. `sensitivity`: how far one unit moves each score,
-    under the relation (the caller vouches for it; `justification` says why, in one line). `monotone`: True declares
-    that a unit that is added moves all scores in one direction, like counts: then e^(epsilon score / sensitivity),
-    under add_remove and zero_out alone. `grid`: a power of two to which scores are rounded; default: 1024 times finer
-    than sensitivity and sensitivity / epsilon. A score beyond `bound` counts as the bound, and NaN as `missing`; no
-    value raises.
+    Data are the scores, a number for each candidate, which the caller computed; `Segments` if many in a row share one.
+    `candidates`: their names, or how many there are; public. `sensitivity`: how far one unit moves each score, under
+    the relation (the caller vouches for it; `justification` says why, in one line). `monotone`: True declares that a
+    unit that is added moves all scores in one direction, like counts: then e^(epsilon score / sensitivity), under
+    add_remove and zero_out alone. `grid`: a power of two to which scores are rounded; default: 1024 times finer than
+    sensitivity and sensitivity / epsilon. A score beyond `bound` counts as the bound, and NaN as `missing`; no value
+    raises.
 
-    What it costs is a bounded range, which composes for about half of what the same epsilon does: where many
-    selections are made, it is the one to take; for a single one, `PermuteAndFlip` is never worse.
+    It costs a bounded range, which composes at about half the cost of the same epsilon: take it for many selections;
+    for a single one, `PermuteAndFlip` is never worse.
     Claim: epsilon-bounded range, so epsilon-DP. Source: McSherry-Talwar 2007; Dong-Durfee-Rogers 2020.
     The value is the name of a candidate or, where `candidates` is a number, its place from 0 on.
 

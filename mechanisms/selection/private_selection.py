@@ -48,11 +48,11 @@ class PrivateSelection(OneShot):
 
     `of`: a mechanism that answers once, pure or with Renyi divergences, without a delta. `repeats`: the law of the
     number of trials (`planning.NegativeBinomialTrials`, `planning.PoissonTrials`); eta at most 1, mean at most 10^4.
-    `best`: the largest or the smallest output; `entry`: of outputs that are vectors, at which place the number stands
-    by which they are compared. Whatever decides must be in the output: have `of` release it. An output that is no
-    number, also NaN, is the worst. A trial in which the caller's code failed is never chosen; where there is no other,
-    and with no trial at all (Poisson), the value is None. Of equally good ones the first is published.
-    `pad`: run as many trials as `repeats.most` says, whatever the number is, so that how long it takes tells little.
+    `best`: the largest or the smallest output; `entry`: for outputs that are vectors, the place of the number by which
+    they are compared. Whatever decides must be in the output: have `of` release it. An output that is no number, also
+    NaN, is the worst. A trial in which the caller's code failed is never chosen; if there is no other, or no trial at
+    all (Poisson), the value is None. Of equally good ones the first is published. `pad`: run as many trials as
+    `repeats.most` says, whatever the number is, so that how long it takes tells little.
 
     Data are those of `of`, each trial reads them all, and all trials are one charge, made before the first.
     Claim: (2 + eta) epsilon for a pure `of`, negative binomial; else by Renyi divergences.

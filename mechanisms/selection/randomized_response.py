@@ -40,8 +40,8 @@ class RandomizedResponse(OneShot):
     """Publish everyone's answer, each with odds of e^epsilon to 1 against each of the others, independently.
 
     Data are rows of one entry, compared with `answers` as words, where 1, 1.0 and True are "1" (`rows.word`); what is
-    none of them counts as `missing` (default: the first). Published are as many answers as there are rows, so that
-    their number is public: it has no guarantee under add_remove. A unit of many rows is charged for each of them.
+    none of them counts as `missing` (default: the first). It publishes as many answers as there are rows, so their
+    number is public: it has no guarantee under add_remove. A unit of many rows is charged for each of them.
     Claim: (rows of a unit times epsilon)-DP, attained. Source: Warner 1965; Kairouz-Bonawitz-Ramage 2016.
     The value is a tuple with one of `answers` for each row; an `estimate` of a count may be negative.
 
@@ -96,7 +96,7 @@ class RandomizedResponse(OneShot):
         return result
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         return (f"a row that is none of the answers, also a missing one, counts as {self.answers[self._absent]}",)
 
     def inspect(self, data: object) -> None:
@@ -143,4 +143,7 @@ class RandomizedResponse(OneShot):
 
 
 def _refuse() -> None:
-    raise RelationError("randomised response publishes an answer a row, so that add_remove changes how many: no bound")
+    raise RelationError(
+        "randomised response publishes one answer a row, and under add_remove neighbours differ in their number: "
+        "there is no bound"
+    )

@@ -77,7 +77,7 @@ class ColumnBounds(OneShot):
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
-        """The one with the least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
+        """The mechanism of least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
         epsilon, `relation` and `unit` among them where they are not add_remove and one row."""
         return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 
@@ -104,7 +104,7 @@ class ColumnBounds(OneShot):
         return result
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         return (
             f"NaN or any other non-number counts as {text(self.missing)}; text counts as the number that it says",
             "a number beyond 2^59, also infinity, counts as 2^59 with its sign",
@@ -130,7 +130,7 @@ class ColumnBounds(OneShot):
         return np.array([self._drawn(columns, entropy) for _ in range(size)]).reshape(size, 2)
 
     def interval(self, confidence: Number) -> float:
-        """How many rows more than a share `tail` lie beyond one bound or the other at most, with at least this
+        """The most rows, above a share `tail`, that lie beyond one bound or the other, with at least this
         probability."""
         return self._choice.within(len(_ENDS), missed_by(confidence) / 2)
 

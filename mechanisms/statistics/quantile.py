@@ -46,9 +46,9 @@ class Quantile(InRange):
     """The q-quantile of values clipped to [lower, upper]: a multiple of `grid`, the likelier the nearer its rank.
 
     `q`: in (0, 1), at most six digits. `grid`: the step of the answers, to which values are rounded; any number: 1 for
-    ages in years, "0.01" for amounts of money; default: some 100,000 steps in the range. The coarser, the better
-    where many rows have one value. What is no number counts as `missing`, in the range (default: its centre). A wide
-    range costs little: the error grows with the logarithm of the number of steps.
+    ages in years, "0.01" for amounts of money; default: some 100,000 steps in the range. A coarser grid is better if
+    many rows have one value. What is not a number counts as `missing`, which lies in the range (default: its centre). A
+    wide range costs little: the error grows with the logarithm of the number of steps.
     Claim: epsilon-bounded range, so epsilon-DP. Source: Smith 2011; docs/proofs/statistics.md, section 2.
     The value is a float.
 
@@ -78,7 +78,7 @@ class Quantile(InRange):
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
-        """The one with the least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
+        """The mechanism of least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
         epsilon, `relation` and `unit` among them where they are not add_remove and one row.
 
         >>> dpl.Quantile.for_error(10, "0.95", q="0.5", lower=0, upper=120, grid=1).epsilon
@@ -112,8 +112,8 @@ class Quantile(InRange):
         return np.array([self._drawn(column, entropy) for _ in range(size)])
 
     def interval(self, confidence: Number) -> float:
-        """By how many rows the rank of the value is wrong at most, with at least this probability: of n rows, at most
-        q n plus so many are below it, and at least q n less so many are below or equal."""
+        """The most rows by which the rank of the value is wrong, with at least this probability: of n rows, at most q n
+        plus that many are below it, and at least q n less that many are below or equal."""
         return self._choice.within(self.values.many, missed_by(confidence))
 
     def _drawn(self, column: Ranked, entropy: Entropy) -> float:

@@ -136,7 +136,7 @@ class Quantiles(InRange):
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
-        """The one with the least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
+        """The mechanism of least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
         epsilon, `relation` and `unit` among them where they are not add_remove and one row."""
         return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 

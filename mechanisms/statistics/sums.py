@@ -46,12 +46,12 @@ _FINEST = Fraction(1, 2**60)
 class ClippedSum(InRange):
     """The sum of values clipped to [lower, upper]. Laplace noise.
 
-    What is no number counts as `missing`, in the range (default: what is nearest to 0, so that it adds nothing where it
-    may). `grid`: the step to which each value is rounded, a power of two; default: 2^30 times finer than the noise and
-    the range, so that a million roundings are far below the noise. A row that is added moves the sum by at most the
-    larger of |lower| and |upper|; a row that is changed, by upper - lower. Where 0 is far outside of the range and the
-    number of rows is private, a `ClippedMean` and its count are more precise.
-    The value is a float, which may be outside of what a sum can be.
+    What is not a number counts as `missing`, which lies in the range (default: the value nearest to 0, so that it adds
+    nothing if it can). `grid`: the step to which each value is rounded, a power of two; default: 2^30 times finer than
+    the noise and the range, so that a million roundings are far below the noise. A row that is added moves the sum by
+    at most the larger of |lower| and |upper|; a row that is changed, by upper - lower. Where 0 is far outside of the
+    range and the number of rows is private, a `ClippedMean` and its count are more precise. The value is a float, which
+    may lie outside of the possible sums.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> spent = dpl.ClippedSum(epsilon=1, lower=0, upper=100)
@@ -78,7 +78,7 @@ class ClippedSum(InRange):
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
-        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        """The mechanism of least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
         epsilon, `relation` and `unit` among them where they are not add_remove and one row.
 
         >>> dpl.ClippedSum.for_error(300, "0.95", lower=0, upper=100).epsilon

@@ -48,11 +48,11 @@ _SLACK = 1 + 2.0**-30  # for rounding, that of the exponent too
 
 @record
 class TopK(OneShot):
-    """The `k` of `categories` that most rows have, the most frequent first; how many rows is not said.
+    """The `k` most frequent of `categories`, the most frequent first, without their counts.
 
     Each is chosen by exponential weights among those that are left, at an equal share of epsilon: the order of the
     counts with Gumbel noise. Rows are compared with the categories as words, where 1, 1.0 and True are "1"
-    (`rows.word`); those that are none of them are ignored. A tie is broken by chance.
+    (`rows.word`); rows that are none of them are ignored. A tie is broken by chance.
     Claim: epsilon-DP; a bounded range of epsilon / k, k times. Source: Durfee-Rogers 2019; docs/proofs/statistics.md,
     section 4. The value is a tuple of k categories.
 
@@ -80,7 +80,7 @@ class TopK(OneShot):
 
     @classmethod
     def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
-        """The one with the least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
+        """The mechanism of least epsilon whose `interval` at this confidence is at most `error` rows; `fields`: all but
         epsilon, `relation` and `unit` among them where they are not add_remove and one row."""
         return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 
@@ -106,7 +106,7 @@ class TopK(OneShot):
         return result
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         ignored = 'a row in none of the categories is ignored; NaN and a missing one are the word "nan"'
         return (ignored, *capped_where_known(self.unit))
 
@@ -133,8 +133,8 @@ class TopK(OneShot):
         return np.array([self.categories.index(name) for name in value], dtype=np.int64)
 
     def interval(self, confidence: Number) -> float:
-        """By how many rows a category that is not in the value may at most have more than one that is, and a later one
-        more than an earlier one, with at least this probability."""
+        """The most rows by which a category outside of the value may exceed one in it, and a later one an earlier one,
+        with at least this probability."""
         each = scalars.log(len(self.categories) * self.k / missed_by(confidence))
         return each / float(self._choice.exponent) * _SLACK
 

@@ -52,7 +52,7 @@ class VarianceEstimate(AsNumber):
     """A released variance, which counts as that number (`2 * estimate`, `f"{estimate:.2f}"`, `estimate < 3`); JSON
     takes `float(estimate)`. `mean`, `deviation` (its root) and `count` are of the same release.
 
-    `variance`: the mean square less the square of the mean, both noisy: of few rows it is off in both directions,
+    `variance`: the mean square less the square of the mean, both noisy: with few rows it is off in both directions,
     clipped to what values in the range can have. `count`: the noisy number of rows (exact where it is public).
     `totals`: the noisy sums of the distances from the centre, in steps, and of the squares: of 2 steps^2 - reach^2,
     with at most `reach` steps from the centre to an end."""
@@ -118,10 +118,10 @@ class Variance(InRange):
 
     Noisy sums of the distances from the centre of the range and of their squares, each with an equal share of epsilon;
     the number of rows is exact where it is public (replace_one with one row a unit; label_flip) and else a noisy count
-    with a share as well. What is no number counts as `missing`, in the range (default: its centre). `grid`: the step of
-    the values, a power of two; default: a millionth of the range.
-    The value is a `VarianceEstimate`: `float()` of it is the variance (of the rows themselves, divided by n), at least
-    0; `mean`, `deviation` and `count` are of the same release.
+    with a share as well. What is not a number counts as `missing`, which lies in the range (default: its centre).
+    `grid`: the step of the values, a power of two; default: a millionth of the range. The value is a
+    `VarianceEstimate`: `float()` of it is the variance (of the rows themselves, divided by n), at least 0; `mean`,
+    `deviation` and `count` are of the same release.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> ages = dpl.Variance(epsilon=1, lower=0, upper=100)
@@ -162,8 +162,8 @@ class Variance(InRange):
         return cls(epsilon=least_epsilon(made, error, confidence), **fields)
 
     def within(self, confidence: Number, rows: int) -> float:
-        """How far the released variance is from that of the clipped values at most, with at least this probability,
-        where there are so many rows, whatever they hold; infinite where the noise may hide them all.
+        """The most by which the released variance differs from that of the clipped values, with at least this
+        probability, for so many rows, whatever they hold; infinite if the noise may hide them all.
 
         Claim: both quotients are off as a mean is (`ClippedMean.within`), and the square of a mean by at most that
         times the range. Source: docs/proofs/statistics.md, section 1."""

@@ -73,12 +73,12 @@ class SparseVector:
     answers, at least 1. `threshold`: public, in the queries' units. `sensitivity`: how far one unit moves every query,
     under the relation; the caller vouches for it. `mode`: how the noise is set (`auto`: the most accurate for
     `max_queries` queries, or 1000 a charged answer). `grid`: a power of two to which queries are rounded; default: 1024
-    times finer than sensitivity and noise. `max_queries`: the run halts after as many, if given. `charged`: the side
-    that is paid for. `missing`: the side on which a query counts that is NaN. `share`: of epsilon, in (0, 1), what the
-    threshold gets in mode single_threshold; None: the best. `monotone`: True declares that one unit moves all queries
-    in one direction, so that a charged answer costs half. `justification`: one line that says why the sensitivity
-    holds. Data never raise.
-    An answer is `Outcome.ABOVE` or `Outcome.BELOW`; the value, at close, is their `Counts`, whole numbers from 0 on.
+    times finer than sensitivity and noise. `max_queries`: the run halts after this many, if given. `charged`: the side
+    that is paid for. `missing`: the side on which a query that is NaN counts. `share`: the share of epsilon, in (0, 1),
+    that the threshold gets in mode single_threshold; None: the best. `monotone`: True declares that one unit moves all
+    queries in one direction, so that a charged answer costs half. `justification`: one line that says why the
+    sensitivity holds. Data never raise. An answer is `Outcome.ABOVE` or `Outcome.BELOW`; the value, at close, is their
+    `Counts`, whole numbers from 0 on.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> run = dpl.SparseVector(epsilon=20, cutoff=2, threshold=10, sensitivity=1).open([1] * 30, entropy=seeded(3))

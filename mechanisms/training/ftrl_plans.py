@@ -121,7 +121,7 @@ def ftrl_plan(
         raise InfeasiblePlan(
             f"no noise multiplier lets the scope admit {sizes.steps} steps (epochs={text(rounds)}, "
             f"batch={text(sizes.batch)}, n_public={sizes.units}) in any number of groups that was tried "
-            f"({', '.join(map(str, tried))}): nothing to speak of is left in it (see `scope.account()`). Take a scope "
+            f"({', '.join(map(str, tried))}): hardly anything is left in it (see `scope.account()`). Take a scope "
             "with more left"
         )
     return FTRLPlan(

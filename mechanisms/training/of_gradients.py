@@ -184,7 +184,7 @@ class OfGradients(ABC):
         probe(gradients, Units.of(data), self.dimension, examples=examples, microbatch=self.microbatch)
 
     def values_read_as(self) -> tuple[str, ...]:
-        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        """What values that are not ordinary numbers count as: by the parameters, never by the data."""
         return (
             "the gradients are handed rows as they are",
             "a gradient in which an entry is NaN, infinite or no number counts as zero",

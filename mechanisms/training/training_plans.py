@@ -30,7 +30,7 @@ MOST_UNITS = 10**17  # a decimal of the profile, as the rate is
 MOST_ENTRIES = 2**31  # of a gradient, as in `DPSGD`
 LEAST_NOISE, MOST_NOISE = Decimal("0.01"), Decimal(10**6)
 SAMPLING = (
-    "The budget has no delta, so that each step is charged as one of all rows; with a delta, as in "
+    "The budget has no delta, so each step is charged as if it used all rows; with a delta, as in "
     'ZCDP("0.1", "1e-6"), the sampling counts'
 )
 CLEAR, LOST = 1.0, 0.05  # ratios of the mean gradient's bound to the norm of the noise on it

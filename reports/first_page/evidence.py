@@ -85,12 +85,13 @@ def _missing(entries: Sequence[Entry]) -> Iterator[str]:
         if isinstance(entry.body, KeyRevoked):
             yield (
                 f"Entry {entry.index:,} REVOKES the signing key. Whoever stole it may have written the entries after "
-                f"{entry.body.last_trusted:,}. This report counts what those charge, and ignores what they give back."
+                f"{entry.body.last_trusted:,}. This report counts their charges and ignores their refunds."
             )
         if isinstance(entry.body, RollbackAccepted):
             yield (
-                f"The ledger went on from an older copy (entry {entry.index:,}, by {visible(entry.body.by)}). A copy "
-                f"with {entry.body.size:,} entries had been seen. No number here has what the missing ones charged."
+                f"The ledger was continued from an older copy (entry {entry.index:,}, by {visible(entry.body.by)}). "
+                f"A copy with {entry.body.size:,} entries had been seen. No number here includes what the missing "
+                "entries charged."
             )
 
 
@@ -148,7 +149,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
     if left := known.unfinished:
         lines.append(f"Intended but never finished: {words.count(len(left), 'audit')} ({_intended(left)}).")
     if audits.apart:
-        lines.append(f"An annex lists audits of what did not run here, by its name: {_counted(audits.apart)}.")
+        lines.append(f"An annex lists audits of mechanisms whose names did not run here: {_counted(audits.apart)}.")
     if there.never:
         lines.append(f"{words.count(len(there.never), 'run')} elsewhere never audited.")
     if there.named:

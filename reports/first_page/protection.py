@@ -186,7 +186,7 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
     return Answer(
         id=id_,
         question=question,
-        text=f"unknown; {words.percent(part)} by what is left of the record" if lost else words.percent(part),
+        text=f"unknown; {words.percent(part)} by the entries that are left" if lost else words.percent(part),
         lines=tuple(lines),
         share=None if lost else part,
         status="unknown" if lost else "measured",
@@ -198,7 +198,7 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
 def _lost(account: ScopeAccount) -> str:
     """Why no number says what a scope has used."""
     return (
-        f"The ledger went on from an older copy (entry {account.rollback:,}), which ended "
+        f"The ledger was continued from an older copy (entry {account.rollback:,}), which ended "
         f"{budget_named(account.scope)}. Nobody knows what the missing entries charged."
     )
 
@@ -298,7 +298,9 @@ def meaning(promise: Promise | None) -> Answer:
         picture=Picture(
             id="first_page/odds",
             title="Right guesses out of a hundred",
-            description="Whether one is in the data: by luck, and at most after seeing everything.",
+            description=(
+                f"Guesses whether one {unit} is in the data: right by luck, and right at most after seeing everything."
+            ),
             chart=OddsChart(before=HALF, after=odds.guess),
         ),
         links=(Link("the odds in full", "meaning"),),

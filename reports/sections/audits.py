@@ -47,7 +47,7 @@ PROVES_NOTHING = (
 )
 OF_RUNS_ELSEWHERE = "Audits of what ran elsewhere and is charged here"
 NOWHERE = "Audits of mechanisms whose names did not run here"
-ITS_CHARGE = "whose charge an audit names: whoever recorded it says that it audited this run"
+ITS_CHARGE = "whose charge an audit names: whoever recorded the audit says that it was of this run"
 ITS_NAME = "under a name that was audited: the entries do not say whether the audit was of this run"
 NO_AUDIT = "under names that were not audited: no entry says whether an audit was of them"
 NOT_HERE = (
@@ -209,7 +209,7 @@ def _mechanism(group: Alike[AuditEntry], ran: frozenset[tuple[str, str]] | None)
 
 def _reserve(body: Audited) -> str:
     """What is to be known beside a verdict."""
-    together = "by the strata of outcomes together; no single one fell" if body.together else ""
+    together = "by all strata of outcomes together; no single stratum was refuted" if body.together else ""
     distant = f"if the data are rows, they are {visible(body.apart, 400)}" if body.apart else ""
     return "; ".join(part for part in (together, distant) if part)
 
@@ -293,7 +293,7 @@ def _never_audited(tested: RunsAndAudits) -> Item:
     if missing:
         shown = ", ".join(words.tag(kind) for kind in missing[:20])
         more = f" and {len(missing) - 20} more kinds" if len(missing) > 20 else ""
-        gaps.append(f"{shown}{more}: no evidence beside the proof")
+        gaps.append(f"{shown}{more}: no evidence besides the proof")
     for kind, why in blind_reasons(audits, missing).items():
         gaps.append(f"{words.tag(kind)}: an audit was tried and saw nothing: {visible(why, 400)}")
     if there.never:

@@ -43,7 +43,7 @@ def contributions(account: ScopeAccount) -> Picture | None:
     return Picture(
         id=f"scope:{account.scope}/contributions",
         title=f"What each mechanism contributes to {account.scope}",
-        description=f"The {named}, which carries the last admission, may reach {words.at_least(limit)}"
+        description=f"The {named}, which admitted the last request, may reach {words.at_least(limit)}"
         + (f"; an epsilon is read from it by adding {words.at_most(_offset(account, carrier))}" if mixed else "")
         + ". "
         + "; ".join(_bar_words(bar) for bar in bars)

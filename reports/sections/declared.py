@@ -43,7 +43,7 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "contribution_bounding": "How contributions are bounded",
             "sensitivity": "Why the sensitivities hold",
             "population_size": "Number of units, if it is public",
-            "epoch_policy": "When the bound starts anew, and who bears the sum",
+            "epoch_policy": "When the budget is renewed, and who answers for the total",
             "parameters_chosen_without_data": "Clipping, bins, hyper-parameters: chosen without the data, or charged",
             "sampler": "The sampler that really ran",
             "accuracy": "Accuracy: intervals, bias from clipping, effect on small groups",
@@ -277,7 +277,7 @@ def declared_section(declarations: Declarations, scopes: Sequence[str]) -> Secti
     return Section(
         id="declared",
         heading="What people declared, and what nobody has said",
-        about="What no ledger can measure: whose word each item is, or that it is missing.",
+        about="Items that no ledger can measure: whose word each one is, or that it is missing.",
         blocks=(Prose(id="declared/word_of_people", lines=WORD_OF_PEOPLE, tone="note"),),
         sections=tuple(sections),
     )
@@ -345,7 +345,7 @@ def _other_table(others: tuple[Declaration, ...]) -> Table:
     return Table(
         id="declared/others",
         caption="Further declarations, too many to print: the text of each stands in its entry",
-        columns=(Column("Items that begin with"), Column("How many", numeric=True), Column("Entries")),
+        columns=(Column("Items whose names begin with"), Column("How many", numeric=True), Column("Entries")),
         rows=rows,
         empty="",
         origin=Origin(status="declared"),

@@ -96,7 +96,7 @@ def _suspicions(found: Sequence[Promise]) -> Iterator[tuple[Cell, ...]]:
     shares = [worst_case(one.epsilon, one.delta).exception for one in found if not one.epsilon.is_infinite()]
     if any(shares):
         told = Cell("what a suspicion of 1 % becomes", note="that sentence alone; the promise holds all the same")
-        yield Cell("a suspicion becomes more than is told"), told, _share(max(shares)), Cell(NOT_ADDED)
+        yield Cell("a suspicion becomes more than is stated"), told, _share(max(shares)), Cell(NOT_ADDED)
 
 
 def _odometers(accounts: Sequence[ScopeAccount]) -> Iterator[tuple[Cell, ...]]:
@@ -104,7 +104,7 @@ def _odometers(accounts: Sequence[ScopeAccount]) -> Iterator[tuple[Cell, ...]]:
         shown = account.odometer()
         if shown is not None:
             of = Cell(f"the odometer of scope {account.scope}", note="at every moment at once")
-            yield Cell("more was lost than is told"), of, _share(shown.delta), _share(shown.delta)
+            yield Cell("more was lost than is stated"), of, _share(shown.delta), _share(shown.delta)
 
 
 def _accuracy(accounts: Sequence[ScopeAccount]) -> Iterator[tuple[Cell, ...]]:
@@ -140,7 +140,7 @@ def _audits(entries: Iterable[Entry]) -> Iterator[tuple[Cell, ...]]:
     if bodies:
         of = Cell(
             words.count(len(bodies), "audit"),
-            note="each says that ε is at least so much; verdicts rest on it",
+            note="lower bounds of ε, on which the verdicts rest",
             link="audits",
         )
         yield Cell("a lower bound is above the truth"), of, *_shares([_rest(one.confidence) for one in bodies])

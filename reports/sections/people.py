@@ -27,7 +27,7 @@ def _together(group: Together, number: int) -> Item:
     which = f"{_listed(group.scopes)}, {words.relation_name(group.relation)}"
     covered = "" if group.counted == group.scopes else f"; counted: {_listed(group.counted)}, which cover the others"
     if group.guarantee is None:
-        return unknown(id_, label, f"no bound holds for these budgets together ({which}{covered})")
+        return unknown(id_, label, f"there is no bound for these budgets together ({which}{covered})")
     return Item(
         id=id_,
         label=label,

@@ -237,7 +237,7 @@ def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item,
 def _carried(account: ScopeAccount) -> str:
     """Which account carries the scope: the one in which the last charge that stands was admitted."""
     standing = [one for one in account.admissions if one.status != "aborted"]
-    return f"; carried now by the {words.account(standing[-1].account)}" if standing else ""
+    return f"; the last charge was admitted by the {words.account(standing[-1].account)}" if standing else ""
 
 
 def _allowance(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
@@ -274,8 +274,10 @@ def _sampler(account: ScopeAccount, prefix: str) -> Item:
     return Item(
         id=f"{prefix}/amplification",
         label=label,
-        text=f"claimed for secret Poisson batches, each unit drawn independently at rate {listed}. The record does not "
-        "show whether the batches were really drawn so: see the declared item on the sampler",
+        text=(
+            f"claimed for secret Poisson batches, each unit drawn independently at rate {listed}. The record does "
+            "not show whether the batches were really drawn like this: see the declared item on the sampler"
+        ),
     )
 
 
@@ -305,4 +307,4 @@ def warnings_of(epsilon: Decimal) -> tuple[str, ...]:
         if passed[-1] == WARN_AT[-1]
         else "look at the odds before relying on it"
     )
-    return (f"ε is above {passed[-1]}: {said}. (The limits 1 and 10 are this report's own, no law.)",)
+    return (f"ε is above {passed[-1]}: {said}. (The limits 1 and 10 are this report's own, not a law.)",)

@@ -218,7 +218,7 @@ def _open(verified: Verified) -> tuple[Item, ...]:
         Item(
             id="record/open",
             label="Charges not settled",
-            text=f"{waiting:,}; each holds its cap" if waiting else "none",
+            text=f"{waiting:,}; each is counted at its cap" if waiting else "none",
             value=waiting,
         ),
         Item(

@@ -123,7 +123,7 @@ def _declared(
         word = taken(text)
         if word:
             return Cell(field), Cell(word, word, status="declared", note=f"declared by {one.speaker(200)}")
-        why = f"{required}item {item} says “{visible(one.body.text, 60)}”, which the field does not take"
+        why = f"{required}item {item} says “{visible(one.body.text, 60)}”, which the field does not accept"
         return Cell(field), Cell("missing", status="unknown", note=why)
     return Cell(field), Cell("missing", status="unknown", note=f"{required}declare {item}")
 

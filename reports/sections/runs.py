@@ -49,7 +49,7 @@ def admissions(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> T
         accounts,
         lambda account: (_admission(group, account, engine) for group in _groups(account)),
         id_="ran/admissions",
-        caption="What was admitted, and the price of each run in the account that carried it",
+        caption="What was admitted, and the price of each run in the account that admitted it",
         columns=(
             Column("Mechanism"),
             Column("Entries"),
@@ -196,8 +196,9 @@ def _told_apart(account: ScopeAccount, engine: CertifiedProfiles) -> tuple[str, 
     charged = words.at_most(_charged(one) or ZERO)
     return (
         f"The {words.tag(one.mechanism.kind)} in entry {one.index} has several ε. Its claim gives ε ≤ "
-        f"{words.at_most(told[claim])}, {at}, which “Worst case of one release” uses.{alone} Beside all others it is "
-        f"charged {charged} ({words.account(one.account)}{share}). Only the charge counts against the budget.",
+        f"{words.at_most(told[claim])}, {at}, which “Worst case of one release” uses.{alone} Together with all "
+        f"others it is charged {charged} ({words.account(one.account)}{share}). Only the charge counts against the "
+        "budget.",
     )
 
 
@@ -325,7 +326,7 @@ def open_charges(accounts: Sequence[ScopeAccount]) -> Table:
         accounts,
         _open,
         id_="stopped/open_charges",
-        caption="Charges that are not settled, and what each holds",
+        caption="Charges that are not settled, and what each is counted at",
         columns=(
             Column("Mechanism"),
             Column("Entries"),
@@ -397,7 +398,7 @@ def _words(one: Refusal, alike: bool) -> str:
     told = "; ".join(part for part in (keys([one.key]) if alike else "", told) if part)
     if one.attested is None or not alike:
         return told
-    ran = f"was to run elsewhere, says {visible(one.attested.by, 200)}: if it did, nothing here covers it"
+    ran = f"{visible(one.attested.by, 200)} says that it was to run elsewhere: if it did, nothing here covers it"
     return f"{told}; {ran}" if told else ran
 
 

@@ -138,7 +138,7 @@ def _spent(accounts: Sequence[ScopeAccount], openings: Openings, first: int) -> 
             Column("Refused since", numeric=True),
         ),
         rows=tuple(_spent_row(account, openings, first) for account in changed),
-        empty="In no scope anything changed.",
+        empty="Nothing changed in any scope.",
     )
 
 
@@ -276,7 +276,7 @@ def _news(entry: Entry, charges: Mapping[str, _Charge], first: int) -> Iterator[
             yield _News(place, "closed", visible(reason, LONGEST), ", ".join(level.scope for level in path))
         case RollbackAccepted(size=size, reason=reason):
             what = f"{size} entries had been seen: {visible(reason, LONGEST)}"
-            yield _News(place, "went on from an older copy", what, tone="warning")
+            yield _News(place, "continued from an older copy", what, tone="warning")
         case KeyRotated():
             yield _News(place, "key replaced", "the ledger's signing key")
         case OwnerRotated():
@@ -324,7 +324,7 @@ def _words(new: Sequence[Entry], now: Declarations, then: Declarations) -> Table
         caption="Items whose words are new",
         columns=(Column("What"), Column("Items"), Column("By"), Column("Entries")),
         rows=tuple(_said(group, then) for group in sorted(groups, key=lambda group: group.first[1] != CHANGED)),
-        empty="No item says anything else than it did.",
+        empty="No item changed.",
     )
 
 

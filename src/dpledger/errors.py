@@ -10,11 +10,11 @@
       EngineError      ours             CannotCertify (UnboundedLoss, ClaimTooSmall, Contradiction)
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
-outputs or keys. What the caller gave is told in one short line: a scalar as it is written, of anything else the type.
-A promise that is valid and can hardly be meant is told by a warning, `ImplausiblePromise`; scopes that may add up, and
-are not known to, by `UnrelatedScopes`; steps of a resumed run that its model lacks by `StepsLost`; an older copy of a
-ledger by `RollbackSeen`, and that one would not be noticed by `UnrememberedHead`.
-Every error pickles and copies with all its attributes, so that it arrives whole from a worker process.
+outputs or keys. What the caller gave is shown in one short line: a scalar as it is written, anything else by its type.
+Five warnings: `ImplausiblePromise` of a promise that is valid but can hardly be meant; `UnrelatedScopes` of scopes that
+may be about the same people; `StepsLost` of granted steps that the model of a resumed run lacks; `RollbackSeen` of an
+older copy of a ledger; `UnrememberedHead` when a rollback would not be noticed. Every error pickles and copies with all
+its attributes, so that it arrives whole from a worker process.
 
 The command line exits 2 where something cannot be used (an `InputError`, an `EngineError`, a file that is no whole
 ledger, a record that only a newer version can judge), 1 where the answer is no.
@@ -100,8 +100,8 @@ class InputError(DpledgerError):
 class ParameterError(InputError, ValueError):
     """A parameter out of range, of the wrong type or shape, unknown, or not a number.
 
-    `field` names the parameter, `value` is what was given, as text: a text given here is taken for the words that
-    describe it, everything else is `shown`. The message is one line, whatever was given.
+    `field` names the parameter, `value` is what was given, as text: a text is taken as words that describe it,
+    everything else is `shown`. The message is one line, whatever was given.
 
     >>> try:
     ...     dpl.PureDP(-1)
@@ -166,8 +166,8 @@ class PolicyError(DpledgerError):
 class BudgetRefused(PolicyError):
     """The filter of a scope does not admit the request; nothing was spent.
 
-    `asked`, `spent`, `left` are the filter's accounts by name, as decimal strings. `tail_delta`: one with which the
-    same request, a plan, is admitted as things stand; None where there is none.
+    `asked`, `spent`, `left` are the filter's accounts by name, as decimal strings. `tail_delta`: a value with which the
+    same request, a plan, would be admitted now; None if there is none.
 
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
     >>> try:
@@ -230,7 +230,7 @@ class ScopeBusy(PolicyError):
 
 
 class TakenOver(PolicyError):
-    """Another process resumed or settled the run: this one is granted, and draws, nothing more of it."""
+    """Another process resumed or settled the run: this process is granted no more steps of it, and draws nothing."""
 
 
 class ContractViolation(PolicyError):
@@ -238,8 +238,8 @@ class ContractViolation(PolicyError):
 
 
 class ForkedProcess(PolicyError):
-    """What holds a secret, a charge or a granted step was used in a fork of the process that made it, and does nothing
-    there. Start workers with spawn, forkserver or as fresh processes, and open the ledger there."""
+    """An object that holds a secret, a charge or a granted step was used in a fork of the process that made it. It does
+    nothing there. Start workers with spawn, forkserver or as fresh processes, and open the ledger there."""
 
 
 class EvidenceError(DpledgerError):
@@ -289,8 +289,8 @@ class StoreBehind(EvidenceError):
 
 
 class StoreFailure(EvidenceError):
-    """The store could not read or write: the disk is full, the file read-only, another writer holds it. What was not
-    acknowledged may be there or not: the next call sees."""
+    """The store could not read or write: the disk is full, the file read-only, another writer holds it. Entries that
+    were not acknowledged may or may not be there: the next call finds out."""
 
 
 class NotWitnessed(EvidenceError):
@@ -346,7 +346,7 @@ class UnboundedLoss(CannotCertify):
 
 
 class Contradiction(CannotCertify):
-    """What is stated cannot all be true: by some of it the loss is above what it is at most by the rest."""
+    """The statements cannot all be true: some put the loss above the most that the others allow."""
 
 
 class ClaimTooSmall(CannotCertify):

@@ -59,9 +59,9 @@ class Home:
     def refusal(self) -> ForkedProcess:
         """What the object says in another process."""
         return ForkedProcess(
-            f"{self._what} belongs to the process that made it, and this is a fork of that process: it does nothing "
-            "here. Go on in the process that made it; or start workers that are no forks (spawn, forkserver, a fresh "
-            "process; joblib's loky is one) and open the ledger there"
+            f"{self._what} belongs to the process that made it, and does nothing in this fork of it. Use it in the "
+            "process that made it; or start workers without fork (spawn, forkserver, a fresh process like those of "
+            "joblib's loky) and open the ledger there"
         )
 
 

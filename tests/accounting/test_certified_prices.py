@@ -360,7 +360,7 @@ def test_a_tail_delta_is_a_probability(tail_delta: str) -> None:
 
 
 def test_more_mass_at_infinity_than_tail_delta_has_no_price() -> None:
-    with pytest.raises(CannotCertify, match="more may fail at every epsilon"):
+    with pytest.raises(CannotCertify, match="at every epsilon, more than that may fail"):
         certified_cost(ApproxDP(1, "0.01"), ADD_REMOVE, Decimal("0.001"), ())
 
 

@@ -193,7 +193,7 @@ def test_as_a_default_and_as_a_context() -> None:
 def test_whom_it_holds_of_is_asked() -> None:
     with pytest.raises(ParameterError, match="relation"):
         opened().as_diffprivlib(**{**SAID, "relation": "neighbours"})
-    with pytest.raises(ParameterError, match=r"of: expected 'unit' .* 'row' does not do"):
+    with pytest.raises(ParameterError, match=r"of: expected 'unit' .* 'row' does not work here"):
         opened(rows=3).as_diffprivlib(**SAID)
     with pytest.raises(RelationError):
         opened().as_diffprivlib(**{**SAID, "relation": "label_flip"})
@@ -300,5 +300,5 @@ def test_another_ledger_in_its_place_is_not_charged(tmp_path: Path) -> None:
         sent = pickle.dumps(of(opened(book=book)))
     for one in tmp_path.iterdir():
         one.unlink()
-    with Ledger.create(file), pytest.raises(ScopeError, match="another one than that of the process"):
+    with Ledger.create(file), pytest.raises(ScopeError, match="not the one of the process"):
         pickle.loads(sent).check(0.5, 0)

@@ -224,7 +224,7 @@ def test_a_search_walks_over_the_learners_own_parameters() -> None:
 
 def test_a_row_may_not_weigh_more_than_was_paid_for() -> None:
     scope = scope_of(1)
-    with pytest.raises(ParameterError, match="sample_weight: expected none: rows weigh alike"):
+    with pytest.raises(ParameterError, match="sample_weight: expected nothing: all rows weigh alike"):
         stump_model(scope, epsilon=1).fit(np.ones((4, 2)), [0, 1, 0, 1], sample_weight=[1, 1, 1, 9])
     assert scope.spent(0).upper == 0
 

@@ -157,7 +157,7 @@ def test_a_training_that_logs_is_refused_with_nothing_charged(book: Ledger, scop
     one = Process()
     before, one.module.logs = one.weights(), 1
     charged = one.charged(scope)
-    with pytest.raises(Halted, match="the training logs train_loss, which is of private rows"):
+    with pytest.raises(Halted, match="the training logs train_loss, which comes from private rows"):
         fit(charged, one.module, one.loader)
     assert torch.equal(before, one.weights())
     assert [release.status for release in scope.releases()] == ["aborted"]

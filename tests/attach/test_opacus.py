@@ -227,7 +227,7 @@ def test_a_run_of_which_nothing_ran_is_given_back_on_somebodys_word() -> None:
     study = Study()
     with study.charging(scope) as run:
         run.nothing_ran()
-        study.keeps_its_weights_when(lambda: study.train(1), Halted, "charged to nobody")
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "is not charged")
     with study.charging(scope) as run:
         study.train(1)
         with pytest.raises(PolicyError, match="started"):
@@ -472,7 +472,7 @@ def test_a_step_beyond_the_plan_or_after_the_block_changes_nothing() -> None:
     with study.charging(scope, steps=5) as run:
         study.train(5)
         study.keeps_its_weights_when(lambda: study.train(1), Halted, "all 5 planned steps")
-    study.keeps_its_weights_when(lambda: study.train(1), Halted, "charged to nobody")
+    study.keeps_its_weights_when(lambda: study.train(1), Halted, "is not charged")
     assert run.taken == 5
     with study.charging(scope, steps=3, steps_before=5) as second:
         study.train(3)

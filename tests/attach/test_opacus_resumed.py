@@ -172,7 +172,7 @@ def test_an_engine_with_a_history_wants_its_token(scope: Scope, tmp_path: Path) 
     second = Process()
     token = second.load(tmp_path / "model")
     for resume in (True, {**token, "step": 3}):
-        with pytest.raises(ParameterError, match="checkpoint that was loaded"):
+        with pytest.raises(ParameterError, match="for a loaded checkpoint"):
             second.charging(scope, resume)
 
 
@@ -275,5 +275,5 @@ def test_each_of_two_processes_is_refused_by_name_before_anything_is_charged(tmp
     for rank in ranks:
         said = rank.communicate(timeout=120)[0]
         assert said.startswith("DistributedDPOptimizer optimizer: expected clipping by hooks in one process")
-        assert "out of sight of the one that adds the noise" in said
+        assert "the one that adds the noise cannot see how the others clip" in said
         assert said.split()[-1] == "2"  # entries: nothing was reserved

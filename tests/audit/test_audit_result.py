@@ -48,7 +48,7 @@ def test_the_summary_says_what_was_found_and_never_that_it_is_private() -> None:
         assert "proved" not in text
         assert "secure" not in text
     weak = audit_mechanism(ZOO["laplace"].mechanism, 0.0, 1.0, PureDP(9), trials=100, batched=True, seed=1)
-    assert "power: none is known" in str(weak)
+    assert "power: unknown" in str(weak)
     assert weak.power is None
 
 

@@ -207,7 +207,7 @@ def subsampled(rows: list[int], entropy: Entropy) -> int:
 def test_coins_may_be_what_protects() -> None:
     for job, left, right in ((by_coins, [0, 1], [1, 0]), (answered_at_random, True, False), (subsampled, [1], [1, 2])):
         results = [dpl.audit_replay(job, left, right, seed=seed) for seed in range(20)]
-        assert all(result.verdict == "not_refuted" or "the two runs part" in str(result.blind) for result in results)
+        assert all(result.verdict == "not_refuted" or "the two runs differ" in str(result.blind) for result in results)
 
 
 def test_units_by_their_ids_keep_their_coins() -> None:
@@ -235,7 +235,7 @@ def test_runs_that_part_are_no_pass() -> None:
 
     result = dpl.audit_replay(counted, 79, 80)
     assert result.verdict == "blind"
-    assert "part at call 1" in str(result)
+    assert "differ from call 1 on" in str(result)
 
 
 def test_a_few_coins_are_enumerated() -> None:
@@ -314,7 +314,7 @@ def test_what_goes_before_randomness_of_its_own_is_compared() -> None:
 def test_what_draws_nothing_is_no_pass() -> None:
     result = dpl.audit_replay(lambda rows: sum(rows), [1, 2], [1, 2, 3])
     assert result.verdict == "blind"
-    assert str(result).startswith("blind, which is no pass: nothing was drawn through dpledger.mechanisms.noise")
+    assert str(result).startswith("blind, which does not pass: nothing was drawn through dpledger.mechanisms.noise")
     assert "output has another value" in str(result)
 
 

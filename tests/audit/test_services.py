@@ -161,10 +161,10 @@ def test_a_service_whose_answers_depend_on_each_other_makes_the_audit_blind() ->
 def test_a_service_that_keeps_its_answers_is_told_of() -> None:
     kept = {"with": 1.5, "without": 0.25}
     told = audit_service(kept.__getitem__, "without", "with", dpl.PureDP(1), **SAID).told
-    assert any("keeps its answers" in words for words in told)
+    assert any("caches answers" in words for words in told)
     rng = np.random.default_rng(3)
     noisy = audit_service(lambda table: honest(table, rng), "without", "with", dpl.PureDP(1), **SAID)
-    assert not any("keeps its answers" in words for words in noisy.told)
+    assert not any("caches answers" in words for words in noisy.told)
 
 
 class Clock:

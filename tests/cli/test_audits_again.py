@@ -160,7 +160,7 @@ def test_a_replay_is_told_and_exits_as_an_audit_does(run: Run, tmp_path: Path) -
     for words in (["--epsilon", "1"], ["--ledger", "clinic.ledger"], ["--trials", "100"], ["--all-runs"]):
         refused = run("audit", "job_told:count", *PAIR, "--replay", *words)
         assert refused.exit_code == 2
-        assert "none beside --replay" in refused.stderr
+        assert "nothing together with --replay" in refused.stderr
 
 
 def test_a_killed_audit_goes_on_from_the_shell_with_its_seed(run: Run, tmp_path: Path) -> None:

@@ -462,7 +462,7 @@ def test_declaring_the_words_of_the_sample_is_told(run: Run, ledger: Path, tmp_p
     (tmp_path / "said.yaml").write_text("by: A\nledger: {intended_use: Planning of screening capacity, region: Here}\n")
     done = run("declare", str(ledger), "said.yaml")
     assert done.exit_code == 0
-    assert "word for word the sample's, which is about nobody: intended_use" in done.stdout
+    assert "copied word for word from the sample file, which is about nobody: intended_use" in done.stdout
     assert json.loads(run("declare", str(ledger), "said.yaml", "--json").stdout)["of_the_sample"] == ["intended_use"]
 
 
@@ -591,7 +591,7 @@ def test_a_relation_is_named_where_no_scope_brings_one(run: Run, tmp_path: Path,
     assert run(*words, "--relation", "replace_one").exit_code == 0
     assert run(*words, "--relation", "neighbours").exit_code == 2
     beside = run(*words, "--relation", "replace_one", "--ledger", str(ledger), "--scope", "patients")
-    assert (beside.exit_code, "none beside --scope" in beside.stderr) == (2, True)
+    assert (beside.exit_code, "nothing together with --scope" in beside.stderr) == (2, True)
 
 
 def test_what_a_function_raises_is_shown_to_whoever_audits_it(run: Run, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_show_says_in_which_scope_and_of_which_reservation_an_entry_is(ledger: P
 
 def test_spent_says_what_in_it_is_on_whose_word(ledger: Path) -> None:
     words = run("spent", str(ledger), "--scope", "patients").stdout
-    assert "in it, 2 charges for what ran elsewhere, on the word of A second word, Dr. Ada Smith\n" in words
+    assert "included: 2 charges for what ran elsewhere, on the word of A second word, Dr. Ada Smith\n" in words
     told = json.loads(run("spent", str(ledger), "--scope", "patients", "--json").stdout)
     assert told["attested"] == {"charges": 2, "by": ["A second\nword", "Dr. Ada Smith"]}
     assert "elsewhere" not in run("spent", str(ledger), "--scope", "others").stdout
@@ -81,7 +81,9 @@ def test_scopes_counts_what_is_attested(ledger: Path) -> None:
 def test_verify_says_what_it_cannot_verify(ledger: Path) -> None:
     done = run("verify", str(ledger), "--key", f"{ledger}.pub")
     assert done.exit_code == 0
-    assert "3 charges for what ran elsewhere: priced and settled by the rules; that they ran so is" in done.stdout
+    assert (
+        "3 charges for what ran elsewhere: priced and settled by the rules; that they ran like this is" in done.stdout
+    )
     told = json.loads(run("verify", str(ledger), "--key", f"{ledger}.pub", "--json").stdout)
     assert told["attested"] == [4, 6, 8]
     assert "attested" not in run("verify", str(ledger), "--key", f"{ledger}.pub", "--quick").stdout

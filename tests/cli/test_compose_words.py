@@ -25,7 +25,7 @@ def said(mechanism: Mapping[str, object], *words: str, count: int = 1, relation:
 def test_narrow_bounds_say_how_narrow() -> None:
     bounds, apart = said(GAUSSIAN, "--delta", "1e-5").splitlines()
     assert bounds.startswith("epsilon at delta 1e-5: [4.37717809")
-    share = re.fullmatch(r"apart by (\S+) of the upper bound", apart)
+    share = re.fullmatch(r"the bounds differ by (\S+) of the upper one", apart)
     assert share is not None
     assert float(share[1]) < 1e-11
 
@@ -97,7 +97,7 @@ def test_another_word_for_the_order_is_refused() -> None:
 def test_an_infinite_epsilon_is_said_to_be_infinite(mechanism: Mapping[str, object], delta: str) -> None:
     bounds, reason = said(mechanism, "--delta", delta).splitlines()
     assert bounds.endswith("[infinite, infinite]")
-    assert reason.startswith("no epsilon will do")
+    assert reason.startswith("no finite epsilon")
     assert json.loads(said(mechanism, "--delta", delta, "--json"))["epsilon"] == {"lower": "inf", "upper": "inf"}
 
 

@@ -119,7 +119,7 @@ def test_a_ledger_is_made_once_and_with_keys(server: Server, address: str, folde
     empty = server.address()
     assert "keys" in run("init", empty, status=2).stderr
     assert "keys" in run("init", "a.ledger", "--keys", "a", status=2).stderr
-    assert "where a ledger is" in run("scopes", server.address(), status=2).stderr
+    assert "the address of a ledger" in run("scopes", server.address(), status=2).stderr
 
 
 TRAINING = "audit-training m:t --score m:s --data r.csv --canaries 4 --epsilon 1"

@@ -74,7 +74,7 @@ def test_the_entries_since_a_checkpoint_or_a_kept_bundle_are_listed(run: Run, so
 
 
 def test_where_nothing_follows_that_is_said(run: Run) -> None:
-    assert "no entry follows the checkpoint that was given" in run("show", "bundle", *KEY, "--since", "bundle").stdout
+    assert "no entry follows the checkpoint that you gave" in run("show", "bundle", *KEY, "--since", "bundle").stdout
 
 
 def test_a_checkpoint_of_another_record_is_no_beginning(run: Run) -> None:
@@ -97,7 +97,7 @@ def test_a_command_that_takes_no_bundle_says_which_do(run: Run, command: tuple[s
     Path("said.yaml").write_text("by: A\nledger: {region: x}\n", encoding="utf-8")
     done = run(command[0], "bundle", *command[1:])
     assert done.exit_code == 2
-    assert "a ledger file, no folder (a bundle is read by `dpledger verify`, `report`, " in done.stderr
+    assert "a ledger file, not a folder (read a bundle with `dpledger verify`, `report`, " in done.stderr
 
 
 def test_of_a_report_it_is_said_how_one_is_checked(run: Run) -> None:
@@ -105,4 +105,4 @@ def test_of_a_report_it_is_said_how_one_is_checked(run: Run) -> None:
     done = run("verify", "report.html", *KEY)
     assert done.exit_code == 2
     assert "report.html cannot be read as a ledger" in done.stderr
-    assert "A report is checked by making it again: dpledger report BUNDLE --key KEY -o r.json" in done.stderr
+    assert "To check a report, make it again: dpledger report BUNDLE --key KEY -o r.json" in done.stderr

@@ -42,7 +42,7 @@ def test_a_proof_says_which_entry_it_shows_and_what_it_does_not(ledger: Path, sh
     with dpl.Ledger.look(ledger) as book:
         assert f"verified (proof): entry 2 of {book.id}, as the ledger stood at 4 entries" in found.stdout
     assert run("show", ledger, "--index", 2).stdout in found.stdout
-    assert "no other entry: neither that this one was a legal step" in found.stdout
+    assert "this entry alone: neither that it followed the rules" in found.stdout
     told = json.loads(run("verify", shown, "--key", f"{ledger}.pub", "--json").stdout)
     assert told["entry"] == json.loads(run("show", ledger, "--index", 2, "--json").stdout)
     assert (told["verified"], told["index"], told["size"]) == ("proof", 2, 4)

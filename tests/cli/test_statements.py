@@ -47,7 +47,7 @@ def test_a_file_is_attested_and_verified_as_the_first_lines_say(ledger: Path, mo
     assert "approx_dp(epsilon=1, delta=0.000001) for one patient, add_remove; spent at most 0.2" in words
     assert "file: its SHA-256 is the one that was signed" in words
     assert "ledger: 4 entries verified; range and guarantee are what they come to" in words
-    assert "is the word of A. Smith: nothing here can verify it" in words
+    assert "is the word of A. Smith, and cannot be verified here" in words
 
 
 def test_without_file_and_ledger_it_says_what_was_not_looked_at(ledger: Path, model: Path) -> None:
@@ -94,7 +94,10 @@ def test_what_cannot_be_done_says_what_to_do(ledger: Path, model: Path, tmp_path
         (("attest", tmp_path / "no", "--ledger", ledger, "--scope", "patients", "--by", "me"), "regular file"),
         (("attest", model, "--ledger", ledger, "--scope", "patients", "--by", "me", "-o", "/no/x"), "can be written"),
         (("verify", ledger, *key, "--file", model), "dpledger attest makes one"),
-        (("verify", f"{model}.intoto.json", *key, "--quick"), "none, for a statement: give --ledger"),
+        (
+            ("verify", f"{model}.intoto.json", *key, "--quick"),
+            "nothing for a statement; to check it against the record, give --ledger",
+        ),
         (("verify", f"{model}.intoto.json"), "--key with the public key that you trust"),
         (("verify", tmp_path / "nowhere", *key), "nowhere"),
     ):
@@ -113,7 +116,7 @@ def test_the_file_itself_is_told_from_its_statement_beside_it(ledger: Path, mode
     attested(ledger, model)
     found = run(*words)
     assert found.exit_code == 2
-    told = found.stderr.partition("which lies beside it: dpledger ")[2].strip().replace("KEY", f"{ledger}.pub")
+    told = found.stderr.partition("the statement beside it: dpledger ")[2].strip().replace("KEY", f"{ledger}.pub")
     assert run(*told.split()).exit_code == 0
 
 

@@ -103,7 +103,7 @@ def test_the_untouched_sample_declares_nothing_of_the_report(run: Run, tmp_path:
 def test_a_registrys_entry_is_of_the_whole_report(run: Run, ledger: Path, tmp_path: Path, name: str) -> None:
     done = run("report", str(ledger), "--summary", "-o", "page.md", "-o", name)
     assert done.exit_code == 2
-    assert "a registry's entries (.yaml) are of the whole report: leave out --summary, got entry" in done.stderr
+    assert "entries of a registry (.yaml) need the whole report: leave out --summary, got entry" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix.lower() in {".md", ".yaml"}) == []
 
 

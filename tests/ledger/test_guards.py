@@ -354,7 +354,7 @@ def composed() -> Any:
 def test_what_would_answer_later_is_withheld_and_charged() -> None:
     scope = opened()
     for ask in (scope.guard(returns_a_coroutine, **STATED), scope.guard(composed(), d_in=1, **WHO)):
-        with pytest.raises(ContractViolation, match="answers later, which is withheld"):
+        with pytest.raises(ContractViolation, match="answers later"):
             ask([1])
         last = list(scope._ledger.entries())[-1].body
         assert isinstance(last, Committed)
@@ -385,11 +385,11 @@ def test_what_cannot_be_guarded_is_refused_before_anything_is_called() -> None:
     odometer = op.c.make_fully_adaptive_composition(*space(), output_measure=op.max_divergence())
     anything: Any = scope.guard
     for code, rest, said in (
-        (exact, STATED, "a transformation, whose outputs are exact"),
+        (exact, STATED, "a transformation, which adds no noise"),
         (odometer, STATED, "an Odometer, which answers later"),
         (survey, WHO, "claim: expected what one call costs"),
-        (survey, {**STATED, "d_in": 1}, "d_in: expected none: a function has no map"),
-        (count(), STATED, "claim: expected none: a measurement is charged what its own map says"),
+        (survey, {**STATED, "d_in": 1}, "d_in: expected nothing: a function has no map"),
+        (count(), STATED, "claim: expected nothing: a measurement is charged by its own map"),
         (count(), WHO, "d_in: expected how far apart neighbours are"),
         (count(), {**WHO, "d_in": "0.5"}, "d_in: expected a distance that its map takes"),
         (count(), {**WHO, "d_in": 1, "of": "row"}, "of: expected at least 1"),

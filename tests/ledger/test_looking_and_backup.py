@@ -170,7 +170,7 @@ def test_a_plain_copy_of_a_closed_ledger_is_whole(tmp_path: Path) -> None:
 def test_a_backup_writes_over_nothing(tmp_path: Path, taken: str) -> None:
     path = small(tmp_path / "clinic.ledger")
     (tmp_path / taken).write_text("mine")
-    with Ledger.look(path) as book, pytest.raises(ParameterError, match="nothing is yet"):
+    with Ledger.look(path) as book, pytest.raises(ParameterError, match="nothing exists yet"):
         book.backup(tmp_path / "copy.ledger")
     assert (tmp_path / taken).read_text() == "mine"
 

@@ -359,7 +359,7 @@ def test_an_owner_that_cannot_be_is_refused(server: Server, tmp_path: Path) -> N
 def test_what_is_no_ledger_is_told(server: Server) -> None:
     empty = server.address()
     for opened in (Ledger.open, Ledger.look):
-        with pytest.raises(ParameterError, match="where a ledger is"):
+        with pytest.raises(ParameterError, match="the address of a ledger"):
             opened(empty)
     with pytest.raises(ParameterError, match="can be read"):
         Ledger.look("postgresql://a b:c:d")
@@ -418,7 +418,7 @@ def test_who_may_not_make_tables_is_told_so(server: Server) -> None:
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("CREATE ROLE somebody LOGIN")
     theirs = address.replace("postgres@", "somebody@")
-    with pytest.raises(ParameterError, match="the right to make tables"):
+    with pytest.raises(ParameterError, match="in which you may create tables"):
         PostgresStore.create(theirs)
-    with pytest.raises(ParameterError, match="a schema that is there"):
+    with pytest.raises(ParameterError, match="an existing schema"):
         PostgresStore.create(address.replace("search_path%3D", "search_path%3Dno_"))

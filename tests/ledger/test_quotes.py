@@ -138,7 +138,7 @@ class TestAfford:
         assert many.afford(run, of="row").one_by_one == 0
         with pytest.raises(dpl.ParameterError, match=r"^of: "):
             many.afford(run)
-        with pytest.raises(dpl.ParameterError, match=r"^of: .*expected nothing but for a document"):
+        with pytest.raises(dpl.ParameterError, match=r"^of: .*expected nothing, except with a document"):
             many.afford(dpl.LaplaceLaw(1), of="row")
         with pytest.raises(RelationError):
             alike.afford(dpl.Document(relation=Relation.REPLACE_ONE, entries=twice))
@@ -183,7 +183,7 @@ class TestQuote:
         scope.charge(dpl.PureDP("0.6"), **WORD)
         assert str(scope.quote(dpl.PureDP(3), **UNDER)).endswith("\n  pure: 0.6 before, 2.4 left; 3.6 with this")
         assert str(scope.quote(dpl.PureDP(2), **UNDER)).endswith("\n  pure: 0.6 before, 2.6 after, 0.4 left")
-        assert "pure: 0.6 before, 2.4 left; no theorem prices this in it" in str(
+        assert "pure: 0.6 before, 2.4 left; no theorem prices this request in this account" in str(
             scope.quote(dpl.GaussianLaw(9), **UNDER)
         )
 
@@ -191,7 +191,7 @@ class TestQuote:
         scope = opened(dpl.ApproxDP(3, "1e-6"))
         scope.charge(dpl.GaussianLaw(9), tail_delta=0, **WORD)
         told = str(scope.quote(dpl.PureDP("0.1"), tail_delta=0, **UNDER))
-        assert "pure: holds a charge that has no price in it" in told
+        assert "pure: holds a charge that has no price in this account" in told
         assert "inf" not in told
 
     def test_a_training_run_is_told_how_to_ask_for_less(self) -> None:
@@ -275,11 +275,11 @@ class TestRefusals:
             scope.charge(dpl.PureDP("1.00000000002"), **WORD)
 
     def test_a_refusal_says_which_accounts_decide(self) -> None:
-        with pytest.raises(dpl.BudgetRefused, match=r"left 0\.0000005 \(pure is no limit\)"):
+        with pytest.raises(dpl.BudgetRefused, match=r"left 0\.0000005 \(pure is not a limit\)"):
             opened(dpl.ApproxDP(1, "1e-6")).release(dpl.Laplace(sensitivity=1, epsilon=2), 0)
         with pytest.raises(dpl.BudgetRefused) as raised:
             opened(dpl.PureDP(1)).release(dpl.Laplace(sensitivity=1, epsilon=2), 0)
-        assert "no limit" not in str(raised.value)
+        assert "not a limit" not in str(raised.value)
 
     def test_it_travels(self) -> None:
         scope = begun(dpl.ApproxDP(3, "1e-6"))

@@ -214,7 +214,7 @@ def test_an_outcome_tells_of_every_answer_or_nothing_comes_back(place: str, test
         asked(scope, parts, questions)
         assert ended(scope).parts == parts
         return
-    with pytest.raises(ContractViolation, match="not what it answered"):
+    with pytest.raises(ContractViolation, match="does not match its answers"):
         asked(scope, parts, questions)
     body = assert_all_of_it_stands(scope)
     assert body.outside_guarantee
@@ -224,7 +224,7 @@ def test_an_outcome_tells_of_every_answer_or_nothing_comes_back(place: str, test
 def test_an_answer_that_comes_after_its_query_closed_the_interaction_is_not_handed_out(scope: Scope) -> None:
     run = scope.open(stream("0.5"), None)
     run.ask(True)
-    with pytest.raises(Halted, match="no part of what was settled"):
+    with pytest.raises(Halted, match="settled without this answer"):
         run.ask(lambda: bool(run.close()))
     assert ended(scope).rule == "ex_post"
 

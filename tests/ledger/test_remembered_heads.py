@@ -157,7 +157,7 @@ def test_a_rollback_that_is_accepted_is_an_entry_and_ends_the_scopes(tmp_path: P
         again.release(laplace(), 1)
         book.verify()
         told = dpl.report(book).markdown()
-    assert "A copy with 6 entries had been seen. No number here has what the missing ones charged." in " ".join(
+    assert "A copy with 6 entries had been seen. No number here includes what the missing entries charged." in " ".join(
         told.split()
     )
 
@@ -190,7 +190,7 @@ def test_who_verifies_a_file_that_went_back_is_warned(tmp_path: Path) -> None:
         assert len(list(source.leaves)) == 2
     Ledger.accept_rollback(path, by="me", reason="lost")
     done = CliRunner().invoke(app, ["verify", str(path), "--key", f"{path}.pub"])
-    assert "entry 2: entries are MISSING, a copy with 4 had been seen" in done.output
+    assert "entry 2: entries are MISSING: a copy with 4 entries had been seen" in done.output
 
 
 def test_there_must_be_one_to_accept(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_what_is_something_else_is_refused_and_named(text: bytes) -> None:
     heads().file.write_bytes(b"x" + text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(remembered, "PAUSE", 0)
-        with pytest.raises(StoreFailure, match="is not what was remembered"):
+        with pytest.raises(StoreFailure, match="does not hold what was remembered"):
             heads().newest()
 
 

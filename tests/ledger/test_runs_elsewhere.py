@@ -664,7 +664,7 @@ def test_a_refusal_says_what_a_new_scope_is_for_the_same_people() -> None:
     with pytest.raises(BudgetRefused) as refusal:
         scope.charge(ApproxDP("0.1", "6e-7"), **WORD)
     told = str(refusal.value)
-    assert "a new scope (of the same people, both add up)" in told
+    assert "a new scope (for the same people, both add up)" in told
     assert "a new scope with delta 0.0000012 has room" in told
     assert "another dataset" not in told
 
@@ -854,7 +854,7 @@ def test_a_run_that_was_not_started_before_its_scope_was_closed_is_held_or_given
     started.start()
     scope.end("the study is over")
     for end in (held.close, held.start, lambda: held.broke_off("why")):
-        with pytest.raises(ScopeError, match="closed before this was started"):
+        with pytest.raises(ScopeError, match="closed before this charge was started"):
             end()
     given_back.nothing_ran()
     started.close()
@@ -894,7 +894,7 @@ os._exit(9)
         whole = opened(ZCDP(2))
         whole.charge(STEPS, tail_delta=0, **WORD)
         assert rho(scope) == rho(whole)
-        with pytest.raises(ChargeInProgress, match="its charge stands either way"), stepped(scope, key="run"):
+        with pytest.raises(ChargeInProgress, match="Its charge stands either way"), stepped(scope, key="run"):
             raise AssertionError("ran under the charge of another run")
         (one,) = scope.releases()
         assert (one.status, one.granted) == ("started" if grants else "reserved", grants)

@@ -406,7 +406,7 @@ def test_of_two_takers_that_saw_the_same_one_is_first(tmp_path: Path, monkeypatc
             return found
 
         monkeypatch.setattr(takeovers, "_open_under", looks)
-        with pytest.raises(TakenOver, match="at the same time"):
+        with pytest.raises(TakenOver, match="took over the run first"):
             opened(left.scope("s"))
         book.verify()
 

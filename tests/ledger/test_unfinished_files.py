@@ -206,7 +206,7 @@ def test_what_somebody_else_put_there_meanwhile_stays(
         genuine(*args)
 
     monkeypatch.setattr(staging, "_publish", late)
-    with pytest.raises(ParameterError, match="nothing is yet"):
+    with pytest.raises(ParameterError, match="nothing exists yet"):
         Ledger.create(tmp_path / "clinic.ledger")
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "mine"
@@ -220,7 +220,7 @@ def test_keys_of_others_are_not_taken_back(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / ".clinic.ledger.unfinished").exists()
     (tmp_path / "clinic.ledger.key").write_text("mine")
     with pytest.raises(
-        ParameterError, match=r"clinic\.ledger does not\. If it was moved, put it back.* never written over"
+        ParameterError, match=r"clinic\.ledger does not exist\. If it was moved, put it back.* never overwritten"
     ):
         Ledger.open_or_create("clinic.ledger")
     assert [path.name for path in tmp_path.iterdir()] == ["clinic.ledger.key"]

@@ -582,7 +582,7 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
     "witnesses without a policy": (changed(0, witness="before"), 0, "without a policy"),
     "a policy without witnesses": (changed(0, witness_policy=WITNESSES), 0, "none with one"),
     "a policy in another text": (changed(0, witness="before", witness_policy=WITNESSES + "\n"), 0, "the one text"),
-    "a policy of no witness": (changed(0, witness="before", witness_policy="quorum w\n"), 0, "a line before"),
+    "a policy of no witness": (changed(0, witness="before", witness_policy="quorum w\n"), 0, "an earlier line"),
     "a policy whose quorums may part": (
         changed(0, witness="before", witness_policy=WITNESSES.replace("quorum w", "group g any w v\nquorum g")),
         0,

@@ -113,7 +113,7 @@ def test_a_reservation_in_a_scope_that_was_closed_since_is_given_back() -> None:
     scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
     with scope.reserve(dpl.Count(epsilon="0.5", of="rows")) as reserved:
         scope.end("the study is over")
-        with pytest.raises(ScopeError, match="closed before this was started"):
+        with pytest.raises(ScopeError, match="closed before this charge was started"):
             reserved.release([7])
     assert [one.status for one in scope.releases()] == ["aborted"]
     assert scope.spent(delta=0).upper == 0

@@ -88,10 +88,10 @@ def refusal(scope: dpl.Scope, parts: Any) -> str:
 def test_a_claim_of_exactly_the_budget_is_told_which_scopes_have_room_for_it() -> None:
     claim = dpl.ApproxDP(3, "1e-6")
     told = refusal(opened("approximate"), claim)
-    assert "only 0.0000005 of the scope's delta 0.000001 may be asked for, the rest is for composing" in told
+    assert "claims may use only 0.0000005 of the scope's delta 0.000001, the rest is for composing" in told
     assert "a new scope with delta 0.000002 has room" in told
     assert "BasicFilter(epsilon=3, delta_sum=0.000001)" in told
-    assert "held before it runs, with `charging`, it fits here as the first charge" in told
+    assert "if you charge it before it runs, with `charging`, it fits here as the first charge" in told
     for enough in (dpl.ApproxDP(3, "0.000002"), dpl.filters.BasicFilter(epsilon=3, delta_sum="0.000001")):
         assert opened("", budget=enough).quote(claim, relation="add_remove").admitted
 

@@ -218,7 +218,7 @@ def test_a_witness_is_made_whole_for_its_owner_alone(tmp_path: Path) -> None:
     made = founded(tmp_path / "w", "w.example/w", "https://w.example/")
     assert key_beside(tmp_path / "w").public == made.public
     assert stat.S_IMODE(made.key.stat().st_mode) == stat.S_IMODE((tmp_path / "w").stat().st_mode) == 0o600
-    with pytest.raises(ParameterError, match="nothing is yet"):
+    with pytest.raises(ParameterError, match="nothing exists yet"):
         founded(tmp_path / "w", "w.example/w", "https://w.example/")
     made.key.chmod(0o644)
     with pytest.raises(ParameterError, match="0600"):

@@ -333,7 +333,7 @@ def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], 
         record.add(audit(kind, PureDP("0.5"), "0.9", "violation"))
     found = page(record)["audits"]
     assert (found.text, found.tone) == (text, tone)
-    apart = "An annex lists audits of what did not run here, by its name: 1 audit, a violation."
+    apart = "An annex lists audits of mechanisms whose names did not run here: 1 audit, a violation."
     assert (apart in found.lines) == ("twin" in refuted)
 
 
@@ -385,7 +385,7 @@ def test_violations_of_what_ran_elsewhere_and_of_what_ran_nowhere_are_counted_ap
     )
     assert found.lines == (
         "Under the name of a run elsewhere: 2 audits, 1 of them a violation (mine.other, mine.release).",
-        "An annex lists audits of what did not run here, by its name: 1 audit, a violation.",
+        "An annex lists audits of mechanisms whose names did not run here: 1 audit, a violation.",
         "2 runs elsewhere audited by name alone: 1 refuted.",
         "Not refuted does not mean proved.",
     )

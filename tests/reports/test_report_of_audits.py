@@ -128,7 +128,7 @@ def test_rows_that_are_no_pair_and_strata_that_fell_together_are_told_beside_the
     notes = [row[3].note for row in table_of(model, "audits/results").rows]
     assert notes == [
         f"if the data are rows, they are {distant}",
-        "by the strata of outcomes together; no single one fell",
+        "by all strata of outcomes together; no single stratum was refuted",
     ]
     (_, evidence) = [row[7].note for row in table_of(model, "audits/results").rows]
     assert evidence == (

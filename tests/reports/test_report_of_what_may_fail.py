@@ -26,7 +26,7 @@ def test_each_share_that_the_report_tells_has_its_row() -> None:
     assert rows(build(sample().verified())) == {
         "ε does not cover all that may be learnt about one patient": ("scope patients-2026", "1e-6", "1e-6"),
         "ε does not cover all that may be learnt": ("1 promise", "0", "0"),
-        "a suspicion becomes more than is told": ("what a suspicion of 1 % becomes", "0.001", "each by itself"),
+        "a suspicion becomes more than is stated": ("what a suspicion of 1 % becomes", "0.001", "each by itself"),
         "a number is further off than its interval": ("6 releases with an interval", "0.05", "each by itself"),
         "a lower bound is above the truth": ("2 audits", "0.05", "0.1"),
         "a fault as large as it would have refuted was missed": ("1 audit that refuted nothing", "0.2", "0.2"),

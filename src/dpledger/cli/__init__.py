@@ -82,7 +82,7 @@ _COMMANDS = (
     ),
     (
         approving.owner_key,
-        "Make the key of who approves budgets.",
+        "Make an owner's key, which approves budgets.",
         ("dpledger owner-key officer.key",),
     ),
     (
@@ -92,12 +92,12 @@ _COMMANDS = (
     ),
     (
         key_changes.rotate_key,
-        "Let another key sign a ledger from here on.",
+        "Rotate the key that signs a ledger.",
         ("dpledger rotate-key clinic.ledger", "dpledger rotate-key clinic.ledger --to next.key"),
     ),
     (
         key_changes.rotate_owner,
-        "Let another key approve budgets from here on.",
+        "Rotate the owner's key, which approves budgets.",
         ("dpledger rotate-owner owned.ledger deputy.key.pub --request new-owner.json",),
     ),
     (
@@ -142,7 +142,7 @@ _COMMANDS = (
     ),
     (
         statements.attest,
-        "Bind a file, like a model, to what a ledger says of it.",
+        "Sign a statement that binds a file to a ledger.",
         (
             "dpledger attest model.safetensors --ledger clinic.ledger --scope patients --by 'A. Smith'",
             "dpledger attest model.bin --ledger clinic.ledger --scope patients --by me --run model-2026",
@@ -155,17 +155,17 @@ _COMMANDS = (
     ),
     (
         proving.prove,
-        "Show one entry, with its proof, and no other.",
+        "Write one entry with a proof that it is in the ledger.",
         ("dpledger prove clinic.ledger 2 -o entry-2.tlog-proof",),
     ),
     (
         ledgers.backup,
-        "Copy a ledger file, also while it is in use.",
+        "Copy a ledger file, even while it is in use.",
         ("dpledger backup clinic.ledger -o clinic-copy.ledger",),
     ),
     (
         ledgers.accept_rollback,
-        "Go on with an older copy of a ledger that is lost.",
+        "Continue from an older copy of a lost ledger.",
         ("dpledger accept-rollback clinic.ledger --by 'A. Smith' --reason 'the disk failed'",),
     ),
     (
@@ -180,7 +180,7 @@ _COMMANDS = (
     ),
     (
         account_audits.audit_account,
-        "Compare what an accountant says with what is lost.",
+        "Check an accountant's claim against certified bounds.",
         ("dpledger audit-account run.json --epsilon 2 --delta 1e-5",),
     ),
     (
@@ -195,7 +195,7 @@ _COMMANDS = (
     ),
     (
         reporting.declare,
-        "Declare in a ledger what no ledger can measure.",
+        "Declare in a ledger what it cannot measure itself.",
         ("dpledger declare clinic.ledger declarations.yaml",),
     ),
     (
@@ -223,12 +223,12 @@ _OF_A_WITNESS = (
     ),
     (
         witnesses.forget,
-        "Let a witness cosign no more heads of a key.",
+        "Stop a witness from cosigning the heads of a key.",
         ("dpledger witness forget north.witness former.pub",),
     ),
     (
         witnesses.serve,
-        "Be a witness, until you stop it.",
+        "Run a witness until you stop it.",
         ("dpledger witness serve north.witness --port 8642",),
     ),
     (
@@ -241,8 +241,8 @@ _OF_A_WITNESS = (
 _witness = typer.Typer(
     name="witness",
     cls=Commands,
-    short_help="Be a witness, who keeps the newest head of ledgers.",
-    help="A witness keeps the newest head of ledgers, and cosigns none that forgets an entry of it.",
+    short_help="Run a witness, which cosigns the heads of ledgers.",
+    help="A witness keeps the newest head of each ledger. It cosigns no head in which an entry it has seen is missing.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

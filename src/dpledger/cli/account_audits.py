@@ -26,8 +26,8 @@ def audit_account(
     scope: Annotated[str | None, typer.Option(help="With --ledger: the scope it is about.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compose what ran, and compare it with what an accountant claims of it. Nothing is run. Exits 1 if more is lost
-    than is claimed, for certain; 2 if the claim lies between the two bounds, so that it cannot be told."""
+    """Compose what ran, and compare the bounds with what an accountant claims. Nothing is run. Exits 1 if the loss is
+    certainly above the claim; 2 if the claim lies between the two bounds, so that nobody can tell."""
     with speaking(as_json) as voice:
         from dpledger.accounting.guarantees import ApproxDP, PureDP
         from dpledger.audit.analytic.accounts import audit_account as audited

@@ -24,7 +24,7 @@ def owner_key(
     passphrase: Locked = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the key of an owner, who approves what opens or ends a scope. Keep it away from those who spend."""
+    """Make the key of an owner, who approves each scope that opens or ends. Keep it away from those who spend."""
     with speaking(as_json) as voice:
         from dpledger.ledger.signed.keyfiles import save_owner_key
 
@@ -36,13 +36,13 @@ def owner_key(
 
 def approve(
     request: Annotated[
-        Path, typer.Argument(help="What somebody asks you to approve: the request of `ApprovalNeeded`.")
+        Path, typer.Argument(help="The file with the request that you are asked to approve (from `ApprovalNeeded`).")
     ],
     key: Annotated[Path, typer.Option(help="Your key (dpledger owner-key makes one).")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: I have read the request.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read a request, and approve it with the owner's key. Nothing is sent: pass on the line that is printed."""
+    """Read a request, and approve it with the owner's key. Nothing is sent: pass on the printed line yourself."""
     with speaking(as_json) as voice:
         from dpledger import files
         from dpledger.errors import ParameterError
@@ -56,10 +56,12 @@ def approve(
         for line in _in_words(body):
             voice.say(f"  {line}")
         if rollbacks:
-            voice.say(f"  of this ledger entries are missing: it went on from an older copy {rollbacks} times")
+            voice.say(f"  entries of this ledger are missing: it was continued from an older copy {rollbacks} times")
         if not yes:
             if as_json:
-                raise ParameterError("yes", "not given", "--yes, beside --json: nobody can be asked")
+                raise ParameterError(
+                    "yes", "not given", "--yes together with --json, which cannot ask for confirmation"
+                )
             typer.confirm("approve this?", abort=True)
         approval = approvals.approval_of(asked, owner)
         voice.say("approved; pass this on, as `approval`:")
@@ -82,18 +84,18 @@ def _in_words(body: Approved) -> list[str]:
             return [f"from here on another key approves: {inert(key)}"]
         case ScopeOpened():
             most = body.unit.max_contributions
-            unit = f"{body.unit.name}, of at most {most} row{'s' if most > 1 else ''}"
+            unit = f"{body.unit.name} with at most {most} row{'s' if most > 1 else ''}"
             rules = [
                 f"open scope {body.path[0].scope}",
                 f"budget: {guarantee_in_words(body.budget)}",
                 f"for one {unit}; relation {body.relation.value}",
-                f"kept of released values: {body.keep}",
+                f"released values kept in the ledger: {body.keep}",
                 f"dataset: {'none is named' if body.dataset is None else inert(body.dataset)}",
                 f"charged to other scopes as well: {', '.join(body.parents) or 'no'}",
-                f"it refuses what would break this: {filter_rule(body.filter)}",
+                f"rule for each request: {filter_rule(body.filter)}",
             ]
             if body.instead is not None:
-                rules.append(f"or this, if its first charge says so: {filter_rule(body.instead)}")
+                rules.append(f"or this rule, if the first charge chooses it: {filter_rule(body.instead)}")
             if body.odometer is not None:
                 rules.append(f"odometer: {plain(body.odometer)}")
             return rules

@@ -45,8 +45,10 @@ def audit(
     relation: Annotated[
         str | None,
         typer.Option(
-            help="Under which the two are neighbours: add_remove (default), replace_one, zero_out or label_flip; a "
-            "--scope brings its own."
+            help=(
+                "The neighbouring relation: add_remove (default), replace_one, zero_out or label_flip; --scope sets "
+                "its own."
+            )
         ),
     ] = None,
     epsilon: Annotated[
@@ -56,70 +58,78 @@ def audit(
     loss: Annotated[
         str | None,
         typer.Option(
-            help="An ex-post claim, tested over all of its strata: module:name of a function of an output that says "
-            "what it lost at most, or 'recorded', for what the record of each run says."
+            help=(
+                "An ex-post claim, tested over all of its strata: module:name of a function that bounds the loss of "
+                "an output, or 'recorded' for the loss that each run records."
+            )
         ),
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Runs on each side (default: 200,000).")] = None,
     confidence: Annotated[
-        str | None, typer.Option(help="Of the verdict and of the lower bound (default: 0.95).")
+        str | None, typer.Option(help="Confidence of the verdict and of the lower bound (default: 0.95).")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="To repeat a run (default: a fresh one, which is printed).")] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Stop after so many; the verdict then depends on the machine.")
+        float | None, typer.Option(help="Stop after this many seconds; the verdict then depends on the machine.")
     ] = None,
     all_runs: Annotated[
-        bool, typer.Option("--all-runs", help="Go on after the claim has fallen, for a larger lower bound.")
+        bool, typer.Option("--all-runs", help="Continue after the claim is refuted, for a larger lower bound.")
     ] = False,
     floats: Annotated[
-        str, typer.Option(help="What a float is: numbers, or bits, where its last digits count as well.")
+        str, typer.Option(help="Compare floats as numbers, or as bits, so that the last digits count too.")
     ] = "numbers",
     each_seconds: Annotated[
-        float | None, typer.Option(help="A run that takes longer is over, and that is its outcome.")
+        float | None, typer.Option(help="Stop a run that takes longer; that it was stopped is its outcome.")
     ] = None,
     texts: Annotated[
-        bool, typer.Option("--texts", help="What an exception says is part of the outcome, not its type alone.")
+        bool,
+        typer.Option("--texts", help="Count the message of an exception as part of the outcome, not only its type."),
     ] = False,
     jobs: Annotated[int, typer.Option(help="Processes; -1 is every core.")] = 1,
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="A file that keeps the runs as they are drawn: an audit that was killed goes on where it was. It "
-            "holds outputs; keep it to yourself."
+            help=(
+                "A file that keeps the runs as they are drawn, so that a killed audit can resume. It holds outputs: "
+                "keep it private."
+            )
         ),
     ] = None,
     replay: Annotated[
         bool,
         typer.Option(
-            "--replay", help="Draw nothing: replay one run on the neighbour, of code that draws its noise here."
+            "--replay",
+            help="Sample nothing: replay one run on the neighbour. For code that draws its noise from dpledger.",
         ),
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Write the picture of the audit here (.png, .svg or .pdf).")] = None,
     ledger: RecordIn = None,
     scope: Annotated[
-        str | None, typer.Option(help="With --ledger: the scope it is about, under whose relation and unit it is run.")
+        str | None,
+        typer.Option(help="With --ledger: the scope that the audit is about; it sets the relation and the unit."),
     ] = None,
     intend: Annotated[
-        bool, typer.Option("--intend", help="Say in the --ledger, before the first run, that it will be made.")
+        bool, typer.Option("--intend", help="Record in the --ledger, before the first run, that the audit is planned.")
     ] = False,
     made_up: Annotated[
         bool,
         typer.Option(
             "--made-up",
-            help="The data are made up and about nobody: the entry has their digest, which hides nothing.",
+            help="The data are made up and about nobody, so the entry may hold their digest, which hides nothing.",
         ),
     ] = False,
     again: Annotated[
         int | None,
-        typer.Option(help="Run the audit in this entry of the --ledger again, and say whether it comes to the same."),
+        typer.Option(help="Repeat the audit of this entry of the --ledger, and say whether the result is the same."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted; 2 if the audit was blind, or
-    --again did not come to what was recorded; a pass proves nothing.
+    --again did not repeat the recorded result; a pass proves nothing.
 
-    It ends as soon as the claim has fallen. The pair is your choice, and the audit is as good as the pair: one row
-    apart, the smallest data and the most extreme row first; try several. A claim covers neighbours only."""
+    It stops as soon as the claim is refuted. You choose the pair, and the audit is only as good as the pair: take
+    datasets that differ in one row, start with the smallest data and the most extreme row, and try several. A claim
+    covers neighbours only."""
     with speaking(as_json) as voice, current_folder_first(), causes_shown():
         chosen: dict[str, Any] = {"trials": trials, "confidence": confidence, "seed": seed}
         beside = {"epsilon": epsilon, "intend": intend, "made-up": made_up}
@@ -218,10 +228,10 @@ def _asked(subject: AuditedPair, claim: Guarantee | ExPostClaim | None, settings
 
 def _require_alone(way: str, given: Mapping[str, object]) -> None:
     """What an entry says, or a replay does not ask for, is not said beside it."""
-    reason = {"--again": "it is that of the entry", "--replay": "a replay draws no runs, and is recorded with an audit"}
+    reason = {"--again": "the entry sets it", "--replay": "a replay samples nothing, and only an audit is recorded"}
     for name, value in given.items():
         if value is not None and value is not False:
-            raise ParameterError(name, str(value), f"none beside {way}: {reason[way]}")
+            raise ParameterError(name, str(value), f"nothing together with {way}: {reason[way]}")
 
 
 def _compared(asked: Audit, result: AuditResult, earlier: Audited) -> dict[str, Any]:
@@ -251,7 +261,9 @@ def _relation(relation: str | None, scope: str | None) -> dict[str, Any]:
     if relation is None:
         return {}
     if scope is not None:
-        raise ParameterError("relation", relation, "none beside --scope: what is audited is run under the scope's")
+        raise ParameterError(
+            "relation", relation, "nothing together with --scope: the audit runs under the scope's relation"
+        )
     return {"relation": Relation.read(relation)}
 
 

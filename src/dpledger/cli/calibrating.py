@@ -23,11 +23,11 @@ def calibrate(
     file: Annotated[Path, typer.Argument(help='A composition document; one number is "free". - reads standard input.')],
     epsilon: Annotated[str | None, typer.Option(help="The target's epsilon.")] = None,
     delta: Annotated[str | None, typer.Option(help="The target's delta, with --epsilon (default 0).")] = None,
-    rho: Annotated[str | None, typer.Option(help="The target in zCDP, instead.")] = None,
-    mu: Annotated[str | None, typer.Option(help="The target in GDP, instead.")] = None,
+    rho: Annotated[str | None, typer.Option(help="A zCDP target instead.")] = None,
+    mu: Annotated[str | None, typer.Option(help="A GDP target instead.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the number: the least noise, or the most of anything else, that certifiably meets the target."""
+    """Find the free number: the least noise, or the most of anything else, that certifiably meets the target."""
     with speaking(as_json) as voice:
         target = _target(epsilon, delta, rho, mu)
         from decimal import Decimal

@@ -21,7 +21,7 @@ __all__ = ["compose", "composition_in", "document_in"]
 
 LEAST = 1e-300  # below, the bounds are about what a float holds
 WIDE = 1e-3  # share of the upper bound
-WIDE_FOR_WORK = "every part has an exact pair; what is left is rounding, or work that the engine does not allow itself"
+WIDE_FOR_WORK = "every part is priced exactly; the gap is rounding, or work above the engine's own limit"
 
 
 def compose(
@@ -34,7 +34,8 @@ def compose(
         str, typer.Option(help="given: different bounded ranges run in the order of the document, fixed beforehand.")
     ] = "any",
     effort: Annotated[
-        int, typer.Option(help="1 to 64: times the usual work for different bounded ranges in any order.")
+        int,
+        typer.Option(help="1 to 64: how many times the usual work to spend on different bounded ranges in any order."),
     ] = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -75,13 +76,13 @@ def compose(
 def _about(bounds: Bounds, notes: tuple[str, ...]) -> Iterator[str]:
     """How far apart two bounds are and, where that is much, why; why an epsilon is infinite."""
     if math.isinf(bounds.lower):
-        yield "no epsilon will do: more than this delta is lost beyond every epsilon"
+        yield "no finite epsilon: at every epsilon, delta is above this one"
     elif math.isinf(bounds.upper):
-        yield "no upper bound: this delta is below 5e-324, or no more than what may be lost beyond every epsilon"
+        yield "no upper bound: this delta is below 5e-324, or at most the delta that may remain at every epsilon"
         yield from notes
     elif bounds.upper > LEAST:
         share = (bounds.upper - bounds.lower) / bounds.upper
-        yield f"apart by {share_above(share, 2)} of the upper bound" if share else "exact"
+        yield f"the bounds differ by {share_above(share, 2)} of the upper one" if share else "exact"
         if share > WIDE:
             yield from (f"why: {note}" for note in notes or (WIDE_FOR_WORK,))
 

@@ -107,8 +107,8 @@ class Walk:
             before = one_order.afford(step, tail_delta=0)
         now = self.scope.afford(step)
         self.voice.say(
-            f"   of DP-SGD steps (noise 1, rate 0.01) it admits {now.one_by_one:,} one by one, {now.planned:,} as one "
-            f"plan; with one Renyi order, as before, {before.one_by_one:,}"
+            f"   it admits {now.one_by_one:,} DP-SGD steps (noise 1, rate 0.01) one by one, {now.planned:,} as one "
+            f"plan; an account with one Renyi order admits {before.one_by_one:,}"
         )
         self.result["steps_admitted"] = {
             "before": before.one_by_one,
@@ -205,9 +205,8 @@ class Walk:
                     above.append(column)
         admission = self._last_admission()
         asked, kept = (amounts[admission.account] for amounts in (admission.reserved, admission.charged))
-        are = "is" if len(above) == 1 else "are"
         self.voice.say(
-            f"   asked of {len(WORST)} measurements whether {MANY} patients are in the upper half: {len(above)} {are}"
+            f"   asked for {len(WORST)} measurements: are {MANY} patients in the upper half? yes for {len(above)}"
         )
         self.voice.say(
             f"   reserved {decimals.text(asked)}, charged {decimals.text(kept)}: "
@@ -236,21 +235,21 @@ class Walk:
         after = self.book.state.scopes[self.scope.name].sums
         self.voice.say(f"   spent before and after the refusal: {'the same' if before == after else 'different'}")
         step = dpl.PoissonSampled(dpl.GaussianLaw(NOISE), rate=RATE)
-        self.voice.say(f"   what would still be admitted of its {STEPS} steps: {self.scope.afford(step)}")
+        self.voice.say(f"   of its {STEPS} steps, the budget would still admit: {self.scope.afford(step)}")
 
     # ---- 6 ----------------------------------------------------------------------------------------------------------
 
     def _accounts(self) -> None:
-        self._title("6. What was admitted, and what carried it")
+        self._title("6. What was admitted, and which account admitted it")
         account = self.scope.account()
         rows = [self._row(admission) for admission in account.admissions]
-        heads = ["entry", "mechanism", "carried by", "reserved", "charged", "rule", "alone, epsilon at delta 1e-6"]
+        heads = ["entry", "mechanism", "admitted by", "reserved", "charged", "rule", "alone, epsilon at delta 1e-6"]
         self.voice.table("", heads, rows)
         spent, upper = account.spent, account.reading(account.delta)
         at = decimals.text(account.delta)
         self.voice.say(f"   spent at delta {at}: epsilon in {bounds_in_words(spent.lower, upper)}")
-        self.voice.say("   upper: the filter, whose theorem allows parameters chosen as one goes along;")
-        self.voice.say("   lower: the costliest planned part, composed by the engine")
+        self.voice.say("   upper: from the filter, whose theorem allows adaptive choices;")
+        self.voice.say("   lower: from the costliest planned part, composed by the engine")
         left = "; ".join(f"{name} {value}" for name, value in account.left_by_account.items())
         self.voice.say(f"   left by account: {left}")
         self.result["spent"] = {"lower": number(spent.lower), "upper": number(upper)}

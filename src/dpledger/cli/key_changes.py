@@ -33,7 +33,7 @@ def rotate_key(
     passphrase: Locked = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let another key sign a ledger from here on. Whoever has the old one can add nothing more."""
+    """Let another key sign a ledger from here on. The old key can add nothing more."""
     with speaking(as_json) as voice:
         from dpledger.ledger import rotating
 
@@ -42,11 +42,13 @@ def rotate_key(
         if done.public is not None:
             voice.say(f"  {done.public}   verifies it: give it to those who check, in place of the old one")
         if done.former is not None:
-            voice.say(f"  {done.former}   is the old key: destroy it, once no older copy of the ledger is to go on")
+            voice.say(
+                f"  {done.former}   is the old key: destroy it once you will continue no older copy of the ledger"
+            )
         if done.is_witnessed:
-            voice.say("  nothing is charged until each witness allows it:")
+            voice.say("  nothing is charged until each witness allows the new key:")
             voice.say(f"  dpledger witness allow WITNESS {done.public or done.key.text}")
-            voice.say("  then each forgets the old one, so that nobody has it cosign a head that you do not have:")
+            voice.say("  then each witness forgets the old key, and cosigns nothing for anyone who still has it:")
             voice.say(f"  dpledger witness forget WITNESS {done.before.text if done.before is not None else 'OLD_KEY'}")
         voice.say("  hand out a head as well (dpledger export): whoever has the old key can show another history to")
         voice.say("  those who hold nothing newer")
@@ -59,11 +61,11 @@ def rotate_owner(
     approval: Annotated[
         str | None, typer.Option(help="What `dpledger approve` printed, with the owner's key or the recovery key.")
     ] = None,
-    request: Annotated[Path | None, typer.Option(help="Where to write what is to be approved.")] = None,
+    request: Annotated[Path | None, typer.Option(help="Where to write the request for approval.")] = None,
     key: SigningKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let another key approve what opens or ends a scope. Without --approval the request for it is written."""
+    """Let another key approve what opens or ends a scope. Without --approval, writes the request for it."""
     with speaking(as_json) as voice:
         from dpledger.errors import ApprovalNeeded
         from dpledger.ledger.ledger import Ledger
@@ -90,8 +92,7 @@ def revoke_key(
     reason: Annotated[str, typer.Option(help="What happened.")],
     as_json: AsJson = False,
 ) -> None:
-    """End a ledger whose signing key was stolen. What was charged stands; what came back after the last trusted entry
-    does not."""
+    """End a ledger whose signing key was stolen. Charges stand; refunds after the last trusted entry do not."""
     with speaking(as_json) as voice:
         from dpledger.ledger.ledger import Ledger
 

@@ -28,7 +28,7 @@ def init(
     ledger: Annotated[
         str,
         typer.Argument(
-            help="Where the ledger file is to be, or the postgresql:// address of a database.",
+            help="Path of the new ledger file, or the postgresql:// address of a database.",
             callback=records.no_password,
         ),
     ],
@@ -36,15 +36,18 @@ def init(
         str | None, typer.Option(help="The readable part of the ledger's id (default: the file's name).")
     ] = None,
     owner: Annotated[
-        str | None, typer.Option(help="The public key, or its file, of who has to approve each scope (owner-key).")
+        str | None,
+        typer.Option(help="The public key, or its file, of the owner, who must approve each scope (see owner-key)."),
     ] = None,
     keys: Annotated[
-        Path | None, typer.Option(help="Of a ledger in a database: the path beside which its keys come to lie.")
+        Path | None, typer.Option(help="For a ledger in a database: the path beside which its keys are written.")
     ] = None,
     passphrase: Locked = False,
     witnesses: Annotated[
         Path | None,
-        typer.Option(help="The policy of the witnesses that cosign before data are read (witness init writes one)."),
+        typer.Option(
+            help="The policy file of the witnesses, which cosign before data are read (witness init writes one)."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -85,10 +88,10 @@ def verify(
     jobs: Annotated[
         int | None, typer.Option(help="How many processes share the work (default: as many as there are processors).")
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="Of a statement: the file that it is about.")] = None,
+    file: Annotated[Path | None, typer.Option(help="For a statement: the file that it is about.")] = None,
     ledger: Annotated[
         str | None,
-        typer.Option(help="Of a statement: the ledger, or a bundle of it.", callback=records.no_password),
+        typer.Option(help="For a statement: the ledger, or a bundle of it.", callback=records.no_password),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +106,9 @@ def verify(
         if records.is_statement(source):
             for name, given in (("since", since), ("quick", quick or None), ("witness", witness)):
                 if given is not None:
-                    raise ParameterError(name, "one", "none, for a statement: give --ledger")
+                    raise ParameterError(
+                        name, "one", "nothing for a statement; to check it against the record, give --ledger"
+                    )
             statements.say(voice, *records.stated(source, key, file, ledger), has_file=file is not None)
             return
         if records.is_proof(source):
@@ -115,11 +120,11 @@ def verify(
                 ("ledger", ledger),
             ):
                 if given is not None:
-                    raise ParameterError(name, str(given), f"none: {source} is a proof of one entry")
+                    raise ParameterError(name, str(given), f"nothing: {source} is a proof of one entry")
             proving.say(voice, records.proven(source, key))
             return
         if file is not None or ledger is not None:
-            expected = f"none: {source} is no statement about a file (dpledger attest makes one)"
+            expected = f"nothing: {source} is not a statement about a file (dpledger attest makes one)"
             raise ParameterError("file" if file else "ledger", str(file or ledger), expected)
         rollbacks = Rollbacks()
         found = records.verified(
@@ -131,19 +136,21 @@ def verify(
         for one in found.seen:
             voice.say(f"  cosigned by {one.key.name}, {one.moment} by its clock")
         if found.mode == "full" and (in_force := found.state.keys.own(found.head.size)) != found.key:
-            voice.say(f"  its key was rotated: in force now is {in_force.text}")
+            voice.say(f"  its key was rotated; the key in force now is {in_force.text}")
         if found.mode == "full" and found.state.keys.revoked:
             last = found.state.last_trusted
             voice.say(f"  entry {found.head.size - 1}: the key was REVOKED, only entries up to {last} are trusted")
         for index, accepted in rollbacks.accepted.items():
             ended = [name for name, by in rollbacks.ended.items() if by == index]
-            voice.say(f"  entry {index}: entries are MISSING, a copy with {accepted.size} had been seen")
+            voice.say(f"  entry {index}: entries are MISSING: a copy with {accepted.size} entries had been seen")
             if ended:
                 voice.say(f"    it ended {_named(ended)}; what the missing entries charged there is not known")
         if found.attested:
             words = [said.by for said in found.attested.values()]
-            voice.say(f"  {elsewhere(len(words))}: priced and settled by the rules; that they ran so is attested, by")
-            voice.say(f"  {names_of(words)}, and nothing here can verify it")
+            voice.say(
+                f"  {elsewhere(len(words))}: priced and settled by the rules; that they ran like this is the word of"
+            )
+            voice.say(f"  {names_of(words)}, and cannot be verified here")
         if found.mode == "quick":
             voice.say("  quick: the bytes are those that were signed; the rules were not checked")
         if found.unpriced:
@@ -188,8 +195,8 @@ def backup(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file of the copy; nothing may be there yet.")],
     as_json: AsJson = False,
 ) -> None:
-    """Copy a ledger file, whole, also while it is in use; a plain copy could lack the last entries. A database is
-    copied by its own means, as pg_dump; `dpledger export` writes a bundle of any ledger."""
+    """Copy a whole ledger file, even while it is in use; a plain copy could lack the last entries. Copy a database with
+    its own tools, like pg_dump; `dpledger export` writes a bundle of any ledger."""
     with speaking(as_json) as voice:
         from dpledger.ledger.ledger import Ledger
         from dpledger.progress import bar
@@ -206,16 +213,17 @@ def backup(
 def accept_rollback(
     ledger: records.LedgerPlace,
     by: Annotated[str, typer.Option(help="Who says so.")],
-    reason: Annotated[str, typer.Option(help="What became of the newest file.")],
+    reason: Annotated[str, typer.Option(help="What happened to the newest file.")],
     key: records.SigningKeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with an older copy of a ledger, as the newest file is lost. An entry says so, and every scope ends."""
+    """Continue from an older copy of a ledger because the newest file is lost. An entry records it, and every scope
+    ends."""
     with speaking(as_json) as voice:
         from dpledger.ledger.ledger import Ledger
 
         entry = Ledger.accept_rollback(ledger, by=by, reason=reason, key=key, passphrase=passphrases.asked)
-        voice.say(f"{entry.ledger} goes on with entry {entry.index}, which says that newer ones are missing")
+        voice.say(f"{entry.ledger} continues with entry {entry.index}, which records that newer entries are missing")
         voice.say("  its scopes have ended, because nobody knows what the missing entries charged; open new ones")
         voice.give({"ledger": entry.ledger, "index": entry.index})
 
@@ -243,6 +251,9 @@ def _seen(found: Verified) -> str:
             "entries was cut off"
         )
     if found.seen and not found.unwitnessed:
-        return "witnesses cosigned the newest entry: none was cut off, and no copy went on by itself before it"
+        return (
+            "witnesses cosigned the newest entry: no entry was cut off, and before it no copy of the ledger was "
+            "continued separately"
+        )
     follow = "1 entry follows" if found.unwitnessed == 1 else f"{found.unwitnessed} entries follow"
     return f"{follow} the checkpoint that you gave; the record alone cannot show that none was cut off after it"

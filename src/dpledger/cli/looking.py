@@ -76,13 +76,15 @@ def spent(
         left = _left(record.state, opened)
         voice.say(f"{name}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
         if lower < decimals.float_up(upper):
-            voice.say("  the first is a lower bound of the costliest run by itself, the second what all were charged")
+            voice.say(
+                "  the first: at least what the costliest run costs by itself; the second: what all runs were charged"
+            )
         if account.rollback is not None:
             voice.say(f"  the scope was ended by the rollback of entry {account.rollback}: {IN_NO_NUMBER}")
         voice.say(f"  left: {decimals.text(left)}, the most epsilon that one more release may promise by itself")
         words = [one.attested.by for one in account.attested if one.attested is not None]
         if words:
-            voice.say(f"  in it, {elsewhere(len(words))}, on the word of {names_of(words)}")
+            voice.say(f"  included: {elsewhere(len(words))}, on the word of {names_of(words)}")
         answer: dict[str, Any] = {
             "scope": name,
             "delta": decimals.text(at),
@@ -106,9 +108,9 @@ def spent(
 
 def show(
     source: records.Record,
-    index: Annotated[int | None, typer.Option(help="One entry, whole.")] = None,
+    index: Annotated[int | None, typer.Option(help="Show this entry in full.")] = None,
     since: Annotated[
-        Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept: the entries after it.")
+        Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept: list only the entries after it.")
     ] = None,
     key: records.Key = None,
     as_json: AsJson = False,
@@ -126,7 +128,7 @@ def show(
             rows = rows_of(entries)[record.first :]
             voice.table("", ["index", "time", "kind", "scope", "what"], rows)
             if not rows:
-                voice.say("no entry follows the checkpoint that was given")
+                voice.say("no entry follows the checkpoint that you gave")
             voice.give({"entries": [format_entry(entry) for entry in entries[record.first :]]})
             return
         if not 0 <= index < len(entries):
@@ -196,7 +198,7 @@ def _together(group: Together) -> str:
     named, counted = ", ".join(group.scopes), ", ".join(group.counted)
     covered = "" if group.counted == group.scopes else f"; counted: {counted}, which the others are charged to"
     if group.guarantee is None:
-        return f"together no bound holds {whom}: scopes {named}{covered}"
+        return f"together there is no bound {whom}: scopes {named}{covered}"
     return f"together at most {guarantee_in_words(group.guarantee)} {whom}: scopes {named}{covered}"
 
 

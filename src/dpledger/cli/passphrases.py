@@ -36,5 +36,5 @@ def _hidden(what: str) -> str:
 
     if not sys.stdin.isatty():
         expected = "a terminal: it is never read from an argument or a pipe (in Python, give `passphrase=`)"
-        raise ParameterError("passphrase", "nobody who can be asked", expected)
+        raise ParameterError("passphrase", "no terminal", expected)
     return getpass.getpass(f"{what}: ", stream=sys.stderr)

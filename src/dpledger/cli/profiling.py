@@ -28,7 +28,7 @@ def profile(
     plot: Annotated[Path | None, typer.Option(help="Draw it: a .png, .svg or .pdf file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The whole profile: delta at every epsilon, and what a membership test may reach."""
+    """The whole profile: delta at every epsilon, and how well a membership test can do."""
     with speaking(as_json) as voice:
         if plot is not None and plot.suffix.removeprefix(".").lower() not in FORMATS:
             raise ParameterError("plot", str(plot), "a file named .png, .svg or .pdf")

@@ -47,7 +47,7 @@ def say(voice: Voice, found: Proven) -> None:
     voice.say(json.dumps(payload, indent=2, sort_keys=True))
     if not found.is_trusted:
         voice.say("  the signing key was REVOKED: whoever stole it may have signed this entry")
-    voice.say("  this shows no other entry: neither that this one was a legal step, nor what came before or after it;")
+    voice.say("  a proof shows this entry alone: neither that it followed the rules, nor what came before or after it;")
     voice.say("  for that, verify the whole ledger, or a bundle of it")
     voice.give(
         {

@@ -94,15 +94,19 @@ Key = Annotated[
 Witness = Annotated[
     str | None,
     typer.Option(
-        help="The witnesses you trust: a policy file, or the key of one. They must have cosigned the checkpoint that "
-        "you give, or without one the newest here."
+        help=(
+            "The witnesses you trust: a policy file, or the key of one. They must have cosigned the checkpoint that "
+            "you give; if you give none, the newest one here."
+        )
     ),
 ]
 MostSeconds = Annotated[
     float,
     typer.Option(
-        help="Seconds of the processor that the prices may take, all together; what would take longer is named as not "
-        "verified, and the exit status is 3."
+        help=(
+            "Processor seconds for recomputing all prices together. Prices that take longer are listed as not "
+            "verified, and the exit status is 3."
+        )
     ),
 ]
 
@@ -140,8 +144,8 @@ def looked(source: str, key: str | None, since: Path | None = None) -> Looked:
     if is_bundle(source) or key is not None or since is not None:
         found = verified(source, key, since)
         if found.unpriced:
-            told = f"the prices of {unpriced(found)} take longer than {MOST_SECONDS:g} seconds of the processor"
-            raise EngineError(f"{told}: dpledger verify --most-seconds says how far the rest holds")
+            told = f"the prices of {unpriced(found)} take longer than {MOST_SECONDS:g} processor seconds"
+            raise EngineError(f"{told}: allow more with dpledger verify --most-seconds, which also verifies the rest")
         return Looked(
             found.entries,
             found.state,
@@ -283,16 +287,16 @@ def _opened(source: str) -> Iterator[Source]:
         suffix, statement = Path(source).suffix.lower(), source + STATEMENT
         if Path(statement).exists():
             raise ForeignLedger(
-                f"{error}. A file that was attested is verified by its statement, which lies beside it: dpledger "
-                f"verify {statement} --key KEY --file {source}"
+                f"{error}. To verify an attested file, verify the statement beside it: dpledger verify {statement} "
+                f"--key KEY --file {source}"
             ) from None
         if suffix not in REPORTS:
             raise
         is_json = suffix == ".json"
         what = f"{source} is no ledger, no bundle and no statement of dpledger attest" if is_json else str(error)
         raise ForeignLedger(
-            f"{what}. A report is checked by making it again: dpledger report BUNDLE --key KEY -o r.json, with the "
-            "same --since or none; it is the same if it bears the SHA-256 of your r.json"
+            f"{what}. To check a report, make it again: dpledger report BUNDLE --key KEY -o r.json, with the same "
+            "--since or none; the two are the same if the report bears the SHA-256 of your r.json"
         ) from None
 
 

@@ -103,7 +103,7 @@ def _check_forms(output: Sequence[Path], summary: bool) -> None:
         if suffix not in FORMS:
             raise ParameterError("output", str(path), "a name that ends in .html, .json, .md or .yaml")
         if summary and suffix == ".yaml":
-            forms = ".html, .json or .md; a registry's entries (.yaml) are of the whole report: leave out --summary"
+            forms = ".html, .json or .md; entries of a registry (.yaml) need the whole report: leave out --summary"
             raise ParameterError("output", str(path), forms)
 
 
@@ -134,7 +134,7 @@ def declare(
     key: records.SigningKeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Declare what a file says: what no ledger can measure, and a report asks for."""
+    """Declare the items of a file: facts that a report asks for and that no ledger can measure."""
     with speaking(as_json) as voice:
         from dpledger.errors import shown
         from dpledger.ledger.entries import declared_files
@@ -148,9 +148,11 @@ def declare(
         said = declared_files.read(file)
         copied = [one.item for one in said if declared_files.is_sample(one.item, one.text)]
         unread = {one: form for one in said if (form := readings.form(one.item, one.text))}
-        voice.say(f"{len(entries)} declared, in {ledger}" if entries else "nothing new: the ledger says all of it")
+        voice.say(
+            f"{len(entries)} declared, in {ledger}" if entries else ("nothing new: the ledger holds all of it already")
+        )
         if copied:
-            voice.say(f"  word for word the sample's, which is about nobody: {', '.join(copied)}")
+            voice.say(f"  copied word for word from the sample file, which is about nobody: {', '.join(copied)}")
             voice.say("  the report says so beside them; write your own words and declare the file again")
         for one, form in unread.items():
             voice.say(f"  {one.item}: the report looks for {form}; it cannot read {shown(one.text)}")

@@ -34,23 +34,24 @@ def audit_search(
         str, typer.Option(help="What the data may be: JSON, or the name of a file of JSON (docs/audit_search.md).")
     ],
     relation: Annotated[
-        str, typer.Option(help="Under which two datasets are neighbours: add_remove, replace_one or label_flip.")
+        str, typer.Option(help="The neighbouring relation: add_remove, replace_one or label_flip.")
     ] = "add_remove",
-    max_contributions: Annotated[int, typer.Option(help="Rows that one unit has at most.")] = 1,
+    max_contributions: Annotated[int, typer.Option(help="The most rows that one unit has.")] = 1,
     epsilon: Annotated[
         str | None, typer.Option(help="The claimed epsilon (default: the mechanism's own claim).")
     ] = None,
     delta: Annotated[str, typer.Option(help="The claimed delta, with --epsilon.")] = "0",
     trials: Annotated[int, typer.Option(help="Runs on each side, of all pairs together.")] = TRIALS,
     seconds: Annotated[
-        float, typer.Option(help="Stop after about so many; the verdict then depends on the machine.")
+        float, typer.Option(help="Stop after about this many seconds; the verdict then depends on the machine.")
     ] = SECONDS,
-    confidence: Annotated[str, typer.Option(help="Of the verdict, over all pairs together.")] = "0.95",
+    confidence: Annotated[str, typer.Option(help="Confidence of the verdict, over all pairs together.")] = "0.95",
     seed: Annotated[
         int | None, typer.Option(help="To repeat a search (default: a fresh one, which is printed).")
     ] = None,
     texts: Annotated[
-        bool, typer.Option("--texts", help="What an exception says is part of the outcome, not its type alone.")
+        bool,
+        typer.Option("--texts", help="Count the message of an exception as part of the outcome, not only its type."),
     ] = False,
     jobs: Annotated[int, typer.Option(help="Processes of the audits; -1 is every core.")] = 1,
     as_json: AsJson = False,

@@ -28,7 +28,7 @@ def attest(
         ),
     ],
     scope: Annotated[str, typer.Option(help="The scope that the file came out of.")],
-    by: Annotated[str, typer.Option(help="Whose word it is that it did.")],
+    by: Annotated[str, typer.Option(help="Who states that it did.")],
     run: Annotated[
         str | None, typer.Option(help="The key of the charge that made it (default: all of the scope).")
     ] = None,
@@ -76,9 +76,7 @@ def say(voice: Voice, statement: FileStatement, record: Verified | None, *, has_
         voice.say("  ledger: not looked at; range and guarantee are what the key signed (--ledger recomputes them)")
     else:
         voice.say(f"  ledger: {record.head.size} entries verified; range and guarantee are what they come to")
-    voice.say(
-        f"  that the file was made by these entries is the word of {inert(told['by'])}: nothing here can verify it"
-    )
+    voice.say(f"  that these entries made the file is the word of {inert(told['by'])}, and cannot be verified here")
     voice.give(
         {
             "verified": "statement",

@@ -42,29 +42,34 @@ def audit_training(
     ],
     data: Annotated[Path, typer.Option(help="The rows: an array in a .npy file, or a .csv of numbers, no header.")],
     canaries: Annotated[
-        str, typer.Option(help="Rows that are in by a fair coin each: so many of the last of --data, or a file as it.")
+        str,
+        typer.Option(
+            help="Rows that are each included by a fair coin: how many of the last rows of --data, or a file like it."
+        ),
     ],
     epsilon: Annotated[str, typer.Option(help="The claimed epsilon of the whole training, under add_remove.")],
     delta: Annotated[str, typer.Option(help="The claimed delta.")] = "0",
     trainings: Annotated[
-        int | None, typer.Option(help="Train also so often with the first canary, and as often without it.")
+        int | None, typer.Option(help="Also train this many times with the first canary, and as many times without it.")
     ] = None,
     gradient: Annotated[
         str | None,
-        typer.Option(help="module:name of gradient(state, batch, rng), noisy: audit steps as well."),
+        typer.Option(help="module:name of a noisy gradient(state, batch, rng): audit steps as well."),
     ] = None,
     states: Annotated[
         str | None,
         typer.Option(help="With --gradient: module:name of states(rows): (state, batch) of each step."),
     ] = None,
     noise_multiplier: Annotated[
-        str | None, typer.Option(help="With --gradient: the claim of one step, Gaussian noise in clip norms.")
+        str | None, typer.Option(help="With --gradient: the noise that one step claims, Gaussian, in clip norms.")
     ] = None,
     direction: Annotated[
         str | None, typer.Option(help="With --gradient: module:name of direction(state), of the first canary.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="With --gradient: at most so many (default: 10,000).")] = None,
-    confidence: Annotated[str, typer.Option(help="Of each verdict and lower bound.")] = "0.95",
+    steps: Annotated[
+        int | None, typer.Option(help="With --gradient: the most steps to audit (default: 10,000).")
+    ] = None,
+    confidence: Annotated[str, typer.Option(help="Confidence of each verdict and lower bound.")] = "0.95",
     seed: Annotated[int | None, typer.Option(help="To repeat an audit (default: a fresh one).")] = None,
     jobs: Annotated[int, typer.Option(help="Processes of --trainings; -1 is every core.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Write the picture here (.png, .svg or .pdf).")] = None,
@@ -75,10 +80,9 @@ def audit_training(
     as_json: AsJson = False,
 ) -> None:
     """Audit a whole training by canaries in its data. Exits 1 if its claim is refuted; 2 if an audit was blind; a pass
-    proves nothing, and what one training can show at most is said before it begins.
+    proves nothing. Before it begins, it says the most that one training can show.
 
-    The data that canaries are put into are the other rows. Run it on made-up or public rows: the models are released to
-    nobody, and nobody is charged for them."""
+    Canaries are added to the other rows. Run it on made-up or public rows: no budget is charged for the models."""
     with speaking(as_json) as voice, current_folder_first(), causes_shown():
         from dpledger.accounting.guarantees import ApproxDP, PureDP
         from dpledger.audit.training.whole import audit_training as audited

@@ -18,10 +18,10 @@ WitnessAt = Annotated[Path, typer.Argument(help="The file of the witness; its ke
 
 
 def init(
-    witness: Annotated[Path, typer.Argument(help="Where the file of the witness is to be; nothing may be there.")],
+    witness: Annotated[Path, typer.Argument(help="Path of the new witness file; nothing may be there.")],
     name: Annotated[str, typer.Option(help="Its name: a domain and a path that are yours, like north.example/w.")],
     url: Annotated[
-        str, typer.Option(help="Where ledgers will ask it: that of your proxy, if others are to.")
+        str, typer.Option(help="The address at which ledgers ask it; if others do, the address of your proxy.")
     ] = f"http://127.0.0.1:{PORT}/",
     as_json: AsJson = False,
 ) -> None:
@@ -30,7 +30,7 @@ def init(
         from dpledger.ledger.witnessing.founding import founded
 
         made = founded(witness, name, url)
-        voice.say(f"made {witness}, in which it keeps the newest heads: never put it back from a copy")
+        voice.say(f"made {witness}, where it keeps the newest heads: never restore it from a copy")
         voice.say(f"  {made.key}      cosigns; only you can read it")
         voice.say(f"  {made.policy}   names it: for `dpledger init LEDGER --witnesses`, and for those who verify")
         voice.say(f"  next: dpledger witness serve {witness}")
@@ -42,7 +42,7 @@ def allow(
     key: Annotated[str, typer.Argument(help="The public key of a ledger, or its file (.pub).")],
     as_json: AsJson = False,
 ) -> None:
-    """Let a witness cosign the heads of a ledger that this key signed. Also while it runs."""
+    """Let a witness cosign the heads that this key signs for a ledger. Works while the witness runs."""
     with speaking(as_json) as voice:
         from dpledger.ledger.signed.keyfiles import read_public_key
         from dpledger.ledger.witnessing.witness_file import WitnessFile
@@ -59,8 +59,8 @@ def forget(
     key: Annotated[str, typer.Argument(help="The public key that signs no more, or its file (.pub).")],
     as_json: AsJson = False,
 ) -> None:
-    """Let a witness cosign no more heads that this key signed: of one that was rotated away, or stolen. Also while it
-    runs. What it saw of the ledger stays: it goes on with its other keys."""
+    """Stop a witness from cosigning heads that this key signs, because it was rotated or stolen. Works while the
+    witness runs. The witness remembers what it saw of the ledger, and goes on with the ledger's other keys."""
     with speaking(as_json) as voice:
         from dpledger.errors import ParameterError
         from dpledger.ledger.signed.keyfiles import read_public_key
@@ -82,7 +82,7 @@ def serve(
     port: Annotated[int, typer.Option(help="The port; 0: one that is free.")] = PORT,
     as_json: AsJson = False,
 ) -> None:
-    """Be a witness, until Ctrl-C or SIGTERM: cosign each head that continues the one before, and no other."""
+    """Run a witness until Ctrl-C or SIGTERM. It cosigns a head only if it continues the one before."""
     with speaking(as_json) as voice:
         from dpledger.ledger.witnessing.founding import key_beside
         from dpledger.ledger.witnessing.serving import WitnessServer
