@@ -44,11 +44,12 @@ def power_bounds(there: Deltas, back: Deltas, reach: float, alphas: Array) -> tu
     """
     (least,), (most,) = there(np.array([_BEYOND]))
     inner = np.clip(alphas, np.min(alphas, initial=1.0, where=alphas > 0), 1.0)
-    reach = _far_enough(there, min(reach, _LARGEST_EPSILON), float(np.min(inner)))
+    reach, some = min(reach, _LARGEST_EPSILON), float(np.min(inner))
     if back is there:
-        lower, upper = _least(there, (_steep, _flat), reach, inner)
+        lower, upper = _least(there, (_steep, _flat), _far_enough(there, reach, some), inner)
     else:
-        ends = _least(there, (_steep,), reach, inner), _least(back, (_flat,), reach, inner)
+        profiles = (there, _steep), (back, _flat)
+        ends = [_least(deltas, (line,), _far_enough(deltas, reach, some), inner) for deltas, line in profiles]
         lower, upper = (np.minimum(*sides) for sides in zip(*ends, strict=True))
     lower, upper = np.clip(lower, inner, 1.0), np.clip(upper, inner, 1.0)
     return np.where(alphas <= 0, least, lower), np.where(alphas <= 0, most, upper)  # what only P shows

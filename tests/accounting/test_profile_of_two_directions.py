@@ -125,7 +125,7 @@ def test_trade_offs_are_those_of_the_ordered_pair_or_of_both(runs: int, directio
             assert abs(found.upper - exact) <= mp.mpf("1e-3")
         else:
             assert found.lower - 1e-15 <= pairs[direction] <= found.upper
-            assert found.upper - found.lower <= (3e-3 if direction == "remove" else 0.09)
+            assert found.upper - found.lower <= 3e-3
         missed = profile.tradeoff(alpha)
         assert missed.lower == pytest.approx(1 - found.upper, abs=1e-15)
         assert missed.upper == pytest.approx(1 - found.lower, abs=1e-15)
