@@ -522,7 +522,7 @@ def test_a_run_goes_on_from_the_last_whole_checkpoint(book: Ledger, scope: Scope
     with pytest.raises(ChargeInProgress, match=r"train\(resume_from_checkpoint=True\)"):
         trainer_of(scope, tmp_path, **asked).train()
     second = trainer_of(scope, tmp_path, **asked)
-    with pytest.warns(StepsLost, match="has 4 steps .* 5 of 12 are granted"):
+    with pytest.warns(StepsLost, match="has run 4 steps .* 5 of 12 are granted"):
         done = second.train(resume_from_checkpoint=True)
     assert done.global_step == 12
     assert (second.run.taken, second.run.done) == (7, 12)
@@ -542,7 +542,7 @@ def test_a_run_that_died_before_its_first_checkpoint_begins_again_with_what_is_l
     second = trainer_of(scope, tmp_path, key="model", max_steps=3, noise_multiplier=None)
     with pytest.raises(ScopeError, match=r"is charged, and its noise multiplier, .* stands"):
         second.plan()
-    with pytest.warns(StepsLost, match="has 0 steps .* 1 of 3 are granted .* if there is a checkpoint"):
+    with pytest.warns(StepsLost, match="has run 0 steps .* 1 of 3 are granted .* if there is a checkpoint"):
         second.train(resume_from_checkpoint=True)
     assert (second.run.taken, second.run.done) == (2, 3)
 

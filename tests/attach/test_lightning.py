@@ -242,7 +242,7 @@ def test_a_run_goes_on_from_a_checkpoint_of_lightning(book: Ledger, scope: Scope
         )
     second = Process(seed=15)
     charged = second.charged(scope, **asked)
-    with pytest.warns(StepsLost, match="has 6 steps .* 7 of 14 are granted"):
+    with pytest.warns(StepsLost, match="has run 6 steps .* 7 of 14 are granted"):
         fit(charged, second.module, second.loader, ckpt=saved, callbacks=[_saves(tmp_path)])
     assert (charged.run.taken, charged.run.done) == (7, 14)
     assert [(one.status, one.granted) for one in scope.releases()] == [("committed", 14)]
@@ -258,7 +258,7 @@ def test_a_run_of_which_all_steps_were_granted_ends_without_another(scope: Scope
     second = Process()
     before = second.weights()
     charged = second.charged(scope, **asked)
-    with pytest.warns(StepsLost, match="has 0 steps .* 3 of 3 are granted .* if there is a checkpoint"):
+    with pytest.warns(StepsLost, match="has run 0 steps .* 3 of 3 are granted .* if there is a checkpoint"):
         fit(charged, second.module, second.loader)
     assert (charged.run.taken, charged.run.done) == (0, 3)
     assert torch.equal(before, second.weights())

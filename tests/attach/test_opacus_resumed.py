@@ -131,7 +131,7 @@ def test_steps_that_the_checkpoint_lacks_are_lost_and_never_run_again(scope: Sco
     first.train(3)
     second = Process()
     resumed = second.charging(scope, second.load(tmp_path / "model"))
-    with pytest.warns(StepsLost, match="has 4 steps .* 8 of 200 are granted and charged: 4 are lost"), resumed:
+    with pytest.warns(StepsLost, match="has run 4 steps .* 8 of 200 are granted and charged: 4 are lost"), resumed:
         second.train(1)
     assert resumed.token()["step"] == 9
     assert resumed.epsilons("1e-5").opacus is None  # it counted five of nine
@@ -159,7 +159,7 @@ def test_a_script_that_seeds_draws_no_batch_and_no_noise_twice(scope: Scope, see
                 torch.manual_seed(14)
             goes_on.train(3)
 
-    with pytest.warns(StepsLost, match="has 0 steps"):
+    with pytest.warns(StepsLost, match="has run 0 steps"):
         trains()
     assert not any(torch.equal(one, other) for one in begun.sums for other in goes_on.sums)
 

@@ -248,6 +248,6 @@ def test_only_an_audit_before_it_is_run_is_intended_and_only_its_result_ends_it(
             scope.intend(wrong)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="relation of scope s"):
         scope.intend(replace(INTENDED, relation=Relation.REPLACE_ONE))
-    with pytest.raises(ParameterError, match="no audit"):
+    with pytest.raises(ParameterError, match="not an audit"):
         scope.record(INTENDED, intended=0)
     assert len(scope._ledger) == 2

@@ -184,7 +184,7 @@ def test_an_older_model_goes_on_after_the_granted_steps_and_is_told_what_it_lost
     older = first.token()
     for _ in range(4):
         first.ask(None)
-    with pytest.warns(StepsLost, match="has 1 steps .* 5 of 40 are granted and charged: 4 are lost"):
+    with pytest.warns(StepsLost, match="has run 1 steps .* 5 of 40 are granted and charged: 4 are lost"):
         second = opened(scope, older)
     assert second.ask(None) == 6
 
@@ -194,10 +194,10 @@ def test_without_a_token_the_model_counts_as_fresh(scope: Scope, recwarn: pytest
     opened(scope)
     opened(scope).ask(None)  # nothing was granted before: nothing is lost
     assert recwarn.list == []
-    with pytest.warns(StepsLost, match="has 0 steps .* 1 of 40 are granted .* if there is a checkpoint, stop"):
+    with pytest.warns(StepsLost, match="has run 0 steps .* 1 of 40 are granted .* if there is a checkpoint, stop"):
         assert opened(scope).ask(None) == 2
     charging(scope, key="elsewhere").__enter__().grant(3)
-    with pytest.warns(StepsLost, match="has 0 steps .* 3 of 40"):
+    with pytest.warns(StepsLost, match="has run 0 steps .* 3 of 40"):
         charging(scope, key="elsewhere").__enter__()
 
 

@@ -238,9 +238,8 @@ def test_what_is_nearly_a_mechanism_is_told_what_it_lacks(scope: Scope) -> None:
         def release(self, data: object, *, entropy: object) -> None:
             raise AssertionError("never run")
 
-    with pytest.raises(
-        ParameterError, match="this object lacks relation, unit, under, claim, parts, failures, parameters"
-    ):
+    lacks = "this object lacks relation, unit, under, claim, parts, failures, parameters"
+    with pytest.raises(ParameterError, match=lacks):
         scope.release(Nearly(), 1)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="a mechanism that answers once"):
         scope.release(Nearly, 1)  # type: ignore[arg-type]

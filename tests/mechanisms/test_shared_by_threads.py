@@ -69,7 +69,7 @@ def test_what_interrupts_an_answer_gets_none_and_ends_nothing(other: str) -> Non
     gave one more answer, which its release did not count."""
 
     def handler() -> None:
-        with pytest.raises(PolicyError, match="in the middle"):
+        with pytest.raises(PolicyError, match="while it was answering"):
             run.ask(0) if other == "ask" else run.close()
 
     run = SparseVector(epsilon=1, cutoff=2, threshold=-1000, sensitivity=1).open(None, entropy=Interrupted(handler))
@@ -88,7 +88,7 @@ def test_one_statistical_query_gives_two_threads_one_answer() -> None:
 @pytest.mark.parametrize("other", ["ask", "close"])
 def test_what_interrupts_a_statistical_query_gets_none_and_ends_nothing(other: str) -> None:
     def handler() -> None:
-        with pytest.raises(PolicyError, match="in the middle"):
+        with pytest.raises(PolicyError, match="while it was answering"):
             run.ask(lambda x, y: x) if other == "ask" else run.close()
 
     run = StatisticalQueryOracle(epsilon=1, queries=3).open(LabeledSample([1], [1]), entropy=Interrupted(handler))
@@ -103,7 +103,7 @@ def test_what_interrupts_a_level_gets_none_and_ends_nothing(mechanism: Any, othe
     finest one; and what was closed in the middle of a level reported the level before it."""
 
     def handler() -> None:
-        with pytest.raises(PolicyError, match="in the middle"):
+        with pytest.raises(PolicyError, match="while it was answering"):
             run.ask(4) if other == "ask" else run.close()
 
     run = mechanism.open(0.0, entropy=Interrupted(handler))
