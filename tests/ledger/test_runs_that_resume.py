@@ -53,7 +53,7 @@ from threads import together
 
 pytestmark = [
     pytest.mark.sliced,
-    pytest.mark.filterwarnings("ignore:the model has 0 steps"),  # of a test that resumes without a token, on purpose
+    pytest.mark.filterwarnings("ignore:the model has run 0 steps"),  # of a test that resumes without a token, on purpose
 ]
 
 KEY: dict[str, Any] = {"key": "model"}
