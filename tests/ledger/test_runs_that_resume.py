@@ -53,7 +53,7 @@ from threads import together
 
 pytestmark = [
     pytest.mark.sliced,
-    pytest.mark.filterwarnings("ignore:the model has 0 steps"),  # of a test that resumes without a token, on purpose
+    pytest.mark.filterwarnings("ignore:the model has run 0 steps"),  # resumed without a token, on purpose
 ]
 
 KEY: dict[str, Any] = {"key": "model"}
@@ -227,9 +227,9 @@ def test_what_cannot_be_resumed_says_so(book: Ledger, scope: Scope) -> None:
     pure = book.scope("p", unit="visit", relation="add_remove", budget=PureDP(3))
     with pytest.raises(ParameterError, match="key"):
         scope.open(training(40), None, resume=True)
-    with pytest.raises(ParameterError, match="granted its steps"):
+    with pytest.raises(ParameterError, match="with granted steps"):
         pure.open(stream(), None, **KEY, resume=True)
-    with pytest.raises(ParameterError, match="granted its steps"):
+    with pytest.raises(ParameterError, match="with granted steps"):
         pure.charging(PureDP(1), **{**ELSEWHERE, "steps": None}, resume=True)
     opened(scope)
     with pytest.raises(KeyReused):
@@ -237,7 +237,7 @@ def test_what_cannot_be_resumed_says_so(book: Ledger, scope: Scope) -> None:
     with pytest.raises(ChargeInProgress, match="resume=True takes it over"):
         opened(scope, False)
     pure.open(stream(), None, key="asks")
-    with pytest.raises(ScopeError, match="granted its steps"):
+    with pytest.raises(ScopeError, match="with granted steps"):
         pure.settle("asks")
     with pytest.raises(ScopeError, match="no run is open"):
         scope.settle("other")
