@@ -54,7 +54,7 @@ function sayProven({ ledger, index, size, entry, trusted }) {
   console.log(`verified: entry ${index} of ${ledger}, as the ledger stood at ${size} entries`);
   console.log(JSON.stringify(entry, null, 2));
   if (!trusted) console.log("  the signing key was REVOKED: whoever stole it may have signed this entry");
-  console.log("  this shows no other entry: neither that this one was a legal step, nor what came before or after it");
+  console.log("  a proof shows this entry alone: neither that it followed the rules, nor what came before or after it");
 }
 
 /** What is verified of `source`, a proof or the folder of a bundle, and how to say it. */

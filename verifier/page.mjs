@@ -61,7 +61,7 @@ function whoSaw(found) {
 }
 
 function missing({ index, seen, by, ended }) {
-  const what = ended.length ? ` It ended ${count(ended.length, "scope", "scopes")} (${ended.join(", ")}): what the missing entries charged there is in no number.` : "";
+  const what = ended.length ? ` It ended ${count(ended.length, "scope", "scopes")} (${ended.join(", ")}): what the missing entries charged there is not known.` : "";
   return warning(`Entries are MISSING: entry ${index} says, on the word of ${by}, that a copy with ${count(seen, "entry", "entries")} had been seen.${what}`);
 }
 
@@ -105,7 +105,7 @@ function showProven({ ledger, index, size, root, key, entry, trusted }) {
   answer(trusted ? "good" : "open", trusted ? "Verified: one entry" : "One entry, and the key was revoked",
     ...(trusted ? [] : [warning("The signing key was REVOKED: whoever stole it may have signed this entry.")]),
     paragraph(`Entry ${index} of ${ledger}, as the ledger stood at ${count(size, "entry", "entries")}: signed, and at this place.`),
-    paragraph("This shows no other entry: neither that this one was a legal step, nor what came before or after it. For that, verify a bundle."),
+    paragraph("A proof shows this entry alone: neither that it followed the rules, nor what came before or after it. For that, verify a bundle."),
     table("What the entry says", ["Member", "Value"], members),
     paragraph(`Fingerprint (root): ${root}`), paragraph(`Key: ${key}`));
 }

@@ -155,7 +155,7 @@ def test_a_proof_of_one_entry_is_shown_with_what_it_does_not_show(page: Page) ->
     said = answer(page, [payload("entry-25.tlog-proof", made)])
     assert said.startswith("Verified: one entry")
     assert "A patient is counted at most once." in said
-    assert "neither that this one was a legal step" in said
+    assert "neither that it followed the rules" in said
     picture(page, "verify_proof")
     assert answer(page, [payload("p.proof", made)], kept=HEAD).startswith("Nothing was verified")
     flipped = made.replace(b"index 25", b"index 24")
