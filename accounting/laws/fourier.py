@@ -101,7 +101,9 @@ def nodes_of_deviations(deviations: ComplexArray, error: Array) -> Nodes:
     grown = real * (2 + real) + imaginary * imaginary  # |phi|^2 - 1
     phi = 1 + deviations
     modulus = np.maximum(elementary.modulus(phi), FLOOR)
-    log_modulus = np.where(grown > -0.5, elementary.log1p(np.maximum(grown, -0.5)) / 2, elementary.log(modulus))
+    rest = grown - (modulus - 1) * (modulus + 1)  # of |phi|^2, beside the square of what was rounded
+    log_modulus = elementary.log(modulus) + np.where(grown > -0.5, rest / (2 + 2 * np.maximum(grown, -0.5)), 0.0)
     log_phi = log_modulus + 1j * elementary.angle(phi)
-    lost = error + (8 * UNIT) * elementary.modulus(deviations) + FLOOR
-    return Nodes(log_phi, elementary.log1p(lost / modulus) + (64 * UNIT) * elementary.modulus(log_phi))
+    lost = error + (8 * UNIT) * (np.abs(real) + np.abs(imaginary)) + FLOOR
+    sizes = np.abs(log_modulus) + np.abs(log_phi.imag)
+    return Nodes(log_phi, elementary.log1p(lost / modulus) + (64 * UNIT) * sizes)

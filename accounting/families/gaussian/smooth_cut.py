@@ -39,7 +39,7 @@ class Cut:
             return _log_tails((x - self.point) / self.width)
         after, before = (x - self.point) / self.width, (self.start - x) / self.width
         logs, farther = _log_tails(np.maximum(after, before)), -np.minimum(after, before)
-        both = np.flatnonzero(farther < _WHOLE + _APART)  # elsewhere the far end takes away less than a rounding
+        both = farther < _WHOLE + _APART  # elsewhere the far end takes away less than a rounding
         logs[both] += elementary.log1p(-elementary.exp(_log_tails(farther[both]) - logs[both]))
         return logs
 
@@ -64,10 +64,9 @@ class Cut:
 def _log_tails(y: Array) -> Array:
     """log of the mass of N(0,1) beyond each y; 0 where it is all but 1."""
     logs = np.zeros(y.shape)
-    near = np.flatnonzero((y > -_WHOLE) & (y < _ASYMPTOTIC_FROM))
+    near, far = (y > -_WHOLE) & (y < _ASYMPTOTIC_FROM), y >= _ASYMPTOTIC_FROM
     logs[near] = elementary.log(elementary.erfc(y[near] / math.sqrt(2)) / 2)
-    far = np.flatnonzero(y >= _ASYMPTOTIC_FROM)
-    if far.size:
+    if far.any():
         logs[far] = [_log_far_tail(v) for v in y[far].tolist()]
     return logs
 

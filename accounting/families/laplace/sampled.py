@@ -221,7 +221,7 @@ def _log_rule_errors(law: SampledLaplaceLoss, grid: LossGrid, powers: Array, fre
     rho = best_ellipse(grid.half, powers, frequency)
     across, height = grid.half * (rho + 1 / rho) / 2, grid.half * (rho - 1 / rho) / 2
     edge = grid.middles + np.where(powers >= 0, across, -across)[:, None]
-    losses = mixed_curve(law.rate, edge, rises=False).values * powers[:, None]
+    losses = mixed_curve(law.rate, edge).values * powers[:, None]
     losses += (np.minimum(powers, 0.0) * elementary.log(elementary.cos(height / 2)))[:, None]
     logs = losses - (law.epsilon + grid.middles - across[:, None]) / 2 + (frequency * height)[:, None]
     tops = logs.max(axis=1)
@@ -283,7 +283,8 @@ class TiltedSampledLaplace:
             at = self.base.cumulants
             points, weights = self.base.grid.points, self.base.weights
             self._layers = layers_of_tilted(self.law, self.law.power(self.c), points, weights, at.value + at.error)
-        return self._layers.log_decay(t)
+        bounds: Array = self._layers.log_decay(t)[0]
+        return bounds
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         t = step * np.arange(count, dtype=np.float64)
@@ -307,7 +308,7 @@ def layers_of_tilted(law: SampledLaplaceLoss, w: float, points: Array, weights: 
     kept = points[weights > 1e-8]
     low, high = max(float(kept[0]), -law.epsilon * (1 - 1e-9)), min(float(kept[-1]), law.epsilon * (1 - 1e-9))
     if not low < high:
-        return layers_below(np.zeros(1), np.ones(1))
+        return layers_below(np.zeros((1, 1)), np.ones((1, 1)))
     ends = np.linspace(low, high, 2 * CELLS + 1)
     curve = mixed_curve(law.rate, ends)
     middles, slopes = ends[1::2], curve.slopes[::2]
@@ -320,4 +321,4 @@ def layers_of_tilted(law: SampledLaplaceLoss, w: float, points: Array, weights: 
     floor = elementary.exp(np.minimum(log_density - slack - 1e-9, 700.0))
     widths = np.diff(curve.values[::2]) - curve.errors[2::2] - curve.errors[:-2:2]
     usable = (widths > 0) & (curve.slopes[1::2] > 1e-300)
-    return layers_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))
+    return layers_below(np.where(usable, floor, 0.0)[None], np.where(usable, widths, 0.0)[None])
