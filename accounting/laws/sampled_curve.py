@@ -69,7 +69,7 @@ class LossCurve:
     def slopes(self) -> Array:
         return self._or_far(lambda: (self.gains + self.rate) / (self.gains + 1), lambda: np.ones(1))
 
-    @functools.cached_property
+    @property
     def gain_errors(self) -> Array:
         bounds: Array = (8 * UNIT) * (np.abs(self.gains) + np.abs(self.u) * (self.gains + self.rate))
         return bounds

@@ -303,7 +303,7 @@ def test_the_layers_stay_below_the_density(seed: int, direction: Direction) -> N
     t = np.concatenate([[0.0], np.geomspace(0.05, 8, 12)]) / math.sqrt(tilted.cumulants.variance)
     bounds = np.exp(tilted.log_decay(t))
     grid = fine_grid(tilted.base, float(t[-1]))
-    points, weights = grid.losses[0] - tilted.cumulants.mean, weighted(grid, float(tilted.base.c)).weights[0]
+    points, weights = grid.losses[0] - tilted.cumulants.mean, weighted(grid, tilted.base.c).weights[0]
     moduli = np.abs(np.exp(1j * np.multiply.outer(t, points)) @ weights)
     assert (moduli <= bounds + 1e-12).all()
     assert float(tilted.layers.masses.sum()) <= 1

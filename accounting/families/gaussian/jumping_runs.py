@@ -285,7 +285,7 @@ def _ratio(
 
 def log_decay_of_window(tilted: TiltedRows, t: Array) -> Array:
     """Claim: at least log |phi(s)| for every s >= t. Source: docs/proofs/engine.md, section 11 (decay)."""
-    pair, at, w = tilted.base.grid.pairs, tilted.cumulants, float(tilted.base.c) + 1
+    pair, at, w = tilted.base.grid.pairs, tilted.cumulants, tilted.base.c + 1
     cut, sigma = pair.cut, float(pair.sigma[0, 0])
     variance = scalars.square(sigma)
     assert cut is not None

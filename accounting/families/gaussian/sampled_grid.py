@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ __all__ = [
     "BLOCK",
     "Grid",
     "Pairs",
+    "TiltedPairs",
     "Weighted",
     "fine_grid",
     "kept_grid",
@@ -42,6 +43,7 @@ __all__ = [
     "power",
     "rough_cumulants",
     "row_products",
+    "tilted",
     "weighted",
 ]
 
@@ -57,6 +59,10 @@ _BEHIND = np.unique(elementary.geometric(1, CELLS_BEHIND, 13).astype(np.intp))
 SEEN = 1e-27  # a share of all weights: points of less are left to the tails, with a cut
 FLUSHED = 1e-250  # a term below this share of the largest is none: its products would be slow, below the normal floats
 UNDERFLOW = 1e-300  # more than what underflows
+UNRESOLVED = "the quadrature of a sampled Gaussian does not resolve its integrand"
+
+
+Value = TypeVar("Value", float, Array)
 
 
 class Pairs(Protocol):
@@ -80,7 +86,7 @@ class Pairs(Protocol):
     def __hash__(self) -> int: ...
 
 
-def power(pairs: Pairs, c: Array) -> Array:
+def power(pairs: Pairs, c: Value) -> Value:
     """w, the power of the density ratio that e^{c loss} is under N(0, sigma^2)."""
     return c + 1 if pairs.direction == "remove" else -c
 
@@ -180,15 +186,29 @@ class Weighted:
     tails: Array
     defect: Array
 
-    @functools.cached_property
     def moments(self) -> tuple[Array, Array]:
         """K, and bounds of its error; infinite where there is none."""
-        if float(self.c.max()) <= self.grid.from_one:
-            return _from_one(self.grid, self.c)
         values = self.top + elementary.log(self.total * self.grid.scale[:, 0])
         missing = ALIAS + self.defect
         errors = 8 * UNIT * (np.abs(values) + np.abs(self.top) + 2) - elementary.log1p(-np.minimum(missing, 0.1))
         return values, np.where(missing < 0.1, errors, math.inf)
+
+    def relative_errors(self) -> Array:
+        """Bounds of the relative error of each weight before it is normalised."""
+        w = power(self.grid.pairs, self.c)
+        bounds: Array = np.abs(w) * self.grid.slack + (8 * UNIT) * (self.grid.squares + (np.abs(self.top) + 4)[:, None])
+        return bounds
+
+
+@dataclass(frozen=True, eq=False)
+class TiltedPairs:
+    """The pairs tilted at one c: their normalised weights, of which nothing is claimed, K, and bounds of its error."""
+
+    grid: Grid
+    c: float
+    weights: Array
+    values: Array
+    errors: Array
 
     @functools.cached_property
     def mean(self) -> Array:
@@ -196,19 +216,12 @@ class Weighted:
         return row_products(self.weights, self.grid.losses)
 
     def cumulants(self, counts: Array) -> Cumulants:
-        """K and its error, K' and K'' at one c of the sum of so many runs of each pair."""
-        (values, errors), losses = self.moments, self.grid.losses
-        apart = losses - self.mean[:, None]
-        errors = (errors + (counts.size + 8) * UNIT * np.abs(values)) * (1 + 1e-9)
-        rows = np.array([values, errors, row_products(self.weights, apart * apart)])
+        """K and its error, K' and K'' of the sum of so many runs of each pair."""
+        apart = self.grid.losses - self.mean[:, None]
+        errors = (self.errors + (counts.size + 8) * UNIT * np.abs(self.values)) * (1 + 1e-9)
+        rows = np.array([self.values, errors, row_products(self.weights, apart * apart)])
         value, error, variance = (rows * counts).sum(axis=1).tolist()
         return Cumulants(value, error, math.fsum((counts * self.mean).tolist()), variance)
-
-    def relative_errors(self) -> Array:
-        """Bounds of the relative error of each weight before it is normalised."""
-        w = power(self.grid.pairs, self.c)
-        bounds: Array = np.abs(w) * self.grid.slack + (8 * UNIT) * (self.grid.squares + (np.abs(self.top) + 4)[:, None])
-        return bounds
 
 
 def _rounded_up(c: float) -> float:
@@ -249,7 +262,7 @@ def make_grid(
     """
     sigma, cut = pairs.sigma, pairs.cut
     if steps is None:
-        w = power(pairs, np.array(c_top))
+        w = power(pairs, c_top)
         given = sigma if sigma.size > 1 else float(sigma[0, 0])  # of one pair numbers are faster
         width = cut.width if cut else math.inf
         steps = quadrature_step(given, w, t_top, DIGITS, cut_width=width).reshape(sigma.shape)
@@ -272,13 +285,13 @@ def make_grid(
     return Grid(pairs, steps, x, curve, squares, from_one)
 
 
-def fine_grid(base: Weighted, t_top: float) -> Grid:
+def fine_grid(base: TiltedPairs, t_top: float) -> Grid:
     """The grid for one tilt and frequencies up to t_top. Behind a cut, where the loss is still flat, it is coarser."""
-    grid, pairs, c = base.grid, base.grid.pairs, float(base.c)
+    grid, pairs, c = base.grid, base.grid.pairs, base.c
     cut = pairs.cut
     if cut is None:
         return make_grid(pairs, c, t_top)
-    sigma, w = float(pairs.sigma[0, 0]), float(power(pairs, base.c))
+    sigma, w = float(pairs.sigma[0, 0]), c + 1
     slopes, log_beyond = _shares_behind(base, sigma, w, cut)
     step = step_of_few(sigma, cut.width, t_top, DIGITS, slopes, log_beyond)
     general = quadrature_step(pairs.sigma, w, t_top, DIGITS, cut_width=cut.width)
@@ -290,13 +303,13 @@ def fine_grid(base: Weighted, t_top: float) -> Grid:
     return make_grid(pairs, c, t_top, np.maximum(step, general), (np.minimum(low, left), np.maximum(high, right)))
 
 
-def _shares_behind(base: Weighted, sigma: float, w: float, cut: Cut) -> tuple[Array, Array]:
+def _shares_behind(base: TiltedPairs, sigma: float, w: float, cut: Cut) -> tuple[Array, Array]:
     """s at a few points behind a cut, and upper bounds of the log of the share of I(w) that lies beyond each: from
     cells up to where the terms surely fall.
 
     Source: docs/proofs/engine.md, section 10 (flat losses).
     """
-    variance, (value, error) = scalars.square(sigma), base.moments
+    variance = scalars.square(sigma)
     surely = max(0.0, (w - cut.point) * scalars.square(cut.width) / variance)
     x = cut.point + np.linspace(0.0, max(surely + 2 * cut.width, 16 * cut.width), CELLS_BEHIND + 1)
     curve, kept = base.grid.pairs.curve(x[None]), cut.log_kept(x)
@@ -307,7 +320,7 @@ def _shares_behind(base: Weighted, sigma: float, w: float, cut: Cut) -> tuple[Ar
     cells = w * values[1:] + log_normal[:-1] + scalars.log(x[1] - x[0])
     fall = (float(x[-1]) - w) / variance + cut.hazard(float(x[-1]))
     last = w * float(values[-1]) + float(log_normal[-1]) - scalars.log(fall) if fall > 0 else math.inf
-    log_beyond = elementary.running_log_of_sum(np.append(cells, last)[::-1])[::-1] - (value - error) + 1e-6
+    log_beyond = elementary.running_log_of_sum(np.append(cells, last)[::-1])[::-1] - (base.values - base.errors) + 1e-6
     return slopes[_BEHIND] * (1 + 1e-9), log_beyond[_BEHIND]
 
 
@@ -330,7 +343,7 @@ def _range(pairs: Pairs, c: float) -> tuple[Array, Array]:
     return np.maximum(-reach, first), np.where(cut.start < high, np.minimum(high, kept), kept)
 
 
-def _tilted(grid: Grid, c: Array) -> Weighted:
+def _weighted(grid: Grid, c: Array) -> Weighted:
     w = power(grid.pairs, c[..., None])
     exponents = w[..., None] * grid.curve.values - grid.squares
     top = exponents.max(axis=-1)
@@ -347,16 +360,29 @@ def _tilted(grid: Grid, c: Array) -> Weighted:
 
 def weighted(grid: Grid, c: float) -> Weighted:
     """The rule's weights for e^{cL} under P; WorkLimit where a range does not hold them."""
-    found = _tilted(grid, np.array(c))
+    found = _weighted(grid, np.array(c))
     if not float(found.defect.max()) < 0.01:
-        raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
+        raise WorkLimit(UNRESOLVED)
     return found
+
+
+def tilted(grid: Grid, c: float) -> TiltedPairs:
+    """The pairs tilted at c; WorkLimit where the rule does not resolve one."""
+    if c > grid.from_one:
+        found = weighted(grid, c)
+        return TiltedPairs(grid, c, found.weights, *found.moments())
+    growth = elementary.expm1(c * grid.losses)
+    values, errors = _from_one(grid, np.array(c), growth)
+    if not float(errors.max()) < math.inf:
+        raise WorkLimit(UNRESOLVED)
+    weights = grid.masses * growth + grid.masses
+    return TiltedPairs(grid, c, weights / weights.sum(axis=1, keepdims=True), values, errors)
 
 
 def rough_cumulants(grid: Grid, c: float, counts: Array) -> Cumulants:
     """K, K' and K'' of so many runs of each pair, for a search: nothing is claimed of their errors."""
     if c > grid.from_one:
-        return weighted(grid, c).cumulants(counts)
+        return tilted(grid, c).cumulants(counts)
     rows, sums = grid.powers
     grown = np.einsum("ikj,ij->ik", rows, elementary.expm1(c * grid.losses))
     value = mean = variance = 0.0
@@ -377,15 +403,17 @@ def log_moments(grid: Grid, c: Array) -> Array:
 
 
 def _log_moments(grid: Grid, c: Array) -> Array:
-    values, errors = _from_one(grid, c) if float(c.max()) <= grid.from_one else _tilted(grid, c).moments
+    if float(c.max()) > grid.from_one:
+        values, errors = _weighted(grid, c).moments()
+    else:
+        values, errors = _from_one(grid, c, elementary.expm1(c[:, None, None] * grid.losses))
     return values + errors
 
 
-def _from_one(grid: Grid, c: Array) -> tuple[Array, Array]:
-    """K(c) = log1p(E_P(e^{cL} - 1)), and bounds of the error; infinite where there is none. Source:
-    docs/proofs/engine.md, section 6."""
+def _from_one(grid: Grid, c: Array, growth: Array) -> tuple[Array, Array]:
+    """K(c) = log1p(E_P(e^{cL} - 1)) from `growth` e^{cL} - 1, and bounds of the error; infinite where there is none.
+    Source: docs/proofs/engine.md, section 6."""
     tilts, (shifts, shift) = c[..., None], grid.shifts
-    growth = elementary.expm1(tilts[..., None] * grid.losses)
     excess = row_products(growth, grid.masses)
     rounding = row_products(np.abs(growth), grid.doubts) + tilts * (row_products(growth, shifts) + shift)
     before, after = geometric_tails(grid, power(grid.pairs, tilts))

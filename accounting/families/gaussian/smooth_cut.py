@@ -67,14 +67,11 @@ def _log_tails(y: Array) -> Array:
     near, far = (y > -_WHOLE) & (y < _ASYMPTOTIC_FROM), y >= _ASYMPTOTIC_FROM
     logs[near] = elementary.log(elementary.erfc(y[near] / math.sqrt(2)) / 2)
     if far.any():
-        logs[far] = [_log_far_tail(v) for v in y[far].tolist()]
+        squares, rest = y[far] * y[far], elementary.log(y[far] * math.sqrt(2 * math.pi))
+        v = 1 / squares
+        series = 1 - v * (1 - v * (3 - v * (15 - v * (105 - v * (945 - v * 10395)))))
+        logs[far] = elementary.log(series) - rest - squares / 2
     return logs
-
-
-def _log_far_tail(y: float) -> float:
-    v = 1 / (y * y)
-    series = 1 - v * (1 - v * (3 - v * (15 - v * (105 - v * (945 - v * 10395)))))
-    return -y * y / 2 - scalars.log(y * math.sqrt(2 * math.pi)) + scalars.log(series)
 
 
 def mass_beyond(rate: float, sigma: float, cut: Cut) -> float:

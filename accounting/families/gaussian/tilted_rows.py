@@ -18,6 +18,7 @@ from dpledger.accounting.families.gaussian.sampled_grid import (
     BLOCK,
     Grid,
     Pairs,
+    TiltedPairs,
     Weighted,
     fine_grid,
     kept_grid,
@@ -25,6 +26,7 @@ from dpledger.accounting.families.gaussian.sampled_grid import (
     power,
     rough_cumulants,
     row_products,
+    tilted,
     weighted,
 )
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
@@ -71,7 +73,7 @@ class ByTheRule(Loss, Protocol):
         return bounds
 
     def tilted(self, c: float) -> TiltedRows:
-        return TiltedRows(weighted(self.grid_up_to(c), c), self.counts, self.decays)
+        return TiltedRows(tilted(self.grid_up_to(c), c), self.counts, self.decays)
 
     @property
     def decays_slowly(self) -> bool:
@@ -82,7 +84,7 @@ class ByTheRule(Loss, Protocol):
 class TiltedRows:
     """The sum of so many runs of each pair, tilted; the grid of `base` serves at frequency 0."""
 
-    base: Weighted
+    base: TiltedPairs
     counts: Array
     decays: bool
 
@@ -105,7 +107,7 @@ class TiltedRows:
         grid, pairs = fine_grid(self.base, step * (count - 1)), self.counts.size
         if grid.x.size * count > min(pairs, MOST_AT_ONCE) * work:
             raise WorkLimit(f"the nodes of {pairs} sampled Gaussians need more than {work} terms each")
-        fine = weighted(grid, float(self.base.c))
+        fine = weighted(grid, self.base.c)
         points = grid.losses - self.base.mean[:, None]
         size = max(1, BLOCK // (grid.x.shape[1] * math.isqrt(count)))
         parts = [slice(start, start + size) for start in range(0, pairs, size)]
@@ -136,21 +138,21 @@ def _added(rows: Array, counts: Array) -> Array:
     return total
 
 
-def _layers(base: Weighted) -> Layers:
+def _layers(base: TiltedPairs) -> Layers:
     """Cells in x between far quantiles. On each the logarithm of the density of the loss is at least the less of its
     ends, less what it may sag below their chord.
 
     Claim: the layers are below the tilted densities. Source: docs/proofs/engine.md, section 3."""
-    grid, pairs, w = base.grid, base.grid.pairs, float(power(base.grid.pairs, base.c))
+    grid, pairs, w = base.grid, base.grid.pairs, power(base.grid.pairs, base.c)
     variance, kept = scalars.square(pairs.sigma), base.weights > 1e-8
     before, behind = np.argmax(kept, axis=1), np.argmax(kept[:, ::-1], axis=1)
     first = grid.x[:, :1] + grid.steps * (before[:, None] - 0.5)
     last = grid.x[:, -1:] - grid.steps * (behind[:, None] - 0.5)
     ends, width = first + (last - first) * _ENDS, (last - first) / CELLS
-    curve, (values, errors) = pairs.curve(ends), base.moments
+    curve = pairs.curve(ends)
     slopes, thinned = curve.slopes, elementary.log(np.maximum(curve.slopes, 1e-300))
     powers, squares = w * curve.values, ends * ends / (2 * variance)
-    constant = (values + errors)[:, None] + elementary.log(math.sqrt(2 * math.pi) / pairs.sigma) + 1e-9
+    constant = (base.values + base.errors)[:, None] + elementary.log(math.sqrt(2 * math.pi) / pairs.sigma) + 1e-9
     rounding = (8 * UNIT) * (np.abs(powers) + squares + np.abs(thinned) + np.abs(constant)) + curve.slope_error
     log_density = powers - squares - thinned - constant - rounding - abs(w) * curve.errors
     bending = slopes * (1 - slopes)
