@@ -151,7 +151,7 @@ class Grid:
         pairs, scale = self.pairs, self.steps[:, 0] / scalars.square(self.pairs.sigma[:, 0])
         left, right = -scale * self.x[:, 0], scale * self.x[:, -1]
         if pairs.direction == "add":
-            return left, scale * (1 + 1e-9) * self.curve.slopes[:, 0], _rest(right)
+            return left, scale * (1 + 1e-9 + self.curve.slope_error) * self.curve.slopes[:, 0], _rest(right)
         if pairs.cut is None:
             return right, scale, _rest(left)
         first, last = float(self.x[0, 0]), float(self.x[0, -1])

@@ -19,9 +19,9 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.families.laplace.loss import LaplaceLoss, laplace_base
 from dpledger.accounting.laws.closed_forms import sampled_closed
-from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
+from dpledger.accounting.laws.fourier import nodes_of_sums
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
-from dpledger.accounting.laws.law import ClosedForm, Cumulants, Direction, Loss, Nodes, excess, prices, spread_of
+from dpledger.accounting.laws.law import ClosedForm, Cumulants, Direction, Loss, Nodes, excess, prices
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import DIGITS, MOST_POINTS, mixed_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
@@ -293,11 +293,10 @@ class TiltedSampledLaplace:
             raise WorkLimit(f"the nodes of sampled Laplace noise need more than {work} terms")
         sign = 1.0 if self.law.direction == "remove" else -1.0
         points = sign * fine.grid.values - self.cumulants.mean
-        phi = node_sums(fine.weights, points, step, count)
         sizes = np.abs(fine.grid.values) + abs(self.cumulants.mean)
         displaced = float(elementary.product(fine.weights, fine.grid.errors + 2 * UNIT * sizes)) * (1 + 1e-6)
         fixed = fine.defect + 1.01 * fine.cumulants.error
-        return spread_of(phi, fixed + t * displaced + rounding_of_node_sums(fine.weights, points, step, count))
+        return nodes_of_sums(fine.weights, points, step, count, fixed + t * displaced)
 
 
 def layers_of_tilted(law: SampledLaplaceLoss, w: float, points: Array, weights: Array, top: float) -> Layers:
