@@ -31,7 +31,7 @@ from dpledger.accounting.laws.tails import TailProfile, sampled_profile
 __all__ = ["FEWEST", "SMALL_SIGMA", "BundledGaussians", "SampledGaussianLoss", "rdp_both_ways"]
 
 CHUNK = 96  # losses of one bundle
-FEWEST = 2  # distinct sampled Gaussians that are worth a bundle
+FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
 SMALL_SIGMA = 0.3  # up to here the variance says nothing of the losses: single ones rule it
 MUCH_NOISE = 10.0  # a noise multiplier
 _HALVINGS = 60

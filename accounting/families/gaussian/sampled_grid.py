@@ -51,6 +51,7 @@ MOST_CUT_POINTS = 1 << 13  # at frequency 0 with a cut, whose factor costs a cal
 MOST_IN_AN_ARRAY = 1 << 23  # of one array
 BLOCK = 1 << 17  # numbers of an array that stays in the cache
 REACH = math.sqrt(2 * (DIGITS + 12))  # deviations beyond which a normal density is nothing
+CLOSE = 0.1  # of the reach: what a range may be wider by, where its mode is looked for
 SHARED = 18.0  # times sigma: tilts up to there share a grid
 STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
 LARGEST_SQUARE = 650.0  # and the largest x^2 / 2 sigma^2
@@ -327,11 +328,13 @@ def _shares_behind(base: TiltedPairs, sigma: float, w: float, cut: Cut) -> tuple
 def _range(pairs: Pairs, c: float) -> tuple[Array, Array]:
     """Where the tilted weights are, for every tilt up to c: from the mode of the tilted density outward."""
     reach, cut = pairs.sigma * REACH, pairs.cut
-    if pairs.direction == "add":  # the mode is -c s(mode), s rising: between this and less of its steps
-        mode = -c * pairs.slope(np.zeros_like(reach))
-        if float((mode / reach).min()) < -0.1:
-            mode = -c * pairs.slope(-c * pairs.slope(mode))
-        return mode - reach, reach
+    if pairs.direction == "add":  # the mode is at -c s(mode), s rising
+        low, high = -c * pairs.slope(np.zeros_like(reach)), np.zeros_like(reach)
+        while float(((high - low) / reach).max()) > CLOSE:
+            middle = (low + high) / 2
+            behind = -c * pairs.slope(middle) > middle
+            low, high = np.where(behind, middle, low), np.where(behind, high, middle)
+        return low - reach, reach
     high = c + 1 + reach
     if cut is None:
         return -reach, high
