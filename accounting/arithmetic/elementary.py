@@ -52,7 +52,7 @@ Whole: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[Any]  # real or complex
 Floats: TypeAlias = npt.ArrayLike
 OfMany: TypeAlias = Callable[[Floats], Array]
-_FEW = 24  # entries: fewer go one by one
+_FEW = 32  # entries: fewer go one by one
 _BLOCK = 8192
 _FAR = 690.0  # the size of x up to which e^x is far from the ends of floats
 _LEAST_NORMAL = 2.0**-1022
@@ -112,7 +112,7 @@ def _stepped(x: Array) -> tuple[Whole, Array, Array, Array]:
 @_entry_by_entry(scalars.exp)
 def exp(x: Array) -> Array:
     """e^x."""
-    if x.min() >= -_FAR and x.max() <= _FAR:
+    if np.abs(x).max() <= _FAR:
         k, _, power, small = _stepped(x)
         power += small
         bits = power.view(np.int64)
@@ -143,9 +143,7 @@ def expm1(x: Array) -> Array:
 def log(x: Array) -> Array:
     """The natural logarithm; -inf at 0, NaN below."""
     if x.min() >= _LEAST_NORMAL and x.max() < math.inf:
-        bits = x.view(np.int64)
-        exponent = (bits - _ROOT_HALF_BITS) >> 52
-        return _log_of(exponent.astype(np.float64), (bits - (exponent << 52)).view(np.float64))
+        return _usual_log(x)
     m, whole = np.frexp(x)
     low = m < scalars.ROOT_HALF
     result = _log_of((whole - low).astype(np.float64), np.where(low, 2 * m, m))
@@ -153,6 +151,13 @@ def log(x: Array) -> Array:
     if not usual.all():
         result = np.where(usual, result, np.where(x == 0, -math.inf, np.where(x > 0, math.inf, math.nan)))
     return result
+
+
+def _usual_log(x: Array) -> Array:
+    """Of normal floats."""
+    bits = x.view(np.int64)
+    exponent = (bits - _ROOT_HALF_BITS) >> 52
+    return _log_of(exponent.astype(np.float64), (bits - (exponent << 52)).view(np.float64))
 
 
 def _log_of(e: Array, m: Array) -> Array:
@@ -177,10 +182,13 @@ def _log_of(e: Array, m: Array) -> Array:
 def log1p(x: Array) -> Array:
     """log(1 + x), exact to its last digits where x is small; -inf at -1, NaN below."""
     whole = 1 + x
-    lost = x - (whole - 1) if x.max() < 1 else np.where(x < 1, x - (whole - 1), 1 - (whole - x))
+    most = x.max()
+    lost = x - (whole - 1) if most < 1 else np.where(x < 1, x - (whole - 1), 1 - (whole - x))
     lost /= whole
-    if not np.isfinite(lost).all():
-        lost = np.where(np.isfinite(lost), lost, 0.0)
+    if most < math.inf and x.min() > -1:
+        lost += _usual_log(whole)
+        return lost
+    lost = np.where(np.isfinite(lost), lost, 0.0)
     lost += log(whole)
     return lost
 
@@ -349,7 +357,7 @@ def times(left: Values, right: Values) -> ComplexArray:
 def product(left: Values, right: npt.ArrayLike) -> Any:
     """left @ right, of vectors and matrices, and of stacks of them."""
     right = np.asarray(right)
-    if np.iscomplexobj(left) or np.iscomplexobj(right):
+    if "c" in (left.dtype.kind, right.dtype.kind):
         return _complex_product(left, right)
     if left.ndim == 1 and right.ndim == 1:
         return (left * right).sum()

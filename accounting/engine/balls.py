@@ -334,7 +334,7 @@ def _turned_sums(flint: Any, weights: list[Ball], angles: list[Ball], count: int
 def _sampled(flint: Any, loss: SampledGaussianLoss, c: float, step: float, count: int) -> list[Ball]:
     """The trapezoid rule, its discretisation error and its tails in the radius. docs/proofs/engine.md, section 4."""
     sigma, removed = loss.sigma, loss.direction == "remove"
-    width = quadrature_step(sigma, loss.power(c), step * (count - 1), DIGITS)
+    width = quadrature_step(sigma, c + 1 if removed else -c, step * (count - 1), DIGITS).item()
     reach = sigma * math.sqrt(2 * (DIGITS + 12))
     low, high = (-reach, c + 1 + reach) if removed else (-c - reach, reach)
     first, last = math.floor(low / width), math.ceil(high / width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import MOST_DECAYS, Cumulants, Loss, Tilted, sum_up
 
-__all__ = ["MOST_TERMS", "Composed", "TiltedComposition", "log_kappa"]
+__all__ = ["MOST_TERMS", "Composed", "TiltedComposition", "bundled", "log_kappa"]
 
 MOST_TERMS = 1 << 24  # of one transform: points times nodes
 ALL_TERMS = 1 << 27  # of all of them together
@@ -66,6 +67,22 @@ class Composed:
 
     def tilted(self, c: float) -> TiltedComposition:
         return TiltedComposition(c, tuple((loss.tilted(c), count) for loss, count in self.parts))
+
+
+@functools.lru_cache(maxsize=16)
+def bundled(composed: Composed) -> Composed:
+    """The same composition, its losses of one kind as one where their kind has a way to (`Loss.bundled`)."""
+    alike: dict[Hashable, list[tuple[Loss, int]]] = {}
+    whole: list[tuple[Loss, int]] = []
+    for loss, count in composed.parts:
+        if loss.kin is None:
+            whole.append((loss, count))
+        else:
+            alike.setdefault(loss.kin, []).append((loss, count))
+    for some in alike.values():
+        bundles = some[0][0].bundled(some)
+        whole.extend(some if bundles is None else [(bundle, 1) for bundle in bundles])
+    return composed if len(whole) == len(composed.parts) else Composed(tuple(whole))
 
 
 @dataclass(frozen=True, eq=False)

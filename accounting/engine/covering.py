@@ -12,16 +12,14 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array, rounded_out
-from dpledger.accounting.engine.bundle import bundled
-from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.saddle_point import Contour
+from dpledger.accounting.engine.composed import Composed, bundled
 from dpledger.accounting.engine.solve import ATTEMPTS, TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import MOST_NODES, chernoff_bounds_around, choose_contour, saddle_for_epsilon
 from dpledger.errors import WorkLimit
@@ -37,6 +35,7 @@ __all__ = [
     "RisingEpsilons",
     "contours",
     "cover",
+    "from_bounds",
     "from_logs_at",
     "with_mass",
 ]
@@ -165,12 +164,19 @@ def contours(
     tolerance, width = TOLERANCE, min(WIDTH, SMOOTHED / max(saddle.c * epsilon, 1e-9))
     for _ in range(ATTEMPTS):
         contour = choose_contour(composed, saddle, chernoff, tolerance=tolerance, width=width, most=most)
-        yield functools.partial(_from_bounds, contour)
+        yield functools.partial(from_bounds, contour)
         tolerance, width = tolerance * 1e-3, width / 4
 
 
-def _from_bounds(contour: Contour, epsilons: Array) -> tuple[Array, Array]:
-    return from_logs_at(*contour.bounds_at(epsilons))
+class LogDeltas(Protocol):
+    """What bounds log d at many epsilons."""
+
+    def bounds_at(self, epsilons: Array) -> tuple[Array, Array]: ...
+
+
+def from_bounds(known: LogDeltas, epsilons: Array) -> tuple[Array, Array]:
+    """Its bounds, of d itself."""
+    return from_logs_at(*known.bounds_at(epsilons))
 
 
 def from_logs_at(lower: Array, upper: Array) -> tuple[Array, Array]:

@@ -25,7 +25,7 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, quietly, raised
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import LARGEST_EPSILON
-from dpledger.accounting.engine.direct import closed_form, direct_deltas, outcomes_of
+from dpledger.accounting.engine.enumeration import closed_form, direct_deltas, outcomes_of
 from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_part, with_mass
 from dpledger.accounting.engine.lattice import SMALL, lattice_epsilon
 from dpledger.accounting.engine.methods import (

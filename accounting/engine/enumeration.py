@@ -2,7 +2,8 @@
 
 The outcomes of a loss with a values, run T times, are the C(T+a-1, a-1) ways to share T among the values; those of
 several losses multiply. Where they are few, their masses and total losses are listed and delta(eps) is a sum: the
-binomial sum of Kairouz-Oh-Viswanath 2015 and the enumeration of Murtagh-Vadhan 2016 are cases of it.
+binomial sum of Kairouz-Oh-Viswanath 2015 and the enumeration of Murtagh-Vadhan 2016 are cases of it. Beside these stand
+the profiles in closed form: neither needs a contour.
 """
 
 from __future__ import annotations
@@ -10,21 +11,23 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
+from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.intervals import Interval
-from dpledger.accounting.laws.law import ListedLosses, Loss
+from dpledger.accounting.laws.law import ClosedForm, Deltas, ListedLosses, Loss
 
-__all__ = ["MANY_OUTCOMES", "enumerated", "ratio", "ratios"]
+__all__ = ["MANY_OUTCOMES", "Direct", "closed_form", "direct_deltas", "enumerated", "outcomes_of", "ratio", "ratios"]
 
 MOST_OUTCOMES = 1 << 15
 MANY_OUTCOMES = 100_000  # where nothing else is narrow
+LEAST_LOG_DELTA = -690.0  # of outcomes that are listed for every delta
 MOST_TALLIES = 1 << 20  # counts that are laid out at once
 _LAID_OUT = 1 << 16  # epsilons times outcomes, at once: they stay in the cache
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
@@ -169,3 +172,44 @@ def ratio(outcomes: ListedLosses, epsilon: float, log_scale: float) -> Interval:
     """`ratios` at one epsilon."""
     lower, upper = ratios(outcomes, np.array([epsilon]), log_scale)
     return Interval(float(lower[0]), float(upper[0]))
+
+
+# ---- profiles that need no contour ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """The profile of a finite loss without a contour. `is_sharp`: nothing else could be narrower. `one_by_one`: as
+    `ClosedForm`."""
+
+    deltas: Deltas
+    is_sharp: bool
+    one_by_one: bool
+
+
+def closed_form(composed: Composed) -> ClosedForm | None:
+    """The profile of the finite loss in closed form: of one run, and of losses that are one together."""
+    whole = composed.parts[0][0].joined(composed.parts)
+    return None if whole is None else whole.closed
+
+
+def direct_deltas(composed: Composed) -> Direct | None:
+    """Where the finite loss has a profile in closed form or as a sum over few outcomes; None: a contour answers."""
+    closed = closed_form(composed)
+    if closed is not None:
+        return Direct(closed.deltas, is_sharp=True, one_by_one=closed.one_by_one)
+    outcomes = outcomes_of(composed, LEAST_LOG_DELTA)
+    if outcomes is None:
+        return None
+    deltas = functools.partial(ratios, outcomes, log_scale=0.0)
+    return Direct(deltas, is_sharp=outcomes.log_beyond == float("-inf"), one_by_one=False)
+
+
+def outcomes_of(composed: Composed, log_delta: float) -> ListedLosses | None:
+    """The outcomes of a finite loss, but for a mass that is small beside e^log_delta; None where they are too many."""
+    if len(composed.parts) == 1:
+        ((loss, count),) = composed.parts
+        counted = loss.counted(count, log_delta)
+        if counted is not None:
+            return counted
+    return enumerated(composed.parts)

@@ -19,8 +19,7 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, quietly
-from dpledger.accounting.engine.bundle import bundled
-from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.composed import Composed, bundled
 from dpledger.accounting.engine.covering import (
     LARGEST_EPSILON,
     SHARP,
@@ -34,8 +33,8 @@ from dpledger.accounting.engine.covering import (
     from_logs_at,
     with_mass,
 )
-from dpledger.accounting.engine.direct import closed_form, direct_deltas
 from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
+from dpledger.accounting.engine.enumeration import closed_form, direct_deltas
 from dpledger.accounting.engine.methods import Target, few, methods
 from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH

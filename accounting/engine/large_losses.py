@@ -23,7 +23,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.covering import Answer, from_logs_at
+from dpledger.accounting.engine.covering import Answer, from_bounds
 from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, has_large_losses, layered
 from dpledger.accounting.engine.saddle_point import ChernoffBounds, Contour, LogBounds
 from dpledger.accounting.engine.solve import WIDTH, from_logs, solved
@@ -124,11 +124,7 @@ def layers(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]
     Claim: as `large_losses_delta`. Source: docs/proofs/engine.md, section 11.
     """
     for terms in _placed(composed, epsilon, about):
-        yield functools.partial(_from_bounds, terms)
-
-
-def _from_bounds(terms: Sum, epsilons: Array) -> tuple[Array, Array]:
-    return from_logs_at(*terms.bounds_at(epsilons))
+        yield functools.partial(from_bounds, terms)
 
 
 def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
@@ -180,11 +176,12 @@ class Sum:
         )
 
     def bounds(self, epsilon: float) -> LogBounds:
-        """Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11."""
-        return LogBounds(self.lower(epsilon), self.upper(epsilon))
+        """`bounds_at`, of one epsilon. Claim: as there."""
+        lower, upper = self.bounds_at(np.array([epsilon]))
+        return LogBounds(float(lower[0]), float(upper[0]))
 
     def bounds_at(self, epsilons: Array) -> tuple[Array, Array]:
-        """`bounds` at each epsilon. Claim: as there."""
+        """Claim: lower <= log d(epsilon) <= upper at each. Source: docs/proofs/engine.md, section 11."""
         found = [contour.bounds_at(epsilons) for contour, _ in self.contours]
         lower = _log_sums([low for low, _ in found], -1.0, epsilons.shape)
         terms = [
@@ -197,29 +194,17 @@ class Sum:
         return lower, _log_sums(terms, 1.0, epsilons.shape)
 
     def upper(self, epsilon: float) -> float:
-        """Claim: at least log d(epsilon). Source: that of `bounds`."""
-        terms = [min(contour.upper(epsilon), chernoff.log_delta(epsilon)) for contour, chernoff in self.contours]
-        terms.extend(chernoff.log_delta(epsilon) for chernoff in self.faint)
-        if self.lost:
-            terms.append(scalars.log(self.lost))
-        return _log_sum(terms, 1.0)
+        """Claim: at least log d(epsilon). Source: that of `bounds_at`."""
+        return self.bounds(epsilon).upper
 
     def lower(self, epsilon: float) -> float:
-        """Claim: at most log d(epsilon). Source: that of `bounds`."""
-        return _log_sum([contour.lower(epsilon) for contour, _ in self.contours], -1.0)
-
-
-def _log_sum(logs: list[float], side: float) -> float:
-    """The logarithm of a sum of exponentials, moved by more than its rounding to the side that `side` says."""
-    most = max(logs, default=-math.inf)
-    if not math.isfinite(most):
-        return most
-    value = most + scalars.log(math.fsum(scalars.exp(log - most) for log in logs))
-    return value + side * 16 * UNIT * (len(logs) + 1) * (1 + abs(value))
+        """Claim: at most log d(epsilon). Source: that of `bounds_at`."""
+        return self.bounds(epsilon).lower
 
 
 def _log_sums(logs: list[Array], side: float, shape: tuple[int, ...]) -> Array:
-    """`_log_sum` at each of several points."""
+    """The logarithms of sums of exponentials at several points, moved by more than their rounding to the side that
+    `side` says."""
     rows = np.reshape(logs, (-1, *shape))
     most: Array = np.max(rows, axis=0, initial=-math.inf)
     finite = np.isfinite(most)

@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
-from dpledger.accounting.engine.bundle import bundled
-from dpledger.accounting.engine.composed import Composed, log_kappa
+from dpledger.accounting.engine.composed import Composed, bundled, log_kappa
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
 from dpledger.decimals import float_down, float_up

@@ -8,8 +8,7 @@ from typing import Protocol
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised, up
-from dpledger.accounting.engine.bundle import bundled
-from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.composed import Composed, bundled
 from dpledger.accounting.engine.saddle_point import LogBounds
 from dpledger.accounting.engine.tilt import (
     CLOSE_MULTIPLES,

@@ -226,13 +226,15 @@ def _nodes_and_smoothing(
     burnt = tilted.cumulants.value - c * saddle.epsilon - saddle.log_delta
     plain = scalars.log(0.3 / (c * (c + 1)) * max(1.0, window / (20 * deviation)))
     target = scalars.log(tolerance) + min(plain, scalars.log(window) - max(burnt, 0.0))
+    few = step * _COUNTS[: _COUNTS.searchsorted(DECAY_NODES) + 1]  # most often so many are enough
+    decaying = _first_below(tilted.log_decay(few) + elementary.log(2 / (step * few)), target)
+    if decaying <= DECAY_NODES:
+        return decaying, 0.0
     t = step * _COUNTS
     everywhere = tilted.log_decay(t)
     kernel = elementary.log(2 / (step * t))
     decaying = _first_below(everywhere + kernel, target)
     mu_squared = min(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
-    if decaying <= DECAY_NODES:
-        return decaying, 0.0
     smooth = kernel - mu_squared / 2 * t * t
     smoothed = _first_below(everywhere + smooth, target)
     if decaying <= 3 * smoothed and decaying < MOST_NODES:

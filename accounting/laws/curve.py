@@ -22,8 +22,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.cells import PairBracket
-from dpledger.accounting.laws.finite import FinitePair
-from dpledger.accounting.laws.symmetric import mirrored
+from dpledger.accounting.laws.finite import FinitePair, mirrored
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify
 

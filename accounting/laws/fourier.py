@@ -18,18 +18,10 @@ from dpledger.accounting.laws.law import FLOOR, Nodes
 
 __all__ = [
     "node_deviations",
-    "node_sums",
     "nodes_of_deviations",
+    "nodes_of_sums",
     "rounding_of_deviations",
-    "rounding_of_node_sums",
 ]
-
-
-def node_sums(weights: Array, points: Array, step: float, count: int) -> ComplexArray:
-    """sum_j weights[j] e^{i k step points[j]}, k = 0..count-1; row by row where there are several rows. `step` has at
-    most 30 significant bits."""
-    sums: ComplexArray = weights.sum(axis=-1)[..., None] + node_deviations(weights, points, step, count)
-    return sums
 
 
 def node_deviations(weights: Array, points: Array, step: float, count: int) -> ComplexArray:
@@ -81,17 +73,15 @@ def rounding_of_deviations(total: float | Array, size: float | Array, terms: int
     return bounds
 
 
-def rounding_of_node_sums(weights: Array, points: Array, step: float, count: int) -> Array:
-    """Bounds of the rounding errors of `node_sums` for weights that are exact, node by node; row by row too.
+def nodes_of_sums(weights: Array, points: Array, step: float, count: int, error: Array) -> Nodes:
+    """Nodes from weights that add up to 1 but for roundings; `error`: what phi may err by beside those made here.
 
     Source: docs/proofs/engine.md, section 6 (node sums).
     """
-    moduli, terms = np.abs(weights), points.shape[-1]
-    total = moduli.sum(axis=-1)[..., None]
-    size = (moduli * np.abs(points)).sum(axis=-1)[..., None]
-    t = step * np.arange(count, dtype=np.float64)
-    bounds: Array = rounding_of_deviations(total, size, terms, t) + UNIT * (terms + 8) * total
-    return bounds
+    size = float(elementary.product(weights, np.abs(points)))
+    rounding = rounding_of_deviations(1.01, 1.01 * size, points.size, step * np.arange(count, dtype=np.float64))
+    deviations = node_deviations(weights, points, step, count)
+    return nodes_of_deviations(deviations, error + rounding + UNIT * (points.size + 8))
 
 
 def nodes_of_deviations(deviations: ComplexArray, error: Array) -> Nodes:
@@ -101,7 +91,9 @@ def nodes_of_deviations(deviations: ComplexArray, error: Array) -> Nodes:
     grown = real * (2 + real) + imaginary * imaginary  # |phi|^2 - 1
     phi = 1 + deviations
     modulus = np.maximum(elementary.modulus(phi), FLOOR)
-    log_modulus = np.where(grown > -0.5, elementary.log1p(np.maximum(grown, -0.5)) / 2, elementary.log(modulus))
+    rest = grown - (modulus - 1) * (modulus + 1)  # of |phi|^2, beside the square of what was rounded
+    log_modulus = elementary.log(modulus) + np.where(grown > -0.5, rest / (2 + 2 * np.maximum(grown, -0.5)), 0.0)
     log_phi = log_modulus + 1j * elementary.angle(phi)
-    lost = error + (8 * UNIT) * elementary.modulus(deviations) + FLOOR
-    return Nodes(log_phi, elementary.log1p(lost / modulus) + (64 * UNIT) * elementary.modulus(log_phi))
+    lost = error + (8 * UNIT) * (np.abs(real) + np.abs(imaginary)) + FLOOR
+    sizes = np.abs(log_modulus) + np.abs(log_phi.imag)
+    return Nodes(log_phi, elementary.log1p(lost / modulus) + (64 * UNIT) * sizes)

@@ -38,7 +38,6 @@ __all__ = [
     "decay_of_bounded",
     "excess",
     "prices",
-    "spread_of",
     "sum_up",
 ]
 
@@ -334,13 +333,6 @@ def decay_of_bounded(reach: float, variance: float, t: Array, horizon: float) ->
     fallen = variance / reach / reach * np.minimum(0.91 * scalars.square(np.minimum(t * reach, 1.0)), 0.1)
     bounds: Array = elementary.log1p(-np.minimum(fallen, 0.999)) / 2
     return bounds
-
-
-def spread_of(phi: ComplexArray, error: Array) -> Nodes:
-    """Nodes from computed values of phi and bounds of their absolute errors (docs/proofs/engine.md, section 6)."""
-    modulus = np.maximum(elementary.modulus(phi), FLOOR)
-    log_phi = elementary.log(modulus) + 1j * elementary.angle(phi)
-    return Nodes(log_phi, elementary.log1p((error + FLOOR) / modulus) + 4 * UNIT * (np.abs(log_phi) + 2))
 
 
 TINIEST = 1e-280

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
-from dpledger.accounting.arithmetic.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array, BoolArray
 
 __all__ = [
     "ALIAS",
@@ -21,7 +22,6 @@ __all__ = [
     "MOST_POINTS",
     "Curve",
     "LossCurve",
-    "loss_curve",
     "mixed_curve",
     "quadrature_step",
     "short_step",
@@ -33,7 +33,8 @@ ALIAS = 1.01 * scalars.exp(-DIGITS)
 MOST_POINTS = 1 << 16  # of one quadrature
 _FARTHEST_HEIGHT = 0.97  # of the strip, in units of its half width pi s^2
 _LOW_HEIGHTS = elementary.geometric(1e-4, 0.49, 48)  # up to half of it: there arg(1 - s + s e^{iv}) rises with v
-_SHARES = (0.6, 0.8, 1.0)  # of the height that is best for a parabola: heights tried where log cos falls faster
+_LOG_2 = scalars.log(2)
+_SHARES = np.array([0.6, 0.8, 1.0])  # of the best height for a parabola, where log cos falls faster
 _LARGEST_EXPONENT = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
 
 
@@ -49,113 +50,87 @@ class Curve(Protocol):
     def errors(self) -> Array: ...
     @property
     def slope_error(self) -> float: ...
-    @property
-    def most_error(self) -> float:
-        """A bound of all `errors`."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
 class LossCurve:
-    """L at points x where (x - 1/2)/s^2 is `u`, at most `most`: `values`; `gains` e^L - 1, infinite where it might
-    overflow; `slopes` s = sigma^2 L'; `errors`, of the values, and `gain_errors`."""
+    """L at points x where (x - 1/2)/s^2 is `u`; `far`: where u is so large that L is u + log q, None where it is
+    nowhere. `values`; `gains` e^L - 1, infinite where it might overflow; `slopes` s = sigma^2 L'; `errors`, of the
+    values, and `gain_errors`."""
 
-    rate: float
+    rate: float | Array
     u: Array
-    most: float
+    far: BoolArray | None
     values: Array
     gains: Array
     slope_error: float = 0.0  # below every margin that its readers leave
 
     @functools.cached_property
     def slopes(self) -> Array:
-        if self.most <= _LARGEST_EXPONENT:
-            return (self.gains + self.rate) / (self.gains + 1)
-        with np.errstate(invalid="ignore"):
-            near = (self.gains + self.rate) / (self.gains + 1)
-        return np.where(self.u > _LARGEST_EXPONENT, 1.0, near)
+        return self._or_far(lambda: (self.gains + self.rate) / (self.gains + 1), lambda: np.ones(1))
 
-    @functools.cached_property
+    @property
     def gain_errors(self) -> Array:
         bounds: Array = (8 * UNIT) * (np.abs(self.gains) + np.abs(self.u) * (self.gains + self.rate))
         return bounds
 
     @functools.cached_property
     def errors(self) -> Array:
-        values, u = np.abs(self.values), self.u
-        if self.most <= _LARGEST_EXPONENT:
-            near: Array = (4 * UNIT) * values + self.gain_errors / (self.gains + 1)
-            return near
+        sizes = np.abs(self.values)
+        return self._or_far(
+            lambda: (4 * UNIT) * sizes + self.gain_errors / (self.gains + 1),
+            lambda: (8 * UNIT) * (sizes + self.u + np.abs(elementary.log(self.rate))),
+        )
+
+    def _or_far(self, near: Callable[[], Array], far: Callable[[], Array]) -> Array:
+        if self.far is None:
+            return near()
         with np.errstate(invalid="ignore"):
-            mixed = (4 * UNIT) * values + self.gain_errors / (self.gains + 1)
-        return np.where(u > _LARGEST_EXPONENT, (8 * UNIT) * (values + u + abs(scalars.log(self.rate))), mixed)
-
-    @property
-    def most_error(self) -> float:
-        """A bound of all `errors`. Assumes: u rises."""
-        largest = max(abs(float(self.values[0])), abs(float(self.values[-1])))
-        farthest = max(abs(float(self.u[0])), abs(float(self.u[-1])))
-        beyond = abs(scalars.log(self.rate)) if farthest > _LARGEST_EXPONENT else 0.0
-        return (8 * UNIT) * (largest + max(1.0, self.rate / (1 - self.rate)) + farthest + beyond) * (1 + 1e-9)
+            return np.where(self.far, far(), near())
 
 
-def loss_curve(rate: float, sigma: float, x: Array) -> LossCurve:
-    """L(x), with bounds of |computed - exact| that include the rounding of q and sigma.
-
-    Assumes: x is exact, and rises.
-    """
-    return mixed_curve(rate, (x - 0.5) / scalars.square(sigma))
-
-
-def mixed_curve(rate: float, u: Array, *, rises: bool = True) -> LossCurve:
+def mixed_curve(rate: float | Array, u: Array) -> LossCurve:
     """log(1 - q + q e^u), with error bounds that include the rounding of q and a relative error of 6 UNIT in u.
-
-    `rises`: whether u does.
-    """
-    most = float(u[-1]) if rises else float(u.max())
+    `rate`: one, or a column beside the rows of u."""
     gains = rate * elementary.expm1(np.minimum(u, _LARGEST_EXPONENT))
     values = elementary.log1p(gains)
-    if most > _LARGEST_EXPONENT:
-        far = u > _LARGEST_EXPONENT
-        values[far], gains[far] = u[far] + scalars.log(rate), math.inf
-    return LossCurve(rate, u, most, values, gains)
+    if not float(u.max()) > _LARGEST_EXPONENT:
+        return LossCurve(rate, u, None, values, gains)
+    far = u > _LARGEST_EXPONENT
+    return LossCurve(rate, u, far, np.where(far, u + elementary.log(rate), values), np.where(far, math.inf, gains))
 
 
-def short_step(step: float) -> float:
-    """`step` rounded down to 20 significant bits: its multiples up to 2^33 are exact."""
-    mantissa, exponent = math.frexp(step)
-    return math.ldexp(math.floor(math.ldexp(mantissa, 20)), exponent - 20)
+def short_step(steps: Array) -> Array:
+    """Each step rounded down to 20 significant bits: its multiples up to 2^33 are exact."""
+    mantissas, powers = np.frexp(steps)
+    short: Array = np.ldexp(np.floor(np.ldexp(mantissas, 20)), powers - 20)
+    return short
 
 
 def quadrature_step(
-    sigma: float, power: float, frequency: float, digits: float, *, cut_width: float = math.inf
-) -> float:
+    sigma: float | Array,
+    power: float | Array,
+    frequency: float,
+    digits: float | Array,
+    *,
+    cut_width: float = math.inf,
+) -> Array:
     """A step h for which the trapezoid rule integrates e^{(w + it) L} N(0, s^2), w = `power`, to e^-digits; with the
-    factor of a cut of this width too.
+    factor of a cut of this width too. Of columns a column.
 
     Claim: |rule - integral| <= 1.01 e^-digits I(w) for every |t| <= frequency, and for every power between 0 and w
     (where w > 0: for every positive power). Source: Trefethen-Weideman 2014, Theorem 5.1; docs/proofs/engine.md,
     sections 4 and 10.
     """
-    farthest = _FARTHEST_HEIGHT * math.pi * scalars.square(sigma)
-    bending = (
-        1 / scalars.square(sigma)
-        + 1 / scalars.square(cut_width)
-        + max(0.0, -power) / (4 * scalars.square(scalars.square(sigma)))
-    )
-    best = math.sqrt(2 * (scalars.log(2) + digits) / bending)
-
-    def step_of(height: float) -> float:
-        exponent = height * height / 2 * (
-            1 / scalars.square(sigma) + 1 / scalars.square(cut_width)
-        ) + height * frequency / scalars.square(sigma)
-        if power < 0:
-            exponent += power * scalars.log(scalars.cos(height / (2 * scalars.square(sigma))))
-        return 2 * math.pi * height / (exponent + scalars.log(2) + digits)
-
-    shares = _SHARES if power < 0 else (1.0,)
-    longest = max(step_of(min(share * best, farthest)) for share in shares)
-    return short_step(min(longest, 0.7 * sigma))
+    variance, falling = sigma * sigma, np.minimum(power, 0.0)
+    parabola = 1 / variance + 1 / scalars.square(cut_width)
+    best = np.sqrt(2 * (_LOG_2 + digits) / (parabola - falling / (4 * (variance * variance))))
+    heights = np.minimum(_SHARES * best, _FARTHEST_HEIGHT * math.pi * variance)
+    exponents = heights * heights / 2 * parabola + heights * frequency / variance
+    if falling.any():
+        exponents += falling * elementary.log(elementary.cos(heights / (2 * variance)))
+    longest = np.max(2 * math.pi * heights / (exponents + _LOG_2 + digits), axis=-1, keepdims=True)
+    return short_step(np.minimum(longest, 0.7 * sigma))
 
 
 def step_of_few(
@@ -174,8 +149,6 @@ def step_of_few(
     turned = elementary.arctan2(s * sines, 1 - s + s * cosines) * (1 + 1e-12)
     turns = elementary.logaddexp(frequency * turned, log_beyond[:, None] + frequency * v).min(axis=0)
     exponents = (
-        heights * heights / 2 * (1 / scalars.square(sigma) + 1 / scalars.square(cut_width))
-        + turns
-        + (scalars.log(2) + digits)
+        heights * heights / 2 * (1 / scalars.square(sigma) + 1 / scalars.square(cut_width)) + turns + (_LOG_2 + digits)
     )
-    return short_step(min(float(np.max(2 * math.pi * heights / exponents)), 0.7 * sigma))
+    return float(short_step(np.minimum(np.max(2 * math.pi * heights / exponents), 0.7 * sigma)))

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 import numpy as np
@@ -27,9 +29,10 @@ from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.curve import bracket_of_points
 from dpledger.accounting.laws.finite import FinitePair
+from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify
 
-__all__ = ["agreeing_below", "shuffled_bracket", "shuffled_deltas"]
+__all__ = ["agreeing_below", "likely_responses", "shuffled_bracket", "shuffled_deltas", "shuffled_pairs"]
 
 PROFILE_POINTS = 160  # epsilons of the profile up to where delta is LEAST_DELTA
 FEW_POINTS = 24  # from there to the local epsilon
@@ -213,3 +216,23 @@ def agreeing_below(rare: float, other: tuple[float, float], users: int) -> Finit
         errors,
         2 * relative,
     )
+
+
+def shuffled_pairs(
+    epsilon: Decimal, categories: int, users: int, below: Callable[[float, int], FinitePair]
+) -> PairBracket | None:
+    """Pairs above and below the shuffled answers of so many users of an epsilon-DP randomiser; None where they show
+    nothing. `below`, of the local epsilon rounded down and the users: what users who agree show, whose randomiser is
+    one that is meant, seen through two of its outcomes.
+
+    Claim: above dominates; some randomiser of this description is as bad as below. Source: that of the module.
+    """
+    if not epsilon:
+        return None
+    above = shuffled_bracket(float_up(epsilon), categories, users).above
+    return PairBracket(above, below(float_down(epsilon), users))
+
+
+def likely_responses(rare: float, users: int) -> FinitePair:
+    """Users who agree, and answer in two ways: the other way `rare` times as likely."""
+    return agreeing_below(rare / (1 + rare), (rare / (1 + rare), 1 / (1 + rare)), users)

@@ -24,9 +24,9 @@ from dpledger.accounting.families.leaf_rules import LossBracket
 from dpledger.accounting.kinds import AnyLeaf, rules_of
 from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Ranged, Shuffle, Subset, below_one
+from dpledger.accounting.laws.finite import mirrored
 from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.laws.ratios import averaged
-from dpledger.accounting.laws.symmetric import mirrored
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 

@@ -15,6 +15,8 @@ from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import ULPS
 from dpledger.accounting.families.gaussian import mixture_curve
 from dpledger.accounting.families.gaussian.mixture_curve import Mixture
+from dpledger.accounting.families.gaussian.mixture_loss import MixtureLoss
+from dpledger.accounting.laws.law import Direction
 from dpledger.errors import WorkLimit
 from worst_functions import worst_functions
 
@@ -81,8 +83,22 @@ def test_values_and_slopes_err_by_no_more_than_is_stated(mixed: Mixture) -> None
     largest = (max(map(abs, x)) + 1) * mixed.inverse
     assert found.slope_error <= 160 * UNIT * (largest + 2)
     assert used > 0.003
-    assert found.most_error == max(found.errors)
-    assert mixed.slope(x[5]) == pytest.approx(found.slopes[5], rel=1e-13)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("mixed", MIXTURES)
+def test_the_one_row_that_the_rule_sees_is_the_curve(mixed: Mixture, direction: Direction) -> None:
+    """Of both directions: the rule turns the sign. Its slope is that of the curve, at one point too."""
+    pairs, x = MixtureLoss(mixed, direction).pairs, np.array(points(mixed))
+    whole, row = mixed.curve(x), pairs.curve(x[None])
+    assert (pairs.sigma.tolist(), pairs.direction, pairs.cut) == ([[mixed.sigma]], direction, None)
+    assert row.values.tolist() == [whole.values.tolist()]
+    assert row.slopes.tolist() == [whole.slopes.tolist()]
+    assert row.errors.tolist() == [whole.errors.tolist()]
+    assert row.slope_error == whole.slope_error
+    for place, slope in zip(x.tolist(), whole.slopes.tolist(), strict=True):
+        (found,) = pairs.slope(np.array([[place]])).ravel().tolist()
+        assert found == pytest.approx(slope, rel=1e-13)
 
 
 @pytest.mark.parametrize("mixed", MIXTURES)

@@ -25,11 +25,10 @@ from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.engine.tilt import chernoff_bounds
 from dpledger.accounting.families.gaussian import rare
-from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns, RunsOfOneLaw
+from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns, RunsOfOneLaw, log_decay_of_window
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.gaussian.smooth_cut import Cut, mass_beyond
-from dpledger.accounting.families.gaussian.window_decay import log_decay_of_window
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Loss

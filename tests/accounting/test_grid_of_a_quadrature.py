@@ -11,12 +11,14 @@ import pytest
 from dpledger.accounting.families.gaussian import sampled_grid
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.gaussian.sampled_grid import (
-    cumulants,
+    Grid,
     geometric_tails,
-    grid_up_to,
+    kept_grid,
     log_moments,
     make_grid,
+    power,
     rough_cumulants,
+    tilted,
     weighted,
 )
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
@@ -32,6 +34,16 @@ WINDOW = SampledGaussianLoss(0.02, 0.9, "remove", cut=Cut(3.5, 0.25, start=1.5, 
 PAIRS = {"remove": REMOVE, "add": ADD, "cut": CUT, "window": WINDOW}
 pairs = pytest.mark.parametrize("name", PAIRS)
 TILTS = (0.01, 0.5, 3.0, 11.0)
+ONCE = np.ones(1)
+
+
+def short_grid(pair: SampledGaussianLoss, c: float, low: float, high: float) -> Grid:
+    """One that need not reach as far as the weights."""
+    return make_grid(pair.pairs, c, 0.0, within=(np.array([[low]]), np.array([[high]])))
+
+
+def tails_at(grid: Grid, c: float) -> tuple[float, float]:
+    return geometric_tails(grid, power(grid.pairs, np.array([c])))
 
 
 def log_kept(pair: SampledGaussianLoss, x: Real) -> Real:
@@ -75,13 +87,13 @@ def exact_moments(pair: SampledGaussianLoss, c: float) -> tuple[Real, Real]:
 def test_tilted_sums_are_those_of_a_far_finer_rule(name: str, c: float) -> None:
     pair = PAIRS[name]
     exact, mean = exact_moments(pair, c)
-    grid = grid_up_to(pair, c)
-    found = cumulants(weighted(grid, c))
+    grid = pair.grid_up_to(c)
+    found = tilted(grid, c).cumulants(ONCE)
     assert abs(found.value - exact) <= found.error <= 3e-13 * (1 + abs(exact))
     for tilts in (np.array([c]), np.array([c / 7, c])):
-        bound = float(log_moments(grid, tilts)[-1])
+        bound = float(log_moments(grid, tilts)[-1, 0])
         assert exact <= bound <= exact + 3e-13 * (1 + abs(exact))
-    rough = rough_cumulants(grid, c)
+    rough = rough_cumulants(grid, c, ONCE)
     assert rough.value == pytest.approx(found.value, rel=1e-10, abs=1e-14)
     assert (rough.mean, rough.variance) == pytest.approx((found.mean, found.variance), rel=1e-7)
     assert found.mean == pytest.approx(float(mean), rel=1e-9, abs=1e-12)
@@ -93,15 +105,15 @@ def test_tilted_sums_are_those_of_a_far_finer_rule(name: str, c: float) -> None:
 def test_what_lies_beyond_the_ends_is_a_geometric_sum_at_most(name: str, c: float, short: float) -> None:
     """Of a grid that is too short: more than what it leaves out, and at most some times as much."""
     pair = PAIRS[name]
-    whole = grid_up_to(pair, c)
-    weights = weighted(whole, c).weights
-    middle = float(whole.x[np.argmax(weights)])
-    low, high = (middle + short * (float(end) - middle) for end in whole.x[[0, -1]])
-    grid = make_grid(pair, c, 0.0, within=(low, high))
-    before, after = geometric_tails(grid, pair.power(c))
-    step = mp.mpf(grid.step)
+    whole = pair.grid_up_to(c)
+    (weights,) = weighted(whole, c).weights
+    middle = float(whole.x[0, np.argmax(weights)])
+    low, high = (middle + short * (float(end) - middle) for end in whole.x[0, [0, -1]])
+    grid = short_grid(pair, c, low, high)
+    before, after = tails_at(grid, c)
+    step = mp.mpf(float(grid.steps[0, 0]))
     for end, factor, side in ((0, before, -1), (-1, after, 1)):
-        first = mp.mpf(float(grid.x[end]))
+        first = mp.mpf(float(grid.x[0, end]))
         beyond = mp.fsum(mp.exp(term(pair, c, first + side * k * step)) for k in range(1, 40))
         at = mp.exp(term(pair, c, first))
         if np.isfinite(factor) and at > 0:
@@ -114,26 +126,35 @@ def test_what_lies_beyond_the_ends_is_a_geometric_sum_at_most(name: str, c: floa
 def test_a_grid_reaches_as_far_as_the_weights_and_is_kept_for_tilts_nearby(name: str) -> None:
     pair = PAIRS[name]
     for c in TILTS:
-        grid = grid_up_to(pair, c)
-        assert grid_up_to(pair, c * (1 - 1e-9)) is grid
-        tilted = weighted(grid, c)
-        assert tilted.tails < 1e-15
-        assert tilted.weights[[0, -1]].max() < 1e-14
-        assert tilted.weights.sum() == pytest.approx(1, abs=1e-12)
-        assert tilted.defect < 1e-12
+        grid = pair.grid_up_to(c)
+        assert kept_grid(pair.pairs, c * (1 - 1e-9)) is grid
+        found = weighted(grid, c)
+        assert found.tails.max() < 1e-15
+        assert found.weights[:, [0, -1]].max() < 1e-14
+        assert found.weights.sum() == pytest.approx(1, abs=1e-12)
+        assert tilted(grid, c).weights.sum() == pytest.approx(1, abs=1e-12)
+        assert found.defect.max() < 1e-12
         assert grid.x.size < 800
-        steps = np.diff(grid.x)
-        assert np.allclose(steps, grid.step, rtol=1e-12)
+        steps = np.diff(grid.x[0])
+        assert np.allclose(steps, grid.steps, rtol=1e-12)
     assert sampled_grid._rounded_up(1.01) == 1.25
     assert sampled_grid._rounded_up(1.0) == 1.0
     assert sampled_grid._rounded_up(7.5) == 8.0
 
 
 def test_too_many_points_and_ends_that_do_not_fall_are_refused() -> None:
+    """An end is seen to fall or not by itself: that of the powers, the right one for remove, or the other one."""
     with pytest.raises(WorkLimit, match="more than 65536 points"):
-        make_grid(REMOVE, 1e6, 0.0)
-    short = make_grid(REMOVE, 3.0, 0.0, within=(-1.0, 1.0))
-    assert geometric_tails(short, REMOVE.power(3.0)) == (np.inf, np.inf)
-    with pytest.raises(WorkLimit, match="does not resolve"):
-        weighted(short, 3.0)
-    assert not np.isfinite(log_moments(short, np.array([3.0]))).any()
+        make_grid(REMOVE.pairs, 1e6, 0.0)
+    for pair, c, moved in ((REMOVE, 3.0, 1), (ADD, 1000.0, 0)):
+        short = short_grid(pair, c, -1.0, 1.0)
+        tails = tails_at(short, c)
+        assert tails[moved] == np.inf
+        assert np.isfinite(tails[1 - moved])
+        for refused in (weighted, tilted):
+            with pytest.raises(WorkLimit, match="does not resolve"):
+                refused(short, c)
+        assert not np.isfinite(log_moments(short, np.array([c]))).any()
+    beyond = short_grid(REMOVE, 3.0, 0.5, 6.0)  # its first point is no lower than the middle of N(0, s^2)
+    assert tails_at(beyond, 3.0)[0] == np.inf
+    assert not np.isfinite(log_moments(beyond, np.array([3.0]))).any()

@@ -31,10 +31,9 @@ from dpledger.accounting.laws.cells import (
     gaussian_bracket,
     laplace_bracket,
 )
-from dpledger.accounting.laws.finite import FinitePair, approximate_pair
+from dpledger.accounting.laws.finite import FinitePair, approximate_pair, mirrored
 from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.laws.ratios import averaged
-from dpledger.accounting.laws.symmetric import mirrored
 from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation

@@ -18,10 +18,8 @@ from dpledger.accounting.composition import (
     Sequence,
 )
 from dpledger.accounting.engine import solve
-from dpledger.accounting.engine.bundle import bundled
-from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.families.gaussian.bundle import FEWEST, BundledGaussians
-from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
+from dpledger.accounting.engine.composed import Composed, bundled
+from dpledger.accounting.families.gaussian.sampled import FEWEST, BundledGaussians, SampledGaussianLoss
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.laws.law import Direction

@@ -35,7 +35,7 @@ from dpledger.accounting.families.leaf_rules import (
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws.cells import PairBracket, bounded_range_bracket
 from dpledger.accounting.laws.finite import FinitePair
-from dpledger.accounting.laws.shuffled import shuffled_pairs
+from dpledger.accounting.laws.shuffling import shuffled_pairs
 from dpledger.decimals import multiply, round_up
 
 __all__ = ["BOUNDED_RANGE", "EXPONENTIAL"]

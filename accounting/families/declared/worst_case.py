@@ -26,8 +26,7 @@ from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.finite import FinitePair, approximate_pair, worst_case
 from dpledger.accounting.laws.law import Direction, Loss
-from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
-from dpledger.accounting.laws.shuffling import shuffled_bracket
+from dpledger.accounting.laws.shuffling import likely_responses, shuffled_bracket, shuffled_pairs
 from dpledger.decimals import ZERO, multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation

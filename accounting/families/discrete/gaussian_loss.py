@@ -16,8 +16,8 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
-from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
-from dpledger.accounting.laws.law import Cumulants, ListedLosses, Loss, Nodes, excess, prices, spread_of
+from dpledger.accounting.laws.fourier import nodes_of_sums
+from dpledger.accounting.laws.law import Cumulants, ListedLosses, Loss, Nodes, excess, prices
 from dpledger.accounting.laws.tails import LARGEST_EXPONENT, TailProfile, listed_profile
 from dpledger.errors import WorkLimit
 
@@ -226,10 +226,8 @@ class TiltedDiscreteGaussian:
             raise WorkLimit(f"the nodes of a discrete Gaussian need more than {work} terms")
         losses, weights = self.law._losses(window.points[0]), window.weights[0]
         points = losses - self.cumulants.mean
-        phi = node_sums(weights, points, step, t.size)
         displaced = 8 * UNIT * float(elementary.product(weights, np.abs(losses) + abs(self.cumulants.mean)))
-        error = 2 * float(window.relative[0]) + rounding_of_node_sums(weights, points, step, t.size) + t * displaced
-        return spread_of(phi, error)
+        return nodes_of_sums(weights, points, step, t.size, 2 * float(window.relative[0]) + t * displaced)
 
 
 def _power_of_masses(masses: Array, count: int) -> Array:

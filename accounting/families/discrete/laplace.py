@@ -30,8 +30,7 @@ from dpledger.accounting.families.leaf_rules import (
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.finite import FinitePair, discrete_laplace_pair
-from dpledger.accounting.laws.shuffled import shuffled_pairs
-from dpledger.accounting.laws.shuffling import agreeing_below
+from dpledger.accounting.laws.shuffling import agreeing_below, shuffled_pairs
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 

@@ -23,24 +23,26 @@ import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
-from dpledger.accounting.families.gaussian.window_decay import TiltedCut, log_decay_of_window
+from dpledger.accounting.families.gaussian.tilted_rows import TiltedRows
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes
 from dpledger.errors import WorkLimit
 
-__all__ = ["CutLoss", "JumpingRuns", "RunsOfOneLaw"]
+__all__ = ["CutLoss", "JumpingRuns", "RunsOfOneLaw", "log_decay_of_window"]
 
 LEAST_LOG_RATIO = -600.0  # of the logarithm of a decay, or of a ratio: what is smaller underflows
 LARGEST_LOG = 600.0  # of the logarithm of a power of a ratio, and of what it may be off by
 LEAST_MASS = 1e-250  # of a coefficient: far more than what underflows may take from it
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Values = TypeVar("Values", Array, ComplexArray)
+_HEIGHTS = elementary.geometric(1e-4, 0.49, 48)  # of the strip's half width
+_BEFORE = elementary.geometric(1.0, 16.0, 7)  # widths before the start of a window
 ROUNDED = 16 * UNIT  # of each product and sum of a coefficient, with room
 
 
 class CutLoss(Loss, Protocol):
     """A sampled Gaussian with a cut."""
 
-    def tilted(self, c: float) -> TiltedCut: ...
+    def tilted(self, c: float) -> TiltedRows: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,7 @@ class TiltedRuns:
     """Tilted at one c; e^`log_scale` is the largest T b/A there."""
 
     runs: JumpingRuns
-    pairs: tuple[tuple[TiltedCut, TiltedCut], ...]
+    pairs: tuple[tuple[TiltedRows, TiltedRows], ...]
     cumulants: Cumulants
     log_scale: float
 
@@ -258,7 +260,7 @@ class TiltedRuns:
 
 
 def _ratio(
-    a: TiltedCut, b: TiltedCut, nodes: tuple[Nodes, Nodes], t: Array, log_front: float, most: int
+    a: TiltedRows, b: TiltedRows, nodes: tuple[Nodes, Nodes], t: Array, log_front: float, most: int
 ) -> tuple[ComplexArray, Array]:
     """e^log_front b/A at the nodes, and D: the exact one is within e^D - 1 of it, relatively, or below the floor."""
     at_a, at_b = a.cumulants, b.cumulants
@@ -279,3 +281,26 @@ def _ratio(
     rounded = (8 * UNIT) * (sizes + t * (abs(at_a.mean) + abs(at_b.mean)))
     doubts: Array = own.spread + jumps.spread + at_a.error + at_b.error + rounded
     return ratio, np.where(logs.real > highest, math.inf, doubts)
+
+
+def log_decay_of_window(tilted: TiltedRows, t: Array) -> Array:
+    """Claim: at least log |phi(s)| for every s >= t. Source: docs/proofs/engine.md, section 11 (decay)."""
+    pair, at, w = tilted.base.grid.pairs, tilted.cumulants, tilted.base.c + 1
+    cut, sigma = pair.cut, float(pair.sigma[0, 0])
+    variance = scalars.square(sigma)
+    assert cut is not None
+    assert cut.start > -math.inf
+    x = (cut.start - _BEFORE * cut.width)[::-1]
+    curve = pair.curve(x[None])
+    rises = (cut.start - x) / scalars.square(cut.width) - np.maximum(x, 0.0) / variance
+    log_terms = w * curve.values[0] - x * x / (2 * variance) + cut.log_kept(x)
+    log_shares = log_terms - scalars.log(sigma * math.sqrt(2 * math.pi)) - (at.value - at.error) + 1e-6
+    log_before = np.where(rises > 0, log_shares - elementary.log(np.where(rises > 0, rises, 1.0)), math.inf)
+    heights = _HEIGHTS * (math.pi * variance)
+    v, s = heights / variance, curve.slopes[0][:, None]
+    sines, cosines = elementary.circle(v)
+    angles = elementary.arctan2(s * sines, 1 - s + s * cosines) * (1 - 1e-9)
+    spent = heights * heights / 2 * (1 / variance + 1 / scalars.square(cut.width))
+    turned = elementary.logaddexp(-np.multiply.outer(t, angles), log_before[:, None])
+    bounds: Array = np.min(turned + spent, axis=(1, 2)) * (1 - 1e-9) + 1e-9
+    return np.minimum(bounds, 0.0)

@@ -37,10 +37,6 @@ class MixtureCurve:
     errors: Array
     slope_error: float
 
-    @property
-    def most_error(self) -> float:
-        return float(np.max(self.errors))
-
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
@@ -98,9 +94,6 @@ class Mixture:
         apart = UNIT * (8 + len(every) + 4 * np.abs(every) + 4 * np.abs(top))
         apart[len(first) :] += moved
         return values, (shifts * shares).sum(axis=0), (shares * apart).sum(axis=0) * 1.01 + 8 * UNIT * np.abs(values)
-
-    def slope(self, x: float) -> float:
-        return float(self.curve(np.array([x])).slopes[0])
 
     def places(self, losses: Array) -> Array:
         """x with L(x) = l for each l, within `slack`; -inf where L is above l everywhere. WorkLimit where that is not

@@ -16,18 +16,12 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import ERFC_ULPS, UNIT, Array, rounded_out
 from dpledger.accounting.families.gaussian.mixture_curve import Mixture, MixtureCurve
-from dpledger.accounting.families.gaussian.sampled import SMALL_SIGMA, TiltedSampled
-from dpledger.accounting.families.gaussian.sampled_grid import (
-    cumulants,
-    grid_up_to,
-    log_moments,
-    rough_cumulants,
-    weighted,
-)
+from dpledger.accounting.families.gaussian.sampled import SMALL_SIGMA
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
+from dpledger.accounting.families.gaussian.tilted_rows import ByTheRule
 from dpledger.accounting.laws.closed_forms import at_one, crossing
 from dpledger.accounting.laws.intervals import NOTHING, Interval
-from dpledger.accounting.laws.law import ClosedForm, Cumulants, Direction, Loss, excess, prices
+from dpledger.accounting.laws.law import ClosedForm, Direction, excess, prices
 from dpledger.accounting.laws.tails import TailProfile, Tails
 from dpledger.errors import WorkLimit
 
@@ -38,33 +32,16 @@ _ENOUGH = 600.0  # of epsilon: a profile beyond it is bounded by 0 from below
 
 
 @dataclass(frozen=True, slots=True)
-class MixtureLoss(Loss):
+class MixtureLoss(ByTheRule):
     """The loss of `mixture` in a direction."""
 
     mixture: Mixture
     direction: Direction
     infinite_mass: float = 0.0
 
-    # what the rule needs of a pair
-
     @property
-    def sigma(self) -> float:
-        return self.mixture.sigma
-
-    @property
-    def cut(self) -> Cut | None:
-        return None
-
-    def power(self, c: float) -> float:
-        return c + 1 if self.direction == "remove" else -c
-
-    def curve(self, x: Array) -> MixtureCurve:
-        return self.mixture.curve(x)
-
-    def slope(self, x: float) -> float:
-        return self.mixture.slope(x)
-
-    # a loss
+    def pairs(self) -> MixturePair:
+        return _row(self.mixture, self.direction)
 
     @property
     def largest(self) -> float:
@@ -83,16 +60,6 @@ class MixtureLoss(Loss):
         value = -scalars.log1p(-moved) if rest > 0.5 else -scalars.log(rest)
         return value * (1 + side * 16 * UNIT) + side * 8 * UNIT * (moved / rest)
 
-    def cumulants(self, c: float) -> Cumulants:
-        return rough_cumulants(grid_up_to(self, c), c)
-
-    def log_moments(self, c: Array) -> Array:
-        return log_moments(grid_up_to(self, float(np.max(c))), c)
-
-    def tilted(self, c: float) -> TiltedSampled:
-        base = weighted(grid_up_to(self, c), c)
-        return TiltedSampled(self, c, base, cumulants(base))
-
     def rdp_upper(self, orders: Array) -> Array:
         """Claim: at least the Renyi divergences in this direction, each a function of its own order alone; infinite
         where the rule does not resolve it. Source: Mironov 2017, Definition 3."""
@@ -101,7 +68,7 @@ class MixtureLoss(Loss):
 
     def _log_moment(self, c: float) -> float:
         try:
-            return float(log_moments(grid_up_to(self, c), np.array([c]))[0])
+            return float(self.log_moments(np.array([c]))[0])
         except WorkLimit:
             return math.inf
 
@@ -125,19 +92,15 @@ class MixtureLoss(Loss):
 
     def _far(self, delta: float) -> float:
         """Beyond which the loss has a mass below delta: P(Z > z) <= e^{-z^2/2}."""
-        z = math.sqrt(-2 * scalars.log(delta)) * (1 + 1e-9) * self.sigma
-        at = self.curve(np.array([1 + z if self.direction == "remove" else -z]))
+        z = math.sqrt(-2 * scalars.log(delta)) * (1 + 1e-9) * self.mixture.sigma
+        at = self.mixture.curve(np.array([1 + z if self.direction == "remove" else -z]))
         value = float(at.values[0]) if self.direction == "remove" else -float(at.values[0])
         return max(0.0, value + 2 * float(at.errors[0]))
 
     @property
-    def decays_slowly(self) -> bool:
-        return True
-
-    @property
     def small_variance(self) -> float | None:
         """About the chi-square divergence of the pair."""
-        if not self.sigma > SMALL_SIGMA:
+        if not self.mixture.sigma > SMALL_SIGMA:
             return None
         shifts, weights = np.array(self.mixture.shifts), np.array(self.mixture.weights)
         grown = elementary.expm1(np.minimum(np.multiply.outer(shifts, shifts) * self.mixture.inverse, 500.0))
@@ -149,7 +112,7 @@ class MixtureLoss(Loss):
         if self.direction == "add":
             return math.inf
         each = zip(self.mixture.shifts, self.mixture.log_weights, strict=True)
-        return min(-2 * scalars.square(self.sigma / shift) * weight for shift, weight in each)
+        return min(-2 * scalars.square(self.mixture.sigma / shift) * weight for shift, weight in each)
 
     def profile(self) -> TailProfile:
         """The loss rises with the outcome: its tails are those of normal laws."""
@@ -159,6 +122,31 @@ class MixtureLoss(Loss):
             smallest = least - 1e-12 * (1 + abs(least))
             return TailProfile(functools.partial(_removed, mixture), mixture.slack, smallest, math.inf)
         return TailProfile(functools.partial(_added, mixture), mixture.slack, -math.inf, self.largest)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixturePair:
+    """The one row that the rule sees."""
+
+    mixture: Mixture
+    direction: Direction
+    cut: Cut | None = None
+
+    @property
+    def sigma(self) -> Array:
+        return np.array([[self.mixture.sigma]])
+
+    def curve(self, x: Array) -> MixtureCurve:
+        at = self.mixture.curve(x[0])
+        return MixtureCurve(at.values[None], at.slopes[None], at.errors[None], at.slope_error)
+
+    def slope(self, x: Array) -> Array:
+        return self.curve(x).slopes
+
+
+@functools.lru_cache(maxsize=64)
+def _row(mixture: Mixture, direction: Direction) -> MixturePair:
+    return MixturePair(mixture, direction)
 
 
 def _removed(mixture: Mixture, losses: Array) -> Tails:

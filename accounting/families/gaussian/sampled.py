@@ -17,40 +17,28 @@ import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
-from dpledger.accounting.families.gaussian.bundle import in_bundles
 from dpledger.accounting.families.gaussian.loss import GaussianLoss, gaussian_base
 from dpledger.accounting.families.gaussian.rare import RareGaussian
-from dpledger.accounting.families.gaussian.sampled_grid import (
-    Pair,
-    Weighted,
-    cumulants,
-    fine_grid,
-    grid_up_to,
-    log_moments,
-    rough_cumulants,
-    weighted,
-)
+from dpledger.accounting.families.gaussian.sampled_grid import Grid, make_grid
 from dpledger.accounting.families.gaussian.sampled_price import divergences_upper
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
+from dpledger.accounting.families.gaussian.tilted_rows import ByTheRule
 from dpledger.accounting.laws.closed_forms import sampled_closed
-from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
-from dpledger.accounting.laws.law import ClosedForm, Cumulants, Direction, Loss, Nodes, excess
-from dpledger.accounting.laws.layers import Layers, layers_below
-from dpledger.accounting.laws.sampled_curve import ALIAS, LossCurve, loss_curve
+from dpledger.accounting.laws.law import ClosedForm, Direction, Loss, excess, sum_up
+from dpledger.accounting.laws.sampled_curve import LossCurve, mixed_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
-from dpledger.errors import WorkLimit
 
-__all__ = ["SMALL_SIGMA", "SampledGaussianLoss", "TiltedSampled", "rdp_both_ways"]
+__all__ = ["FEWEST", "SMALL_SIGMA", "BundledGaussians", "SampledGaussianLoss", "rdp_both_ways"]
 
-CELLS = 160
+CHUNK = 96  # losses of one bundle
+FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
 SMALL_SIGMA = 0.3  # up to here the variance says nothing of the losses: single ones rule it
 MUCH_NOISE = 10.0  # a noise multiplier
 _HALVINGS = 60
-_ENDS = np.arange(CELLS + 1, dtype=np.float64) / CELLS
 
 
 @dataclass(frozen=True, slots=True)
-class SampledGaussianLoss(Loss):
+class SampledGaussianLoss(ByTheRule):
     """`rate` in (0, 1), `sigma` = the noise multiplier, above 0. `cut`: with it (direction remove) the measures have
     mass below 1, and K(0) < 0."""
 
@@ -77,26 +65,9 @@ class SampledGaussianLoss(Loss):
         """About the chi-square divergence of the pair: the variance of the loss, where that is small."""
         return scalars.square(self.rate) * scalars.expm1(min(1 / scalars.square(self.sigma), 500.0))
 
-    def power(self, c: float) -> float:
-        """w, the power of the density ratio that e^{c loss} is under N(0, sigma^2)."""
-        return c + 1 if self.direction == "remove" else -c
-
-    def curve(self, x: Array) -> LossCurve:
-        return loss_curve(self.rate, self.sigma, x)
-
-    def slope(self, x: float) -> float:
-        odds = scalars.log(self.rate) - scalars.log1p(-self.rate) + (x - 0.5) / scalars.square(self.sigma)
-        return 1 / (1 + scalars.exp(-odds)) if odds > -700 else 0.0
-
-    def cumulants(self, c: float) -> Cumulants:
-        return rough_cumulants(grid_up_to(self, c), c)
-
-    def log_moments(self, c: Array) -> Array:
-        return log_moments(grid_up_to(self, float(np.max(c))), c)
-
-    def tilted(self, c: float) -> TiltedSampled:
-        base = weighted(grid_up_to(self, c), c)
-        return TiltedSampled(self, c, base, cumulants(base))
+    @property
+    def pairs(self) -> SampledPairs:
+        return _row(self.rate, self.sigma, self.direction, self.cut)
 
     def rdp_upper(self, orders: Array) -> Array:
         """Claim: at least the Renyi divergences in this direction. Source: Mironov-Talwar-Zhang 2019, section 3.3."""
@@ -122,10 +93,6 @@ class SampledGaussianLoss(Loss):
 
     def bundled(self, parts: Sequence[tuple[SampledGaussianLoss, int]]) -> tuple[Loss, ...] | None:
         return in_bundles(parts)
-
-    @property
-    def decays_slowly(self) -> bool:
-        return True
 
     @property
     def small_variance(self) -> float | None:
@@ -157,72 +124,100 @@ class SampledGaussianLoss(Loss):
         return sampled_profile(base, math.inf, rate=self.rate, direction=self.direction, largest=self.largest)
 
 
-# ---- the tilted law -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class SampledPairs:
+    """Sampled Gaussians of one direction, a row each: their rates and noise multipliers, as columns."""
+
+    rate: Array
+    sigma: Array
+    direction: Direction
+    cut: Cut | None = None
+
+    def curve(self, x: Array) -> LossCurve:
+        return mixed_curve(self.rate, (x - 0.5) / scalars.square(self.sigma))
+
+    def slope(self, x: Array) -> Array:
+        grown = self.rate * elementary.exp(np.minimum((x - 0.5) / scalars.square(self.sigma), 600.0))
+        slopes: Array = grown / (grown + (1 - self.rate))
+        return slopes
 
 
-@dataclass(slots=True, eq=False)
-class TiltedSampled:
-    """The loss of a pair of the rule tilted at c."""
-
-    law: Pair
-    c: float
-    base: Weighted
-    cumulants: Cumulants
-    _layers: Layers | None = None
-
-    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
-        if self._layers is None:
-            self._layers = _layers(self.law, self.base, self.cumulants)
-        return self._layers.log_decay(t)
-
-    def nodes(self, step: float, count: int, work: int) -> Nodes:
-        grid = fine_grid(self.base, self.cumulants, step * (count - 1))
-        if grid.x.size * count > work:
-            raise WorkLimit(f"the nodes of a sampled Gaussian need more than {work} terms")
-        fine = weighted(grid, self.c)
-        points = grid.losses - self.cumulants.mean
-        deviations = node_deviations(fine.weights, points, step, count)
-        return nodes_of_deviations(deviations, _errors_of_nodes(fine, points, self.cumulants.mean, step, count))
+@functools.lru_cache(maxsize=1024)
+def _row(rate: float, sigma: float, direction: Direction, cut: Cut | None) -> SampledPairs:
+    """One, the same object each time: its grids are kept."""
+    return SampledPairs(np.array([[rate]]), np.array([[sigma]]), direction, cut)
 
 
-def _errors_of_nodes(fine: Weighted, points: Array, mean: float, step: float, count: int) -> Array:
-    """Bounds of |computed - exact| phi(t) - 1. Source: docs/proofs/engine.md, section 6 (phi - 1)."""
-    sizes = fine.weights * np.abs(points)
-    size = float(sizes.sum())
-    moved = float(elementary.product(fine.weights, fine.grid.curve.errors + 2 * UNIT * (np.abs(points) + abs(mean))))
-    normal = 1.01 * (ALIAS + fine.defect)
-    relative = float(elementary.product(sizes, fine.relative_errors())) + size * normal
-    t = step * np.arange(count, dtype=np.float64)
-    weighed = np.minimum(4 * normal, t * relative)
-    rounding = rounding_of_deviations(1.0, size, points.size, t)
-    errors: Array = (weighed + t * moved + rounding) * (1 + 1e-3) + 2.1 * (ALIAS + fine.tails)
-    return errors
+# ---- many as one ----------------------------------------------------------------------------------------------------
 
 
-def _layers(law: Pair, base: Weighted, at: Cumulants) -> Layers:
-    """Cells in x between far quantiles. On each the logarithm of the density of the loss is at least the less of its
-    ends, less what it may sag below their chord."""
-    variance, grid, w = scalars.square(law.sigma), base.grid, base.power
-    kept = np.flatnonzero(base.weights > 1e-8)
-    first, last = float(grid.x[kept[0]]) - grid.step / 2, float(grid.x[kept[-1]]) + grid.step / 2
-    ends = first + (last - first) * _ENDS
-    curve = law.curve(ends)
-    values, slopes, error = curve.values, curve.slopes, curve.most_error
-    farthest, steepest = max(first * first, last * last) / (2 * variance), scalars.log(max(slopes[0], 1e-300))
-    constant = at.value + at.error + scalars.log(math.sqrt(2 * math.pi) / law.sigma) + 1e-9
-    reach = abs(w) * max(abs(values[0]), abs(values[-1]))
-    constant += 8 * UNIT * (reach + farthest - steepest + abs(constant)) + abs(w) * error + curve.slope_error
-    log_density = w * values - ends * ends / (2 * variance) - elementary.log(np.maximum(slopes, 1e-300)) - constant
-    bending = slopes * (1 - slopes)
-    most = np.maximum(bending[1:], bending[:-1])
-    most[max(0, int(slopes.searchsorted(0.5)) - 1) :][:1] = 0.25
-    width = (last - first) / CELLS
-    sag = np.maximum((w + 1) / scalars.square(variance) * most - 1 / variance, 0.0) * (width * width / 8 * (1 + 1e-6))
-    log_floor = np.minimum(log_density[1:], log_density[:-1]) - sag
-    if law.cut:
-        log_kept = law.cut.log_kept(ends)
-        log_floor += np.minimum(log_kept[1:], log_kept[:-1])  # the least on the cell: there is one maximum
-    return layers_below(elementary.exp(np.minimum(log_floor, 700.0)), np.maximum(np.diff(values) - 2 * error, 0.0))
+def in_bundles(group: Sequence[tuple[SampledGaussianLoss, int]]) -> tuple[Loss, ...] | None:
+    """Bundles of at most CHUNK losses, whose arrays stay in the cache: the first holds those that decay fastest, and
+    only it tells its decay; the others hold losses with equally many points. None where they are too few."""
+    if len(group) < FEWEST:
+        return None
+    ordered = sorted(
+        group, key=lambda part: scalars.square(part[0].rate) * part[1] / scalars.square(part[0].sigma), reverse=True
+    )
+    rest = sorted(ordered[CHUNK:], key=lambda part: part[0].sigma)
+    others = [tuple(rest[start : start + CHUNK]) for start in range(0, len(rest), CHUNK)]
+    return BundledGaussians(tuple(ordered[:CHUNK])), *(BundledGaussians(chunk, decays=False) for chunk in others)
+
+
+@dataclass(frozen=True, eq=False)
+class BundledGaussians(ByTheRule):
+    """Sampled Gaussians of one direction, without cuts, each with its count: the sum of all of them, as one loss."""
+
+    parts: tuple[tuple[SampledGaussianLoss, int], ...]
+    decays: bool = True
+    infinite_mass: float = 0.0
+
+    @functools.cached_property
+    def largest(self) -> float:
+        return sum_up([count * law.largest for law, count in self.parts])
+
+    @functools.cached_property
+    def largest_down(self) -> float:
+        return -sum_up([-count * law.largest_down for law, count in self.parts])
+
+    @functools.cached_property
+    def counts(self) -> Array:
+        return np.array([count for _, count in self.parts], dtype=np.float64)
+
+    @functools.cached_property
+    def pairs(self) -> SampledPairs:
+        numbers = np.array([(law.rate, law.sigma) for law, _ in self.parts])
+        return SampledPairs(numbers[:, :1], numbers[:, 1:], self.parts[0][0].direction)
+
+    @property
+    def small_variance(self) -> float | None:
+        known = [law.small_variance for law, _ in self.parts]
+        return None if None in known else float(elementary.product(self.counts, np.array(known, dtype=np.float64)))
+
+    @property
+    def bend(self) -> float:
+        return min(law.bend for law, _ in self.parts)
+
+    def rdp_upper(self, orders: Array) -> Array:  # a part of a composition, never priced
+        return np.full(orders.shape, math.inf)
+
+    def profile(self) -> None:
+        """None: a lattice takes losses one by one."""
+
+    @functools.cached_property
+    def _kept(self) -> dict[float, Grid]:
+        return {}
+
+    def grid_up_to(self, c: float) -> Grid:
+        """Kept for neighbouring tilts."""
+        for top, grid in self._kept.items():
+            if c <= top <= 8 * c:
+                return grid
+        top = math.ldexp(1.0, math.frexp(c)[1] + 1)
+        return self._kept.setdefault(top, make_grid(self.pairs, top, 0.0))
+
+
+# ---- prices ---------------------------------------------------------------------------------------------------------
 
 
 def rdp_both_ways(rate: float, sigma: float, orders: Array) -> tuple[Array, Array]:

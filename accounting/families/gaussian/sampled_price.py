@@ -44,7 +44,7 @@ def divergences_upper(rate: float, sigma: float, powers: Array, c: Array) -> Arr
     """
     digits = _digits(rate, sigma, powers)
     reach = sigma * np.sqrt(2 * (digits + 12))
-    steps = np.array([quadrature_step(sigma, w, 0.0, least) for w, least in zip(powers, digits, strict=True)])
+    steps = quadrature_step(sigma, powers[:, None], 0.0, digits[:, None])[:, 0]
     odds = rate / (1 - rate) * scalars.exp(-0.5 / scalars.square(sigma))
     first = np.floor((np.minimum(powers, 0.0) * (odds / (1 + odds)) - reach) / steps)
     counts = np.ceil((np.maximum(powers, 1.0) + reach) / steps) - first + 1
@@ -102,7 +102,7 @@ class _Points:
 
     @functools.cached_property
     def curve(self) -> LossCurve:
-        return mixed_curve(self.rate, (self.x - 0.5) / scalars.square(self.sigma), rises=False)
+        return mixed_curve(self.rate, (self.x - 0.5) / scalars.square(self.sigma))
 
     def spread(self, values: npt.NDArray[Value]) -> npt.NDArray[Value]:
         """A value of each power, at each of its points."""

@@ -39,7 +39,7 @@ class Cut:
             return _log_tails((x - self.point) / self.width)
         after, before = (x - self.point) / self.width, (self.start - x) / self.width
         logs, farther = _log_tails(np.maximum(after, before)), -np.minimum(after, before)
-        both = np.flatnonzero(farther < _WHOLE + _APART)  # elsewhere the far end takes away less than a rounding
+        both = farther < _WHOLE + _APART  # elsewhere the far end takes away less than a rounding
         logs[both] += elementary.log1p(-elementary.exp(_log_tails(farther[both]) - logs[both]))
         return logs
 
@@ -64,18 +64,14 @@ class Cut:
 def _log_tails(y: Array) -> Array:
     """log of the mass of N(0,1) beyond each y; 0 where it is all but 1."""
     logs = np.zeros(y.shape)
-    near = np.flatnonzero((y > -_WHOLE) & (y < _ASYMPTOTIC_FROM))
+    near, far = (y > -_WHOLE) & (y < _ASYMPTOTIC_FROM), y >= _ASYMPTOTIC_FROM
     logs[near] = elementary.log(elementary.erfc(y[near] / math.sqrt(2)) / 2)
-    far = np.flatnonzero(y >= _ASYMPTOTIC_FROM)
-    if far.size:
-        logs[far] = [_log_far_tail(v) for v in y[far].tolist()]
+    if far.any():
+        squares, rest = y[far] * y[far], elementary.log(y[far] * math.sqrt(2 * math.pi))
+        v = 1 / squares
+        series = 1 - v * (1 - v * (3 - v * (15 - v * (105 - v * (945 - v * 10395)))))
+        logs[far] = elementary.log(series) - rest - squares / 2
     return logs
-
-
-def _log_far_tail(y: float) -> float:
-    v = 1 / (y * y)
-    series = 1 - v * (1 - v * (3 - v * (15 - v * (105 - v * (945 - v * 10395)))))
-    return -y * y / 2 - scalars.log(y * math.sqrt(2 * math.pi)) + scalars.log(series)
 
 
 def mass_beyond(rate: float, sigma: float, cut: Cut) -> float:

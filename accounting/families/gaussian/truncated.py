@@ -30,9 +30,8 @@ from dpledger.accounting.families.gaussian.rules import sampled_divergences, shi
 from dpledger.accounting.families.leaf_rules import LeafRules, LossBracket, Mirror, Orders, written
 from dpledger.accounting.laws.binomial import at_least
 from dpledger.accounting.laws.cells import PairBracket, gaussian_bracket
-from dpledger.accounting.laws.finite import FinitePair
+from dpledger.accounting.laws.finite import FinitePair, mirrored
 from dpledger.accounting.laws.law import Direction
-from dpledger.accounting.laws.symmetric import mirrored
 from dpledger.decimals import float_up, subtract
 from dpledger.relations import Relation
 

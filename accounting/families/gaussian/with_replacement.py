@@ -21,9 +21,8 @@ from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_
 from dpledger.accounting.families.gaussian.rules import sampled_divergences
 from dpledger.accounting.families.leaf_rules import LeafRules, LossBracket, Mirror, Orders, written
 from dpledger.accounting.laws.cells import LARGEST_LOSS, gaussian_bracket
-from dpledger.accounting.laws.finite import FinitePair
+from dpledger.accounting.laws.finite import FinitePair, mirrored
 from dpledger.accounting.laws.law import Direction
-from dpledger.accounting.laws.symmetric import mirrored
 from dpledger.decimals import float_up, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation

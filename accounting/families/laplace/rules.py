@@ -26,8 +26,7 @@ from dpledger.accounting.families.leaf_rules import (
 from dpledger.accounting.laws.cells import PairBracket, laplace_bracket
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.law import Direction, Loss
-from dpledger.accounting.laws.shuffled import shuffled_pairs
-from dpledger.accounting.laws.shuffling import agreeing_below
+from dpledger.accounting.laws.shuffling import agreeing_below, shuffled_pairs
 from dpledger.decimals import multiply
 from dpledger.relations import Relation
 

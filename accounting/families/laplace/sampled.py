@@ -19,9 +19,9 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.families.laplace.loss import LaplaceLoss, laplace_base
 from dpledger.accounting.laws.closed_forms import sampled_closed
-from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
+from dpledger.accounting.laws.fourier import nodes_of_sums
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
-from dpledger.accounting.laws.law import ClosedForm, Cumulants, Direction, Loss, Nodes, excess, prices, spread_of
+from dpledger.accounting.laws.law import ClosedForm, Cumulants, Direction, Loss, Nodes, excess, prices
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import DIGITS, MOST_POINTS, mixed_curve
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
@@ -221,7 +221,7 @@ def _log_rule_errors(law: SampledLaplaceLoss, grid: LossGrid, powers: Array, fre
     rho = best_ellipse(grid.half, powers, frequency)
     across, height = grid.half * (rho + 1 / rho) / 2, grid.half * (rho - 1 / rho) / 2
     edge = grid.middles + np.where(powers >= 0, across, -across)[:, None]
-    losses = mixed_curve(law.rate, edge, rises=False).values * powers[:, None]
+    losses = mixed_curve(law.rate, edge).values * powers[:, None]
     losses += (np.minimum(powers, 0.0) * elementary.log(elementary.cos(height / 2)))[:, None]
     logs = losses - (law.epsilon + grid.middles - across[:, None]) / 2 + (frequency * height)[:, None]
     tops = logs.max(axis=1)
@@ -283,7 +283,8 @@ class TiltedSampledLaplace:
             at = self.base.cumulants
             points, weights = self.base.grid.points, self.base.weights
             self._layers = layers_of_tilted(self.law, self.law.power(self.c), points, weights, at.value + at.error)
-        return self._layers.log_decay(t)
+        bounds: Array = self._layers.log_decay(t)[0]
+        return bounds
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         t = step * np.arange(count, dtype=np.float64)
@@ -292,11 +293,10 @@ class TiltedSampledLaplace:
             raise WorkLimit(f"the nodes of sampled Laplace noise need more than {work} terms")
         sign = 1.0 if self.law.direction == "remove" else -1.0
         points = sign * fine.grid.values - self.cumulants.mean
-        phi = node_sums(fine.weights, points, step, count)
         sizes = np.abs(fine.grid.values) + abs(self.cumulants.mean)
         displaced = float(elementary.product(fine.weights, fine.grid.errors + 2 * UNIT * sizes)) * (1 + 1e-6)
         fixed = fine.defect + 1.01 * fine.cumulants.error
-        return spread_of(phi, fixed + t * displaced + rounding_of_node_sums(fine.weights, points, step, count))
+        return nodes_of_sums(fine.weights, points, step, count, fixed + t * displaced)
 
 
 def layers_of_tilted(law: SampledLaplaceLoss, w: float, points: Array, weights: Array, top: float) -> Layers:
@@ -307,7 +307,7 @@ def layers_of_tilted(law: SampledLaplaceLoss, w: float, points: Array, weights: 
     kept = points[weights > 1e-8]
     low, high = max(float(kept[0]), -law.epsilon * (1 - 1e-9)), min(float(kept[-1]), law.epsilon * (1 - 1e-9))
     if not low < high:
-        return layers_below(np.zeros(1), np.ones(1))
+        return layers_below(np.zeros((1, 1)), np.ones((1, 1)))
     ends = np.linspace(low, high, 2 * CELLS + 1)
     curve = mixed_curve(law.rate, ends)
     middles, slopes = ends[1::2], curve.slopes[::2]
@@ -320,4 +320,4 @@ def layers_of_tilted(law: SampledLaplaceLoss, w: float, points: Array, weights: 
     floor = elementary.exp(np.minimum(log_density - slack - 1e-9, 700.0))
     widths = np.diff(curve.values[::2]) - curve.errors[2::2] - curve.errors[:-2:2]
     usable = (widths > 0) & (curve.slopes[1::2] > 1e-300)
-    return layers_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))
+    return layers_below(np.where(usable, floor, 0.0)[None], np.where(usable, widths, 0.0)[None])

@@ -29,8 +29,7 @@ from dpledger.accounting.families.randomized_response.leaf import RandomizedResp
 from dpledger.accounting.laws.cells import PairBracket
 from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.finite import FinitePair, randomised_response_pair
-from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
-from dpledger.accounting.laws.shuffling import shuffled_bracket
+from dpledger.accounting.laws.shuffling import likely_responses, shuffled_bracket, shuffled_pairs
 from dpledger.relations import Relation
 
 __all__ = ["RANDOMIZED_RESPONSE"]
