@@ -23,6 +23,7 @@ __all__ = [
     "Curve",
     "LossCurve",
     "mixed_curve",
+    "mixed_slopes",
     "quadrature_step",
     "short_step",
     "step_of_few",
@@ -67,7 +68,7 @@ class LossCurve:
 
     @functools.cached_property
     def slopes(self) -> Array:
-        return self._or_far(lambda: (self.gains + self.rate) / (self.gains + 1), lambda: np.ones(1))
+        return mixed_slopes(self.rate, self.u)
 
     @property
     def gain_errors(self) -> Array:
@@ -87,6 +88,14 @@ class LossCurve:
             return near()
         with np.errstate(invalid="ignore"):
             return np.where(self.far, far(), near())
+
+
+def mixed_slopes(rate: float | Array, u: Array) -> Array:
+    """s = q e^u / (1 - q + q e^u): sums and quotients of what is above 0, so its relative error is a few roundings and
+    what u errs by."""
+    grown = rate * elementary.exp(np.minimum(u, _LARGEST_EXPONENT))
+    slopes: Array = grown / (grown + (1 - rate))
+    return slopes
 
 
 def mixed_curve(rate: float | Array, u: Array) -> LossCurve:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.accounting.arithmetic.floating import ULPS
-from dpledger.accounting.families.gaussian import sampled_grid
+from dpledger.accounting.families.gaussian import sampled_grid, tilted_rows
 from dpledger.accounting.families.gaussian.sampled import BundledGaussians, SampledGaussianLoss, SampledPairs
 from dpledger.accounting.families.gaussian.sampled_grid import (
     Grid,
@@ -27,7 +28,7 @@ from dpledger.accounting.families.gaussian.sampled_grid import (
 from dpledger.accounting.laws import fourier
 from dpledger.accounting.laws.fourier import node_deviations, rounding_of_deviations
 from dpledger.accounting.laws.law import Direction
-from dpledger.accounting.laws.sampled_curve import DIGITS, mixed_curve, quadrature_step, short_step
+from dpledger.accounting.laws.sampled_curve import DIGITS, LossCurve, mixed_curve, quadrature_step, short_step
 from dpledger.errors import WorkLimit
 from engine_oracles import SampledTransform, flint_number, mp
 from law_conformance import LawConformance
@@ -103,6 +104,59 @@ def test_a_loss_at_a_point_is_within_its_error(rate: float, u: float) -> None:
     lost = rate * abs(math.expm1(min(u, 700.0))) / (1 - rate + gain)
     assert error <= UNIT * (4.01 * abs(found) + 8.01 * (lost + abs(u) * share)) + UNIT * (u > 600) * 20 * (
         abs(u) + abs(math.log(rate))
+    )
+
+
+@given(rate=st.sampled_from([1e-9, 1e-3, 0.3, 0.99, 1 - 1e-12]), u=st.floats(-700, 900))
+def test_a_slope_keeps_its_digits_however_small_it_is(rate: float, u: float) -> None:
+    exact = mp.mpf(rate) * mp.exp(u) / (1 - mp.mpf(rate) + mp.mpf(rate) * mp.exp(u))
+    found = float(mixed_curve(rate, np.array([u])).slopes[0])
+    assert abs(found - exact) <= 20 * UNIT * exact
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "c"), [(0.01, 0.5, 1.0), (0.01, 0.25, 3.0), (1e-3, 0.2, 0.5), (0.1, 0.15, 1.0)]
+)
+@pytest.mark.parametrize("direction", ["add", "remove"])
+def test_layers_are_below_the_density_of_the_tilted_loss(
+    rate: float, sigma: float, c: float, direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cell by cell, also where the loss hardly moves and its density is huge."""
+    told: list[tuple[np.ndarray, np.ndarray]] = []
+    monkeypatch.setattr(tilted_rows, "layers_below", lambda floors, widths: told.append((floors, widths)))
+    loss = SampledGaussianLoss(rate, sigma, direction)
+    base = loss.tilted(c).base
+    ends: list[np.ndarray] = []
+
+    def curve(pairs: SampledPairs, x: np.ndarray) -> LossCurve:
+        ends.append(x[0])
+        return mixed_curve(pairs.rate, (x - 0.5) / pairs.sigma**2)
+
+    monkeypatch.setattr(SampledPairs, "curve", curve)
+    tilted_rows._layers(base)
+    floors, widths = told[0]
+    q, s, w = mp.mpf(rate), mp.mpf(sigma), mp.mpf(power(loss.pairs, c))
+    moment = mp.exp(exact_log_moment(q, s, w))
+
+    def density(x: Any) -> Any:
+        grown = q * mp.exp((x - mp.mpf("0.5")) / s**2)
+        slope = grown / (1 - q + grown) / s**2
+        return mp.exp(w * mp.log(1 - q + grown) - x * x / (2 * s * s)) / (s * mp.sqrt(2 * mp.pi) * moment * slope)
+
+    least = [min(density(mp.mpf(x)), density(mp.mpf(y))) for x, y in itertools.pairwise(ends[-1].tolist())]
+    usable = widths[0] > 0
+    assert usable.sum() > 50
+    assert all(floor <= limit for floor, limit, some in zip(floors[0].tolist(), least, usable, strict=True) if some)
+
+
+def exact_log_moment(q: Any, s: Any, w: Any) -> Any:
+    """log of E e^{wL} under N(0, s^2), by a fine sum."""
+    step = s / 40
+    points = (k * step for k in range(-800, int((w + 20 * s) / step) + 800))
+    return mp.log(
+        mp.fsum(mp.exp(w * mp.log1p(q * mp.expm1((x - mp.mpf("0.5")) / s**2)) - x * x / (2 * s * s)) for x in points)
+        * step
+        / (s * mp.sqrt(2 * mp.pi))
     )
 
 

@@ -25,7 +25,7 @@ from dpledger.accounting.families.gaussian.smooth_cut import Cut
 from dpledger.accounting.families.gaussian.tilted_rows import ByTheRule
 from dpledger.accounting.laws.closed_forms import sampled_closed
 from dpledger.accounting.laws.law import ClosedForm, Direction, Loss, excess, sum_up
-from dpledger.accounting.laws.sampled_curve import LossCurve, mixed_curve
+from dpledger.accounting.laws.sampled_curve import LossCurve, mixed_curve, mixed_slopes
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
 
 __all__ = ["FEWEST", "SMALL_SIGMA", "BundledGaussians", "SampledGaussianLoss", "rdp_both_ways"]
@@ -137,9 +137,7 @@ class SampledPairs:
         return mixed_curve(self.rate, (x - 0.5) / scalars.square(self.sigma))
 
     def slope(self, x: Array) -> Array:
-        grown = self.rate * elementary.exp(np.minimum((x - 0.5) / scalars.square(self.sigma), 600.0))
-        slopes: Array = grown / (grown + (1 - self.rate))
-        return slopes
+        return mixed_slopes(self.rate, (x - 0.5) / scalars.square(self.sigma))
 
 
 @functools.lru_cache(maxsize=1024)
