@@ -71,6 +71,7 @@ __all__ = [
 ]
 
 LONGEST = 120  # characters of what was given, in a message
+LONGEST_FIELD = 600  # it may begin with the path of a file
 
 
 class DpledgerError(Exception):
@@ -115,7 +116,7 @@ class ParameterError(InputError, ValueError):
         self.value = value if isinstance(value, str) else shown(value)
         self.expected = expected
         super().__init__(
-            f"{_line(field)}: expected {_line(expected, len(expected))}, got {_line(self.value).strip() or 'nothing'}"
+            f"{_line(field, LONGEST_FIELD)}: expected {_line(expected, len(expected))}, got {_line(self.value).strip() or 'nothing'}"
         )
 
 

@@ -203,7 +203,7 @@ def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="no other audit"):
             Journal.open(place, of={}, seed=1)
     place.chmod(0o640)
-    with pytest.raises(ParameterError, match="mode 600"):
+    with pytest.raises(ParameterError, match="chmod 600"):
         Journal.open(place, of={}, seed=1)
 
 

@@ -146,6 +146,13 @@ def test_a_refusal_names_the_line_and_what_to_write(tmp_path: Path, lines: tuple
         read(written(tmp_path, "\n".join(lines)))
 
 
+def test_the_line_is_named_however_long_the_path_is(tmp_path: Path) -> None:
+    folder = tmp_path / ("deep" * 50)
+    folder.mkdir()
+    with pytest.raises(ParameterError, match="declarations in line 2: .*got region"):
+        read(written(folder, "by: A\nregion: x"))
+
+
 def test_another_name_for_an_item_is_none_itself_and_leads_to_one() -> None:
     assert set(SYNONYMS.values()) <= ITEMS
     assert not SYNONYMS.keys() & ITEMS

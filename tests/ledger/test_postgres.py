@@ -329,7 +329,7 @@ def test_the_keys_of_a_ledger_that_was_used_here_begin_no_second_one(server: Ser
 def test_who_died_before_the_first_entry_is_followed_under_the_same_keys(
     server: Server, tmp_path: Path, left: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpledger.ledger.ledger.WAIT_SECONDS", 0.1)  # for who makes the rest of the keys
+    monkeypatch.setattr("dpledger.ledger.handles.WAIT_SECONDS", 0.1)  # for who makes the rest of the keys
     address, keys = server.address(), tmp_path / "clinic"
     save_keys(keys)
     for suffix in {"key", "recovery.key", "pub"} - {*left}:
@@ -366,7 +366,7 @@ def test_what_is_no_ledger_is_told(server: Server) -> None:
     with pytest.raises(StoreFailure, match="cannot be reached"):
         Ledger.look("postgresql://secret:word@127.0.0.1:1/none?connect_timeout=1")
     made = PostgresStore.create(empty)
-    with pytest.raises(ParameterError, match="no ledger is yet; another schema"):
+    with pytest.raises(ParameterError, match="no ledger is yet; for another schema"):
         PostgresStore.create(empty)
     made._read("UPDATE dpledger_head SET layout = 3 RETURNING layout", ())
     with pytest.raises(ForeignLedger, match="layout"):
