@@ -115,9 +115,8 @@ class ParameterError(InputError, ValueError):
         self.field = field
         self.value = value if isinstance(value, str) else shown(value)
         self.expected = expected
-        super().__init__(
-            f"{_line(field, LONGEST_FIELD)}: expected {_line(expected, len(expected))}, got {_line(self.value).strip() or 'nothing'}"
-        )
+        name, wanted = _line(field, LONGEST_FIELD), _line(expected, len(expected))
+        super().__init__(f"{name}: expected {wanted}, got {_line(self.value).strip() or 'nothing'}")
 
 
 class UnknownWord(ParameterError):

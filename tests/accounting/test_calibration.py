@@ -88,7 +88,9 @@ def test_a_whole_number_may_be_the_least() -> None:
 
 
 def test_what_cannot_be_met_says_so() -> None:
-    with pytest.raises(InfeasiblePlan, match=r"no value from 0\.1 to 2 meets epsilon 1 at delta 0\.00001: not even 2 does"):
+    with pytest.raises(
+        InfeasiblePlan, match=r"no value from 0\.1 to 2 meets epsilon 1 at delta 0\.00001: not even 2 does"
+    ):
         calibrate(GaussianLaw, ApproxDP(1, "1e-5"), within=("0.1", 2))
     with pytest.raises(InfeasiblePlan):
         calibrate_count(lambda n: Repeated(GaussianLaw(1), times=n), ApproxDP(1, "1e-5"))

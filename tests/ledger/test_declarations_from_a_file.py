@@ -149,7 +149,7 @@ def test_a_refusal_names_the_line_and_what_to_write(tmp_path: Path, lines: tuple
 def test_the_line_is_named_however_long_the_path_is(tmp_path: Path) -> None:
     folder = tmp_path / ("deep" * 50)
     folder.mkdir()
-    with pytest.raises(ParameterError, match="declarations in line 2: .*got region"):
+    with pytest.raises(ParameterError, match=r"declarations in line 2: .*got region"):
         read(written(folder, "by: A\nregion: x"))
 
 
