@@ -42,8 +42,9 @@ FIELDS = frozenset({"ledger", "index", "scopes", "charge", "rule", "size", "erro
 """The names of all fields that an event may have, beside `event`."""
 
 logging.getLogger("dpledger").addHandler(logging.NullHandler())  # else a warning would go to standard error
+_HEARD_BY = logging.getLogger("dpledger.ledger")
 _log = structlog.wrap_logger(
-    logging.getLogger("dpledger.ledger"),
+    _HEARD_BY,
     processors=[structlog.stdlib.filter_by_level, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
     wrapper_class=structlog.stdlib.BoundLogger,
     context_class=dict,
@@ -53,6 +54,9 @@ _log = structlog.wrap_logger(
 
 def appended(entries: Iterable[Entry]) -> None:
     """These entries are durable."""
+    with suppress(Exception):
+        if not _HEARD_BY.isEnabledFor(logging.INFO):  # most programs: then nothing is put together
+            return
     for entry in entries:
         body = entry.body
         found = {

@@ -58,6 +58,7 @@ class Heads:
     def __init__(self, origin: str, *, warns: bool = True) -> None:
         self._origin = origin
         self._kept: SeenHead | None = None  # by this handle, last
+        self._read_last: tuple[bytes, SeenHead] | None = None  # the file, as this handle read or wrote it last
         self._warns = warns
 
     @cached_property
@@ -104,7 +105,9 @@ class Heads:
                 _lock(descriptor)
                 before = self._parsed(os.pread(descriptor, SIZE, 0))
                 if also_older or before is None or before.size < seen.size:
-                    os.pwrite(descriptor, self._text(seen), 0)
+                    text = self._text(seen)
+                    os.pwrite(descriptor, text, 0)
+                    self._read_last = text, seen
             finally:
                 os.close(descriptor)
             self._kept = seen
@@ -127,10 +130,13 @@ class Heads:
 
     def _parsed(self, text: bytes) -> SeenHead | None:
         """None for what `_text` did not write of this ledger."""
+        if self._read_last is not None and self._read_last[0] == text:
+            return self._read_last[1]
         with suppress(ValueError):
             _, size, leaf, *_ = text.decode("ascii").split("\n")
             seen = SeenHead(int(size), leaf)
             if self._text(seen) == text:
+                self._read_last = text, seen
                 return seen
         return None
 

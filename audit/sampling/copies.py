@@ -53,9 +53,10 @@ def copied(output: object) -> object:
 
 
 def copied_batch(outputs: Sequence[object] | npt.NDArray[Any]) -> Sequence[object] | npt.NDArray[Any]:
-    """The outputs of a batch as they are now. What cannot be copied stays as it is, and is encoded at once."""
+    """The outputs of a batch as they are now, to be encoded at once, which copies an array. What cannot be copied stays
+    as it is."""
     if isinstance(outputs, np.ndarray) and not outputs.dtype.hasobject:
-        return outputs.copy()
+        return outputs
     if is_immutable(list(outputs)):
         return outputs
     try:

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from dpledger.audit.outcomes import Outputs, Raised
 from dpledger.audit.sampling.copies import Uncopied, copied, copied_batch, digest, is_immutable
 from dpledger.audit.sampling.generators import watched
@@ -33,7 +35,7 @@ from dpledger.progress import Advance
 
 __all__ = ["ALTERED", "PROBED", "UNSEEDED", "Piece", "Runs", "WorkerPlan"]
 
-BATCH = 32_768  # runs of a batch: few enough that what is made of them stays in the caches of a processor
+BATCH = 65_536  # runs of a batch: few enough that what is made of them stays in the caches of a processor
 LOOP = 2_048  # runs of both sides in a piece, where each is a call
 MOST_NUMBERS = 2**24  # of a piece's outputs together: 128 MiB
 PIECE = 0.25  # seconds that a piece takes at least, where runs are fast
@@ -58,10 +60,10 @@ T = TypeVar("T", bound=Joined)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlan:
-    """All that a worker needs to draw any run. `encode`: outputs of consecutive runs to their outcomes. `width`: about
-    how many numbers an output is. `each_seconds`: after which a run is over; `texts`: whether what an exception says is
-    part of the outcome. `fresh_data`, `seeded_globals`: the care that past blocks have shown to be needed.
-    `keeps_errors`: of runs that are tried first, exceptions beside their names."""
+    """All that a worker needs to draw any run. `encode`: outputs of consecutive runs to their outcomes, which share no
+    memory with an array of them. `width`: about how many numbers an output is. `each_seconds`: after which a run is
+    over; `texts`: whether what an exception says is part of the outcome. `fresh_data`, `seeded_globals`: the care that
+    past blocks have shown to be needed. `keeps_errors`: of runs that are tried first, exceptions beside their names."""
 
     sampler: Sampler
     left: object
@@ -282,9 +284,9 @@ class Runs:
         return pairs
 
     def _tried_once(self, pairs: int) -> tuple[list[object], list[object]]:
-        drawn = self._drawn(PROBED, pairs, list, 1, _in_silence, encode=list, keeps_errors=True)
+        drawn = self._drawn(PROBED, pairs, list, 1, _in_silence, encode=_copies, keeps_errors=True)
         while self._take_care(drawn):
-            drawn = self._drawn(PROBED, pairs, list, 1, _in_silence, encode=list, keeps_errors=True)
+            drawn = self._drawn(PROBED, pairs, list, 1, _in_silence, encode=_copies, keeps_errors=True)
         self.starts = ([], [])
         return drawn.left or [], drawn.right or []
 
@@ -395,6 +397,11 @@ def _own(data: object) -> object:
         return copy.deepcopy(data)
     except Exception:
         return data
+
+
+def _copies(outputs: Outputs) -> list[object]:
+    """The outputs themselves, apart from the array that holds them."""
+    return [copied(output) for output in outputs] if isinstance(outputs, np.ndarray) else list(outputs)
 
 
 def _in_silence(_runs: int) -> None:

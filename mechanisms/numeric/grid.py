@@ -12,7 +12,9 @@ Decimal('0.0078125')
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -71,10 +73,7 @@ class TotalMap:
     absent: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        ratio, bound = Fraction(self.grid).as_integer_ratio(), Fraction(self.bound)
-        ends = {"lowest": _nearest_step(-bound, ratio), "highest": _nearest_step(bound, ratio)}
-        absent = min(max(_nearest_step(Fraction(self.missing), ratio), ends["lowest"]), ends["highest"])
-        for name, value in {"ratio": ratio, "step": float_up(self.grid), **ends, "absent": absent}.items():
+        for name, value in _in_steps(self.grid, self.bound, self.missing).items():
             object.__setattr__(self, name, value)
 
     def words(self) -> tuple[str, ...]:
@@ -83,6 +82,15 @@ class TotalMap:
             f"NaN or any other non-number counts as {text(self.missing)}",
             f"a number beyond {text(self.bound)}, also infinity, counts as {text(self.bound)} with its sign",
         )
+
+
+@functools.lru_cache(maxsize=512)
+def _in_steps(grid: Decimal, bound: Decimal, missing: Decimal) -> Mapping[str, Any]:
+    """What follows from the parameters of a map: asked again at every release."""
+    ratio, furthest = Fraction(grid).as_integer_ratio(), Fraction(bound)
+    lowest, highest = _nearest_step(-furthest, ratio), _nearest_step(furthest, ratio)
+    absent = min(max(_nearest_step(Fraction(missing), ratio), lowest), highest)
+    return {"ratio": ratio, "step": float_up(grid), "lowest": lowest, "highest": highest, "absent": absent}
 
 
 def exact_decimal(number: Fraction) -> Decimal:

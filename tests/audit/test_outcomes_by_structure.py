@@ -231,10 +231,14 @@ def test_runs_may_be_a_column_a_frame_or_a_tensor() -> None:
 
 
 def test_what_is_given_is_copied() -> None:
-    for given_ in (np.zeros(3), np.zeros((3, 2)), np.zeros(3, dtype=np.float32)):
-        found = encode(given_)
-        given_ += 1
-        assert not found.numbers["output"].any()
+    pairs = np.dtype([("a", "f8"), ("b", "f8", 2)])
+    for kind in ("f8", "f4", "f2", "g", "c16", "i8", "u8", "?", "M8[s]", "m8[s]", "U3", "S3", pairs):
+        for shape in (3, (3, 2)):
+            given_ = np.zeros(shape, dtype=kind)
+            found, before = encode(given_), encode(given_.copy())
+            assert not any(np.shares_memory(given_, table) for table in found.numbers.values()), (kind, shape)
+            given_.view(np.uint8)[...] = 1
+            assert equal(found, before), (kind, shape)
     buffer = np.zeros(2)
     found = encode([buffer])
     buffer += 1
