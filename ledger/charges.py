@@ -155,7 +155,7 @@ class Attempt:
         raised, it raised with a charge that stands as it says. Where a charge is to stay open, who calls this does so
         by `except`: a context that is left runs code of its own, and an interrupt may fall into that."""
         is_ours = isinstance(error, DpledgerError) and not isinstance(error, NotWitnessed)
-        if is_ours or not self._home.is_here:
+        if (is_ours and not is_of_a_handler(error)) or not self._home.is_here:
             return
         if self.stays:
             error.add_note(f"{self._kind}: {RESUMABLE}")
@@ -258,9 +258,9 @@ class Attempt:
         """End the charge of a run that raised `error`, at its cap; what the caller is to see instead. What a handler of
         a signal raised, as a timer's does, is none of the run's and stays what it is, without what the run was about to
         raise. A forked child ends nothing."""
-        is_stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
-        if not is_stopped and is_of_a_handler(error):
-            error.__context__, is_stopped = None, True
+        is_stopped = isinstance(error, (KeyboardInterrupt, SystemExit)) or is_of_a_handler(error)
+        if is_stopped:
+            error.__context__ = None
         if not self._home.is_here:
             return error if is_stopped else self._home.refusal()
         if is_stopped and self.stays:

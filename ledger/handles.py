@@ -121,7 +121,7 @@ class LedgerHandle(Handle):
     def _named(cls, book: Self, name: str | None, who: _Named, place: str) -> Self:
         """`book`, if it has that name, that owner and those witnesses, who are asked as `who` says."""
         found = book.id.rpartition("/")[0]
-        if name is not None and name != found:
+        if name is not None and (not isinstance(name, str) or name != found):
             book.close()
             raise ParameterError("name", name, f"that of the ledger at {place}, {found!r}, or none")
         if who.owner is not None and who.owner != book.owner:

@@ -19,12 +19,14 @@ from dpledger.errors import (
     InputError,
     ParameterError,
     ScopeError,
+    StillAnswering,
     TakenOver,
 )
 from dpledger.ledger.charges import Attempt, Receipt
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import AnswersMany, Conversation, Halts, Refines, Release
+from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 from dpledger.progress import track
 
@@ -84,6 +86,7 @@ class Session(Generic[Query, Answer, Value]):
         self._granted = attempt.granted_before
         self._home = Home("an open interaction")
         self._lock = threading.RLock()
+        self._counting = Turn("an interaction")  # while steps are granted and answers counted, never in a query
         self._ended: BaseException | None = None
         self._receipt: Receipt[Value] | None = None
 
@@ -129,11 +132,12 @@ class Session(Generic[Query, Answer, Value]):
         """What the conversation answers, counted; under one lock, with one look at the process on each side."""
         self._home.require()
         with self._lock:
-            self._require_unbroken()
-            if self._receipt is not None:
-                raise Halted("the interaction is closed: open a new one")
-            taken = 0 if self._steps is None else self._granted_of(len(queries), self._steps)
-            self._asked += taken  # before they run: a query may ask on its own
+            with self._counting:
+                self._require_unbroken()
+                if self._receipt is not None:
+                    raise Halted("the interaction is closed: open a new one")
+                taken = 0 if self._steps is None else self._granted_of(len(queries), self._steps)
+                self._asked += taken  # before they run: a query may ask on its own
             try:
                 levels = self._levels_of(queries)
                 answers = ask()
@@ -143,17 +147,19 @@ class Session(Generic[Query, Answer, Value]):
                     raise ContractViolation(
                         "the mechanism gave more answers than steps were granted: the full charge stands"
                     )
-            except (Halted, InputError, ForkedProcess):
+            except (Halted, InputError, ForkedProcess, StillAnswering):
                 self._asked -= taken
                 raise
             except BaseException as error:
                 failure: BaseException = error
             else:
-                if self._receipt is not None:
-                    raise Halted("the query closed the interaction, which settled without this answer; it is withheld")
-                self._handed_out += given
-                self._note(levels[:given])
-                return answers
+                with self._counting:
+                    if self._receipt is not None:
+                        closed = "the query closed the interaction, which settled without this answer; it is withheld"
+                        raise Halted(closed)
+                    self._handed_out += given
+                    self._note(levels[:given])
+                    return answers
             raise self._fail(failure)
 
     def _levels_of(self, queries: Sequence[Query] | npt.NDArray[Any]) -> tuple[ChainLaw | None, ...]:

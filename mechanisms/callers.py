@@ -23,22 +23,19 @@ Value = TypeVar("Value")
 
 def came_to(code: Callable[[], Value]) -> tuple[Value] | None:
     """What the code came to; None where it raised, whatever that was, unless somebody ends the program, or a handler of
-    a signal raised (a timer's): that is nothing of the code, and goes on as what it is, without what the code was about
-    to raise."""
-    timer: BaseException | None = None
+    a signal raised (a timer's): that is nothing of the code, and goes on as what it is, without the error of the code
+    that was being handled."""
     try:
         return (code(),)
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise  # nothing of the code
     except BaseException as error:  # what some libraries raise when they break is no Exception
-        if not is_of_a_handler(error):
+        if not isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)) and not is_of_a_handler(error):
             return None
-        timer = error
-    timer.__context__ = None  # of the code, whose text may be data
+        stop = error
+    stop.__context__ = None  # of the code, whose text may be data
     try:
-        raise timer
+        raise stop
     finally:
-        del timer  # no cycle with this frame
+        del stop  # no cycle with this frame
 
 
 def is_of_a_handler(error: BaseException) -> bool:

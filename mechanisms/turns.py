@@ -10,14 +10,14 @@ would get two, and both levels of a chain paths of their own.
 ...         pass
 Traceback (most recent call last):
     ...
-dpledger.errors.PolicyError: a run was asked while it was answering: nothing was drawn. Ask again once it has answered
+dpledger.errors.StillAnswering: a run was asked while it was answering: nothing was drawn. Ask again afterwards
 """
 
 from __future__ import annotations
 
 import threading
 
-from dpledger.errors import PolicyError
+from dpledger.errors import StillAnswering
 
 __all__ = ["Turn"]
 
@@ -34,8 +34,8 @@ class Turn:
         self._lock.acquire()
         if self._taken:
             self._lock.release()
-            raise PolicyError(
-                f"{self._what} was asked while it was answering: nothing was drawn. Ask again once it has answered"
+            raise StillAnswering(
+                f"{self._what} was asked while it was answering: nothing was drawn. Ask again afterwards"
             )
         self._taken = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from dpledger.accounting import filters
 from dpledger.accounting.ex_post.odometer import Odometer
@@ -21,7 +21,7 @@ from dpledger.ledger.entries.members import Step, UnitNote
 from dpledger.ledger.rules.scope_state import ScopeState, those
 from dpledger.ledger.signed import wire
 from dpledger.relations import Relation, Unit
-from dpledger.schema import listed, words
+from dpledger.schema import listed, one_of, one_text, words
 
 __all__ = ["Keep", "Rules"]
 
@@ -68,12 +68,12 @@ class Rules:
             name=wire.check_id(name, "scope"),
             unit=None if unit is None else Unit.read(unit),
             relation=None if relation is None else Relation.read(relation),
-            budget=budget,
+            budget=_read_budget(budget),
             orders=None if orders is None else tuple(listed(orders, field="orders")),
             allowance=_read_allowance(allowance),
-            keep=keep,
+            keep=_read_keep(keep),
             parents=None if parents is None else tuple(sorted(set(words(parents, field="parents")))),
-            dataset=dataset,
+            dataset=None if dataset is None else one_text(dataset, field="dataset"),
             odometer=odometer,
         )
 
@@ -148,6 +148,16 @@ def _said(value: object) -> str:
     return "none" if value is None else str(value)
 
 
+def _read_budget(budget: object) -> Guarantee | Filter | None:
+    if budget is None or isinstance(budget, (*GUARANTEES, *filters.KINDS)):
+        return cast("Guarantee | Filter | None", budget)
+    raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")
+
+
+def _read_keep(keep: object) -> Keep | None:
+    return None if keep is None else cast("Keep", one_of(keep, get_args(Keep), field="keep"))
+
+
 def _read_allowance(allowance: object) -> Allowance | None:
     if allowance is None or isinstance(allowance, Allowance):
         return allowance
@@ -164,8 +174,7 @@ def _rule_and_promise(
         if orders is not None:
             raise ParameterError("orders", len(orders), "nothing with an allowance, which has no Renyi accounts")
         return allotted(allowance, budget, relation), budget
-    if not isinstance(budget, filters.KINDS):
-        raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")
+    assert isinstance(budget, filters.KINDS), "it was read"
     if orders is not None:
         raise ParameterError("orders", len(orders), "nothing with a filter, which has its own")
     if allowance is not None:

@@ -4,7 +4,8 @@
       InputError       the caller's     ParameterError (UnknownWord), RelationError, ScopeError, InfeasiblePlan,
                                         WorkLimit
       PolicyError      the rules'       BudgetRefused, Halted, AlreadySpent, KeyReused, ChargeInProgress,
-                                        ScopeBusy, TakenOver, ContractViolation, ForkedProcess
+                                        ScopeBusy, StillAnswering, TakenOver, ContractViolation,
+                                        ForkedProcess
       EvidenceError    the record's     VerificationError (NewerThanVerifier), StoreBehind, StoreFailure,
                                         NotWitnessed, ForeignLedger; of audits in tests ClaimRefuted, AuditTooWeak
       EngineError      ours             CannotCertify (UnboundedLoss, ClaimTooSmall, Contradiction)
@@ -57,6 +58,7 @@ __all__ = [
     "ScopeBusy",
     "ScopeError",
     "StepsLost",
+    "StillAnswering",
     "StoreBehind",
     "StoreFailure",
     "TakenOver",
@@ -227,6 +229,10 @@ class ApprovalNeeded(PolicyError):
 
 class ScopeBusy(PolicyError):
     """An exclusive interaction is open in the scope, or one was asked for while others are open."""
+
+
+class StillAnswering(PolicyError):
+    """It was asked in the middle of an answer, as a signal handler may: nothing was drawn. Ask again afterwards."""
 
 
 class TakenOver(PolicyError):
