@@ -1,4 +1,9 @@
-"""Arrays and columns of tables as numpy arrays, without a look at what they hold."""
+"""Arrays and columns of tables as numpy arrays, without a look at what they hold.
+
+Only of libraries whose arrays hold their entries. What says that it is an array may compute them when it is asked, as a
+lazy table does, by the caller's own functions: mechanisms ask before anything is charged, and an error of such a
+function would tell of a record, for nothing. Whoever has a lazy one computes it first.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +17,13 @@ from dpledger.errors import ParameterError
 
 __all__ = ["array_of", "check_one_index"]
 
+HOLD_ENTRIES = frozenset({"dpledger", "jax", "jaxlib", "numpy", "pandas", "polars", "pyarrow", "tensorflow", "torch"})
+"""The libraries, by name: what a class says of its own data is not asked."""
+
 
 def array_of(data: object) -> npt.NDArray[Any] | None:
-    """`data` as an array, if they are an array, a column or a table; masked entries as None. None for all else. Of
-    numpy's own kind: a row of a `matrix` would be another one."""
+    """`data` as an array, if they are an array, a column or a table of a library whose arrays hold their entries; masked
+    entries as None. None for all else. Of numpy's own kind: a row of a `matrix` would be another one."""
     if isinstance(data, np.ma.MaskedArray):
         found, masked = np.array(np.ma.getdata(data), dtype=object), np.ma.getmaskarray(data)
         if masked.dtype == np.bool_:  # not of records, which are no rows of numbers or words
@@ -23,9 +31,13 @@ def array_of(data: object) -> npt.NDArray[Any] | None:
         return found
     if isinstance(data, np.ndarray):
         return np.asarray(data)
-    if hasattr(data, "__array__") and isinstance(data, Iterable):
+    if hasattr(data, "__array__") and isinstance(data, Iterable) and _holds_entries(type(data)):
         return np.asarray(data)
     return None
+
+
+def _holds_entries(kind: type) -> bool:
+    return any(base.__module__.partition(".")[0] in HOLD_ENTRIES for base in kind.__mro__)
 
 
 def check_one_index(*columns: object, field: str) -> None:

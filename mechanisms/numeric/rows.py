@@ -52,7 +52,10 @@ __all__ = [
     "word_positions",
 ]
 
-_ROWS = "rows: a list, a tuple, an array or a column of a table (`list(data)` makes them of an iterator)"
+_ROWS = (
+    "rows: a list, a tuple, an array or a column of a table (`list(data)` makes them of an iterator; compute a lazy "
+    "column first)"
+)
 _FLOAT_KINDS = "fiub"  # of numpy dtypes: what is cast to float64 as each entry by itself would be
 _BLOCK = 2**16  # rows that are read at a time, so that they stay in the cache
 _TRUTHS = {"True": 1.0, "False": 0.0}  # as numpy writes them into an array of text
