@@ -112,6 +112,18 @@ const risesAboveOne = (orders) => {
 const grid = { orders: list(exact), epsilons: list(exact) };
 const isGrid = ({ orders, epsilons }) => orders.length === epsilons.length && risesAboveOne(orders);
 
+const CURVE_POINTS = 4096;
+const isCurve = ({ epsilons, deltas, reached }) => {
+  const [at, most, least] = [epsilons, deltas, reached].map((texts) => texts.map((one) => number(one)));
+  if (at.length < 1 || at.length > CURVE_POINTS || at.some((size, place) => place > 0 && size <= at[place - 1])) return false;
+  if (most.length !== at.length || most.some((size) => size > ONE)) return false;
+  let ceiling = ONE; // a profile falls
+  return least.length === 0 || (least.length === at.length && least.every((size, place) => {
+    if (most[place] < ceiling) ceiling = most[place];
+    return size <= ceiling;
+  }));
+};
+
 const GUARANTEES = {
   pure_dp: [{ epsilon: exact }],
   approx_dp: [{ epsilon: exact, delta: probability }],
@@ -119,7 +131,7 @@ const GUARANTEES = {
   gdp: [{ mu: exact }],
   rdp: [grid, isGrid],
   bounded_range: [{ eta: exact }],
-  privacy_curve: [{ epsilons: list(exact), deltas: list(exact), reached: list(exact) }],
+  privacy_curve: [{ epsilons: list(exact), deltas: list(exact), reached: list(exact) }, isCurve],
 };
 const guarantee = told(() => GUARANTEES);
 
@@ -189,7 +201,10 @@ const TREE = told(() => ({
     },
     ({ falling, mode, cutoff, ...rest }) => !falling || (mode === "single_threshold" && cutoff === 1 && !("stable_at" in rest)),
   ],
-  ex_post: [{ epsilon: exact, sense: word("pure", "integrated", "probabilistic"), delta: probability, "outcome?": outcome }],
+  ex_post: [
+    { epsilon: exact, sense: word("pure", "integrated", "probabilistic"), delta: probability, "outcome?": outcome },
+    ({ sense, delta }) => sense !== "pure" || number(delta) === 0n,
+  ],
   sequence: [{ of: list(tree, 1), "done?": count() }, ({ of, done }) => done === undefined || done <= of.length],
   repeated: [{ of: tree, times: many, "done?": count() }, ({ times, done }) => done === undefined || done <= times],
   poisson_sampled: [{ of: tree, rate }],

@@ -288,7 +288,9 @@ def _reserve(state: State, body: Reserved) -> State:
     _require(planned(body.parts) == body.parts, "the parts have an outcome before they ran")
     counted = steps(body.parts)
     plan = None if counted is None else counted.planned
-    _require(body.steps == (plan if body.form == "training" else None), "the steps are not those of a training plan")
+    is_training = body.form == "training"
+    has_steps = body.steps == plan is not None if is_training else body.steps is None
+    _require(has_steps, "the steps are not those of a training plan")
     unseen = body.attested is None or body.form != "release"
     _require(unseen, "a run elsewhere may have answered more than once: nobody saw its form")
     _require(_is_as_said(own, body), "a run elsewhere is charged for less than its guarantee is said to hold of")

@@ -21,6 +21,7 @@ import pytest
 import ledger_golden
 import ledger_vectors
 from dpledger.errors import ParameterError, VerificationError
+from dpledger.ledger.entries.entry import entry_of
 from dpledger.ledger.signed import envelope, wire
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.verifying import bundle, verification
@@ -249,6 +250,40 @@ def assert_agrees(index: int, verdict: Verdict, python: tuple[bool, int | None],
 
 def test_what_somebody_with_the_key_writes_against_the_rules_is_judged_alike() -> None:
     assert agree_on_forgeries(LEAVES, KEY, random.Random(1), share=0.03) > 80
+
+
+def ending_in(index: int, **changes: Any) -> tuple[bytes, bytes]:
+    """A record that ends in the entry at `index`, with some members changed."""
+    payload = {**wire.parse(envelope.parse_unverified(LEAVES[index]).payload), **changes}
+    if payload["kind"] == "reserved":
+        payload |= with_request(payload, payload["path"][-1]["scope"]) or {}
+    record = (*LEAVES[:index], envelope.seal(wire.dump(payload), KEY))
+    return joined(record), signed_head(record, KEY)
+
+
+def first(kind: str) -> int:
+    """The first entry of a kind."""
+    return next(place for place, leaf in enumerate(LEAVES) if entry_of(leaf).body.kind == kind)
+
+
+def test_both_take_the_same_privacy_curves() -> None:
+    chosen = random.Random(3)
+
+    def some(*lengths: int) -> list[str]:
+        return [chosen.choice(["0", "0.5", "1", "1.5"]) for _ in range(chosen.choice(lengths))]
+
+    curves = [{"epsilons": some(1, 2), "deltas": some(1, 2), "reached": some(0, 0, 1, 2)} for _ in range(200)]
+    curves += [{"epsilons": [], "deltas": [], "reached": []}, {"epsilons": ["1"], "deltas": ["1"], "reached": []}]
+    records = [ending_in(first("audited"), claim={"kind": "privacy_curve", **one}, epsilon_lower="0") for one in curves]
+    assert 10 < accepted_by_both(records) < 100
+
+
+def test_both_want_the_rules_of_leaves_and_forms() -> None:
+    index = first("reserved")
+    leaf = {"kind": "ex_post", "epsilon": "0", "sense": "pure", "delta": "0.1"}
+    records = [ending_in(index, form="training"), ending_in(index, parts=leaf)]
+    assert accepted_by_both(records) == 0
+    assert accepted_by_both([ending_in(index)]) == 1
 
 
 @pytest.mark.slow

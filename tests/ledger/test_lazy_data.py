@@ -54,4 +54,5 @@ def test_a_lazy_column_is_refused_unread(mechanism: Any) -> None:
 
 def test_computed_it_is_taken() -> None:
     scope = dpl.Ledger.in_memory().scope("s", unit="row", relation="add_remove", budget=dpl.PureDP(1))
-    assert scope.release(MECHANISMS[0], np.asarray([1.0, 2.0])).has_value
+    count: Any = MECHANISMS[0]
+    assert scope.release(count, np.asarray([1.0, 2.0])).has_value
