@@ -292,9 +292,10 @@ def dp_sgd(rng: Random) -> Iterator[Question]:
 
 
 def few_runs(rng: Random) -> Iterator[Question]:
-    """8 to 63 of them: what the lattice answers."""
+    """Some of them, half with so little noise that a lattice answers before a contour does."""
     while True:
-        law = SampledGaussian(decimal(rng, 0.02, 0.7), decimal(rng, 0.6, 4), SIDES[int(rng.integers(2))])
+        noise = decimal(rng, 0.6, 4) if rng.random() < 0.5 else decimal(rng, 0.3, 0.6)
+        law = SampledGaussian(decimal(rng, 0.02, 0.7), noise, SIDES[int(rng.integers(2))])
         yield from on_one_line(rng, [(law, int(rng.integers(8, 50)))])
 
 
