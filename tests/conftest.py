@@ -12,6 +12,7 @@ another; `.ci/run`, and pytest by itself, all.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import subprocess
@@ -59,6 +60,16 @@ def slice_of(config: pytest.Config) -> int | None:
 def pytest_report_header(config: pytest.Config) -> str:
     chosen = slice_of(config)
     return "slices: all" if chosen is None else f"slices: {chosen} of 0 to {SLICES - 1} (again: --slices={chosen})"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is loaded meanwhile stays to the end: a search for garbage would find none."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before anything is left out: a case stays in its slice, whatever `-m` and `-k` say

@@ -48,6 +48,8 @@ PAGES = (
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 FIRST = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(), re.DOTALL)
 ON_A_FILE = [number for number, block in enumerate(BLOCKS) if "open_or_create" in block and block not in FIRST]
+SHOWN, ANSWERED = re.findall(r"```(?:python|text)\n(.*?)```", (ROOT / "docs" / "concepts.md").read_text(), re.DOTALL)
+ONCE = [number for number, block in enumerate(BLOCKS) if number not in ON_A_FILE and block != SHOWN]
 SPACES = "ex_post|filters|keys|learning|planning|stability"
 MARKDOWN = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "ledger" / "SPEC.md"]
 SHARED = "plotting"  # what the pictures of several examples share: nothing to run
@@ -58,6 +60,11 @@ RUN_BY = {  # tests of what they say
     "accuracy_first": "test_accuracy_experiment.py",
     "private_learning": "test_private_learning.py",
     "private_prediction": "test_private_prediction.py",
+}
+SHOWN_BY = {  # tests that compute all of what they show, and have it shown
+    "learning_in_a_ledger": "test_private_learning.py",
+    "learning_users": "test_private_learning.py",
+    "prediction_pipelines": "test_private_prediction.py",
 }
 
 
@@ -72,16 +79,16 @@ def test_the_readme_has_examples() -> None:
 
 
 @pytest.mark.sliced
-@pytest.mark.parametrize("block", BLOCKS, ids=[str(number) for number in range(len(BLOCKS))])
-def test_each_block_of_a_page_runs_by_itself(block: str, tmp_path: Path) -> None:
-    done = warm_process.run(block, folder=tmp_path, warnings="error")
+@pytest.mark.parametrize("number", ONCE)
+def test_each_block_of_a_page_runs_by_itself(number: int, tmp_path: Path) -> None:
+    """The others do below."""
+    done = warm_process.run(BLOCKS[number], folder=tmp_path, warnings="error")
     assert done.returncode == 0, done.stderr
 
 
 def test_what_the_page_of_concepts_says_that_its_program_prints_is_what_it_prints(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "concepts.md").read_text()
-    program, shown = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)
-    assert warm_process.run(program, folder=tmp_path, warnings="error").stdout == shown
+    done = warm_process.run(SHOWN, folder=tmp_path, warnings="error")
+    assert (done.returncode, done.stdout) == (0, ANSWERED), done.stderr
 
 
 @pytest.mark.sliced
@@ -110,7 +117,9 @@ def test_what_blocks_take_from_the_package_is_public() -> None:
 
 
 @pytest.mark.sliced
-@pytest.mark.parametrize("example", [path for path in EXAMPLES if path.stem not in RUN_BY], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example", [path for path in EXAMPLES if path.stem not in RUN_BY | SHOWN_BY], ids=lambda path: path.stem
+)
 def test_each_example_runs(example: Path, tmp_path: Path) -> None:
     words, beside = (str(example), *FEWER.get(example.stem, ())), str(example.parent)
     done = warm_process.run(example.read_text(), words, folder=tmp_path, beside=beside, warnings="error")
@@ -124,6 +133,12 @@ def test_the_other_examples_run_in_a_process_of_their_own(stem: str) -> None:
     source = (ROOT / "tests" / RUN_BY[stem]).read_text()
     assert (ROOT / "examples" / f"{stem}.py").exists()
     assert f'[sys.executable, str(EXAMPLES / "{stem}.py"), "--json"' in source
+
+
+@pytest.mark.parametrize("stem", SHOWN_BY)
+def test_examples_whose_results_are_computed_elsewhere_show_them_there(stem: str) -> None:
+    assert (ROOT / "examples" / f"{stem}.py").exists()
+    assert f'examples["{stem}"].main()' in (ROOT / "tests" / SHOWN_BY[stem]).read_text()
 
 
 def test_each_public_name_shows_in_its_own_docstring_how_it_is_used() -> None:

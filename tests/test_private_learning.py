@@ -135,6 +135,20 @@ def test_every_learner_is_there_for_made_up_users_and_for_planes(found: dict[str
         assert one["protects"] == {"no_privacy": None, "item_level": "example"}.get(one["learner"], "user")
 
 
+def test_their_table_has_a_line_for_each(
+    found: dict[str, Any],
+    examples: dict[str, ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    users, made_up = examples["learning_users"], [one for one in found["users"] if one["data"] == "made_up"]
+    monkeypatch.setattr(users, "made_up_cells", lambda _: made_up)
+    monkeypatch.setattr(users, "plane_cells", lambda *_: [one for one in found["users"] if one not in made_up])
+    monkeypatch.setattr(users, "rows_from", lambda row: [row])
+    examples["learning_users"].main()
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(found["users"])
+
+
 def test_planes_take_the_accuracy_that_was_best_on_made_up_users(found: dict[str, Any]) -> None:
     """It was chosen without a look at them."""
     alphas = {(one["data"], one["learner"], one["examples"], one["users"]): one["alpha"] for one in found["users"]}
@@ -183,12 +197,18 @@ def test_every_part_has_its_picture(found: dict[str, Any], drawn: Path) -> None:
     ]
 
 
-def test_rules_of_a_table_are_paid_for_and_a_fourth_is_refused(examples: dict[str, ModuleType]) -> None:
+def test_rules_of_a_table_are_paid_for_and_a_fourth_is_refused(
+    examples: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The best rule is right on 90.0 % of all flights, and a guess on 76.3 %."""
-    (flights, planes), rules, refusal = examples["learning_in_a_ledger"].learned(entropy=lambda: seeded(1))
+    learned = examples["learning_in_a_ledger"].learned(entropy=lambda: seeded(1))
+    (flights, planes), rules, refusal = learned
     assert list(rules) == ["exponential_ppac_learner", "clipped_pairwise_em", "user_level_threshold_learner"]
     assert rules["exponential_ppac_learner"][1] > 0.89
     assert rules["clipped_pairwise_em"][1] > 0.89
     assert isinstance(refusal, BudgetRefused)
     assert (flights.spent(0).upper, planes.spent(0).upper) == (1, 2)
     assert planes.unit == dpl.Unit("plane", 100)
+    monkeypatch.setattr(examples["learning_in_a_ledger"], "learned", lambda: learned)
+    examples["learning_in_a_ledger"].main()
+    assert len(capsys.readouterr().out.splitlines()) == len([*rules, refusal, flights, planes])

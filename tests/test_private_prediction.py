@@ -226,6 +226,18 @@ def test_precise_scores_are_fewer_and_nearer_to_the_mean_of_all_models(piped: li
     assert coarse["off_the_mean"] < 1 / 4, "half a bin"
 
 
+def test_their_table_has_a_line_for_each(
+    piped: list[dict[str, Any]],
+    examples: dict[str, ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(examples["prediction_pipelines"], "experiment", lambda *_: piped)
+    monkeypatch.setattr(sys, "argv", ["prediction_pipelines.py"])
+    examples["prediction_pipelines"].main()
+    assert len(capsys.readouterr().out.splitlines()) == len(piped)
+
+
 def test_every_score_is_the_middle_of_a_bin_or_of_its_shift_and_every_failed_test_is_counted(
     piped: list[dict[str, Any]],
 ) -> None:

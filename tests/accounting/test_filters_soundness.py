@@ -98,7 +98,7 @@ def test_a_reading_holds_wherever_the_analyst_stops(filter_: EitherFilter, moves
 BELOW: dict[str, Filter] = {
     "basic": BasicFilter(2, "0.1"),
     "either": either("1.5", ("1.5", "0.06"), ("0.4", "0.04"), delta_sum="0.1"),
-    "one order": EitherFilter(2, "0.1", (Boundary(2, "0.1"),)),
+    "one order": EitherFilter("1.5", "0.1", (Boundary(2, "0.1"),)),
     "zcdp": ZCDPFilter("0.15", "0.1"),
 }
 

@@ -3,6 +3,7 @@ of a mechanism that can be enumerated, and what is not in it against one that lo
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -78,6 +79,7 @@ def of_rows(relation: Relation) -> Iterator[tuple[Rows, Rows]]:
                 yield from ((one, ((one[0][0], label),)) for label in LABELS)
 
 
+@functools.cache
 def law(sum_: int) -> dict[int, Fraction]:
     """Two-sided geometric noise of ratio 1/2 on a sum, cut at both ends: the mechanism of the other library."""
     found: dict[int, Fraction] = dict.fromkeys(range(-WIDE, WIDE + 1), Fraction(0))
@@ -92,7 +94,8 @@ def law(sum_: int) -> dict[int, Fraction]:
 
 def loss(pairs: Iterator[tuple[Rows, Rows]], statistic: Statistic) -> Fraction:
     """The largest likelihood ratio of all pairs, both ways."""
-    both = [(law(statistic(left)), law(statistic(right))) for left, right in pairs]
+    sums = {(statistic(left), statistic(right)) for left, right in pairs}
+    both = [(law(left), law(right)) for left, right in sums]
     return max(max(p[at] / q[at], q[at] / p[at]) for p, q in both for at in p)
 
 

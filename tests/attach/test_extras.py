@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+import warm_process
 from dpledger.attach.extras import extra
 
 pytestmark = pytest.mark.sliced
@@ -18,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 WITHOUT = """
 import sys
+
+for name in [name for name in sys.modules if name.partition(".")[0] == "{missing}"]:
+    del sys.modules[name]
 
 class Missing:
     def find_spec(name, path=None, target=None):
@@ -50,7 +52,7 @@ except ModuleNotFoundError as error:
 )
 def test_an_adapter_without_its_library_names_the_extra(module: str, missing: str, named: str) -> None:
     code = WITHOUT.format(missing=missing, module=module)
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    told = warm_process.run(code).stdout.strip()
     assert told == f"{missing}: No module named '{missing}'; what this module needs: pip install 'dpledger[{named}]'"
 
 

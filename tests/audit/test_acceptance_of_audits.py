@@ -132,7 +132,7 @@ def accused(make: Callable[[], Any], seeds: range, trials: int) -> list[int]:
 
 @pytest.mark.parametrize("make", CORRECT)
 def test_what_is_correct_is_never_accused(make: Callable[[], Any]) -> None:
-    assert accused(make, range(4), 3_000) == []
+    assert accused(make, range(2), 3_000) == []
 
 
 @pytest.mark.slow

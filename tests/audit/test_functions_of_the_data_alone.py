@@ -17,7 +17,7 @@ from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 
 pytestmark = pytest.mark.sliced
 
-TRIALS = 6000  # more than one chunk of a side, in each part but the first
+TRIALS = 4000  # more than one chunk of a side, in each part but the first
 
 
 def by_random(data: float, scale: float) -> float:

@@ -55,7 +55,7 @@ AUDITS: dict[str, Callable[..., AuditResult]] = {
     "learned": lambda **more: dpl.audit_mechanism(wide, 0.0, 1.0, dpl.PureDP(1), **SETTINGS | more),
     "batched": lambda **more: dpl.audit_mechanism(batch, 0.0, 1.0, dpl.PureDP(1), batched=True, **SETTINGS | more),
     "many": lambda **more: dpl.audit_mechanism(
-        batch, 0.0, 1.0, dpl.GDP(1), batched=True, **SETTINGS | {"trials": 110_000} | more
+        batch, 0.0, 1.0, dpl.GDP(1), batched=True, **SETTINGS | {"trials": 70_000} | more
     ),
     "ex post": lambda **more: dpl.audit_mechanism(priced, 0.0, 1.0, STRATA, **SETTINGS | more),
     "a mechanism": lambda **more: dpl.audit_mechanism(

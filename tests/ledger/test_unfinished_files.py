@@ -131,7 +131,7 @@ def create_in_folder() -> None:
     ("killed", "step", "fewest"),
     [
         (killed_at_call, 1, 20),
-        (killed_at_line, 7, 30),
+        (killed_at_line, 11, 18),
         pytest.param(killed_at_line, 1, 200, marks=pytest.mark.slow),
     ],
 )

@@ -199,7 +199,7 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "discrete laplace": (DiscreteLaplaceLaw("3.7", 3), ADD),
     "discrete gaussian": (DiscreteGaussianLaw("3.7", 3), ADD),
     "mixture": (MixtureOfGaussiansLaw("3.7", (1, "2.3"), (THIRD, "0.0123456789")), ADD),
-    "draws with replacement": (GaussianWithReplacementLaw("13.7", 7919, 9), REPLACE),
+    "draws with replacement": (GaussianWithReplacementLaw("13.7", 7919, 3), REPLACE),
     "a truncated sample": (TruncatedSampledGaussianLaw("3.7", "0.0123456789", 7919, 97), ADD),
     "a group in samples": (Group(PoissonSampled(GaussianLaw("3.7"), rate="0.0123456789"), k=3, relation=ADD), ADD),
     "sparse vector": (SparseVectorLaw("basic", 3, THIRD, 0, threshold_scale="13.3", query_scale="79.9"), ADD),
@@ -217,7 +217,7 @@ TREES: dict[str, tuple[Composition, Relation]] = {
         REPLACE,
     ),
     "an exchanged unit in samples": (PoissonSampled(GaussianLaw("3.7"), rate="0.0123456789"), REPLACE),
-    "in several steps": (RandomAllocation(LaplaceLaw(THIRD), steps=23, k=3), ADD),
+    "in several steps": (RandomAllocation(LaplaceLaw(THIRD), steps=7, k=3), ADD),
     "a group": (Group(ApproxDP(THIRD, "1e-9"), k=3, relation=ADD), ADD),
     "a sample": (PoissonSampled(LaplaceLaw(THIRD), rate="0.0123456789"), ADD),
     "a Gaussian sample": (PoissonSampled(GaussianLaw("1.3"), rate="0.0123456789"), ADD),
@@ -378,8 +378,8 @@ def _learned_classes() -> dict[str, Answer]:
 
     def least() -> object:
         agnostic = agnostic_plan(ThresholdClass(2**40), "0.2", THIRD, "0.07"), plan_item_proper(99, THIRD, "0.1", "0.2")
-        points = recommend("0.1", "0.05", THIRD, 3, PointClass(2**20))
-        return agnostic, points.rows, points.words(), recommend(THIRD, THIRD, 1, 1, PointClass(2**20), realizable=True)
+        points = recommend("0.1", "0.05", THIRD, 1, PointClass(2**20), realizable=True)
+        return agnostic, points.rows, points.words()
 
     def learners() -> object:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
@@ -501,7 +501,7 @@ def _stability_plans() -> dict[str, Answer]:
     return {
         **{f"plan of votes {mode}": partial(voting, mode) for mode in ("auto", "paper")},
         "plan of a classifier": lambda: binclas_plan(10**8, 3, max_queries=300, **asked),
-        "records of a classifier": lambda: binclas_required_n("0.9", 3, max_queries=30, **asked, counting="each"),
+        "records of a classifier": lambda: binclas_required_n("0.9", 3, max_queries=5, **asked, counting="each"),
         "plan of a student": lambda: label_private_plan(2, THIRD, **asked),
         "plan of soft labels": lambda: soft_plan(
             10**8, lambda size: 1 / size, "0.07", max_queries=70, uncertain=5, **asked

@@ -64,6 +64,7 @@ RUN: dict[str, object] = {
 }  # fmt: skip
 PROBED = dpl.DPSGD(**(RUN | {"noise_multiplier": 1}))  # type: ignore[arg-type]
 MADE_UP = np.linspace(-1, 1, 32).reshape(16, 2)
+AT_ONCE = "0.001"  # seconds of an audit whose parameters are looked at: its first runs
 ERM: dict[str, Any] = {"target_excess_risk": 1, "family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
 PLANNED: dict[str, object] = {
     "max_queries": 20, "epsilon": 1, "delta": "1e-6", "beta": "0.05", "mode": "kov",
@@ -1155,7 +1156,7 @@ DOORS: dict[str, Door] = {
             "relation": "add_remove",
             "unit": "record",
             "batched": False,
-            "seconds": None,
+            "seconds": AT_ONCE,
             "stop_at_violation": True,
             "each_seconds": None,
             "texts": False,
@@ -1258,7 +1259,7 @@ DOORS: dict[str, Door] = {
             "claim": dpl.PureDP(1),
             "quota": 200,
             "rate": None,
-            "seconds": None,
+            "seconds": AT_ONCE,
             "each_seconds": None,
             "times": False,
             "texts": False,

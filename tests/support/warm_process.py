@@ -22,7 +22,11 @@ FORKING = """
 import json, os, signal, sys, types
 import dpledger.accounting.profile, dpledger.audit, dpledger.cli, dpledger.ledger.ledger, dpledger.mechanisms.numeric
 import dpledger.ledger.verifying.verification, dpledger.ledger.verifying.sources, dpledger.reports
-import pandas, scipy.optimize, scipy.stats, typer.testing
+import joblib, matplotlib.pyplot, pandas, scipy.optimize, scipy.stats, sklearn.linear_model, typer.testing
+for name in dpledger.__all__:
+    space = getattr(dpledger, name)
+    for inner in space.__all__ if isinstance(space, types.ModuleType) else ():
+        getattr(space, inner)
 for line in sys.stdin:
     asked = json.loads(line)
     child = os.fork()
