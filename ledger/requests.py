@@ -48,6 +48,8 @@ __all__ = [
 
 AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
+_TREES: tuple[type, ...] = get_args(get_args(Composition)[0])
+_FAILURES: tuple[type, ...] = get_args(get_args(Failure)[0])
 _DESCRIBED = ("kind", "relation", "unit", "under", "claim", "parts", "failures", "parameters")
 DECLARED = "declared_run"
 ELSEWHERE = "elsewhere"
@@ -133,14 +135,20 @@ def _never_changes(value: object) -> bool:
 
 def _told(mechanism: AnyMechanism, relation: Relation, unit: Unit) -> _Ready[AnyMechanism]:
     ready = mechanism.under(relation, unit)
-    claim, parts = ready.claim(), ready.parts()
+    if not all(hasattr(ready, name) for name in _DESCRIBED):
+        raise ParameterError("mechanism", f"under() that gives {kind_of(ready)}", "the mechanism under them")
+    claim, parts, failures = require_guarantee(ready.claim()), ready.parts(), ready.failures()
+    if not isinstance(parts, _TREES):
+        raise ParameterError("mechanism", f"parts() that gives {kind_of(parts)}", "what runs, like LaplaceLaw(1)")
+    if not isinstance(failures, tuple) or not all(isinstance(one, _FAILURES) for one in failures):
+        raise ParameterError("mechanism", f"failures() that gives {kind_of(failures)}", "a tuple of failures, or ()")
     rules.check(claim, parts, relation)
     return _Ready(
         mechanism=ready,
         note=MechanismNote(ready.kind, ready.parameters(), LIBRARY),
         claim=claim,
         parts=parts,
-        failures=ready.failures(),
+        failures=failures,
         form=_form(ready),
         steps=steps(ready),
     )
