@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import mpmath
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from seed_batches import SLICES
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded: its threads wait by spinning
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("explore", deadline=None)
+settings.register_profile(
+    "mutants", settings.get_profile("repeatable"), phases=(Phase.explicit, Phase.generate), print_blob=False
+)  # that a case fails is enough: none is made smaller
 settings.load_profile(os.environ.get("DPLEDGER_HYPOTHESIS", "repeatable"))
 
 

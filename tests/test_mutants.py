@@ -47,5 +47,22 @@ def test_only_what_runs_and_decides_is_changed(source: str, count: int) -> None:
 
 
 def test_the_nearest_tests_have_the_module_itself() -> None:
-    assert "tests/mechanisms/test_noise_chains.py" in mutants.nearest("mechanisms/noise/noise_chains.py", 5)
-    assert len(mutants.nearest("accounting/families/laplace/price.py", 4)) == 4
+    assert "tests/mechanisms/test_noise_chains.py" in mutants.nearest("mechanisms/noise/noise_chains.py", 1, 5)
+    assert len(mutants.nearest("accounting/families/laplace/price.py", 1, 4)) == 4
+
+
+def test_of_tests_of_a_module_those_come_first_that_name_what_is_changed() -> None:
+    """Many tests have the sums and exponentials of `elementary`; one names this function."""
+    lines = (ROOT / "accounting/arithmetic/elementary.py").read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if text.startswith("def running_log_of_sum"))
+    first, *_ = mutants.nearest("accounting/arithmetic/elementary.py", line + 3, 5)
+    assert "running_log_of_sum" in (ROOT / first).read_text()
+
+
+def test_a_line_is_in_functions_that_others_use() -> None:
+    tree = ast.parse(
+        "def inner() -> int:\n    return 1\n\n\nclass Outer:\n    def asked(self) -> int:\n        return inner()\n"
+    )
+    assert mutants.functions(tree, 2) == ({"inner"}, {"asked", "Outer"})
+    assert mutants.functions(tree, 7) == ({"asked", "Outer"}, set())
+    assert mutants.functions(tree, 3) == (set(), set())

@@ -116,12 +116,11 @@ def _atoms(law: Profiled, count: int, log_beyond: float) -> Atoms:
     if not usable.any():
         return Atoms(np.zeros(1), np.zeros(1), count, float(points[0]), high)
     ends = points[within][usable]
-    low = float(points[0])
-    starts = np.append(max(law.smallest, low - 1), points[within])[:-1][usable]
+    starts = np.append(-math.inf, points[within])[:-1][usable]
     losses = np.clip(
         elementary.log(masses[usable] / others[usable]), starts, ends
     )  # differences of near equals are noise
-    return Atoms(losses, elementary.log(masses[usable]), count, low, high)
+    return Atoms(losses, elementary.log(masses[usable]), count, float(points[0]), high)
 
 
 def _towards(end: float) -> Array:

@@ -156,3 +156,19 @@ def test_losses_in_the_thousands_stay_within_the_floats() -> None:
     with np.errstate(all="raise", under="ignore"):
         found = compose(Repeated(BoundedRange("8"), times=1000)).delta(1)
     assert 0.999 < found.lower <= found.upper <= 1
+
+
+@pytest.mark.parametrize("eta", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("seen", [1e-1, 1e-3, 1e-30])
+def test_what_rare_values_miss_is_added(eta: float, seen: float) -> None:
+    """Where little is left the weights need not do: what a run is above them there is known, and no more than that."""
+    lattice = RangeLattice(eta, 40)
+    finer, values = smoothed(lattice, above(lattice, 24))
+    found = repeated._dominating(finer, values, RangeTable(), 1.6 / eta, seen)
+    assert found is not None
+    weights, beyond = found
+    worst, still = after(finer, values, RangeTable()), np.append(values, np.zeros(finer.cells))
+    instead = repeated._composed(finer, values, weights)
+    missing = (worst - instead)[still < seen]
+    assert np.all(worst <= (instead + beyond) * (1 + 1e-11))
+    assert beyond <= max(0.0, float(missing.max())) + 1e-11 * seen

@@ -206,6 +206,30 @@ def test_documents_without_one_free_number_are_refused(source: JsonValue, compla
         read_template(source)
 
 
+@pytest.mark.parametrize("populations", [(50,), (50, 80), (80, 50)])
+def test_a_free_batch_is_at_most_each_population(populations: tuple[int, ...]) -> None:
+    """Noise that allows any batch: the result is the least population, and no search asks for a larger batch."""
+    noise: JsonValue = {"kind": "laplace", "epsilon": "0.001"}
+    source: JsonValue = {
+        "relation": "replace_one",
+        "entries": [
+            {
+                "count": 1,
+                "mechanism": {
+                    "kind": "sampled_without_replacement",
+                    "of": noise,
+                    "population": population,
+                    "batch": "free",
+                },
+            }
+            for population in populations
+        ],
+    }
+    template = read_template(source)
+    assert template.field == "batch"
+    assert template.calibrated(ApproxDP(2, "1e-6")) == min(populations)
+
+
 # ---- what cannot have been meant ------------------------------------------------------------------------------------
 
 TARGET = ApproxDP(1, "1e-6")

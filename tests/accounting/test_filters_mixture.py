@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.conversions import boundary_offset
-from dpledger.accounting.filters import Boundary, EitherFilter
+from dpledger.accounting.filters import Boundary, EitherFilter, mixture
 from dpledger.accounting.filters.mixture import Share, mixture_epsilon
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.decimals import INFINITY
@@ -164,3 +164,21 @@ def test_a_delta_of_which_a_boundary_would_have_nothing_opens_no_mixture(delta: 
     """Of none of the boundaries, and of one of them alone."""
     with pytest.raises(ParameterError, match=rf"^budget\.delta: expected .*{needs}"):
         filters.opened_by(ApproxDP(1, delta))
+
+
+@given(
+    shared=st.lists(st.tuples(orders, deltas, numbers), min_size=2, max_size=4),
+    pure=st.one_of(st.just(INFINITY), numbers),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_search_that_ends_early_never_reads_less(
+    shared: list[tuple[Decimal, Decimal, Decimal]], pure: Decimal
+) -> None:
+    """What it leaves to its last bound is added: also where that is a part in a hundred."""
+    given_ = [Share(more, delta) for more, delta, _ in shared], [total for *_, total in shared], pure
+    exact = mixture_epsilon(*given_)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixture, "MISSED", Decimal("0.01"))
+        patch.setattr(mixture, "NEAR", Decimal(1))
+        early = mixture_epsilon(*given_)
+    assert exact - (1 + exact) * Decimal("1e-27") <= early <= exact + (exact + 20) / 50

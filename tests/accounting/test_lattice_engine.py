@@ -19,14 +19,17 @@ from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.methods import _many_outcomes
 from dpledger.accounting.engine.saddle_point import ChernoffBounds
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
+from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
+from dpledger.accounting.laws.finite import worst_case
 from dpledger.accounting.laws.intervals import Interval
-from dpledger.accounting.laws.law import Direction
+from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.profile import compose
 from engine_oracles import finite_delta as counted_delta, gaussian_delta, holds_delta, holds_epsilon, mp
-from lattice_oracles import plain_transform, profile_of_steps, random_finite, random_law, sampled_gaussian, twice
+from lattice_oracles import plain_transform, profile_of_steps, random_finite, random_law, twice
 from seed_batches import over_seeds
 
 pytestmark = pytest.mark.sliced
@@ -275,9 +278,20 @@ def test_a_lattice_says_as_little_far_out_as_it_knows() -> None:
             assert low * (1 - 1e-12) <= delta <= high * (1 + 1e-12)
 
 
-def test_beyond_the_largest_loss_nothing_is_left() -> None:
-    loss, _ = sampled_gaussian(0.1, 1.0, "add")
-    assert lattice_delta(Composed(((loss, 3),)), 0.5) == Interval(0.0, 0.0)
+@pytest.mark.parametrize(
+    "loss",
+    [SampledGaussianLoss(0.1, 1.0, "add"), LaplaceLoss(0.3), BoundedRangeLoss(0.4), worst_case(0.2, 0.0)],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_at_the_largest_loss_and_beyond_nothing_is_left(loss: Loss) -> None:
+    composed = Composed(((loss, 3),))
+    for epsilon in (composed.largest, math.nextafter(composed.largest, math.inf), 2 * composed.largest):
+        assert lattice_delta(composed, epsilon) == Interval(0.0, 0.0)
+        assert finite_delta(composed, epsilon) == Interval(-math.inf, -math.inf)
+        assert list(lattice.lattices(composed, epsilon, 0.01)) == []
+    near = 0.9 * composed.largest
+    assert lattice_delta(composed, near).upper > 0
+    assert finite_delta(composed, near).upper > -math.inf
 
 
 @over_seeds(60, 2000)

@@ -11,6 +11,7 @@ import pytest
 from dpledger.accounting.engine import large_loss_layers
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.large_loss_layers import Layered, has_large_losses, layered
+from dpledger.accounting.families.gaussian.jumping_runs import JumpingRuns
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.laws.law import Loss
@@ -127,3 +128,23 @@ def test_only_losses_that_are_cut_can_be_told_apart_and_not_too_many() -> None:
     assert not has_large_losses(Composed(tuple((loss, 2) for loss in sampled[:129])))
     assert not has_large_losses(Composed(OTHERS))
     assert has_large_losses(Composed((*OTHERS, (sampled[0], 1))))
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_more_jumps_than_are_likely_are_bounded_by_all_runs(name: str) -> None:
+    """Where more jumps are to be expected than a term holds, those beyond it are at most all: A + b, run by run."""
+    _, found, c = made(name, 1.0)
+    compared = 0
+    for term, _ in found.terms:
+        for loss in (loss for loss, _ in term.parts if isinstance(loss, JumpingRuns)):
+            expected = loss.log_expected(c)
+            sums = [
+                runs.count * np.logaddexp(runs.within.log_moments(c), runs.jump.log_moments(c)) for runs in loss.groups
+            ]
+            many = np.isfinite(np.sum(sums, axis=0)) & (expected > math.log(loss.most + 1))
+            exact, size = np.sum(sums, axis=0)[many], np.sum(np.abs(sums), axis=0)[many]
+            beyond = loss.log_moments_beyond(c)[many]
+            assert np.all(exact <= beyond)
+            assert np.all(beyond <= exact + 1e-8 * (1 + size))
+            compared += int(many.sum())
+    assert compared or name == "few runs"

@@ -37,6 +37,9 @@ LISTS = {
     "one response": Composed(((worst_case(1.0, 0.0), 1),)),
     "laplace": Composed(((LaplaceLoss(0.4), 20), (GaussianLoss(0.1), 2))),
     "sampled": Composed(((SampledGaussianLoss(0.01, 0.8, "remove"), 500),)),
+    "sampled, added": Composed(((SampledGaussianLoss(0.0003, 0.5, "add"), 500),)),
+    "rarely sampled": Composed(((SampledGaussianLoss(1e-6, 1.0, "remove"), 1000), (GaussianLoss(1e-6), 1))),
+    "once, and much noise": Composed(((SampledGaussianLoss(0.0001, 5.0, "remove"), 1),)),
 }
 
 
@@ -86,9 +89,10 @@ def test_the_tilt_for_a_delta_gives_nearly_the_least_epsilon(name: str, log_delt
     assert saddle_for_delta(composed, log_delta, 1e-3, saddle.c / 2).c <= saddle.c / 2
 
 
-@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("name", [name for name in LISTS if name != "rarely sampled"])
 @pytest.mark.parametrize("share", [0.3, 0.9, 1.3])
 def test_the_tilt_for_an_epsilon_gives_nearly_the_least_delta(name: str, share: float) -> None:
+    """Where one rare loss makes K bend it may not: other methods answer there."""
     composed = LISTS[name]
     epsilon = share * saddle_for_delta(composed, -12.0, 1e-3).epsilon
     epsilon = min(epsilon, 0.97 * composed.largest)

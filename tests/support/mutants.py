@@ -4,9 +4,9 @@
     python tests/support/mutants.py 30 --seed 2   another one
 
 Each mutant is one change of one place: a comparison, a sign, a bound that is rounded the other way, a whole number, a
-condition. It is made in a copy of the checkout and judged by the nearest tests there, those that import the module
-and few others: what fails beside it must pass without it. A mutant that no test finds is printed as a line that may be
-looked at; some of them change nothing that anybody could see.
+condition. It is made in a copy of the checkout and judged by the nearest tests there, those that import the module,
+first those that name the function, and few others: what fails beside it must pass without it. A mutant that no test
+finds is printed as a line that may be looked at; some of them change nothing that anybody could see.
 """
 
 from __future__ import annotations
@@ -135,18 +135,49 @@ def sampled(count: int, seed: int, where: tuple[str, ...] = WHERE) -> list[Mutan
     return [mutant(*place) for place in random.Random(seed).sample(every, min(count, len(every)))]
 
 
-def nearest(file: str, most: int) -> list[str]:
-    """The test files that have a module directly, the most particular ones first; then those of what imports it."""
+def nearest(file: str, line: int, most: int) -> list[str]:
+    """The test files that have a module directly, first those that name the function of this line or one that calls it,
+    the most particular ones first; then those of what imports it."""
     module = ".".join(("dpledger", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
     tests = {test: reads(test) for test in sorted(TESTS.rglob("test_*.py"))}
+    own, others = functions(ast.parse((ROOT / file).read_text()), line)
     found: list[Path] = []
     seen, wanted = {module}, {module}
+
+    def order(test: Path) -> tuple[int, int, Path]:
+        said = words(test)
+        return 0 if own & said else 1 if others & said else 2, len(tests[test]), test
+
     while wanted and len(found) < most:
         having = {test for test, read in tests.items() if any(_is_in(name, wanted) for name in read)}
-        found += sorted(having - set(found), key=lambda test: (len(tests[test]), test))
+        found += sorted(having - set(found), key=order)
         wanted = {above for one in wanted for above in imports().find_modules_that_directly_import(one)} - seen
         seen |= wanted
     return [str(test.relative_to(ROOT)) for test in found[:most]]
+
+
+def functions(tree: ast.Module, line: int) -> tuple[set[str], set[str]]:
+    """The names of the functions and classes that a line is in; and of those of the module that use them."""
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    own = {node.name for node in made if node.lineno <= line <= (node.end_lineno or 0) and node.name[:2] != "__"}
+    found, more = set(own), True
+    while more:
+        using = {node.name for node in made if node.name[:2] != "__" and found & names(node)}
+        more = not using <= found
+        found |= using
+    return own, found - own
+
+
+def names(tree: ast.AST) -> set[str]:
+    """Every name that is used below a node, and every attribute."""
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+@cache
+def words(test: Path) -> frozenset[str]:
+    """The names that a file of tests uses."""
+    return frozenset(names(ast.parse(test.read_text())))
 
 
 @cache
@@ -175,7 +206,11 @@ class Judge:
     def failing(self, tests: list[str]) -> str | None:
         """The first test that fails; None where all pass."""
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        inside = {**kept, "PYTHONPATH": f"{self.folder}/src{os.pathsep}{self.folder}/tests/support"}
+        inside = {
+            **kept,
+            "PYTHONPATH": f"{self.folder}/src{os.pathsep}{self.folder}/tests/support",
+            "DPLEDGER_HYPOTHESIS": "mutants",
+        }
         words = ["-p", "no:cacheprovider", "-q", "-x", "-m", "not slow", f"--slices={self.slices}", *tests]
         left_out = [f"--deselect={one}" for one in sorted(self._broken)]
         try:
@@ -196,7 +231,7 @@ class Judge:
     def found(self, mutant: Mutant) -> str | None:
         """The test that finds a mutant; None where none does. A test that fails without it too is left out from then
         on."""
-        place, tests = self.folder / mutant.file, nearest(mutant.file, self.most)
+        place, tests = self.folder / mutant.file, nearest(mutant.file, mutant.line, self.most)
         before = place.read_text()
         while True:
             place.write_text(mutant.source)
@@ -225,7 +260,9 @@ def main() -> None:
             killed += by is not None
             print(f"{number:3} {'found' if by else 'MISSED'} {mutant.file}:{mutant.line}: {mutant.told}", flush=True)
             print(
-                f"      by {by}" if by else f"      by none of {' '.join(nearest(mutant.file, given.nearest))}",
+                f"      by {by}"
+                if by
+                else f"      by none of {' '.join(nearest(mutant.file, mutant.line, given.nearest))}",
                 flush=True,
             )
     print(f"{killed} of {len(chosen)} found")

@@ -181,7 +181,7 @@ def _strides(runs: Runs, step: float, points: int) -> Iterator[int]:
     where rounding hides their differences."""
     longest = math.sqrt(_COARSER * sum(count * eta * eta for eta, count in runs))
     first = max(1, min(points // _FEWEST, math.floor(longest / step)))
-    while first == 1 or first * _FEWEST < 16 * points:
+    while first * _FEWEST < 16 * points:
         yield first
         first *= 2
 

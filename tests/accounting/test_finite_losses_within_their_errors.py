@@ -1,0 +1,109 @@
+"""A finite loss whose values and masses are off by all that they say: K, its nodes, prices and tails hold all the same,
+and say hardly more than that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from dpledger.accounting.arithmetic.floating import Array
+from dpledger.accounting.laws.finite import FiniteLoss
+
+VALUE, MASS = 1e-5, 1e-5  # absolute, of a value; relative, of a mass: far more than all roundings
+TILTS = (0.3, 2.0, 9.0)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The exact loss beside one that is stated of it."""
+
+    losses: Array
+    masses: Array
+    infinite: float
+    stated: FiniteLoss
+
+    def moment(self, z: complex) -> complex:
+        """E e^{zL}, given that it is finite."""
+        return complex((self.masses * np.exp(z * self.losses)).sum() / (1 - self.infinite))
+
+    def tail(self, level: float, c: float) -> float:
+        """Of e^{cL} above a level, given that L is finite: P for c = 0, Q for c = -1."""
+        above = self.losses > level
+        return float((self.masses * np.exp(c * self.losses))[above].sum() / (1 - self.infinite))
+
+
+def truths() -> list[Truth]:
+    """Random losses; values and masses off one way, or each its own way."""
+    found = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        size = int(rng.integers(2, 7))
+        infinite = 0.0 if seed % 2 else float(rng.uniform(0, 0.3))
+        masses = rng.dirichlet(np.ones(size)) * (1 - infinite)
+        losses = rng.uniform(-2, 2, size)
+        signs, ways = (np.ones(size), rng.choice([-1.0, 1.0], size)) if seed % 3 else (-np.ones(size), np.ones(size))
+        stated = FiniteLoss(
+            losses - VALUE * signs,
+            masses / (1 + MASS * ways),
+            np.full(size, VALUE * (1 + 1e-9)),
+            MASS * (1 + 1e-9),
+            infinite / (1 + MASS * float(ways[0])),
+        )
+        found.append(Truth(losses, masses, infinite, stated))
+    return found
+
+
+TRUTHS = truths()
+
+
+@pytest.mark.parametrize("truth", TRUTHS, ids=map(str, range(len(TRUTHS))))
+def test_k_and_prices_own_up(truth: Truth) -> None:
+    odds = truth.infinite / (1 - truth.infinite)
+    for c in TILTS:
+        exact, most = float(np.log(truth.moment(c).real)), c * VALUE + MASS * (1 + 2 * odds)
+        at, (upper,) = truth.stated.tilted(c).cumulants, truth.stated.log_moments(np.array([c])).tolist()
+        assert abs(at.value - exact) <= at.error <= 1.02 * most
+        assert exact <= upper <= exact + 2.02 * most
+        (price,) = truth.stated.rdp_upper(np.array([1 + c])).tolist()
+        assert exact / c <= price
+        assert truth.infinite or price <= (exact + 2.02 * most) / c + 1e-12
+    assert truth.stated.largest_down <= truth.losses.max() <= truth.stated.largest
+    assert truth.stated.largest - truth.stated.largest_down <= 2.01 * VALUE
+
+
+@pytest.mark.parametrize("truth", TRUTHS, ids=map(str, range(len(TRUTHS))))
+def test_nodes_and_decay_own_up(truth: Truth) -> None:
+    odds = truth.infinite / (1 - truth.infinite)
+    for c in TILTS:
+        tilted, step, count = truth.stated.tilted(c), 0.75, 12
+        t = step * np.arange(count, dtype=np.float64)
+        nodes, decay = tilted.nodes(step, count, 1 << 20), tilted.log_decay(t)
+        mean = tilted.cumulants.mean
+        exact = np.array(
+            [truth.moment(complex(c, at)) / truth.moment(c) * np.exp(-1j * at * mean) for at in t.tolist()]
+        )
+        found = np.exp(nodes.log_phi)
+        stated = np.abs(found) * np.expm1(nodes.spread)
+        assert np.all(np.abs(found - exact) <= stated + 1e-14)
+        assert np.all(stated <= 2.3 * ((c + t) * VALUE + MASS * (1 + 2 * odds)))
+        assert np.all(np.log(np.abs(exact)) <= decay + 1e-3)
+
+
+@pytest.mark.parametrize("truth", TRUTHS, ids=map(str, range(len(TRUTHS))))
+def test_tails_own_up(truth: Truth) -> None:
+    profile, odds = truth.stated.profile(), truth.infinite / (1 - truth.infinite)
+    for level in np.linspace(-2.5, 2.2, 40).tolist():
+        left, right = truth.tail(level, 0.0), truth.tail(level, -1.0)
+        exact = left - np.exp(level) * right
+        (above,) = profile.above(np.array([level])).tolist()
+        heights, falls = profile.lines(np.array([level]))
+        most = (MASS * (1 + 2 * odds) + 2 * VALUE) * (left + np.exp(level) * right)
+        assert exact - 1e-12 <= above
+        if np.abs(truth.losses - level).min() > 3 * VALUE:
+            assert above <= exact + 2.1 * most + 4.1 * VALUE * np.exp(level) * right + 1e-12
+            assert float(heights[0]) >= left - 2.1 * most - 1e-12
+        for other in (-3.0, level - 0.3, level, level + 0.3):
+            curve = truth.tail(other, 0.0) - np.exp(other) * truth.tail(other, -1.0)
+            assert float(heights[0]) - float(falls[0]) * np.exp(other) <= curve + 1e-12
