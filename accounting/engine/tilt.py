@@ -107,9 +107,10 @@ def saddle_for_epsilon(composed: Composed, epsilon: float) -> Saddle:
 
 
 def _tilt_of_small_losses(composed: Composed, height: float) -> float:
-    """The tilt where c^2 K'' / 2 + log(1 + c) is `height`, if losses are so small that K'' is what it is at 0."""
+    """The tilt where c^2 K'' / 2 + log(1 + c) is `height` for losses so small that K'' is their variance at 0; 1 where
+    they end beyond 1, and that says little."""
     variance = composed.moments(_NO_TILT).variance
-    if not (0 < variance < math.inf and height > 0):
+    if any(1 < loss.largest < math.inf for loss, _ in composed.parts) or not (0 < variance < math.inf and height > 0):
         return 1.0
     c = math.sqrt(2 * height / variance)
     return math.sqrt(2 * max(height - scalars.log1p(c), height / 2) / variance)
@@ -198,12 +199,12 @@ def _nodes_and_smoothing(
     everywhere = tilted.log_decay(t)
     kernel = elementary.log(2 / (step * t))
     decaying = _first_below(everywhere + kernel, target)
-    mu_squared = min(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
+    mu_squared = min(0.25 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
     smooth = kernel - mu_squared / 2 * t * t
     smoothed = _first_below(everywhere + smooth, target)
     if decaying <= 3 * smoothed and decaying < MOST_NODES:
         return decaying, 0.0
-    most = _most_smoothing(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), c)
+    most = _most_smoothing(0.25 * width * max(saddle.epsilon, 1 / c) / (c + 1), c)
     count = min(smoothed, _nodes_to_horizon(tilted, (everywhere, kernel), t, target, mu_squared))
     if count == MOST_NODES and most > mu_squared:
         return _nodes_to_horizon(tilted, (everywhere, kernel), t, target, most), most

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
-from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
+from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array, down, up
 from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms
 from dpledger.accounting.laws.law import Cumulants, Direction, Loss, Nodes, decay_of_bounded
 from dpledger.accounting.laws.tails import TailProfile, listed_profile
@@ -230,7 +230,8 @@ def _mixed_loss(x: float, error: float, rate: float) -> tuple[float, float]:
     gain = rate * scalars.expm1(x)
     loss = scalars.log1p(gain)
     slope = rate * scalars.exp(x) / (1 + gain)
-    return loss, 4 * UNIT * abs(loss) + 8 * UNIT * abs(gain) / (1 + gain) + slope * error * (1 + 1e-6)
+    rounding = 4 * UNIT * abs(loss) + 8 * UNIT * abs(gain) / (1 + gain) + SUBNORMAL
+    return loss, rounding + slope * error * (1 + 1e-6)
 
 
 def approximate_pair(epsilon: float, delta: float) -> FinitePair:

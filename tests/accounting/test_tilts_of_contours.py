@@ -134,7 +134,10 @@ def test_the_tilt_of_small_losses_is_that_of_their_variance(variance: float, cou
     assert tilt._tilt_of_small_losses(composed, height) == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_tilt_is_one_where_nothing_is_asked() -> None:
+def test_the_tilt_is_one_where_losses_are_large_or_nothing_is_asked() -> None:
+    large = approximate_pair(2.0, 0.0).loss()
+    assert tilt._tilt_of_small_losses(Composed(((large, 3),)), 5.0) == 1.0
+    assert tilt._tilt_of_small_losses(Composed(((GaussianLoss(0.1), 3), (large, 3))), 5.0) == 1.0
     assert tilt._tilt_of_small_losses(Composed(((approximate_pair(0.1, 0.0).loss(), 3),)), 0.0) == 1.0
 
 
