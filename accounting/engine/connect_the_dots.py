@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
+from dpledger.accounting.laws.curve import convex_chain
 from dpledger.accounting.laws.law import Profiled
 from dpledger.errors import WorkLimit
 
@@ -214,7 +215,7 @@ def _convex(ratios: Array, allowed: Array, whole: float, spacing: float) -> Arra
             break
         kept = np.delete(kept, concave + 1)
     else:
-        kept = _chain(at, heights, kept)
+        kept = kept[convex_chain(at[kept].tolist(), heights[kept].tolist())]
     changes = np.diff(np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0))
     weights = np.zeros(ratios.size)
     weights[kept[1:] - 1] = np.maximum(changes, 0.0)
@@ -229,17 +230,3 @@ def _between_ends(at: Array, heights: Array) -> npt.NDArray[np.intp]:
     last_edge = int(np.argmin((heights[:-1] - heights[-1]) / (at[-1] - at[:-1])))
     inner = np.arange(first_edge, max(first_edge, last_edge) + 1)
     return np.concatenate([[0], inner[inner < last], [last]])
-
-
-def _chain(at: Array, heights: Array, kept: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """The corners of the greatest convex polygon below the points that are kept. Source: Andrew 1979."""
-    x, y = at.tolist(), heights.tolist()
-    hull: list[int] = []
-    for k in kept.tolist():
-        while len(hull) > 1:
-            i, j = hull[-2], hull[-1]
-            if (y[j] - y[i]) * (x[k] - x[j]) < (y[k] - y[j]) * (x[j] - x[i]):
-                break
-            hull.pop()
-        hull.append(k)
-    return np.array(hull, dtype=np.intp)

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,11 @@ import numpy.typing as npt
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import Array, rounded_out
 from dpledger.accounting.engine.composed import Composed, bundled
+from dpledger.accounting.engine.infinite_mass import with_mass
 from dpledger.accounting.engine.solve import ATTEMPTS, TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import MOST_NODES, chernoff_bounds_around, choose_contour, saddle_for_epsilon
+from dpledger.accounting.laws.closed_forms import at_one
+from dpledger.accounting.laws.intervals import Interval
 from dpledger.errors import WorkLimit
 
 __all__ = [
@@ -33,11 +36,11 @@ __all__ = [
     "Indices",
     "Method",
     "RisingEpsilons",
+    "alone",
     "contours",
     "cover",
     "from_bounds",
     "from_logs_at",
-    "with_mass",
 ]
 
 LARGEST_EPSILON = 1e140  # an epsilon beyond which products of floats overflow
@@ -133,6 +136,20 @@ def cover(method: Method, composed: Composed, asked: AskedEpsilons) -> None:
         runs += [run[middle + 1 :], run[:middle]]
 
 
+def alone(method: Method, composed: Composed, epsilon: float, about: float = 1.0, enough: float = WIDE) -> Interval:
+    """What a method says of d(epsilon) alone, until that is narrow; d is known to be at most `about`.
+
+    Claim: lower <= d(epsilon) <= upper, d the profile of the finite loss. Source: that of the method.
+    """
+    found = Interval(0.0, 1.0 if epsilon < composed.largest else 0.0)
+    with contextlib.suppress(WorkLimit):
+        for answer in method(composed, epsilon, about) if found.upper else ():
+            found = found.meet(at_one(answer, epsilon))
+            if found.relative_width() <= enough or found.upper <= LEAST_DELTA:
+                break
+    return found
+
+
 def _answered(answer: Answer, composed: Composed, points: RisingEpsilons, run: Indices) -> tuple[Array, Array]:
     ends = np.array([points.ends(i) for i in run.tolist()]).T
     lower, upper = answer(ends[1])
@@ -161,33 +178,22 @@ def contours(
     saddle = saddle_for_epsilon(composed, epsilon)
     chernoff = chernoff_bounds_around(composed, saddle.c)
     yield lambda epsilons: from_logs_at(np.full(epsilons.shape, -math.inf), chernoff.log_deltas(epsilons))
-    tolerance, width = TOLERANCE, min(WIDTH, SMOOTHED / max(saddle.c * epsilon, 1e-9))
-    for _ in range(ATTEMPTS):
-        contour = choose_contour(composed, saddle, chernoff, tolerance=tolerance, width=width, most=most)
-        yield functools.partial(from_bounds, contour)
-        tolerance, width = tolerance * 1e-3, width / 4
+    made = False
+    for first in sorted({min(WIDTH, SMOOTHED / max(saddle.c * epsilon, 1e-9)), WIDTH}):  # smoother, it may be less work
+        tolerance, width = TOLERANCE, first
+        with contextlib.suppress(WorkLimit):
+            for _ in range(0 if made else ATTEMPTS):
+                contour = choose_contour(composed, saddle, chernoff, tolerance=tolerance, width=width, most=most)
+                yield functools.partial(from_bounds, contour.bounds_at)
+                tolerance, width, made = tolerance * 1e-3, width / 4, True
 
 
-class LogDeltas(Protocol):
-    """What bounds log d at many epsilons."""
-
-    def bounds_at(self, epsilons: Array) -> tuple[Array, Array]: ...
-
-
-def from_bounds(known: LogDeltas, epsilons: Array) -> tuple[Array, Array]:
-    """Its bounds, of d itself."""
-    return from_logs_at(*known.bounds_at(epsilons))
+def from_bounds(log_bounds: Answer, epsilons: Array) -> tuple[Array, Array]:
+    """Bounds of d itself, from those of log d."""
+    return from_logs_at(*log_bounds(epsilons))
 
 
 def from_logs_at(lower: Array, upper: Array) -> tuple[Array, Array]:
     """e^lower and e^upper, rounded outward: four units of the last place, of a denormal number too."""
     below, above = rounded_out(elementary.exp(lower), elementary.exp(np.minimum(upper, 0.0)))
     return below, np.where(upper == -math.inf, 0.0, above)
-
-
-def with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Array]:
-    """m + (1 - m) d, m the mass at infinity, outward: `infinite_mass.with_mass`, for many."""
-    if log_finite == 0:
-        return lower, upper
-    mass, kept = -scalars.expm1(log_finite), scalars.exp(log_finite)
-    return rounded_out(mass + kept * lower, mass + kept * upper)

@@ -21,24 +21,25 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
+
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, quietly, raised
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.covering import LARGEST_EPSILON
+from dpledger.accounting.engine.covering import LARGEST_EPSILON, alone
 from dpledger.accounting.engine.enumeration import closed_form, direct_deltas, outcomes_of
-from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_part, with_mass
+from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_parts, with_mass
+from dpledger.accounting.engine.large_loss_layers import FEW_PARTS
 from dpledger.accounting.engine.lattice import SMALL, lattice_epsilon
 from dpledger.accounting.engine.methods import (
-    FEW_PARTS,
     NARROW_ENOUGH,
     Target,
     counted_epsilon,
     few,
-    logs_of,
     methods,
 )
 from dpledger.accounting.engine.renyi import curve_bounds, log_finite_of_curves
-from dpledger.accounting.engine.solve import is_at_most
+from dpledger.accounting.engine.solve import is_at_most, logs_of
 from dpledger.accounting.laws.closed_forms import at_one, at_the_ends
 from dpledger.accounting.laws.intervals import NOTHING, Interval
 from dpledger.accounting.laws.law import Loss, sum_up
@@ -87,7 +88,7 @@ def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, fl
     mass = composed.infinite_mass
     if up < mass * (1 - AT_THE_MASS):
         return Interval(math.inf, math.inf)
-    below, above = finite_part(down, mass, -1.0), finite_part(up, mass, 1.0)
+    below, above = map(float, finite_parts(np.array(down), np.array(up), mass))
     affordable = delta >= failure  # exactly: then the largest loss is always enough
     upper = composed.largest if affordable else math.inf
     found = _finite_epsilon(composed, below, above, floor)
@@ -99,23 +100,17 @@ def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, fl
 def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0) -> Interval:
     """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up;
     where that is not above `floor`, however wide."""
-    ends = composed.largest_down, composed.largest
 
     def answer(low: float, high: float) -> Interval:
-        return _epsilon_inside(composed, low, high, floor if (low, high) == (down, up) else 0.0)
+        closed = closed_form(composed)
+        if closed is not None:
+            return closed.epsilon(low, high)
+        outcomes = outcomes_of(composed, scalars.log(low))
+        if outcomes is not None and outcomes.log_beyond < scalars.log(low) - _CLEARLY:
+            return counted_epsilon(outcomes, composed, low, high)
+        return _composed_epsilon(composed, low, high, floor if (low, high) == (down, up) else 0.0)
 
-    return at_the_ends(answer, ends, down, up)
-
-
-def _epsilon_inside(composed: Composed, down: float, up: float, floor: float) -> Interval:
-    """`_finite_epsilon`, of 0 < down <= up < 1."""
-    closed = closed_form(composed)
-    if closed is not None:
-        return closed.epsilon(down, up)
-    outcomes = outcomes_of(composed, scalars.log(down))
-    if outcomes is not None and outcomes.log_beyond < scalars.log(down) - _CLEARLY:
-        return counted_epsilon(outcomes, composed, down, up)
-    return _composed_epsilon(composed, down, up, floor)
+    return at_the_ends(answer, (composed.largest_down, composed.largest), down, up)
 
 
 def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) -> Interval:
@@ -166,20 +161,25 @@ def delta_interval(what: PldList, epsilon: float, floor: float = 0.0) -> Interva
     Claim: lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
     """
     composed = Composed(what.losses) if what.losses else None
-    alone = NOTHING
+    known = NOTHING
     if composed is not None and composed.log_finite == -math.inf:
         return Interval(1.0, 1.0)
     if epsilon > LARGEST_EPSILON:
-        left = with_mass(NOTHING, composed.log_finite).lower if composed is not None else 0.0
+        left = _whole(composed, NOTHING).lower if composed is not None else 0.0
         return Interval(left, delta_interval(what, LARGEST_EPSILON).upper)
     if composed is not None:
-        enough = finite_part(floor, composed.infinite_mass, -1.0)
-        alone = with_mass(_finite_delta(composed, epsilon, enough), composed.log_finite)
+        enough = float(finite_parts(np.array(floor), np.array(floor), composed.infinite_mass)[0])
+        known = _whole(composed, _finite_delta(composed, epsilon, enough))
     if not what.curves:
-        return alone
+        return known
     chernoff = scalars.exp(min(0.0, curve_bounds(composed, what.curves).log_delta(epsilon)))
     together = raised(chernoff, 1e-12) + _mass_beside_curves(composed, what)
-    return Interval(alone.lower, min(1.0, together * (1 + 4 * UNIT)))
+    return Interval(known.lower, min(1.0, together * (1 + 4 * UNIT)))
+
+
+def _whole(composed: Composed, finite: Interval) -> Interval:
+    """The profile, from that of the finite loss."""
+    return Interval(*map(float, with_mass(np.array(finite.lower), np.array(finite.upper), composed.log_finite)))
 
 
 def _mass_beside_curves(composed: Composed | None, what: PldList) -> float:
@@ -199,10 +199,10 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
             return result
     if 0 < floor < 1 and epsilon > 0 and is_at_most(composed, logs_of(floor, floor)[0], epsilon):
         return result.meet(Interval(0.0, floor))
-    for method in methods(composed, Target(floor, floor, epsilon)):
-        assert method.delta is not None
+    for method in methods(composed, Target(floor, floor, deltas=True)):
+        assert method.deltas is not None
         if result.relative_width() > method.enough and result.upper > 0:
-            result = result.meet(method.delta(composed, epsilon, result.upper))
+            result = result.meet(alone(method.deltas, composed, epsilon, result.upper))
     if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
         result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
     return _from_below(composed, epsilon, result)

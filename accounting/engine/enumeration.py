@@ -20,10 +20,9 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import ClosedForm, Deltas, ListedLosses, Loss
 
-__all__ = ["MANY_OUTCOMES", "Direct", "closed_form", "direct_deltas", "enumerated", "outcomes_of", "ratio", "ratios"]
+__all__ = ["MANY_OUTCOMES", "Direct", "closed_form", "direct_deltas", "enumerated", "outcomes_of", "ratios"]
 
 MOST_OUTCOMES = 1 << 15
 MANY_OUTCOMES = 100_000  # where nothing else is narrow
@@ -166,12 +165,6 @@ def _ratios(outcomes: ListedLosses, epsilons: Array, log_scale: float) -> tuple[
     terms = np.count_nonzero(gap < moved, axis=1) + (outcomes.log_beyond > -math.inf)
     lower, upper = np.sum(least, axis=1) * (1 - rounding), (np.sum(most, axis=1) + beyond) * (1 + rounding)
     return np.maximum(0.0, lower - terms * SUBNORMAL), upper + terms * SUBNORMAL
-
-
-def ratio(outcomes: ListedLosses, epsilon: float, log_scale: float) -> Interval:
-    """`ratios` at one epsilon."""
-    lower, upper = ratios(outcomes, np.array([epsilon]), log_scale)
-    return Interval(float(lower[0]), float(upper[0]))
 
 
 # ---- profiles that need no contour ---------------------------------------------------------------------------------

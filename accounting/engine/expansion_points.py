@@ -31,10 +31,10 @@ from dpledger.accounting.engine.covering import (
     RisingEpsilons,
     cover,
     from_logs_at,
-    with_mass,
 )
 from dpledger.accounting.engine.dispatch import delta_interval, epsilon_interval
 from dpledger.accounting.engine.enumeration import closed_form, direct_deltas
+from dpledger.accounting.engine.infinite_mass import finite_parts, with_mass
 from dpledger.accounting.engine.methods import Target, few, methods
 from dpledger.accounting.engine.saddle_point import Contour
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
@@ -100,7 +100,7 @@ class ProfileCurve:
             if left.size and epsilons.size >= MANY:
                 asked.lower[left], asked.upper[left] = self._narrowed(near[left], floors[left])
             asked.lower[near < epsilons] = 0.0
-            for method in methods(composed, Target(0.0, 1.0, 0.0, many=True, roughly=not alone)):
+            for method in methods(composed, Target(0.0, 1.0, deltas=True, roughly=not alone)):
                 assert method.deltas is not None
                 cover(method.deltas, composed, asked)
         for i in asked.left(WIDE).tolist() if alone or composed is None else ():
@@ -135,8 +135,7 @@ class ProfileCurve:
         composed = self._composed
         if composed is not None:
             down, up = np.array(list(map(float_down, deltas))), np.array(list(map(float_up, deltas)))
-            if composed.log_finite < 0:
-                down, up = _finite_parts(down, up, composed.infinite_mass)
+            down, up = finite_parts(down, up, composed.infinite_mass)
             inside = np.flatnonzero((down > 0) & (up < 1))
             low, high = elementary.log(down[inside]), elementary.log(up[inside])
             low, high = low - (8 * UNIT) * np.abs(low), high + (8 * UNIT) * np.abs(high)
@@ -221,16 +220,6 @@ def _direct(composed: Composed) -> Deltas | None:
         return with_mass(np.where(epsilons > LARGEST_EPSILON, 0.0, lower), np.minimum(upper, 1.0), composed.log_finite)
 
     return whole
-
-
-def _finite_parts(down: Array, up: Array, mass: float) -> tuple[Array, Array]:
-    """(delta - m)/(1 - m), m the mass at infinity, outward; nothing where delta is not clearly above m, as
-    where m is 1."""
-    if mass >= 1:
-        return np.zeros(down.shape), np.ones(up.shape)
-    below, above = ((delta - mass) / (1 - mass) for delta in (down, up))
-    error = 16 * UNIT * (up + mass) / (1 - mass)
-    return np.where(below > 1e6 * error, below - error, 0.0), above + error
 
 
 # ---- expansions -----------------------------------------------------------------------------------------------------

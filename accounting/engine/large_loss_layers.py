@@ -18,11 +18,12 @@ from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.saddle_point import ChernoffBounds
 from dpledger.accounting.engine.tilt import chernoff_bounds
-from dpledger.accounting.laws.law import Jumping, Layer, RareLosses
+from dpledger.accounting.laws.law import Jumping, RareLosses
 from dpledger.errors import WorkLimit
 
-__all__ = ["PREFACTOR", "Layered", "has_large_losses", "layered"]
+__all__ = ["FEW_PARTS", "PREFACTOR", "Layered", "has_large_losses", "layered"]
 
+FEW_PARTS = 8
 MOST_LAWS = 128
 LOST = 1e-8  # of delta: what the last cuts may take away in all
 BELOW_CHORD = 6.0  # of the logarithm of a jump's density below its chord over a layer: what a contour may lose there
@@ -77,14 +78,14 @@ def layered(composed: Composed, delta: float, steepness: float) -> Layered:
         for numbers, chernoff in _numbers(layer, (c, log_others), log_delta, epsilon):
             terms.append((Composed(((numbers, 1), *others)), chernoff))
             epsilon = max(epsilon, chernoff.epsilon(log_delta + PREFACTOR))
-        if numbers.most < sum(numbers.counts):
+        if numbers.most < numbers.runs:
             beyond.append(chernoff_bounds(c, numbers.log_moments_beyond(c) + log_others))
     lost = sum(count * own.lost for own, count in cuts)
     return Layered(tuple(terms), tuple(beyond), lost * (1 + 1e-9))
 
 
 def _numbers(
-    layer: Layer, others: tuple[Array, Array], log_delta: float, epsilon: float
+    layer: Jumping, others: tuple[Array, Array], log_delta: float, epsilon: float
 ) -> Iterator[tuple[Jumping, ChernoffBounds]]:
     """One jump, two, ...: one by one while at the tilt that they ask for more jumps are to be expected; then all that
     are left at once, as soon as they are known to be far too rare at about this epsilon. `others`: tilts, and upper

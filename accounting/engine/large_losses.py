@@ -24,16 +24,16 @@ from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, from_bounds
-from dpledger.accounting.engine.large_loss_layers import PREFACTOR, Layered, has_large_losses, layered
-from dpledger.accounting.engine.saddle_point import ChernoffBounds, Contour, LogBounds
-from dpledger.accounting.engine.solve import WIDTH, from_logs, solved
+from dpledger.accounting.engine.large_loss_layers import FEW_PARTS, PREFACTOR, Layered, has_large_losses, layered
+from dpledger.accounting.engine.saddle_point import ChernoffBounds, Contour
+from dpledger.accounting.engine.solve import WIDTH, logs_of, solved
 from dpledger.accounting.engine.tilt import Saddle, chernoff_bounds_around, choose_contour, saddle_for_delta
+from dpledger.accounting.laws.closed_forms import at_one
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.errors import WorkLimit
 
-__all__ = ["large_losses_delta", "large_losses_epsilon", "layers", "two_scales"]
+__all__ = ["large_losses_epsilon", "layers", "two_scales"]
 
-FEW_PARTS = 8
 LARGE_SHARE = 0.03  # of what many small losses add up to: a single one of less rules nothing
 SPREAD, STEEP = 25.0, 23.0  # of c^2 K'' over -log delta at a tilt of rare outcomes; it is to be more where c epsilon is
 NEGLIGIBLE = 1e-9  # of delta: a term that Chernoff's bound answers for
@@ -76,10 +76,8 @@ def large_losses_epsilon(composed: Composed, down: float, up: float) -> Interval
     found = Interval(0.0, composed.largest)
     if not has_large_losses(composed):
         return found
-    log_down, log_up = scalars.log(down), scalars.log(up)
-    log_down, log_up = log_down - 2 * UNIT * abs(log_down), log_up + 2 * UNIT * abs(log_up)
     for steepness in STEEPNESS:
-        found = _found(composed, steepness, found, (log_down, log_up))
+        found = _found(composed, steepness, found, logs_of(down, up))
         if found.relative_width() <= NARROW_EPSILON or found.upper <= 0:
             break
     return found
@@ -104,31 +102,12 @@ def _found(composed: Composed, steepness: float, found: Interval, log_deltas: tu
     return found
 
 
-def large_losses_delta(composed: Composed, epsilon: float, about: float) -> Interval:
-    """Bounds of d(epsilon), with layers made for a delta of `about`.
-
-    Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11.
-    """
-    found = Interval(0.0, 1.0)
-    for terms in _placed(composed, epsilon, about):
-        at = terms.bounds(epsilon)
-        found = found.meet(from_logs(Interval(at.lower, min(0.0, at.upper))))
-        if found.relative_width() <= NARROW_DELTA:
-            break
-    return found
-
-
 def layers(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
-    """Layers for one epsilon, placed for a delta of `about`, then for what they say of it: a `covering.Method`.
+    """Layers for one epsilon, of each steepness, placed for a delta of `about`, then for what they say of it: a
+    `covering.Method`.
 
-    Claim: as `large_losses_delta`. Source: docs/proofs/engine.md, section 11.
+    Claim: as `Sum.bounds_at`. Source: docs/proofs/engine.md, section 11.
     """
-    for terms in _placed(composed, epsilon, about):
-        yield functools.partial(from_bounds, terms)
-
-
-def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
-    """Layers of each steepness, placed for a better guess of delta each time."""
     if not has_large_losses(composed):
         return
     for steepness in STEEPNESS:
@@ -138,8 +117,8 @@ def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
                 if not guess > 0:
                     break
                 terms = _sum(layered(composed, guess, steepness), epsilon, scalars.log(guess))
-                yield terms
-                about = min(about, scalars.exp(min(0.0, terms.upper(epsilon))))
+                yield functools.partial(from_bounds, terms.bounds_at)
+                about = min(about, scalars.exp(min(0.0, terms.bounds(epsilon).upper)))
                 kept = replace(terms, lost=0.0).bounds(epsilon)
                 better = kept.upper if kept.upper < scalars.log(PLACED_WELL * guess) else kept.lower
                 if kept.upper - kept.lower <= NARROW_DELTA or not better < scalars.log(PLACED_WELL * guess):
@@ -175,10 +154,9 @@ class Sum:
             elementary.product(shares, slopes) / shares.sum()
         )
 
-    def bounds(self, epsilon: float) -> LogBounds:
+    def bounds(self, epsilon: float) -> Interval:
         """`bounds_at`, of one epsilon. Claim: as there."""
-        lower, upper = self.bounds_at(np.array([epsilon]))
-        return LogBounds(float(lower[0]), float(upper[0]))
+        return at_one(self.bounds_at, epsilon)
 
     def bounds_at(self, epsilons: Array) -> tuple[Array, Array]:
         """Claim: lower <= log d(epsilon) <= upper at each. Source: docs/proofs/engine.md, section 11."""
@@ -192,14 +170,6 @@ class Sum:
         if self.lost:
             terms.append(np.full(epsilons.shape, scalars.log(self.lost)))
         return lower, _log_sums(terms, 1.0, epsilons.shape)
-
-    def upper(self, epsilon: float) -> float:
-        """Claim: at least log d(epsilon). Source: that of `bounds_at`."""
-        return self.bounds(epsilon).upper
-
-    def lower(self, epsilon: float) -> float:
-        """Claim: at most log d(epsilon). Source: that of `bounds_at`."""
-        return self.bounds(epsilon).lower
 
 
 def _log_sums(logs: list[Array], side: float, shape: tuple[int, ...]) -> Array:

@@ -23,6 +23,7 @@ from dpledger.accounting.engine.convolution import Convolved, chernoff_bounds, c
 from dpledger.accounting.engine.covering import Answer, Indices
 from dpledger.accounting.engine.saddle_point import ChernoffBounds
 from dpledger.accounting.engine.support_estimate import SupportEstimate, support_estimate
+from dpledger.accounting.laws.closed_forms import at_one
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.accounting.laws.law import Profiled
 from dpledger.accounting.laws.tails import TINY
@@ -32,7 +33,6 @@ __all__ = [
     "RUNGS",
     "SMALL",
     "LatticePlan",
-    "lattice_delta",
     "lattice_epsilon",
     "lattices",
     "profiles_of",
@@ -95,49 +95,30 @@ def lattice_epsilon(composed: Composed, down: float, up: float, width: float = W
     return found
 
 
-def lattice_delta(composed: Composed, epsilon: float) -> Interval:
-    """Bounds of d(epsilon), d the profile of the finite loss.
-
-    Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/lattice.md, section 6.
-    """
-    found = Interval(0.0, 1.0 if epsilon < composed.largest else 0.0)
-    with contextlib.suppress(WorkLimit):
-        for lattice in _lattices(composed, epsilon, WIDTH):
-            found = found.meet(lattice.delta(epsilon))
-            if found.relative_width() <= 2 * WIDTH or found.upper <= TINY:
-                break
-    return found
-
-
 def lattices(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:  # noqa: ARG001 - of one lattice
-    """Lattices for one epsilon, each finer than the last: a `covering.Method`.
+    """Lattices for one epsilon, each finer than the last: a `covering.Method`. None where a loss has no tails.
 
-    Claim: as `ComposedLattice.delta`. Source: docs/proofs/lattice.md, section 6.
+    Claim: as `ComposedLattice.deltas`. Source: docs/proofs/lattice.md, section 6.
     """
-    for lattice in _lattices(composed, epsilon, CLOSE):
-        yield lattice.deltas
-
-
-def _lattices(composed: Composed, epsilon: float, width: float) -> Iterator[ComposedLattice]:
-    """Lattices for one epsilon, each finer than the last, for a relative `width` of delta; none where a loss has no
-    tails. Raises WorkLimit."""
     parts = profiles_of(composed)
     if parts is None or epsilon >= composed.largest:
         return
     single = max(float(law.above(np.array([epsilon]))[0]) for law, _ in parts)
-    log_delta = scalars.log(max(single, TINY))  # of one run: at most that of all
-    estimate = support_estimate(parts, log_delta, _log_share(parts, 1.0, width))
-    tilt, chernoff = estimate.saddle_for_epsilon(epsilon)
-    log_delta = max(log_delta, min(chernoff, 0.0) - LOOSE)
-    where = estimate.tilt_and_window(tilt, epsilon, log_delta)
-    plan = _plan_at(estimate, epsilon, where, width / tilt, scalars.log(width / estimate.runs))
-    found = Interval(0.0, 1.0)
-    for _ in range(PASSES):
-        lattice = _lattice(plan, parts)
-        yield lattice
-        found = found.meet(lattice.delta(epsilon))
-        finer = plan.spacing * min(0.7, max(1 / 16, math.sqrt(width / min(found.relative_width(), 1.0))))
-        plan = replace(plan, spacing=finer)
+    log_single, found = scalars.log(max(single, TINY)), Interval(0.0, 1.0)  # of one run: at most that of all
+    for width in CLOSE, WIDTH:
+        estimate = support_estimate(parts, log_single, _log_share(parts, 1.0, width))
+        tilt, chernoff = estimate.saddle_for_epsilon(epsilon)
+        where = estimate.tilt_and_window(tilt, epsilon, max(log_single, min(chernoff, 0.0) - LOOSE))
+        plan = _plan_at(estimate, epsilon, where, width / tilt, scalars.log(width / estimate.runs))
+        with contextlib.suppress(WorkLimit):
+            for _ in range(PASSES):
+                lattice = _lattice(plan, parts)
+                yield lattice.deltas
+                found = found.meet(at_one(lattice.deltas, epsilon))
+                finer = plan.spacing * min(0.7, max(1 / 16, math.sqrt(width / min(found.relative_width(), 1.0))))
+                plan = replace(plan, spacing=finer)
+        if found.relative_width() <= 2 * WIDTH:
+            return
 
 
 # ---- choices: any of them is valid -----------------------------------------------------------------------------------
@@ -201,11 +182,6 @@ class ComposedLattice:
 
     above: Convolved
     below: Convolved | None
-
-    def delta(self, epsilon: float) -> Interval:
-        """`deltas`, of one epsilon."""
-        lower, upper = self.deltas(np.array([epsilon]))
-        return Interval(float(lower[0]), float(upper[0]))
 
     def deltas(self, epsilons: Array) -> tuple[Array, Array]:
         """Claim: lower[i] <= d(epsilons[i]) <= upper[i]. Source: docs/proofs/lattice.md, section 6."""

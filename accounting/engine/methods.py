@@ -16,23 +16,22 @@ from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine import covering
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import contours
-from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated, ratio, ratios
-from dpledger.accounting.engine.large_loss_layers import has_large_losses
-from dpledger.accounting.engine.large_losses import large_losses_delta, large_losses_epsilon, layers, two_scales
-from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon, lattices
+from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated, ratios
+from dpledger.accounting.engine.large_loss_layers import FEW_PARTS, has_large_losses
+from dpledger.accounting.engine.large_losses import large_losses_epsilon, layers, two_scales
+from dpledger.accounting.engine.lattice import lattice_epsilon, lattices
 from dpledger.accounting.engine.second_moment import moment_epsilon
-from dpledger.accounting.engine.solve import finite_delta, finite_epsilon, from_logs
-from dpledger.accounting.laws.closed_forms import crossing
+from dpledger.accounting.engine.solve import finite_epsilon, logs_of
+from dpledger.accounting.laws.closed_forms import at_one, crossing
 from dpledger.accounting.laws.intervals import NOTHING, Interval
 from dpledger.accounting.laws.law import ListedLosses
 
-__all__ = ["FEW_PARTS", "METHODS", "NARROW_ENOUGH", "Method", "Target", "counted_epsilon", "few", "logs_of", "methods"]
+__all__ = ["METHODS", "NARROW_ENOUGH", "Method", "Target", "counted_epsilon", "few", "methods"]
 
 SHARP = 1e-6  # relative width above which losses that decay slowly are asked for by another method as well
 TRIED_NODES = 200  # of a contour that is tried where another method is likely to be needed
 NARROW_ENOUGH = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: a transform that decays slowly is work for a contour
-FEW_PARTS = 8
 RARE = 1e-9  # of delta: the mass of a value that need not be counted
 CHEAP = 1 << 12  # terms of a sum that take no longer than calling numpy
 
@@ -40,35 +39,31 @@ CHEAP = 1 << 12  # terms of a sum that take no longer than calling numpy
 @dataclass(frozen=True, slots=True)
 class Target:
     """What is asked of the profile d of the finite loss: the least epsilon with d(epsilon) <= delta, for every delta
-    from `down` to `up`; or d at an `epsilon`, alone or as one of `many`; these `roughly`, where the work of single
-    points is not worth it."""
+    from `down` to `up`; or `deltas`, d at one epsilon or at many; these `roughly`, where the work of single points is
+    not worth it."""
 
     down: float
     up: float
-    epsilon: float | None = None
-    many: bool = False
+    deltas: bool = False
     roughly: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A way to bound d. `applies`: whether it is worth asking. Of an epsilon, from `down` and `up`; of a delta, from an
-    epsilon and what delta is known to be at most; of many deltas, as `covering`; None where it is not for that.
-    `enough`: the relative width that is narrow enough after it."""
+    """A way to bound d. `applies`: whether it is worth asking. Of an epsilon, from `down` and `up`; of deltas, as
+    `covering`; None where it is not for that. `enough`: the relative width that is narrow enough after it."""
 
     name: str
     applies: Callable[[Composed, Target], bool]
     enough: float
     epsilon: Callable[[Composed, float, float], Interval] | None = None
-    delta: Callable[[Composed, float, float], Interval] | None = None
     deltas: covering.Method | None = None
 
 
 def methods(composed: Composed, target: Target) -> Iterator[Method]:
     """Those that answer what is asked, the most promising first."""
     for method in METHODS:
-        answers = method.epsilon if target.epsilon is None else method.deltas if target.many else method.delta
-        if answers is not None and method.applies(composed, target):
+        if (method.deltas if target.deltas else method.epsilon) is not None and method.applies(composed, target):
             yield method
 
 
@@ -91,16 +86,12 @@ def _crowded(composed: Composed, _: Target) -> bool:
 
 
 def _has_two_scales(composed: Composed, target: Target) -> bool:
-    return target.epsilon is None and not few(composed) and _two_scales(composed, target.down)
+    return not target.deltas and not few(composed) and _two_scales(composed, target.down)
 
 
 @functools.lru_cache(maxsize=16)
 def _two_scales(composed: Composed, down: float) -> bool:
     return two_scales(composed, logs_of(down, down)[0])
-
-
-def _is_steep(composed: Composed) -> bool:
-    return any(loss.steep for loss, _ in composed.parts)
 
 
 def _near_enough(composed: Composed, target: Target) -> bool:
@@ -116,26 +107,13 @@ def _tried(composed: Composed, down: float, up: float) -> Interval:
     return finite_epsilon(composed, *logs_of(down, up), most=TRIED_NODES)
 
 
-def _plain(composed: Composed, down: float, up: float) -> Interval:
-    return finite_epsilon(composed, *logs_of(down, up))
-
-
 def _contour(composed: Composed, down: float, up: float) -> Interval:
-    """Where digits are lost, with large losses apart as well."""
-    found = _plain(composed, down, up)
-    sharp = found.relative_width() <= SHARP
-    if (
-        sharp
-        or found.relative_width() > NARROW_ENOUGH
-        or len(composed.parts) > FEW_PARTS
-        or not has_large_losses(composed)
-    ):
+    """Where digits are lost, with large losses apart as well, if they were not taken apart before."""
+    found = finite_epsilon(composed, *logs_of(down, up))
+    lost = SHARP < found.relative_width() <= NARROW_ENOUGH and len(composed.parts) <= FEW_PARTS
+    if not lost or not has_large_losses(composed) or _has_two_scales(composed, Target(down, up)):
         return found
     return found.meet(large_losses_epsilon(composed, down, up))
-
-
-def _contour_delta(composed: Composed, epsilon: float, _: float) -> Interval:
-    return from_logs(finite_delta(composed, epsilon))
 
 
 # ---- counting -------------------------------------------------------------------------------------------------------
@@ -157,21 +135,15 @@ def counted_epsilon(outcomes: ListedLosses, composed: Composed, down: float, up:
         return NOTHING
     over = up / down * (1 + 8 * UNIT * (1 + abs(scale)))
     under = 1 - 8 * UNIT * (1 + abs(scale))
-    if ratio(outcomes, 0.0, scale).upper <= under:
+    shares = functools.partial(ratios, outcomes, log_scale=scale)
+    if at_one(shares, 0.0).upper <= under:
         return NOTHING
-    if low > 0 and not ratio(outcomes, low, scale).lower >= over:
+    if low > 0 and not at_one(shares, low).lower >= over:
         low = 0.0
     listed = float(outcomes.losses.max())  # beyond are losses that are too rare to be listed
-    if high > listed and ratio(outcomes, listed, scale).upper <= under:
+    if high > listed and at_one(shares, listed).upper <= under:
         high = listed
-    at_once = max(1, min(31, CHEAP // outcomes.losses.size))
-    return crossing(functools.partial(ratios, outcomes, log_scale=scale), under, over, low, high, at_once=at_once)
-
-
-def logs_of(down: float, up: float) -> tuple[float, float]:
-    """Logarithms, rounded outward."""
-    low, high = scalars.log(down), scalars.log(up)
-    return low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high)
+    return crossing(shares, under, over, low, high, at_once=max(1, min(31, CHEAP // outcomes.losses.size)))
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------
@@ -182,7 +154,6 @@ METHODS = (
         applies=lambda composed, target: _crowded(composed, target) or _has_two_scales(composed, target),
         enough=SHARP,
         epsilon=_tried,
-        delta=lambda composed, epsilon, _: from_logs(finite_delta(composed, epsilon, most=TRIED_NODES)),
         deltas=functools.partial(contours, most=TRIED_NODES),
     ),
     Method(
@@ -202,47 +173,20 @@ METHODS = (
         applies=_crowded,
         enough=SHARP,
         epsilon=lattice_epsilon,
-        delta=lambda composed, epsilon, _: lattice_delta(composed, epsilon),
         deltas=lattices,
     ),
     Method(
         name="a contour",
-        applies=lambda composed, target: not _has_two_scales(composed, target),
+        applies=lambda *_: True,
         enough=NARROW_ENOUGH,
         epsilon=_contour,
-        delta=_contour_delta,
         deltas=contours,
     ),
     Method(
-        name="a contour, where large losses were taken apart before",
-        applies=_has_two_scales,
-        enough=NARROW_ENOUGH,
-        epsilon=_plain,
-    ),
-    Method(
-        name="a lattice beside noise that smooths",
-        applies=lambda composed, _: few(composed) and _smoothed(composed),
-        enough=NARROW_ENOUGH,
-        epsilon=lattice_epsilon,
-        delta=lambda composed, epsilon, _: lattice_delta(composed, epsilon),
-        deltas=lattices,
-    ),
-    Method(
         name="large losses apart",
-        applies=lambda composed, target: (
-            _is_steep(composed) and not _near_enough(composed, target)
-            if target.many
-            else not _has_two_scales(composed, target)
-        ),
+        applies=lambda composed, target: not (_near_enough(composed, target) or _has_two_scales(composed, target)),
         enough=NARROW_ENOUGH,
         epsilon=lambda composed, down, up: large_losses_epsilon(composed, down, up),
-        delta=lambda composed, epsilon, about: large_losses_delta(composed, epsilon, about),
-        deltas=layers,
-    ),
-    Method(
-        name="large losses apart, though single ones hardly rule",
-        applies=lambda composed, target: not _is_steep(composed) and not _near_enough(composed, target),
-        enough=NARROW_ENOUGH,
         deltas=layers,
     ),
     Method(
@@ -253,9 +197,10 @@ METHODS = (
     ),
     Method(
         name="a lattice",
-        applies=lambda composed, _: not few(composed),
+        applies=lambda composed, target: not _crowded(composed, target) and (few(composed) or not target.deltas),
         enough=NARROW_ENOUGH,
         epsilon=lattice_epsilon,
+        deltas=lattices,
     ),
     Method(
         name="the second moment",

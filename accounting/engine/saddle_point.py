@@ -15,15 +15,18 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.engine.composed import TiltedComposition
+from dpledger.accounting.laws.intervals import Interval
 
-__all__ = ["SMOOTHED", "ChernoffBounds", "Contour", "LogBounds", "decay_beyond", "horizon_of"]
+__all__ = ["SMOOTHED", "ChernoffBounds", "Contour", "decay_beyond", "horizon_of"]
 
+Value = TypeVar("Value", float, Array)
 SMOOTHED = 10.0  # deviations of the smoothing beyond which nothing is left of it: e^-50
 
 
@@ -48,22 +51,10 @@ class ChernoffBounds:
         bounds: Array = np.min(raised - np.multiply.outer(at, self.c), axis=1, initial=math.inf)
         return bounds
 
-    def best(self, log_delta: float) -> int:
-        """The number of the point with the least bound of epsilon."""
-        return int(np.argmin((self.log_bounds - log_delta) / self.c))
-
     def epsilon(self, log_delta: float) -> float:
         """Claim: delta(result) <= e^log_delta. Source: Canonne et al. 2020, Proposition 12."""
         slack = 8 * UNIT * (np.abs(self.log_bounds) + abs(log_delta))
         return float(((self.log_bounds - log_delta + slack) / self.c).min())
-
-
-@dataclass(frozen=True, slots=True)
-class LogBounds:
-    """log of a lower (-inf: none) and an upper bound of delta."""
-
-    lower: float
-    upper: float
 
 
 def horizon_of(mu_squared: float, end: float) -> float:
@@ -239,7 +230,7 @@ class Contour:
         turning = float(elementary.product(self._turned(), phases))
         return self._log_front - self.c * epsilon + scalars.log(upper), turning / upper - self.c
 
-    def bounds(self, epsilon: float) -> LogBounds:
+    def bounds(self, epsilon: float) -> Interval:
         """Bounds of log delta(epsilon), for any real epsilon.
 
         Claim: lower <= log delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 to 3 and 6.
@@ -247,17 +238,9 @@ class Contour:
         phases = self._phases(epsilon)
         upper = float(elementary.product(self._upper, phases))
         lower = float(elementary.product(self._lower, phases)) if self.mu_squared else upper
-        return LogBounds(self._log_least(lower, epsilon), self._log_most(upper, epsilon))
+        return Interval(self._log_least(lower, epsilon), self._log_most(upper, epsilon))
 
-    def upper(self, epsilon: float) -> float:
-        """Claim: at least log delta(epsilon). Source: that of `bounds`."""
-        return self._log_most(float(elementary.product(self._upper, self._phases(epsilon))), epsilon)
-
-    def lower(self, epsilon: float) -> float:
-        """Claim: at most log delta(epsilon). Source: that of `bounds`."""
-        return self._log_least(float(elementary.product(self._lower, self._phases(epsilon))), epsilon)
-
-    def _errors(self, epsilon: float) -> tuple[float, float, float]:
+    def _errors(self, epsilon: Value) -> tuple[Value, Value, Value]:
         """The error of a sum; the front, logarithmically, and its error."""
         error = self._rounding + 6 * UNIT * (self._shift[1] + abs(epsilon)) * self._position_size
         at = self.c * epsilon
@@ -279,15 +262,15 @@ class Contour:
             return -math.inf
         return log_least + scalars.log1p(-scalars.exp(log_alias - log_least)) - 1e-15 * abs(log_least)
 
+    def _sums_at(self, epsilons: Array, *sums: Array) -> list[Array]:
+        """Sums of the kind of `_upper` at each epsilon."""
+        angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
+        (sines, cosines), n = elementary.circle(angles), self.count
+        return [elementary.product(cosines, each[:n]) + elementary.product(sines, each[n:]) for each in sums]
+
     def estimates_at(self, epsilons: Array) -> tuple[Array, Array]:
         """`estimate` at each epsilon."""
-        angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
-        sines, cosines = elementary.circle(angles)
-        upper = elementary.product(cosines, self._upper[: self.count]) + elementary.product(
-            sines, self._upper[self.count :]
-        )
-        turning = self._turned()
-        turned = elementary.product(cosines, turning[: self.count]) + elementary.product(sines, turning[self.count :])
+        upper, turned = self._sums_at(epsilons, self._upper, self._turned())
         with np.errstate(divide="ignore", invalid="ignore"):
             values = self._log_front - self.c * epsilons + elementary.log(upper)
             slopes: Array = turned / upper - self.c
@@ -298,29 +281,13 @@ class Contour:
 
         Claim: lower[i] <= log delta(epsilons[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 to 3 and 6.
         """
-        angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
-        sines, cosines = elementary.circle(angles)
-        upper = elementary.product(cosines, self._upper[: self.count]) + elementary.product(
-            sines, self._upper[self.count :]
-        )
-        lower = (
-            elementary.product(cosines, self._lower[: self.count])
-            + elementary.product(sines, self._lower[self.count :])
-            if self.mu_squared
-            else upper
-        )
-        error = self._rounding + 6 * UNIT * (self._shift[1] + np.abs(epsilons)) * self._position_size
-        front = self._log_front - self.c * epsilons
-        front_error = self._log_front_error + 8 * UNIT * np.abs(self.c * epsilons)
-        most, least = upper + error + self._truncation[0], lower - error - self._truncation[1]
+        sums = self._sums_at(epsilons, self._upper, *((self._lower,) if self.mu_squared else ()))
+        error, front, front_error = self._errors(epsilons)
+        most, least = sums[0] + error + self._truncation[0], sums[-1] - error - self._truncation[1]
         with np.errstate(divide="ignore", invalid="ignore"):
             log_upper = np.where((most > 0) & (most < math.inf), front + front_error + elementary.log(most), math.inf)
             log_least = front - front_error + elementary.log(least)
             log_alias = elementary.logaddexp(self._log_behind(), self._aliases.log_deltas(epsilons)) + 1e-9
-            sound = (least > 0) & (log_alias < log_least)
-            log_lower = (
-                log_least
-                + elementary.log1p(-elementary.exp(np.minimum(log_alias - log_least, 0.0)))
-                - 1e-15 * np.abs(log_least)
-            )
+            sound, less = (least > 0) & (log_alias < log_least), np.minimum(log_alias - log_least, 0.0)
+            log_lower = log_least + elementary.log1p(-elementary.exp(less)) - 1e-15 * np.abs(log_least)
         return np.where(sound, log_lower, -math.inf), log_upper

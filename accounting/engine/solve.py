@@ -7,24 +7,20 @@ from collections.abc import Callable
 from typing import Protocol
 
 from dpledger.accounting.arithmetic import scalars
-from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised, up
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine.composed import Composed, bundled
-from dpledger.accounting.engine.saddle_point import LogBounds
 from dpledger.accounting.engine.tilt import (
     CLOSE_MULTIPLES,
     MOST_NODES,
     Saddle,
-    best_of,
     chernoff_bounds_around,
-    chernoff_bounds_near,
     choose_contour,
     saddle_for_delta,
-    saddle_for_epsilon,
 )
 from dpledger.accounting.laws.intervals import Interval
 from dpledger.errors import WorkLimit
 
-__all__ = ["finite_delta", "finite_epsilon", "from_logs", "is_at_most", "solved"]
+__all__ = ["finite_epsilon", "is_at_most", "logs_of", "solved"]
 
 TOLERANCE = 1e-8
 WIDTH = 2e-4
@@ -33,6 +29,12 @@ ATTEMPTS = 3
 ROUGH, MOST_ROUGH = 1e-3, 1 << 9  # the tolerance and the nodes of a contour that need only tell which is larger
 _SETTLED = 3e-5  # a step of Newton's method in log delta after which the next would be below its rounding
 _STEPS = 24  # doublings of the distance before an end is given up
+
+
+def logs_of(down: float, up: float) -> tuple[float, float]:
+    """Logarithms, rounded outward."""
+    low, high = scalars.log(down), scalars.log(up)
+    return low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high)
 
 
 def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: float, most: int = MOST_NODES) -> Interval:
@@ -71,15 +73,12 @@ def is_at_most(composed: Composed, log_delta: float, epsilon: float) -> bool:
     Claim: true only where it is. Source: docs/proofs/engine.md, sections 2 and 8."""
     composed = bundled(composed)
     try:
-        chernoff = chernoff_bounds_near(composed, epsilon, log_delta)
-        saddle = best_of(chernoff, log_delta) if chernoff else None
-        if not (chernoff and saddle):
-            saddle = saddle_for_delta(composed, log_delta, WIDTH)
-            chernoff = chernoff_bounds_around(composed, saddle.c)
+        saddle = saddle_for_delta(composed, log_delta, WIDTH)
+        chernoff = chernoff_bounds_around(composed, saddle.c)
         if chernoff.log_delta(epsilon) <= log_delta:
             return True
         contour = choose_contour(composed, saddle, chernoff, tolerance=ROUGH, width=WIDTH, most=MOST_ROUGH)
-        return contour.upper(epsilon) <= log_delta
+        return contour.bounds(epsilon).upper <= log_delta
     except WorkLimit:
         return False
 
@@ -99,20 +98,18 @@ class LogDelta(Protocol):
     @property
     def window(self) -> float: ...
     def estimate(self, epsilon: float) -> tuple[float, float]: ...
-    def bounds(self, epsilon: float) -> LogBounds: ...
-    def upper(self, epsilon: float) -> float: ...
-    def lower(self, epsilon: float) -> float: ...
+    def bounds(self, epsilon: float) -> Interval: ...
 
 
 def solved(contour: LogDelta, found: Interval, guess: float, log_down: float, log_up: float) -> Interval:
     """Both ends of epsilon, each a float at which the bounds were evaluated."""
     upper = found.upper
     start, slope = _newton(contour, min(guess, upper), log_down)
-    if start <= 0 and contour.upper(0.0) <= log_down:
+    if start <= 0 and contour.bounds(0.0).upper <= log_down:
         return Interval(0.0, 0.0)
     here = contour.bounds(start)
-    above = _walk(start, slope, here.upper - log_down, lambda e: contour.upper(e) - log_down, 1.0, upper)
-    below = _walk(start, slope, log_up - here.lower, lambda e: log_up - contour.lower(e), -1.0, found.lower)
+    above = _walk(start, slope, here.upper - log_down, lambda e: contour.bounds(e).upper - log_down, 1.0, upper)
+    below = _walk(start, slope, log_up - here.lower, lambda e: log_up - contour.bounds(e).lower, -1.0, found.lower)
     return Interval(max(0.0, below), max(0.0, min(upper, above)))
 
 
@@ -145,37 +142,3 @@ def _walk(start: float, slope: float, gap: float, excess: Callable[[float], floa
         at = start + sign * distance
         gap = excess(at)
     return limit
-
-
-def finite_delta(composed: Composed, epsilon: float, most: int = MOST_NODES) -> Interval:
-    """Bounds of d(epsilon) = E(1 - e^{epsilon - L})_+, L the finite loss, as logarithms. By contours of at most `most`
-    nodes each.
-
-    Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
-    """
-    if epsilon >= composed.largest:
-        return Interval(-math.inf, -math.inf)
-    composed, found = bundled(composed), Interval(-math.inf, 0.0)
-    try:
-        saddle = saddle_for_epsilon(composed, epsilon)
-        chernoff = chernoff_bounds_around(composed, saddle.c)
-        found = found.meet(Interval(-math.inf, chernoff.log_delta(epsilon)))
-        tolerance, width = TOLERANCE, WIDTH
-        for _ in range(ATTEMPTS):
-            contour = choose_contour(composed, saddle, chernoff, tolerance=tolerance, width=width, most=most)
-            at = contour.bounds(epsilon)
-            found = found.meet(Interval(at.lower, at.upper))
-            if found.upper - found.lower <= 1e-3:
-                break
-            tolerance, width = tolerance * 1e-3, width / 4
-    except WorkLimit:
-        pass
-    return Interval(found.lower, min(0.0, up(found.upper)))
-
-
-def from_logs(logs: Interval) -> Interval:
-    """e^logs, rounded outward."""
-    lower = lowered(scalars.exp(logs.lower), 4 * UNIT * (1 + abs(logs.lower))) if logs.lower > -745 else 0.0
-    if logs.upper == -math.inf:
-        return Interval(0.0, 0.0)
-    return Interval(lower, min(1.0, raised(scalars.exp(logs.upper), 4 * UNIT * (1 + abs(logs.upper)))))

@@ -19,14 +19,11 @@ __all__ = [
     "CLOSE_MULTIPLES",
     "MOST_NODES",
     "Saddle",
-    "best_of",
     "chernoff_bounds",
     "chernoff_bounds_around",
-    "chernoff_bounds_near",
     "choose_contour",
     "saddle_for_delta",
     "saddle_for_epsilon",
-    "tilt_near",
 ]
 
 MULTIPLES = elementary.geometric(0.35, 2.4, 16)
@@ -38,12 +35,10 @@ DECAY_NODES = 400  # up to here proven decay is preferred to smoothing
 _COUNTS = elementary.geometric(2, MOST_NODES, 36)
 CLIFF = 30.0  # of the logarithm of what is left out, from one count to the next
 _ITERATIONS = 60
-_NEAR_END = 3  # points: a contour's tilt is below that of the saddle, and bounds of its aliases above it
 _NO_GAP = 1e-9  # of the least c: what does not lie ahead is not the least
 _NO_TILT = 1e-9  # as good as none
 _CLOSE = 0.4  # a relative step of h after which a tilt is good enough: the next one would be far smaller
 _PINNED = 0.005  # a relative width of c between two of its bounds, where h all but jumps, that is narrow enough
-_STEEPEST = 1e60  # a tilt whose square may still be multiplied
 _FIRST_STEP, _LATER_STEPS = 1e6, 5.0  # factors by which the first step and the others may move a tilt
 
 
@@ -113,14 +108,9 @@ def saddle_for_epsilon(composed: Composed, epsilon: float) -> Saddle:
 
 def _tilt_of_small_losses(composed: Composed, height: float) -> float:
     """The tilt where c^2 K'' / 2 + log(1 + c) is `height` for losses so small that K'' is their variance at 0; 1 where
-    that is not known at once."""
-    variances = [loss.small_variance for loss, _ in composed.parts]
-    known = [variance for variance in variances if variance is not None]
-    if len(known) < len(variances):
-        return 1.0
-    squares = [count * variance for variance, (_, count) in zip(known, composed.parts, strict=True)]
-    variance = math.fsum(squares)
-    if not (0 < variance < math.inf and height > 0):
+    they end beyond 1, and that says little."""
+    variance = composed.moments(_NO_TILT).variance
+    if any(1 < loss.largest < math.inf for loss, _ in composed.parts) or not (0 < variance < math.inf and height > 0):
         return 1.0
     c = math.sqrt(2 * height / variance)
     return math.sqrt(2 * max(height - scalars.log1p(c), height / 2) / variance)
@@ -157,31 +147,6 @@ def chernoff_bounds_around(composed: Composed, tilt: float, multiples: Array = M
 def chernoff_bounds(c: Array, log_moments: Array) -> ChernoffBounds:
     """The Chernoff bounds of upper bounds of K."""
     return ChernoffBounds(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
-
-
-def tilt_near(epsilon: float, log_delta: float) -> float:
-    """The tilt that a Gaussian loss has whose Chernoff bound is epsilon > 0 at log_delta."""
-    height = math.sqrt(max(-2 * log_delta, 0.0))
-    return height * (math.sqrt(height * height + 2 * epsilon) + height) / (2 * epsilon)
-
-
-@functools.lru_cache(maxsize=16)
-def chernoff_bounds_near(composed: Composed, epsilon: float, log_delta: float) -> ChernoffBounds | None:
-    """Chernoff bounds around `tilt_near`; none where that is too large."""
-    tilt = tilt_near(epsilon, log_delta)
-    try:
-        return chernoff_bounds_around(composed, tilt) if 0 < tilt < _STEEPEST else None
-    except WorkLimit:
-        return None
-
-
-def best_of(chernoff: ChernoffBounds, log_delta: float) -> Saddle | None:
-    """The one of Chernoff bounds with the least bound of epsilon at log_delta; none where it is near an end."""
-    best = chernoff.best(log_delta)
-    if not _NEAR_END <= best < chernoff.c.size - 2 * _NEAR_END:
-        return None
-    c = float(chernoff.c[best])
-    return Saddle(c, (float(chernoff.log_bounds[best]) - log_delta) / c, log_delta)
 
 
 def choose_contour(
@@ -234,12 +199,12 @@ def _nodes_and_smoothing(
     everywhere = tilted.log_decay(t)
     kernel = elementary.log(2 / (step * t))
     decaying = _first_below(everywhere + kernel, target)
-    mu_squared = min(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
+    mu_squared = min(0.25 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
     smooth = kernel - mu_squared / 2 * t * t
     smoothed = _first_below(everywhere + smooth, target)
     if decaying <= 3 * smoothed and decaying < MOST_NODES:
         return decaying, 0.0
-    most = _most_smoothing(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), c)
+    most = _most_smoothing(0.25 * width * max(saddle.epsilon, 1 / c) / (c + 1), c)
     count = min(smoothed, _nodes_to_horizon(tilted, (everywhere, kernel), t, target, mu_squared))
     if count == MOST_NODES and most > mu_squared:
         return _nodes_to_horizon(tilted, (everywhere, kernel), t, target, most), most

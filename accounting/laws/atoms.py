@@ -12,8 +12,9 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
+from dpledger.accounting.laws.law import Nodes
 
-__all__ = ["SLIGHT", "from_one", "mean_error", "nodes_of_atoms", "reach_and_variance"]
+__all__ = ["SLIGHT", "from_one", "mean_error", "nodes_of_atoms"]
 
 FEW_NODES = 64  # up to here each is summed by itself
 SLIGHT = 0.02  # the largest c |L| for which e^{cL} is summed from 1: with larger ones runs are few
@@ -50,19 +51,10 @@ def from_one(
     return values, np.where(lost < 0.01, 1.1 * lost + 8 * UNIT * np.abs(values), math.inf)
 
 
-def reach_and_variance(losses: Array, errors: Array, each: Array, variance: Array | float) -> tuple[Array, Array]:
-    """Bounds of |L| from above and, for what `variance` was computed as, of the variance from below; row by row.
-    Source: docs/proofs/engine.md, section 3 (bounded losses)."""
-    reach = np.max(np.abs(losses) + errors, axis=-1) * (1 + 1e-9)
-    moved = np.max(errors + 4 * UNIT * np.abs(losses), axis=-1)
-    sound = (moved * moved < 1e-8 * variance) & (np.max(each, axis=-1) < 1e-4)
-    return reach, np.where(sound, 0.998 * variance, 0.0)
-
-
 def nodes_of_atoms(
     losses: Array, errors: Array, weights: Array, each: Array, mean: Array, step: float, count: int
-) -> tuple[Array, Array, Array]:
-    """Real and imaginary part of log phi, and its spread, of the atoms at `losses` (within `errors`) with normalised
+) -> Nodes:
+    """Those of the atoms at `losses` (within `errors`) with normalised
     `weights` (before that within `each`, relative), the means being exact; row by row. Source: docs/proofs/engine.md,
     section 6 (atoms)."""
     points = losses - mean[..., None]
@@ -80,7 +72,7 @@ def nodes_of_atoms(
         lost += rounding_of_deviations(1 + 1e-6, size, points.shape[-1], t)
     if not each.max() < 0.01:
         lost[each.max(axis=-1) >= 0.01] = math.inf
-    return logarithms(*_deviations(weights, points, step, count), lost)
+    return _nodes(*_deviations(weights, points, step, count), lost)
 
 
 def _deviations(weights: Array, points: Array, step: float, count: int) -> tuple[Array, Array]:
@@ -94,13 +86,11 @@ def _deviations(weights: Array, points: Array, step: float, count: int) -> tuple
     return -2 * real[..., 0, :], 2 * imaginary[..., 0, :]
 
 
-def logarithms(real: Array, imaginary: Array, error: Array) -> tuple[Array, Array, Array]:
-    """Real and imaginary part of log phi and its spread, from those of phi - 1 and bounds of its absolute error. As
-    `nodes_of_deviations`, and quicker where |phi|^2 is above 1/2 everywhere."""
+def _nodes(real: Array, imaginary: Array, error: Array) -> Nodes:
+    """As `nodes_of_deviations`, of real and imaginary parts; quicker where |phi|^2 is above 1/2 everywhere."""
     grown = real * (2 + real) + imaginary * imaginary  # |phi|^2 - 1
     if not grown.min() > -0.5:
-        nodes = nodes_of_deviations(real + 1j * imaginary, error)
-        return nodes.log_phi.real, nodes.log_phi.imag, nodes.spread
+        return nodes_of_deviations(real + 1j * imaginary, error)
     log_modulus, angle = elementary.log1p(grown) / 2, elementary.arctan2(imaginary, 1 + real)
     lost = (error + (8 * UNIT) * elementary.hypot(real, imaginary)) / np.sqrt(1 + grown)
-    return log_modulus, angle, lost + (64 * UNIT) * elementary.hypot(log_modulus, angle)
+    return Nodes(log_modulus + 1j * angle, lost + (64 * UNIT) * elementary.hypot(log_modulus, angle))

@@ -126,15 +126,8 @@ class _Cells:
         return self._pair(losses, left, right, 0.0, errors)
 
     def _pair(self, losses: Array, left: Array, right: Array, tail: float, errors: Array) -> FinitePair:
-        return FinitePair(
-            tuple(losses.tolist()),
-            tuple(left.tolist()),
-            tuple(right.tolist()),
-            tail,
-            tail,
-            tuple(errors.tolist()),
-            self.error + 8 * UNIT * (1 + float(self.edges[-1])),
-        )
+        error = self.error + 8 * UNIT * (1 + float(self.edges[-1]))
+        return FinitePair.of(losses, (left, right), (tail, tail), errors, error)
 
 
 def _cells(
@@ -202,15 +195,6 @@ def discrete_gaussian_bracket(sigma: float, shift: int) -> PairBracket:
     tail = 2 * rest / whole * (1 + 1e-9) + 1e-300
     error = UNIT * (x.size + 64 + 8 * 38.5**2) + 2 * rest / whole
 
-    def pair(beyond: float) -> FinitePair:
-        return FinitePair(
-            tuple(losses.tolist()),
-            tuple(left.tolist()),
-            tuple(right.tolist()),
-            beyond,
-            beyond,
-            tuple(errors.tolist()),
-            error,
-        )
-
-    return PairBracket(pair(tail), pair(0.0))
+    return PairBracket(
+        *(FinitePair.of(losses, (left, right), (beyond, beyond), errors, error) for beyond in (tail, 0.0))
+    )

@@ -26,8 +26,7 @@ from dpledger.accounting.laws.finite import FinitePair, mirrored
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify
 
-__all__ = ["bracket_of_points", "curve_bracket"]
-
+__all__ = ["bracket_of_points", "convex_chain", "curve_bracket"]
 
 LARGEST_EPSILON = 600.0
 CLOSEST = 1e-12
@@ -94,18 +93,24 @@ def _points(
 
 def _hull(ratios: Array, bounds: Array) -> tuple[Array, Array]:
     """The corners of the greatest convex polygon below the points that a symmetric pair allows: the (epsilon, delta) of
-    each point bounds delta(0), Kairouz-Oh-Viswanath 2015, Theorem 3.3. Andrew 1979 (the hull)."""
+    each point bounds delta(0), Kairouz-Oh-Viswanath 2015, Theorem 3.3."""
     y, heights = ratios.tolist(), bounds.tolist()
     heights[0] = min(1.0, heights[0], *(1 - 2 * (1 - d) / (1 + r) for r, d in zip(y[1:], heights[1:], strict=True)))
-    kept: list[int] = []
-    for k in range(len(y)):
-        while len(kept) > 1:
-            i, j = kept[-2], kept[-1]
-            if (heights[j] - heights[i]) * (y[k] - y[j]) < (heights[k] - heights[j]) * (y[j] - y[i]):
+    kept = convex_chain(y, heights)
+    return ratios[kept], np.array(heights)[kept]
+
+
+def convex_chain(x: list[float], y: list[float]) -> list[int]:
+    """The corners of the greatest convex polygon below some points, whose x rise. Source: Andrew 1979."""
+    chain: list[int] = []
+    for k in range(len(x)):
+        while len(chain) > 1:
+            i, j = chain[-2], chain[-1]
+            if (y[j] - y[i]) * (x[k] - x[j]) < (y[k] - y[j]) * (x[j] - x[i]):
                 break
-            kept.pop()
-        kept.append(k)
-    return ratios[kept], np.array([heights[k] for k in kept])
+            chain.pop()
+        chain.append(k)
+    return chain
 
 
 def _lines(at: Array, least: Array, ceiling: Array) -> tuple[Array, Array]:
@@ -144,17 +149,8 @@ def _pair(ratios: Array, heights: Array, side: Rounding) -> FinitePair:
         whole = float(np.sum(weights * (1 + ratios[1:]))) + float(heights[-1])
         scale = (1 - _SCALE_SLACK) / max(float(over), whole * (1 + rounding))
     epsilons, right = elementary.log(ratios[1:]), weights * scale
-    infinite = float(heights[-1]) * scale
-    pair = FinitePair(
-        tuple(epsilons.tolist()),
-        tuple((right * ratios[1:]).tolist()),
-        tuple(right.tolist()),
-        infinite,
-        infinite,
-        tuple((4 * UNIT * (1 + epsilons)).tolist()),
-        8 * UNIT,
-    )
-    symmetric = mirrored(pair)
+    infinite, errors = float(heights[-1]) * scale, 4 * UNIT * (1 + epsilons)
+    symmetric = mirrored(FinitePair.of(epsilons, (right * ratios[1:], right), (infinite, infinite), errors, 8 * UNIT))
     return symmetric if side == "above" else _scaled(symmetric, 1 - _SCALE_SLACK)
 
 

@@ -15,9 +15,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
-from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
-from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms, reach_and_variance
-from dpledger.accounting.laws.law import Cumulants, Direction, Loss, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array, down, up
+from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms
+from dpledger.accounting.laws.law import Cumulants, Direction, Loss, Nodes, decay_of_bounded
 from dpledger.accounting.laws.tails import TailProfile, listed_profile
 from dpledger.decimals import ZERO, add, total
 from dpledger.errors import WorkLimit
@@ -25,13 +25,11 @@ from dpledger.errors import WorkLimit
 __all__ = [
     "FiniteLoss",
     "FinitePair",
-    "WorstCase",
     "approximate_pair",
     "discrete_laplace_pair",
     "listed_pair",
     "mirrored",
     "randomised_response_pair",
-    "worst_case",
 ]
 
 
@@ -53,23 +51,22 @@ class FinitePair:
     mass_error: float
     imbalance: float = math.inf
 
+    @classmethod
+    def of(
+        cls, losses: Array, masses: tuple[Array, Array], only: tuple[float, float], errors: Array, mass_error: float
+    ) -> FinitePair:
+        """That of arrays: `masses` left and right, `only` left and right."""
+        rows = [tuple(row.tolist()) for row in (losses, *masses, errors)]
+        return cls(rows[0], rows[1], rows[2], *only, rows[3], mass_error)
+
     def loss_in(self, direction: Direction) -> FiniteLoss:
         """The loss of this direction: P is the pair's left where the unit is removed."""
         return (self if direction == "remove" else self.turned()).loss()
 
     def turned(self) -> FinitePair:
         """(Q, P) in place of (P, Q)."""
-        losses = tuple(-x for x in self.losses)
-        return FinitePair(
-            losses,
-            self.right,
-            self.left,
-            self.only_right,
-            self.only_left,
-            self.loss_errors,
-            self.mass_error,
-            self.imbalance,
-        )
+        losses, infinite = tuple(-x for x in self.losses), (self.only_right, self.only_left)
+        return FinitePair(losses, self.right, self.left, *infinite, self.loss_errors, self.mass_error, self.imbalance)
 
     def sampled(self, rate: float) -> FinitePair:
         """((1-q) Q + q P, Q): what a secret batch that holds the unit with probability q = `rate` < 1 shows."""
@@ -149,9 +146,6 @@ class FiniteLoss(Loss):
             c, self.losses, self.masses, self.loss_errors, (self.mass_error, self.infinite_mass), self.imbalance
         )
 
-    def cumulants(self, c: float) -> Cumulants:
-        return self.tilted(c).cumulants
-
     def log_moments(self, c: Array) -> Array:
         weights, each, values = self._weights(c)
         errors = mean_error(weights, each) + 8 * UNIT * (np.abs(values) + 2)
@@ -173,13 +167,6 @@ class FiniteLoss(Loss):
         if other_error < error:
             value, error = other, other_error
         return TiltedFinite(self, weights, each, Cumulants(float(value), float(error), mean, variance))
-
-    def rdp_upper(self, orders: Array) -> Array:
-        """Claim: at least the Renyi divergences; infinite where the loss can be. Source: Mironov 2017, Definition 3."""
-        if self.infinite_mass > 0:
-            return np.full(orders.shape, math.inf)
-        c = excess(orders)
-        return prices(self.log_moments(c), c)
 
     def profile(self) -> TailProfile:
         """By its outcomes, summed from the largest loss down."""
@@ -212,26 +199,6 @@ class FiniteLoss(Loss):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WorstCase(FiniteLoss):
-    """The loss of the worst case of (epsilon, delta)-DP, epsilon > 0: given that it is finite, epsilon with probability
-    1 / (1 + e^-epsilon) and else -epsilon."""
-
-    epsilon: float = 0.0
-
-    @property
-    def small_variance(self) -> float | None:
-        return scalars.square(self.epsilon) if self.epsilon <= 1 else None
-
-    @property
-    def largest(self) -> float:
-        return up(self.epsilon + float(self.loss_errors[0]))
-
-    @property
-    def largest_down(self) -> float:
-        return down(self.epsilon - float(self.loss_errors[0]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class TiltedFinite:
     """A finite loss tilted: its masses are `weights`, their relative errors before they are normalised `each`."""
 
@@ -241,18 +208,18 @@ class TiltedFinite:
     cumulants: Cumulants
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
-        """Atoms need not decay for ever."""
-        reach, variance = reach_and_variance(self.law.losses, self.law.loss_errors, self.each, self.cumulants.variance)
-        return decay_of_bounded(float(reach), float(variance), t, horizon)
+        """Atoms need not decay for ever. Source: docs/proofs/engine.md, section 3 (bounded losses)."""
+        sizes, errors, variance = np.abs(self.law.losses), self.law.loss_errors, self.cumulants.variance
+        moved = float(np.max(errors + 4 * UNIT * sizes))  # what of a computed variance is below the true one
+        sound = moved * moved < 1e-8 * variance and float(np.max(self.each)) < 1e-4
+        reach = float(np.max(sizes + errors)) * (1 + 1e-9)
+        return decay_of_bounded(reach, 0.998 * variance if sound else 0.0, t, horizon)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         if self.weights.size * count > work:
             raise WorkLimit(f"the nodes of a finite loss need more than {work} terms")
         law, mean = self.law, np.array(self.cumulants.mean)
-        real, imaginary, spread = nodes_of_atoms(
-            law.losses, law.loss_errors, self.weights, self.each, mean, step, count
-        )
-        return Nodes(real + 1j * imaginary, spread)
+        return nodes_of_atoms(law.losses, law.loss_errors, self.weights, self.each, mean, step, count)
 
 
 def _mixed_loss(x: float, error: float, rate: float) -> tuple[float, float]:
@@ -263,7 +230,8 @@ def _mixed_loss(x: float, error: float, rate: float) -> tuple[float, float]:
     gain = rate * scalars.expm1(x)
     loss = scalars.log1p(gain)
     slope = rate * scalars.exp(x) / (1 + gain)
-    return loss, 4 * UNIT * abs(loss) + 8 * UNIT * abs(gain) / (1 + gain) + slope * error * (1 + 1e-6)
+    rounding = 4 * UNIT * abs(loss) + 8 * UNIT * abs(gain) / (1 + gain) + SUBNORMAL
+    return loss, rounding + slope * error * (1 + 1e-6)
 
 
 def approximate_pair(epsilon: float, delta: float) -> FinitePair:
@@ -279,15 +247,6 @@ def approximate_pair(epsilon: float, delta: float) -> FinitePair:
     return FinitePair(
         (epsilon, -epsilon), (likely, unlikely), (unlikely, likely), delta, delta, (shift, shift), rounding, 0.0
     )
-
-
-def worst_case(epsilon: float, delta: float) -> FiniteLoss:
-    """The loss of `approximate_pair`."""
-    pair = approximate_pair(epsilon, delta)
-    if not (epsilon > 0 and min(pair.left) > 0):
-        return pair.loss()
-    losses, masses, errors = np.array((pair.losses, pair.left, pair.loss_errors))
-    return WorstCase(losses, masses, errors, pair.mass_error, pair.only_left, pair.imbalance, epsilon)
 
 
 def randomised_response_pair(epsilon: float, categories: int) -> FinitePair:
@@ -381,12 +340,11 @@ def mirrored(pair: FinitePair) -> FinitePair:
     losses, left, right, errors = losses[above], left[above], right[above], errors[above]
     whole = math.fsum([*left.tolist(), *right.tolist(), pair.only_left])
     rest = max(0.0, 1 - whole * (1 - 2 * pair.mass_error))
-    return FinitePair(
-        (*losses.tolist(), 0.0, *(-losses).tolist()),
-        (*left.tolist(), rest, *right.tolist()),
-        (*right.tolist(), rest, *left.tolist()),
-        pair.only_left,
-        pair.only_left,
-        (*errors.tolist(), 0.0, *errors.tolist()),
+    both = np.concatenate([left, [rest], right])
+    return FinitePair.of(
+        np.concatenate([losses, [0.0], -losses]),
+        (both, np.concatenate([right, [rest], left])),
+        (pair.only_left, pair.only_left),
+        np.concatenate([errors, [0.0], errors]),
         pair.mass_error * 2 + 4 * UNIT,
     )

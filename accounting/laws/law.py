@@ -26,7 +26,6 @@ __all__ = [
     "Deltas",
     "Direction",
     "Jumping",
-    "Layer",
     "ListedLosses",
     "Loss",
     "Nested",
@@ -178,20 +177,9 @@ class Nested(Protocol):
         """The mass that the last cut takes away, rounded up."""
         ...
 
-    def layer(self, every: Sequence[tuple[Any, int]], place: int) -> Layer:
-        """The runs of all these losses, of one kind with this one, with the layer between cut number `place` and the
-        next."""
-        ...
-
-
-class Layer(Protocol):
-    """Runs, each with a layer that it may jump into."""
-
-    @property
-    def runs(self) -> int: ...
-
-    def jumping(self, fewest: int, most: int) -> Jumping:
-        """All runs, of which so many jump."""
+    def layer(self, every: Sequence[tuple[Any, int]], place: int) -> Jumping:
+        """The runs of all these losses, of one kind with this one, each of which may jump into the layer between cut
+        number `place` and the next."""
         ...
 
 
@@ -215,7 +203,7 @@ class Loss(Protocol):
 
     def cumulants(self, c: float) -> Cumulants:
         """For a search: `error` may be infinite. Those of `tilted` have a bound."""
-        ...
+        return self.tilted(c).cumulants
 
     def log_moments(self, c: Array) -> Array:
         """Upper bounds of K at several c > 0."""
@@ -224,15 +212,20 @@ class Loss(Protocol):
     def tilted(self, c: float) -> Tilted: ...
 
     def rdp_upper(self, orders: Array) -> Array:
-        """Upper bounds of the Renyi divergences of these orders, infinite where the loss can be. Each is a function of
-        the loss and its own order alone, bit for bit."""
-        ...
+        """Upper bounds of the Renyi divergences of these orders, infinite where the loss can be. Each is to be a
+        function of the loss and its own order alone, bit for bit: this one is where each of `log_moments` is.
 
-    def profile(self) -> Profiled | None:
-        """The profile of the loss, given that it is finite, by its tails; None where they are not known."""
-        ...
+        Claim: at least the Renyi divergences. Source: Mironov 2017, Definition 3."""
+        if self.infinite_mass > 0:
+            return np.full(orders.shape, math.inf)
+        c = excess(orders)
+        return prices(self.log_moments(c), c)
 
     # what else may be known of it: nothing, unless it says so
+
+    def profile(self) -> Profiled | None:
+        """The profile of the loss, given that it is finite, by its tails."""
+        return None
 
     @property
     def closed(self) -> ClosedForm | None:
@@ -269,19 +262,9 @@ class Loss(Protocol):
         return False
 
     @property
-    def small_variance(self) -> float | None:
-        """K'' where the loss is so small that it is hardly anything else. A guess."""
-        return None
-
-    @property
     def bend(self) -> float:
         """The tilt where one large loss begins to rule e^K, about; infinite where none does. A guess."""
         return math.inf
-
-    @property
-    def steep(self) -> bool:
-        """Whether single outcomes far out may rule its tail. A guess."""
-        return False
 
     @property
     def rare(self) -> RareLosses | None:
@@ -290,13 +273,17 @@ class Loss(Protocol):
 
 
 class Jumping(Loss, Protocol):
-    """The sum of the losses of all runs, some of which jump."""
+    """The sum of the losses of all runs, some of which jump into a layer: `most` at most."""
 
     @property
     def most(self) -> int: ...
 
     @property
-    def counts(self) -> tuple[int, ...]: ...
+    def runs(self) -> int: ...
+
+    def jumping(self, fewest: int, most: int) -> Jumping:
+        """The same runs, of which so many jump."""
+        ...
 
     def log_moments_beyond(self, c: Array) -> Array:
         """Upper bounds of K at several c of the runs of which more than `most` jump."""

@@ -83,16 +83,11 @@ def _to_pair(law: _Ratios, only_left: float) -> FinitePair:
     kept = masses > 0
     values, masses = values[kept], masses[kept]
     losses = elementary.log(values)
-    errors = 4 * UNIT * np.abs(losses) + law.value_error * (1 + 1e-6)
-    return FinitePair(
-        tuple(losses.tolist()),
-        tuple((values * masses).tolist()),
-        tuple(masses.tolist()),
-        only_left,
-        float(np.sum(law.masses[zero])),
-        tuple(errors.tolist()),
-        law.mass_error + law.value_error + 4 * UNIT,
+    errors, only = (
+        4 * UNIT * np.abs(losses) + law.value_error * (1 + 1e-6),
+        (only_left, float(np.sum(law.masses[zero]))),
     )
+    return FinitePair.of(losses, (values * masses, masses), only, errors, law.mass_error + law.value_error + 4 * UNIT)
 
 
 # ---- one step -------------------------------------------------------------------------------------------------------

@@ -205,17 +205,8 @@ def agreeing_below(rare: float, other: tuple[float, float], users: int) -> Finit
     relative = UNIT * (64 * masses.size + 256)
     seen = np.minimum(left, right) > 1e-290
     losses = elementary.log(left[seen] / right[seen])
-    errors = tuple((2 * relative + 4 * UNIT * (1 + np.abs(losses))).tolist())
-    kept = 1 - UNLISTED - relative
-    return FinitePair(
-        tuple(losses.tolist()),
-        tuple((left[seen] * kept).tolist()),
-        tuple((right[seen] * kept).tolist()),
-        0.0,
-        0.0,
-        errors,
-        2 * relative,
-    )
+    errors, kept = 2 * relative + 4 * UNIT * (1 + np.abs(losses)), 1 - UNLISTED - relative
+    return FinitePair.of(losses, (left[seen] * kept, right[seen] * kept), (0.0, 0.0), errors, 2 * relative)
 
 
 def shuffled_pairs(

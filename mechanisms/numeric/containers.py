@@ -22,8 +22,8 @@ HOLD_ENTRIES = frozenset({"dpledger", "jax", "jaxlib", "numpy", "pandas", "polar
 
 
 def array_of(data: object) -> npt.NDArray[Any] | None:
-    """`data` as an array, if they are an array, a column or a table of a library whose arrays hold their entries; masked
-    entries as None. None for all else. Of numpy's own kind: a row of a `matrix` would be another one."""
+    """`data` as an array, if they are an array, a column or a table of a library whose arrays hold their entries; what
+    is masked as None. None for all else. Of numpy's own kind: a row of a `matrix` would be another one."""
     if isinstance(data, np.ma.MaskedArray):
         found, masked = np.array(np.ma.getdata(data), dtype=object), np.ma.getmaskarray(data)
         if masked.dtype == np.bool_:  # not of records, which are no rows of numbers or words

@@ -84,7 +84,6 @@ def test_bounds_hold_and_are_hardly_wider_than_what_is_missed(name: str, moved: 
             found, ((lower,), (upper,)) = line.bounds(epsilon), line.bounds_at(np.array([epsilon]))
             assert found.lower <= exact <= found.upper
             assert lower <= exact <= upper
-            assert (line.lower(epsilon), line.upper(epsilon)) == (found.lower, found.upper)
             burnt = cancelled(c, epsilon)
             room = 2.2 * RUNS * (MISSED * burnt + abs(moved)) + 4 * mu_squared * (c + 1) ** 2 * burnt + 1e-9 * burnt
             assert upper - lower <= 1.1 * room

@@ -12,13 +12,22 @@ import pytest
 from dpledger.accounting.composition import DiscreteGaussianLaw, GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import Mesh, lower_steps, upper_steps
-from dpledger.accounting.engine.enumeration import ratio
-from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
+from dpledger.accounting.engine.covering import alone
+from dpledger.accounting.engine.enumeration import ratios
+from dpledger.accounting.engine.lattice import lattice_epsilon, lattices
 from dpledger.accounting.families.discrete.gaussian_loss import DiscreteGaussianLoss
+from dpledger.accounting.laws.closed_forms import at_one
+from dpledger.accounting.laws.intervals import Interval
+from dpledger.accounting.laws.law import ListedLosses
 from dpledger.accounting.profile import compose
 from engine_oracles import holds_delta, holds_epsilon, mp
 from lattice_oracles import profile_of_steps
 from seed_batches import over_seeds
+
+
+def counted_at(outcomes: ListedLosses, epsilon: float) -> Interval:
+    """d(epsilon), by a sum over outcomes."""
+    return at_one(functools.partial(ratios, outcomes, log_scale=0.0), epsilon)
 
 
 @functools.lru_cache(maxsize=32)
@@ -77,7 +86,7 @@ def test_what_is_not_listed_is_small_and_added() -> None:
     outcomes = loss.counted(3, -690.0)
     assert outcomes is not None
     assert outcomes.log_beyond < -630
-    assert ratio(outcomes, 1e6, 0.0).upper >= math.exp(outcomes.log_beyond)
+    assert counted_at(outcomes, 1e6).upper >= math.exp(outcomes.log_beyond)
     profile = compose(Repeated(DiscreteGaussianLaw("0.5", 1), times=3))
     for delta in ("1e-250", "1e-290"):
         at = profile.epsilon(delta)
@@ -111,10 +120,13 @@ def test_the_lattice_agrees_with_the_count(seed: int) -> None:
     at = lattice_epsilon(Composed(((loss, runs),)), delta, delta)
     outcomes = loss.counted(runs, -50.0)
     assert outcomes is not None
-    assert ratio(outcomes, at.upper, 0.0).lower <= delta * (1 + 1e-9)
-    assert at.lower == 0 or ratio(outcomes, at.lower, 0.0).upper >= delta * (1 - 1e-9)
+    assert counted_at(outcomes, at.upper).lower <= delta * (1 + 1e-9)
+    assert at.lower == 0 or counted_at(outcomes, at.lower).upper >= delta * (1 - 1e-9)
     epsilon = float(rng.uniform(0, 3))
-    found, counted = lattice_delta(Composed(((loss, runs),)), epsilon), ratio(outcomes, epsilon, 0.0)
+    found, counted = (
+        alone(lattices, Composed(((loss, runs),)), epsilon),
+        counted_at(outcomes, epsilon),
+    )
     assert found.lower <= counted.upper
     assert counted.lower <= found.upper
 

@@ -12,8 +12,9 @@ import pytest
 
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.covering import alone, contours
 from dpledger.accounting.engine.dispatch import epsilon_interval
-from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
+from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.families.bounded_range.loss import BoundedRangeLoss
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
@@ -62,9 +63,9 @@ def test_delta_of_gaussians() -> None:
         mu = math.exp(rng.uniform(-4, 3))
         epsilon = abs(rng.normal(mu * mu / 2, 3 * mu))
         exact = gaussian_delta(real(repr(mu)), real(repr(epsilon)))
-        at = finite_delta(Composed(((GaussianLoss(mu * mu), 1),)), epsilon)
-        assert at.lower <= mp.log(exact) <= at.upper
-        assert at.upper - at.lower < 1e-6
+        at = alone(contours, Composed(((GaussianLoss(mu * mu), 1),)), epsilon)
+        assert at.lower <= exact <= at.upper
+        assert at.relative_width() < 1e-6
 
 
 @pytest.mark.sliced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +12,23 @@ import pytest
 
 from dpledger.accounting.composition import DiscreteGaussianLaw, DiscreteLaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.enumeration import enumerated, ratio
+from dpledger.accounting.engine.enumeration import enumerated, ratios
 from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.laws.closed_forms import at_one
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.law import Direction
+from dpledger.accounting.laws.intervals import Interval
+from dpledger.accounting.laws.law import Direction, ListedLosses
 from dpledger.accounting.profile import compose
 from engine_oracles import Pair, finite_delta, holds_epsilon, mp, randomised_response, real
 from seed_batches import over_seeds
 
 pytestmark = pytest.mark.sliced
+
+
+def counted_at(outcomes: ListedLosses, epsilon: float) -> Interval:
+    """d(epsilon), by a sum over outcomes."""
+    return at_one(functools.partial(ratios, outcomes, log_scale=0.0), epsilon)
 
 
 def sampled(pair: Pair, rate: Any, direction: Direction) -> Pair:
@@ -53,7 +61,7 @@ def test_random_pairs_by_counting_and_by_contour(seed: int) -> None:
     outcomes = enumerated(parts)
     assert outcomes is not None
     for epsilon in rng.uniform(-1, 6, 4):
-        found = ratio(outcomes, float(epsilon), 0.0)
+        found = counted_at(outcomes, float(epsilon))
         assert found.lower <= exact(mp.mpf(float(epsilon))) <= found.upper
         assert found.upper - found.lower <= 1e-11 * found.upper + 1e-15
     delta = 10 ** rng.uniform(-12, -1)
@@ -144,7 +152,10 @@ def test_rare_values_are_not_listed_and_added(seed: int) -> None:
     assert whole is not None
     assert outcomes.losses.size < whole.losses.size
     for epsilon in rng.uniform(-1, 4, 4):
-        found, full = ratio(outcomes, float(epsilon), 0.0), ratio(whole, float(epsilon), 0.0)
+        found, full = (
+            counted_at(outcomes, float(epsilon)),
+            counted_at(whole, float(epsilon)),
+        )
         exact = finite_delta([(pair, runs)], mp.mpf(float(epsilon)))
         assert found.lower <= exact <= found.upper
         assert found.lower <= full.upper

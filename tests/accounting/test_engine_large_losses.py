@@ -18,10 +18,10 @@ import jump_oracles
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine import large_loss_layers, methods
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.covering import Answer, AskedEpsilons, RisingEpsilons, cover
+from dpledger.accounting.engine.covering import Answer, AskedEpsilons, RisingEpsilons, alone, cover
 from dpledger.accounting.engine.large_loss_layers import has_large_losses
-from dpledger.accounting.engine.large_losses import large_losses_delta, large_losses_epsilon, layers, two_scales
-from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
+from dpledger.accounting.engine.large_losses import large_losses_epsilon, layers, two_scales
+from dpledger.accounting.engine.lattice import lattice_epsilon, lattices
 from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.engine.tilt import chernoff_bounds
 from dpledger.accounting.families.gaussian import rare
@@ -77,7 +77,7 @@ def test_where_every_exponential_bound_is_loose_the_interval_is_narrow(case: Cas
     assert 0 < found.lower <= found.upper
     assert found.relative_width() <= 1e-6
     assert meets(found, finite_epsilon(composed, math.log(delta), math.log(delta)))
-    at = large_losses_delta(composed, (found.lower + found.upper) / 2, delta)
+    at = alone(layers, composed, (found.lower + found.upper) / 2, delta)
     assert at.lower <= delta * (1 + 1e-3)
     assert at.upper >= delta * (1 - 1e-3)
     assert 0 < at.lower <= at.upper <= 1.001 * at.lower
@@ -99,7 +99,7 @@ def test_two_runs_agree_with_a_quadrature_in_one_outcome(seed: int) -> None:
         point = found.upper * float(rng.uniform(0.9, 1.1))
     else:
         point = float(rng.uniform(0.01, 5))
-    at, exact = large_losses_delta(composed, point, delta), jump_oracles.two_runs(rate, sigma, point)
+    at, exact = alone(layers, composed, point, delta), jump_oracles.two_runs(rate, sigma, point)
     assert at.lower * (1 - ORACLE) <= exact <= at.upper * (1 + ORACLE)
 
 
@@ -129,7 +129,7 @@ def test_direct_convolutions_agree(seed: int) -> None:
     assert low.upper >= delta * (1 - 1e-8)  # delta at the lower end is at least the target
     assert high.lower <= delta * (1 + 1e-8)
     assert 0 < low.upper <= 1.6 * low.lower  # and the oracle knows it well enough to tell
-    at = large_losses_delta(composed_of(case), found.upper, delta)
+    at = alone(layers, composed_of(case), found.upper, delta)
     assert meets(at, high, 1e-8)
     assert at.upper <= 1.001 * at.lower
 
@@ -156,9 +156,9 @@ def test_two_and_three_runs_meet_the_lattice(count: int) -> None:
         composed = composed_of((sigma, rate, count, delta))
         found = large_losses_epsilon(composed, delta, delta)
         assert found.relative_width() <= 1e-6
-        at = lattice_delta(composed, found.upper)
+        at = alone(lattices, composed, found.upper)
         assert at.lower <= delta * (1 + 1e-9)
-        assert meets(at, large_losses_delta(composed, found.upper, delta))
+        assert meets(at, alone(layers, composed, found.upper, delta))
 
 
 @settings(max_examples=12, deadline=None)
@@ -204,7 +204,7 @@ def test_three_hundred_bits_are_not_lost_to_any_tilt(delta: float, lines: tuple[
     """Oracle: the contour sum in ball arithmetic, on two lines, which agree: their aliases are nothing."""
     composed = composed_of((2.0, 0.001, 30000, delta))
     found = large_losses_epsilon(composed, delta, delta)
-    at = large_losses_delta(composed, found.upper, delta)
+    at = alone(layers, composed, found.upper, delta)
     one, other = by_balls([("0.001", "2.0", 30000)], found.upper, lines)
     assert abs(one - other) <= 1e-9 * one
     assert at.lower <= one <= at.upper <= 1.00001 * at.lower
@@ -412,7 +412,7 @@ def test_layers_made_for_one_epsilon_serve_the_next() -> None:
     """Many points of a profile at once: the same bounds, or narrower, in a fraction of the work."""
     composed = Composed(((SampledGaussianLoss(1e-3, 1.0, "remove"), 40),))
     epsilons = np.linspace(0.5, 4.0, 12).tolist()
-    uppers = [large_losses_delta(composed, epsilon, 1e-4 * math.exp(-12 * epsilon)).upper for epsilon in epsilons]
+    uppers = [alone(layers, composed, epsilon, 1e-4 * math.exp(-12 * epsilon)).upper for epsilon in epsilons]
     made: list[float] = []
 
     def counted(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
@@ -424,9 +424,9 @@ def test_layers_made_for_one_epsilon_serve_the_next() -> None:
     cover(counted, composed, asked)
     assert len(made) < len(epsilons)
     for epsilon, about, lower, upper in zip(epsilons, uppers, asked.lower, asked.upper, strict=True):
-        alone, found = large_losses_delta(composed, epsilon, about), Interval(float(lower), float(upper))
-        assert max(alone.lower, found.lower) <= min(alone.upper, found.upper)
-        assert found.relative_width() <= max(1e-3, alone.relative_width())
+        single, found = alone(layers, composed, epsilon, about), Interval(float(lower), float(upper))
+        assert max(single.lower, found.lower) <= min(single.upper, found.upper)
+        assert found.relative_width() <= max(1e-3, single.relative_width())
 
 
 # ---- where it is asked ----------------------------------------------------------------------------------------------
@@ -441,7 +441,7 @@ def test_it_is_for_sampled_gaussians_whose_loss_is_unbounded() -> None:
     assert not has_large_losses(other)
     assert not two_scales(other, math.log(1e-5))
     assert large_losses_epsilon(other, 1e-5, 1e-5) == Interval(0.0, math.inf)
-    assert large_losses_delta(other, 1.0, 1e-5) == Interval(0.0, 1.0)
+    assert alone(layers, other, 1.0, 1e-5) == Interval(0.0, 1.0)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case[0] != 3.906])
@@ -462,7 +462,6 @@ def test_ordinary_questions_do_not_ask_it(monkeypatch: pytest.MonkeyPatch) -> No
         raise AssertionError("a narrow answer was known already")
 
     monkeypatch.setattr(methods, "large_losses_epsilon", refused)
-    monkeypatch.setattr(methods, "large_losses_delta", refused)
     for rate, sigma, count, delta in (
         ("0.01", "1", 10000, "1e-6"),
         ("0.002", "0.8", 30000, "1e-10"),

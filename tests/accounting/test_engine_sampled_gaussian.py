@@ -12,8 +12,9 @@ import pytest
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.large_losses import large_losses_delta, large_losses_epsilon
-from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
+from dpledger.accounting.engine.covering import alone, contours
+from dpledger.accounting.engine.large_losses import large_losses_epsilon, layers
+from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.families.gaussian.rules import sampled_gaussian_rdp
 from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.families.gaussian.sampled_grid import fine_grid, make_grid, weighted
@@ -66,8 +67,8 @@ def test_the_contour_holds_one_run_too(direction: Direction) -> None:
         composed = Composed(((SampledGaussianLoss(float(rate), float(sigma), direction), 1),))
         epsilon = float(rng.uniform(0, -math.log1p(-float(rate)) if direction == "add" else 3))
         exact = sampled_gaussian_delta(real(rate), real(sigma), mp.mpf(epsilon), direction)
-        at = finite_delta(composed, epsilon)
-        assert at.lower <= mp.log(exact) <= at.upper
+        at = alone(contours, composed, epsilon)
+        assert at.lower <= exact <= at.upper
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -159,7 +160,7 @@ def test_layers_hold_one_run(seed: int) -> None:
 
     assert holds_epsilon(at.lower, at.upper, exact, real(delta))
     point = float(rng.uniform(0, 3))
-    found = large_losses_delta(composed, point, float(delta))
+    found = alone(layers, composed, point, float(delta))
     assert holds_delta(found.lower, found.upper, exact(mp.mpf(point)))
 
 

@@ -16,13 +16,11 @@ from hypothesis import given, strategies as st
 from dpledger.accounting.arithmetic.floating import ULPS
 from dpledger.accounting.laws import finite
 from dpledger.accounting.laws.finite import (
-    FiniteLoss,
     FinitePair,
     approximate_pair,
     discrete_laplace_pair,
     listed_pair,
     randomised_response_pair,
-    worst_case,
 )
 from worst_functions import worst_functions
 
@@ -234,23 +232,17 @@ def test_a_mass_at_infinity_becomes_a_large_loss_that_is_as_bad(most: float) -> 
 
 
 def test_the_worst_case_knows_its_epsilon() -> None:
-    assert isinstance(worst_case(0.5, 1e-6), finite.WorstCase)
-    assert type(worst_case(0.0, 1e-6)) is FiniteLoss
-    assert type(worst_case(0.5, 1.0 - 2**-53)) in (finite.WorstCase, FiniteLoss)
-    assert worst_case(1.0, 0.1).small_variance == 1.0
-    assert worst_case(math.nextafter(1.0, 2.0), 0.1).small_variance is None
-    found = worst_case(2.5, 0.001)
+    found = approximate_pair(2.5, 0.001).loss()
     assert found.largest_down <= 2.5 <= found.largest <= 2.5 + 16 * UNIT * 2.5
-    assert found == worst_case(2.5, 0.001)
-    assert found != worst_case(2.5, 0.002)
-    assert hash(found) == hash(worst_case(2.5, 0.001))
-    assert found.infinite_mass == 0.001
+    assert found == approximate_pair(2.5, 0.001).loss()
+    assert found != approximate_pair(2.5, 0.002).loss()
+    assert hash(found) == hash(approximate_pair(2.5, 0.001).loss())
 
 
 def test_prices_are_infinite_where_the_loss_may_be() -> None:
     orders = np.array([2.0, 7.0])
-    assert worst_case(1.0, 0.1).rdp_upper(orders).tolist() == [math.inf, math.inf]
-    prices = worst_case(1.0, 0.0).rdp_upper(orders)
+    assert approximate_pair(1.0, 0.1).loss().rdp_upper(orders).tolist() == [math.inf, math.inf]
+    prices = approximate_pair(1.0, 0.0).loss().rdp_upper(orders)
     likely = 1 / (1 + mp.exp(-1))
     for order, price in zip(orders.tolist(), prices.tolist(), strict=True):
         exact = mp.log(likely * mp.exp(order - 1) + (1 - likely) * mp.exp(1 - order)) / (order - 1)

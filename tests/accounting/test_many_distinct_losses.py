@@ -17,7 +17,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.engine import solve
+from dpledger.accounting.engine import covering, solve
 from dpledger.accounting.engine.composed import Composed, bundled
 from dpledger.accounting.families.gaussian.sampled import FEWEST, BundledGaussians, SampledGaussianLoss
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
@@ -94,11 +94,11 @@ def test_deltas_with_and_without_a_bundle_are_for_one_number(
     direction: Direction, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     composed = Composed((*laws(FEWEST + 6, direction, seed, times=200), (LaplaceLoss(0.05), 3)))
-    together = solve.finite_delta(composed, 2.5)
-    monkeypatch.setattr(solve, "bundled", lambda same: same)
-    alone = solve.finite_delta(composed, 2.5)
+    together = covering.alone(covering.contours, composed, 2.5)
+    monkeypatch.setattr(covering, "bundled", lambda same: same)
+    alone = covering.alone(covering.contours, composed, 2.5)
     assert max(together.lower, alone.lower) <= min(together.upper, alone.upper)
-    assert together.upper - together.lower <= max(1e-3, 3 * (alone.upper - alone.lower))
+    assert together.relative_width() <= max(1e-3, 3 * alone.relative_width())
 
 
 def test_a_bundle_against_arbitrary_precision() -> None:

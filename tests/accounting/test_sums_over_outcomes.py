@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -11,7 +12,8 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine import enumeration
-from dpledger.accounting.engine.enumeration import ratio, ratios
+from dpledger.accounting.engine.enumeration import ratios
+from dpledger.accounting.laws.closed_forms import at_one
 from dpledger.accounting.laws.law import ListedLosses
 from engine_oracles import mp
 
@@ -60,7 +62,7 @@ def test_the_roundings_of_a_long_sum_are_counted(count: int) -> None:
     outcomes = ListedLosses(np.ones(count), np.full(count, log_mass), none, none)
     for epsilon in (0.0, 0.3, 0.99):
         true = count * mp.exp(mp.mpf(log_mass)) * -mp.expm1(mp.mpf(epsilon) - 1)
-        found = ratio(outcomes, epsilon, 0.0)
+        found = at_one(functools.partial(ratios, outcomes, log_scale=0.0), epsilon)
         room = (count + 200) * UNIT
         assert true * (1 - 3 * room) - 4e-15 <= found.lower <= true * (1 - room / 4)
         assert true * (1 + room / 4) <= found.upper <= true * (1 + 3 * room) + 4e-15

@@ -19,7 +19,7 @@ from dpledger.accounting.laws.closed_forms import linear_tail_delta, linear_tail
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
 from dpledger.accounting.laws.intervals import Interval
-from dpledger.accounting.laws.law import ClosedForm, Cumulants, Loss, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import ClosedForm, Cumulants, Loss, Nodes, decay_of_bounded
 from dpledger.accounting.laws.tails import TailProfile, Tails, rounded_threshold
 
 __all__ = ["USUALLY_RARE", "BoundedRangeLoss", "far_tilt", "range_pair", "worst_position"]
@@ -119,11 +119,6 @@ class BoundedRangeLoss(Loss):
 
     def tilted(self, c: float) -> TiltedBoundedRange:
         return TiltedBoundedRange(self.eta, c, self.cumulants(c))
-
-    def rdp_upper(self, orders: Array) -> Array:
-        """Claim: at least the Renyi divergence. Source: the density above, integrated."""
-        c = excess(orders)
-        return prices(self.log_moments(c), c)
 
     @property
     def closed(self) -> ClosedForm:

@@ -24,7 +24,7 @@ from dpledger.accounting.families.leaf_rules import (
 )
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.laws.cells import PairBracket
-from dpledger.accounting.laws.finite import FinitePair, approximate_pair, worst_case
+from dpledger.accounting.laws.finite import FinitePair, approximate_pair
 from dpledger.accounting.laws.law import Direction, Loss
 from dpledger.accounting.laws.shuffling import likely_responses, shuffled_bracket, shuffled_pairs
 from dpledger.decimals import ZERO, multiply
@@ -62,7 +62,7 @@ def grouped_approximate(epsilon: Decimal, delta: Decimal, k: int) -> ApproxDP:
 
 
 def _pure_loss(leaf: PureDP, _relation: Relation, _direction: Direction) -> Loss | None:
-    return worst_case(float(leaf.epsilon), 0.0) if leaf.epsilon else None
+    return approximate_pair(float(leaf.epsilon), 0.0).loss() if leaf.epsilon else None
 
 
 def agreeing_responses(epsilon: float, users: int) -> FinitePair:
@@ -104,7 +104,7 @@ PURE_DP = LeafRules(
 
 def _approximate_loss(leaf: ApproxDP, _relation: Relation, _direction: Direction) -> Loss | None:
     shown = approximate_bracket(leaf.epsilon, leaf.delta)
-    return None if shown is None else worst_case(float(leaf.epsilon), float(leaf.delta))
+    return None if shown is None else approximate_pair(float(leaf.epsilon), float(leaf.delta)).loss()
 
 
 APPROX_DP = LeafRules(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -69,6 +69,14 @@ class JumpingRuns(Loss):
     def counts(self) -> tuple[int, ...]:
         return tuple(runs.count for runs in self.groups)
 
+    @property
+    def runs(self) -> int:
+        return sum(self.counts)
+
+    def jumping(self, fewest: int, most: int) -> JumpingRuns:
+        """The same runs, of which so many jump."""
+        return replace(self, fewest=fewest, most=most)
+
     def cumulants(self, c: float) -> Cumulants:
         return self._weighed([(runs.within.cumulants(c), runs.jump.cumulants(c)) for runs in self.groups])[0]
 
@@ -113,9 +121,6 @@ class JumpingRuns(Loss):
 
     def rdp_upper(self, orders: Array) -> Array:  # a part of a composition, never priced
         return np.full(orders.shape, math.inf)
-
-    def profile(self) -> None:  # a part of a composition, never on a lattice
-        return None
 
     def _log_sum(self, rows: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
         """log of the sum over the numbers of jumps, from log A and log b of each law, and a bound of its rounding."""

@@ -14,7 +14,7 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import ERFC_ULPS, UNIT, Array, Rounding
 from dpledger.accounting.families.gaussian.normal_tails import gaussian_delta, gaussian_epsilon
-from dpledger.accounting.laws.law import ClosedForm, Cumulants, Loss, Nodes, Parts, excess, prices
+from dpledger.accounting.laws.law import ClosedForm, Cumulants, Loss, Nodes, Parts
 from dpledger.accounting.laws.tails import Base, TailProfile, Tails, rounded_threshold
 
 __all__ = ["GaussianLoss", "gaussian_base"]
@@ -43,11 +43,6 @@ class GaussianLoss(Loss):
     def tilted(self, c: float) -> TiltedGaussian:
         return TiltedGaussian(self.mu_squared, self.cumulants(c))
 
-    def rdp_upper(self, orders: Array) -> Array:
-        """Claim: at least mu^2 order / 2. Source: Mironov 2017, Proposition 7."""
-        c = excess(orders)
-        return prices(self.log_moments(c), c)
-
     @property
     def closed(self) -> ClosedForm:
         """Source: Balle-Wang 2018, Theorem 8. Mills' ratio is a continued fraction of its own for each epsilon."""
@@ -62,10 +57,6 @@ class GaussianLoss(Loss):
     @property
     def smooths(self) -> bool:
         return self.mu_squared > LEAST_SMOOTHING
-
-    @property
-    def small_variance(self) -> float:
-        return self.mu_squared
 
     def profile(self) -> TailProfile:
         """By the tails of the two normal laws."""

@@ -16,7 +16,6 @@ import numpy as np
 from dpledger.accounting.arithmetic import elementary, scalars
 from dpledger.accounting.arithmetic.floating import ERFC_ULPS, UNIT, Array, rounded_out
 from dpledger.accounting.families.gaussian.mixture_curve import Mixture, MixtureCurve
-from dpledger.accounting.families.gaussian.sampled import SMALL_SIGMA
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
 from dpledger.accounting.families.gaussian.tilted_rows import ByTheRule
 from dpledger.accounting.laws.closed_forms import at_one, crossing
@@ -96,15 +95,6 @@ class MixtureLoss(ByTheRule):
         at = self.mixture.curve(np.array([1 + z if self.direction == "remove" else -z]))
         value = float(at.values[0]) if self.direction == "remove" else -float(at.values[0])
         return max(0.0, value + 2 * float(at.errors[0]))
-
-    @property
-    def small_variance(self) -> float | None:
-        """About the chi-square divergence of the pair."""
-        if not self.mixture.sigma > SMALL_SIGMA:
-            return None
-        shifts, weights = np.array(self.mixture.shifts), np.array(self.mixture.weights)
-        grown = elementary.expm1(np.minimum(np.multiply.outer(shifts, shifts) * self.mixture.inverse, 500.0))
-        return float(elementary.product(weights, elementary.product(grown, weights)))
 
     @property
     def bend(self) -> float:

@@ -94,25 +94,10 @@ class NestedCuts:
         """The mass that the last cut takes away, rounded up."""
         return mass_beyond(self.rare.rate, self.rare.sigma, self.cuts[-1])
 
-    def layer(self, every: Sequence[tuple[NestedCuts, int]], place: int) -> GaussianLayer:
-        """The runs of all these laws, with the layer between cut number `place` and the next."""
-        return GaussianLayer(tuple(own._runs(place, count) for own, count in every))
+    def layer(self, every: Sequence[tuple[NestedCuts, int]], place: int) -> JumpingRuns:
+        """The runs of all these laws, with the layer between cut number `place` and the next: none jumps yet."""
+        return JumpingRuns(tuple(own._runs(place, count) for own, count in every), 0, 0)
 
     def _runs(self, place: int, count: int) -> RunsOfOneLaw:
         near, far = self.cuts[place], self.cuts[place + 1]
         return RunsOfOneLaw(self.rare.cut_at(near), self.rare.cut_at(replace(far, start=near.point)), count)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GaussianLayer:
-    """Runs, each with a layer that it may jump into."""
-
-    groups: tuple[RunsOfOneLaw, ...]
-
-    @property
-    def runs(self) -> int:
-        return sum(runs.count for runs in self.groups)
-
-    def jumping(self, fewest: int, most: int) -> JumpingRuns:
-        """All runs, of which so many jump."""
-        return JumpingRuns(self.groups, fewest, most)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpledger.accounting.arithmetic import elementary, scalars
+from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.families.gaussian.loss import GaussianLoss, gaussian_base
 from dpledger.accounting.families.gaussian.rare import RareGaussian
@@ -28,12 +28,10 @@ from dpledger.accounting.laws.law import ClosedForm, Direction, Loss, excess, su
 from dpledger.accounting.laws.sampled_curve import LossCurve, mixed_curve, mixed_slopes
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
 
-__all__ = ["FEWEST", "SMALL_SIGMA", "BundledGaussians", "SampledGaussianLoss", "rdp_both_ways"]
+__all__ = ["FEWEST", "BundledGaussians", "SampledGaussianLoss", "rdp_both_ways"]
 
 CHUNK = 96  # losses of one bundle
 FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
-SMALL_SIGMA = 0.3  # up to here the variance says nothing of the losses: single ones rule it
-MUCH_NOISE = 10.0  # a noise multiplier
 _HALVINGS = 60
 
 
@@ -95,20 +93,11 @@ class SampledGaussianLoss(ByTheRule):
         return in_bundles(parts)
 
     @property
-    def small_variance(self) -> float | None:
-        return self.chi_squared if self.sigma > SMALL_SIGMA else None
-
-    @property
     def bend(self) -> float:
         """That of a sample that holds the unit, at the shift that pays for its rate: beyond, K rises as no parabola."""
         if self.direction == "add" or self.cut:
             return math.inf
         return -2 * scalars.square(self.sigma) * scalars.log(self.rate)
-
-    @property
-    def steep(self) -> bool:
-        """Under much noise the loss is all but linear in the outcome."""
-        return not self.sigma > MUCH_NOISE
 
     @property
     def rare(self) -> RareGaussian | None:
@@ -188,19 +177,11 @@ class BundledGaussians(ByTheRule):
         return SampledPairs(numbers[:, :1], numbers[:, 1:], self.parts[0][0].direction)
 
     @property
-    def small_variance(self) -> float | None:
-        known = [law.small_variance for law, _ in self.parts]
-        return None if None in known else float(elementary.product(self.counts, np.array(known, dtype=np.float64)))
-
-    @property
     def bend(self) -> float:
         return min(law.bend for law, _ in self.parts)
 
     def rdp_upper(self, orders: Array) -> Array:  # a part of a composition, never priced
         return np.full(orders.shape, math.inf)
-
-    def profile(self) -> None:
-        """None: a lattice takes losses one by one."""
 
     @functools.cached_property
     def _kept(self) -> dict[float, Grid]:

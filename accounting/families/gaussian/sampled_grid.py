@@ -41,7 +41,6 @@ __all__ = [
     "log_moments",
     "make_grid",
     "power",
-    "rough_cumulants",
     "row_products",
     "tilted",
     "weighted",
@@ -159,13 +158,6 @@ class Grid:
         rise = scalars.exp(pairs.cut.log_growth(first))  # before the start chi rises, to 1 at most
         still = rise * _rest(left + self.steps[0] * pairs.cut.rise(first))
         return right + self.steps[0] * pairs.cut.hazard(last), scale, still
-
-    @functools.cached_property
-    def powers(self) -> tuple[Array, Array]:
-        """Of each pair the masses times 1, L and L^2, as rows, and their sums."""
-        first = self.masses * self.losses
-        rows = np.stack([self.masses, first, first * self.losses], axis=1)
-        return rows, rows.sum(axis=2)
 
     @functools.cached_property
     def shifts(self) -> tuple[Array, Array]:
@@ -380,21 +372,6 @@ def tilted(grid: Grid, c: float) -> TiltedPairs:
         raise WorkLimit(UNRESOLVED)
     weights = grid.masses * growth + grid.masses
     return TiltedPairs(grid, c, weights / weights.sum(axis=1, keepdims=True), values, errors)
-
-
-def rough_cumulants(grid: Grid, c: float, counts: Array) -> Cumulants:
-    """K, K' and K'' of so many runs of each pair, for a search: nothing is claimed of their errors."""
-    if c > grid.from_one:
-        return tilted(grid, c).cumulants(counts)
-    rows, sums = grid.powers
-    grown = np.einsum("ikj,ij->ik", rows, elementary.expm1(c * grid.losses))
-    value = mean = variance = 0.0
-    every = zip(counts.tolist(), grown.tolist(), (sums + grown).tolist(), strict=True)
-    for count, (excess, *_), (_, first, second) in every:
-        own = first / (1 + excess)
-        value, mean = value + count * scalars.log1p(excess), mean + count * own
-        variance += count * (second / (1 + excess) - own * own)
-    return Cumulants(value, math.inf, mean, max(variance, 0.0))
 
 
 def log_moments(grid: Grid, c: Array) -> Array:

@@ -24,7 +24,6 @@ from dpledger.accounting.families.gaussian.sampled_grid import (
     kept_grid,
     log_moments,
     power,
-    rough_cumulants,
     row_products,
     tilted,
     weighted,
@@ -63,9 +62,6 @@ class ByTheRule(Loss, Protocol):
     def grid_up_to(self, c: float) -> Grid:
         """A grid at frequency 0 for tilts up to c."""
         return kept_grid(self.pairs, c)
-
-    def cumulants(self, c: float) -> Cumulants:
-        return rough_cumulants(self.grid_up_to(c), c, self.counts)
 
     def log_moments(self, c: Array) -> Array:
         rows = log_moments(self.grid_up_to(float(np.max(c))), c)

@@ -17,7 +17,7 @@ from dpledger.accounting.arithmetic.floating import UNIT, Array, BoolArray, Roun
 from dpledger.accounting.laws.closed_forms import linear_tail_delta, linear_tail_epsilon
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.law import FLOOR, ClosedForm, Cumulants, Loss, Nodes, decay_of_bounded, excess, prices
+from dpledger.accounting.laws.law import FLOOR, ClosedForm, Cumulants, Loss, Nodes, decay_of_bounded
 from dpledger.accounting.laws.tails import Base, TailProfile, Tails, rounded_threshold
 
 __all__ = ["LaplaceLoss", "laplace_base"]
@@ -59,21 +59,12 @@ class LaplaceLoss(Loss):
     def tilted(self, c: float) -> TiltedLaplace:
         return TiltedLaplace(self.epsilon, c, self.cumulants(c))
 
-    def rdp_upper(self, orders: Array) -> Array:
-        """Claim: at least the Renyi divergence. Source: Mironov 2017, Proposition 6."""
-        c = excess(orders)
-        return prices(self.log_moments(c), c)
-
     @property
     def closed(self) -> ClosedForm:
         """delta = 1 - e^{(eps - e0)/2}, 0 <= eps <= e0. Source: Balle-Wang 2018, section 3."""
         return ClosedForm(
             functools.partial(linear_tail_delta, self.epsilon), functools.partial(linear_tail_epsilon, self.epsilon)
         )
-
-    @property
-    def small_variance(self) -> float | None:
-        return scalars.square(self.epsilon) if self.epsilon <= 1 else None
 
     def profile(self) -> TailProfile:
         """By the tails of the two Laplace laws."""

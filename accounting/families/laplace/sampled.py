@@ -68,9 +68,6 @@ class SampledLaplaceLoss(Loss):
         """`power` of each."""
         return c + 1 if self.direction == "remove" else -c
 
-    def cumulants(self, c: float) -> Cumulants:
-        return _weighted(self, c, 0.0).cumulants
-
     def log_moments(self, c: Array) -> Array:
         found = self._log_moments(c)
         if not np.isfinite(found).all():
