@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.audit.outcomes.kinds import described, key_words, to_float
-from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Labels, Outcomes, joined
+from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Labels, Outcomes, Rows, gathered, joined
 from dpledger.audit.outcomes.texts import read, shortened
 from dpledger.mechanisms.protocol import Release
 
@@ -31,14 +31,10 @@ __all__ = ["Outputs", "encode"]
 
 T = TypeVar("T")
 Outputs: TypeAlias = "Sequence[object] | npt.NDArray[Any]"
-Rows: TypeAlias = "npt.NDArray[np.intp] | None"  # the runs of a column; None: all
 
 DEEPEST = 12  # levels of parts within parts
 DEEPEST_BLOCK = 3  # lists within lists that are one block
-MOST_PATHS = 8192
-MOST_CELLS = 2**25  # paths times runs, beyond the first FREE_PATHS of them
-FREE_PATHS = 64
-MOST_COLUMNS = 10_000
+MOST_PARTS = 4096  # parts of one run that are read, in their order
 EXACT = 2**53  # whole numbers up to here are doubles
 PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.float16, np.int64, np.int32, np.bool_})
 """Types of numbers that stand in one block with others of a list."""
@@ -48,7 +44,10 @@ LONGEST_SPELLED = 64
 
 
 def encode(outputs: Outputs | Iterable[object]) -> Outcomes:
-    """The outcomes of `outputs`, one run an item: those of each run alone, in any chunks, for up to 512 paths."""
+    """The outcomes of `outputs`, one run an item.
+
+    What a run is read as is a function of that run alone: whatever runs stand beside it and however they are cut into
+    chunks, its numbers and labels are the same. Limits (4,096 parts, 12 levels) are counted in each run by itself."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an output's own code may warn
         if not isinstance(outputs, (np.ndarray, list, tuple)):
@@ -92,62 +91,60 @@ class _Walk:
 
     def __init__(self, runs: int) -> None:
         self.runs = runs
-        self.numbers: dict[str, Floats] = {}
-        self.labels: dict[str, Labels | None] = {}  # None: "" in every run
-        self.columns = 0
+        self.numbers: dict[str, list[tuple[Rows, Floats]]] = {}
+        self.labels: dict[str, list[tuple[Rows, str | Labels]]] = {}
+        self.columns = 0  # no run has more parts
+        self.parts: npt.NDArray[np.int64] | int = 0  # of each run; a number: of every run
 
     def outcomes(self) -> Outcomes:
-        labels = {path: labels for path, labels in self.labels.items() if labels is not None and labels.any()}
-        return Outcomes(self.runs, self.numbers, labels)
+        labels = {path: pieces for path, pieces in self.labels.items() if not self._plain(pieces)}
+        return Outcomes(self.runs, gathered(self.runs, self.numbers, np.nan), gathered(self.runs, labels, ABSENT))
+
+    def _plain(self, pieces: list[tuple[Rows, str | Labels]]) -> bool:
+        """Plain floats in every run."""
+        if any(isinstance(label, np.ndarray) or label for _, label in pieces):
+            return False
+        return sum(self.runs if rows is None else len(rows) for rows, _ in pieces) == self.runs
 
     # ---- writing ----
 
     def put(self, path: str, rows: Rows, table: Floats | None, label: str | Labels = "") -> None:
         """The numbers, if any, and the label of some runs at a path."""
-        if path not in self.labels and not self._has_room():
-            return
         if table is not None and table.shape[1]:
-            self._put_numbers(path, rows, table)
+            self.numbers.setdefault(path, []).append((rows, table))
         elif isinstance(label, str):
             label = label or "nothing"  # "" is a plain number
-        if rows is None and isinstance(label, str) and not label and path not in self.labels:
-            self.labels[path] = None
-            return
-        known = self.labels.get(path)
-        if known is None:
-            known = self.labels[path] = np.full(self.runs, ABSENT, dtype=object)
-        known[slice(None) if rows is None else rows] = label
-
-    def _has_room(self) -> bool:
-        paths = len(self.labels)
-        return paths < FREE_PATHS or (paths < MOST_PATHS and paths * self.runs < MOST_CELLS)
-
-    def _put_numbers(self, path: str, rows: Rows, table: Floats) -> None:
-        known = self.numbers.get(path)
-        if known is None and rows is None:
-            self.numbers[path] = table
-            return
-        width = max(table.shape[1], 0 if known is None else known.shape[1])
-        if known is None or known.shape[1] < width:
-            wider = np.full((self.runs, width), np.nan)
-            if known is not None:
-                wider[:, : known.shape[1]] = known
-            known = self.numbers[path] = wider
-        known[slice(None) if rows is None else rows, : table.shape[1]] = table
+        self.labels.setdefault(path, []).append((rows, label))
 
     # ---- reading ----
 
     def column(self, path: str, items: list[object], rows: Rows, prefix: str = "", depth: int = 0) -> None:
         """What some runs have at a path. `prefix`: words of what it is the inside of."""
         self.columns += 1
-        if self.columns > MOST_COLUMNS:  # a thing that holds itself many times
-            return
+        if rows is None:
+            self.parts += 1
+        else:
+            if isinstance(self.parts, int):
+                self.parts = np.full(self.runs, self.parts, dtype=np.int64)
+            self.parts[rows] += 1
+        if self.columns > MOST_PARTS:  # else no run has so many
+            items, rows = self._within(items, rows)
+            if not items:
+                return
         kinds = set(map(type, items))
         if len(kinds) == 1:
             self._alike(path, kinds.pop(), items, rows, prefix, depth)
             return
         for kind, part, at in _grouped([type(item) for item in items], items, rows):
             self._alike(path, kind, part, at, prefix, depth)
+
+    def _within(self, items: list[object], rows: Rows) -> tuple[list[object], Rows]:
+        """Without the runs of which enough is read, such as a list that holds itself many times."""
+        parts = np.broadcast_to(self.parts, self.runs)
+        some = np.flatnonzero((parts if rows is None else parts[rows]) <= MOST_PARTS)
+        if len(some) == len(items):
+            return items, rows
+        return [items[place] for place in some], _part(rows, some)
 
     def _alike(self, path: str, kind: Any, items: list[Any], rows: Rows, prefix: str, depth: int) -> None:
         """Items of one type."""
@@ -243,7 +240,7 @@ class _Walk:
             self._beside(path, part, at)
             for count, same, these in _grouped(list(map(len, part)), part, at):
                 self.put(path, these, None, f"{prefix}{count}")
-                for place in range(count):
+                for place in range(min(count, MOST_PARTS)):
                     self.column(f"{path}[{place}]", [item[place] for item in same], these, "", depth + 1)
 
     def _block(self, path: str, items: list[Any], rows: Rows, label: str) -> None:
@@ -282,15 +279,15 @@ class _Walk:
                 words.append(seen[keys])
             else:
                 words.append(key_words(item))
-        for keys, part, at in _grouped(words, items, rows):
-            self.put(path, at, None, prefix + shortened(", ".join(keys)))
-            values = [list(item.values()) for item in part]
-            for place, key in enumerate(keys):
-                self.column(f"{path}[{key}]", [item[place] for item in values], at, "", depth + 1)
         numeric = [bool(item) and set(map(type, item)) <= PLAIN for item in items]
         for are, part, at in _grouped(numeric, items, rows):
             if are:
                 self.column(f"keys of {path}", [sorted(item) for item in part], at, "", depth + 1)
+        for keys, part, at in _grouped(words, items, rows):
+            self.put(path, at, None, prefix + shortened(", ".join(keys)))
+            values = [list(item.values()) for item in part]
+            for place, key in enumerate(keys[:MOST_PARTS]):
+                self.column(f"{path}[{key}]", [item[place] for item in values], at, "", depth + 1)
 
     def array(self, path: str, batch: npt.NDArray[Any], rows: Rows, label: str, depth: int = 0) -> None:
         """Arrays of one type and shape: batch[runs, ...]. `label`: what stands for their type and shape."""

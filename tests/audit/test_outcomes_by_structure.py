@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from dpledger.audit.outcomes.encoding import encode
 from dpledger.audit.outcomes.structure import Outcomes, Raised, joined
 from dpledger.mechanisms.protocol import Release
 from told_outputs import TOLD, found_by_bank, told
-from work_counter import lines_run
+from work_counter import lines_run, peak_bytes
 
 pytestmark = pytest.mark.sliced
 
@@ -336,3 +337,74 @@ def test_twenty_thousand_numbers_a_run_take_seconds() -> None:
     for score in bank(left, right):
         score.of(left), score.of(right)
     assert time.process_time() - started < 10
+
+
+# ---- what a run is read as is a function of that run alone ----------------------------------------------------------
+
+
+def holding_itself(times: int) -> list[Any]:
+    loop: list[Any] = []
+    loop.extend([loop] * times)
+    return loop
+
+
+ODD = st.one_of(
+    st.permutations([f"k{key}" for key in range(12)]).map(lambda keys: dict.fromkeys(keys, 0.5)),
+    st.integers(0, 200).map(lambda count: ["w"] * count),
+    st.integers(1, 3).map(holding_itself),
+    st.integers(0, 10**6).map(lambda first: {f"name {first + step}": 1.5 for step in range(40)}),
+    st.integers(0, 10**6).map(lambda first: {first + step: "x" for step in range(100)}),
+    st.floats(),
+)
+
+
+def cut(outputs: list[object], places: list[int]) -> list[list[object]]:
+    ends = sorted({0, len(outputs), *(place % (len(outputs) + 1) for place in places)})
+    return [outputs[first:last] for first, last in pairwise(ends)]
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.lists(ODD, min_size=1, max_size=5), st.lists(st.integers(0, 100), max_size=3), st.integers(1, 9))
+def test_a_run_is_read_alike_whatever_stands_beside_it(outputs: list[object], places: list[int], times: int) -> None:
+    many = outputs * times
+    whole = encode(many)
+    assert equal(joined([encode(piece) for piece in cut(many, places)]), whole)
+    assert equal(joined([encode([output]) for output in outputs] * times), whole)
+    assert equal(joined([whole.where(slice(0, 3)), whole.where(slice(3, None))]), whole)
+    chosen = np.arange(len(many)) % 3 == 0
+    kept = encode([output for output, is_chosen in zip(many, chosen, strict=True) if is_chosen])
+    some = whole.where(chosen)
+    for path in whole.paths[:: 1 + len(whole.paths) // 40]:
+        assert (some.labels_at(path) == kept.labels_at(path)).all()
+        assert np.array_equal(some.column(path), kept.column(path), equal_nan=True)
+
+
+def test_thousands_of_kinds_of_runs_in_one_chunk_are_all_read() -> None:
+    """A chunk once had a number of columns, and its last runs had nothing."""
+    rng = np.random.default_rng(1)
+    keys = [f"k{key:02d}" for key in range(12)]
+    orders = [{str(key): 0.0 for key in rng.permutation(keys)} for _ in range(2048)]
+    assert encode(orders).labels_at('output["k03"]').tolist() == [""] * 2048
+    named = [{f"{run} {key}": 1.5 for key in range(10)} for run in range(2048)]
+    found = encode(named)
+    assert all(found.column(f'output["{run} 9"]')[run] == 1.5 for run in range(2048))
+    again = joined([encode(named[first : first + 500]) for first in range(0, 2048, 500)])
+    assert again.paths == found.paths and again.column('output["7 3"]')[7] == 1.5  # noqa: PT018
+    assert sum(again.runs_at(path) for path in again.paths) <= 2 * len(again.paths) + 4 * 2048
+
+
+def test_memory_grows_with_what_the_outputs_hold() -> None:
+    def peak(runs: int) -> int:
+        named = [{f"{run} {key}": 1.5 for key in range(10)} for run in range(runs)]
+        return peak_bytes(lambda: encode(named))
+
+    assert peak(800) < 3 * peak(400)
+
+
+def test_a_run_of_very_many_parts_is_read_in_their_order() -> None:
+    found = encode([{f"k{place}": place for place in range(10_000)}, 1.5])
+    assert found.numbers['output["k4000"]'].ravel().tolist() == pytest.approx([4000, math.nan], nan_ok=True)
+    assert 'output["k5000"]' not in found.paths
+    assert found.column("len(output)")[0] == 10_000
+    counts = encode([dict.fromkeys(range(10000), 1)])
+    assert counts.numbers["keys of output"].shape == (1, 10_000)
