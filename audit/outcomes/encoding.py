@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpledger.audit.outcomes.kinds import described, key_words, to_float
 from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Labels, Outcomes, Rows, gathered, joined
-from dpledger.audit.outcomes.texts import read, shortened
+from dpledger.audit.outcomes.texts import digest_of, read, shortened
 from dpledger.mechanisms.protocol import Release
 
 __all__ = ["Outputs", "encode"]
@@ -35,11 +35,14 @@ Outputs: TypeAlias = "Sequence[object] | npt.NDArray[Any]"
 DEEPEST = 12  # levels of parts within parts
 DEEPEST_BLOCK = 3  # lists within lists that are one block
 MOST_PARTS = 4096  # parts of one run that are read, in their order
-EXACT = 2**53  # whole numbers up to here are doubles
+WORD = 53  # bits of a whole number that a double holds
+EXACT = 2**WORD
+MOST_WORDS = 64  # of one whole number
 PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.float16, np.int64, np.int32, np.bool_})
 """Types of numbers that stand in one block with others of a list."""
 
 PLAIN_BUT_BOOL = PLAIN - {bool, np.bool_}
+WHOLE = frozenset({int, np.int64})  # of them, those that may have more bits than a double
 LONGEST_SPELLED = 64
 
 
@@ -52,7 +55,7 @@ def encode(outputs: Outputs | Iterable[object]) -> Outcomes:
         warnings.simplefilter("ignore")  # an output's own code may warn
         if not isinstance(outputs, (np.ndarray, list, tuple)):
             outputs = _batch(outputs)
-        if not isinstance(outputs, np.ndarray):
+        if not isinstance(outputs, np.ndarray) or isinstance(outputs, np.ma.MaskedArray):
             return _of_list(list(outputs))
         batch = np.asarray(outputs if outputs.ndim else outputs.reshape(1))
         if batch.dtype.kind == "O" and batch.ndim == 1:
@@ -104,7 +107,12 @@ class _Walk:
         """Plain floats in every run."""
         if any(isinstance(label, np.ndarray) or label for _, label in pieces):
             return False
-        return sum(self.runs if rows is None else len(rows) for rows, _ in pieces) == self.runs
+        if any(rows is None for rows, _ in pieces):
+            return True
+        here = np.zeros(self.runs, dtype=np.bool_)
+        for rows, _ in pieces:
+            here[rows] = True
+        return bool(here.all())
 
     # ---- writing ----
 
@@ -166,7 +174,7 @@ class _Walk:
             self._dicts(path, items, rows, f"{prefix}dict of ", depth)
         elif kind is Release:
             self.column(path, [item.value for item in items], rows, prefix, depth + 1)
-        elif issubclass(kind, (np.number, np.bool_)):
+        elif issubclass(kind, (np.number, np.bool_)) and not issubclass(kind, np.timedelta64):  # which has units
             self.array(path, np.array(items), rows, prefix + np.dtype(kind).name, depth)
         elif kind is np.ndarray or issubclass(kind, np.generic):
             arrays = [np.asarray(item) for item in items]
@@ -188,15 +196,22 @@ class _Walk:
                 self.column(place, [parts[place] for _, parts in group], at, inner, depth + 1)
 
     def _whole(self, path: str, items: list[int], rows: Rows, label: str) -> None:
-        """Whole numbers of any size."""
+        """Whole numbers of any size. Beyond 64 bits also how many bits there are, and all of them as words of 53, from
+        the lowest; of very many bits a digest."""
         try:
             self._integers(path, np.array(items, dtype=np.int64).reshape(-1, 1), rows, label)
         except OverflowError:
-            self.put(path, rows, _tall(map(to_float, items)), label)
-            for big, part, at in _grouped([abs(item) > EXACT for item in items], items, rows):
-                if big:
-                    self.put(f"low bits of {path}", at, _tall(item & (EXACT - 1) for item in part))
-                    self.put(f"bits in {path}", at, _tall(item.bit_length() for item in part))
+            for words, part, at in _grouped([_words(item) for item in items], items, rows):
+                if not words:
+                    self._integers(path, np.array(part, dtype=np.int64).reshape(-1, 1), at, label)
+                    continue
+                self.put(path, at, _tall(map(to_float, part)), label)
+                self.put(f"bits in {path}", at, _tall(item.bit_length() for item in part))
+                shifts = [WORD * word for word in range(min(words, MOST_WORDS))]
+                low = [[item >> shift & (EXACT - 1) for shift in shifts] for item in part]
+                self.put(f"low bits of {path}", at, np.array(low, dtype=np.float64))
+                if words > MOST_WORDS:
+                    self.put(f"digest of {path}", at, None, _objects(map(digest_of, part)))
 
     def _integers(
         self,
@@ -246,10 +261,10 @@ class _Walk:
     def _block(self, path: str, items: list[Any], rows: Rows, label: str) -> None:
         flat = [list(_flat(item)) for item in items]
         self.put(path, rows, np.array([list(map(to_float, row)) for row in flat], dtype=np.float64), label)
-        large = [any(type(item) is int and abs(item) > EXACT for item in row) for row in flat]
+        large = [any(type(item) in WHOLE and abs(int(item)) > EXACT for item in row) for row in flat]
         for big, part, at in _grouped(large, flat, rows):
             if big:
-                low = [[item & (EXACT - 1) if type(item) is int else 0 for item in row] for row in part]
+                low = [[int(item) & (EXACT - 1) if type(item) in WHOLE else 0 for item in row] for row in part]
                 self.put(f"low bits of {path}", at, np.array(low, dtype=np.float64))
 
     def _beside(self, path: str, items: list[Any], rows: Rows) -> None:
@@ -292,7 +307,7 @@ class _Walk:
     def array(self, path: str, batch: npt.NDArray[Any], rows: Rows, label: str, depth: int = 0) -> None:
         """Arrays of one type and shape: batch[runs, ...]. `label`: what stands for their type and shape."""
         kind, shape = batch.dtype.kind, batch.shape[1:]
-        if shape:
+        if shape and (kind in "iubfcmM" or batch.dtype.names):  # else it is read as a list, which has its own length
             self.put(f"len({path})", rows, np.full((len(batch), 1), float(shape[0])))
         flat = batch.reshape(len(batch), -1)
         if kind in "iu":
@@ -308,7 +323,7 @@ class _Walk:
             self.array(f"{path}.imag", batch.imag, rows, "", depth + 1)
         elif kind in "mM":
             missing = np.isnat(flat)
-            ticks = np.where(missing, 0, np.ascontiguousarray(flat).view(np.int64))
+            ticks = np.where(missing, 0, flat.astype(flat.dtype.newbyteorder("=")).view(np.int64))
             self._integers(path, ticks, rows, label, missing)
         elif batch.dtype.names:
             self.put(path, rows, None, label)
@@ -329,6 +344,7 @@ class _Walk:
 
 def _type_and_shape(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
     name = {"U": "text", "S": "bytes", "O": "objects"}.get(dtype.kind, dtype.name)
+    name = name if dtype.isnative or dtype.names else f"swapped {name}"
     return f"{name}[{', '.join(map(str, shape))}]" if shape else name
 
 
@@ -359,10 +375,18 @@ def _objects(words: Iterable[str]) -> Labels:
     return found
 
 
+def _words(item: int) -> int:
+    """How many words of 53 bits a whole number has that is beyond 64 bits; 0 for any other."""
+    return 0 if -(2**63) <= item < 2**63 else -(-item.bit_length() // WORD)
+
+
 def _form(item: Sequence[object], depth: int = 0) -> str | None:
-    """The shape and types of a list of numbers, or of lists of them that are alike; None for any other."""
+    """The shape and types of a list of numbers, or of lists of them that are alike; None for any other, such as one
+    with a whole number of more than 64 bits."""
     kinds = set(map(type, item))
     if kinds <= PLAIN:
+        if int in kinds and any(type(number) is int and _words(number) for number in item):
+            return None
         names = sorted(kind.__name__ for kind in kinds if kind is not float)
         return " ".join([str(len(item)), *(["mixed float"] if names and float in kinds else []), *names])
     if depth < DEEPEST_BLOCK and len(kinds) == 1 and kinds <= {list, tuple}:

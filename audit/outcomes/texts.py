@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-__all__ = ["read", "shortened"]
+__all__ = ["digest_of", "read", "shortened"]
 
 LONGEST_LABEL = 160  # characters; a longer text is cut and told apart by its digest
 LONGEST_READ = 1_000_000  # characters
@@ -31,3 +31,8 @@ def shortened(text: str) -> str:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{text[:LONGEST_LABEL]}... {digest}"
+
+
+def digest_of(number: int) -> str:
+    """A digest of a whole number of any size."""
+    return hashlib.sha256(f"{number:x}".encode("ascii")).hexdigest()[:16]

@@ -231,6 +231,43 @@ def test_runs_may_be_a_column_a_frame_or_a_tensor() -> None:
     assert encode(torch.ones(2, 3)).numbers["output"].shape == (2, 3)
 
 
+def test_a_duration_keeps_its_unit_whatever_stands_beside_it() -> None:
+    durations = [np.timedelta64(5, "s"), np.timedelta64(7, "ms")]
+    found = encode(durations)
+    assert found.numbers["output"].ravel().tolist() == [5, 7]
+    assert found.labels["output"].tolist() == ["timedelta64[s]", "timedelta64[ms]"]
+
+
+@pytest.mark.parametrize("kind", ["M8[D]", "m8[s]", "f8", "i4", "c16"])
+def test_numbers_in_another_byte_order_are_the_same_numbers_of_another_kind(kind: str) -> None:
+    native = np.arange(18_000, 18_003).astype(kind)
+    other = native.astype(np.dtype(kind).newbyteorder("S"))
+    for one, swapped in ((encode(native), encode(other)), (encode([native]), encode([other]))):
+        assert one.paths == swapped.paths
+        assert all(np.array_equal(one.numbers[path], swapped.numbers[path]) for path in one.numbers)
+        assert one.labels_at("output")[0] != swapped.labels_at("output")[0]
+
+
+def test_all_bits_of_a_whole_number_are_read() -> None:
+    for bit in range(190):
+        one, other = (encode([2**190 + side * 2**bit]).numbers["low bits of output"] for side in (0, 1))
+        assert not np.array_equal(one, other)
+    one, other = (encode([2**5000 + side * 2**4000]).labels["digest of output"] for side in (0, 1))
+    assert one != other
+    assert encode([2**60, 2**70]).column("bits in output").tolist() == pytest.approx([math.nan, 71], nan_ok=True)
+    assert encode([[np.int64(2**60 + 1), 5]]).numbers["low bits of output"].tolist() == [[1, 5]]
+    assert encode([[1, 2**70 + 1]]).numbers["low bits of output[1]"][0].tolist() == [1, 2**17]
+
+
+def test_a_batch_with_a_mask_is_read_as_its_runs() -> None:
+    hidden = [encode(np.ma.MaskedArray([value, 1.0], mask=[True, False])) for value in (3.0, 4.0)]
+    assert equal(*hidden)
+    assert hidden[0].labels["output"].tolist() == ["masked", "float64"]
+    table = np.ma.MaskedArray([[1.0, 2.0], [3.0, 4.0]], mask=[[True, False], [False, False]])
+    assert equal(encode(table), encode(list(table)))
+    assert encode(table).numbers["mask of output"].tolist() == [[1, 0], [0, 0]]
+
+
 def test_what_is_given_is_copied() -> None:
     pairs = np.dtype([("a", "f8"), ("b", "f8", 2)])
     for kind in ("f8", "f4", "f2", "g", "c16", "i8", "u8", "?", "M8[s]", "m8[s]", "U3", "S3", pairs):
@@ -277,6 +314,9 @@ LEAVES = st.one_of(
     st.dates(),
     st.timedeltas(),
     st.builds(Raised, st.sampled_from(["ValueError", "KeyError"]), st.none() | st.text(max_size=5)),
+    st.integers(min_value=-(2**200), max_value=2**200),
+    st.builds(np.timedelta64, st.integers(0, 9), st.sampled_from(["D", "s", "ms"])),
+    st.lists(st.integers(2**61, 2**63 + 1), max_size=2),
     npst.arrays(
         st.one_of(npst.scalar_dtypes(), npst.array_dtypes()), npst.array_shapes(min_dims=0, max_dims=2, max_side=3)
     ),
@@ -408,3 +448,10 @@ def test_a_run_of_very_many_parts_is_read_in_their_order() -> None:
     assert found.column("len(output)")[0] == 10_000
     counts = encode([dict.fromkeys(range(10000), 1)])
     assert counts.numbers["keys of output"].shape == (1, 10_000)
+
+
+def test_a_list_of_things_has_one_length() -> None:
+    outputs = [np.array([None, 1.5], dtype=object), 1.5]
+    found = encode(outputs)
+    assert found.labels["len(output)"].tolist() == ["", "absent"]
+    assert equal(joined([encode([output]) for output in outputs]), found)
