@@ -327,9 +327,9 @@ class _Walk:
             self._integers(path, ticks, rows, label, missing)
         elif batch.dtype.names:
             self.put(path, rows, None, label)
-            for field in batch.dtype.names:
+            for field, word in zip(batch.dtype.names, key_words(batch.dtype.names), strict=True):
                 part = batch[field]
-                self.array(f'{path}["{field}"]', part, rows, _type_and_shape(part.dtype, part.shape[1:]), depth + 1)
+                self.array(f"{path}[{word}]", part, rows, _type_and_shape(part.dtype, part.shape[1:]), depth + 1)
         elif shape:
             self._lists(path, flat.tolist(), rows, f"{label} as list of ", depth + 1)
         else:

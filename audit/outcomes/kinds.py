@@ -14,6 +14,7 @@ import dataclasses
 import datetime
 import enum
 import numbers
+import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
@@ -32,6 +33,7 @@ __all__ = ["described", "key_words", "to_float"]
 Parts: TypeAlias = dict[str, object]
 
 MOST_ITEMS = 4096  # that are taken from a generator
+_QUOTED, _BARE = re.compile(r'["\\]'), re.compile(r'["\\\[\]]')
 _ADDRESS = " at 0x"  # of a thing whose text says only where it lies
 _OPAQUE = (
     types.FunctionType,
@@ -63,22 +65,34 @@ def to_float(number: Any) -> float:
 
 
 def key_words(keys: Iterable[object]) -> tuple[str, ...]:
-    """The keys of a dict as they stand in paths; equal words get a number."""
-    words: list[str] = []
+    """The keys of a dict as they stand in paths, each its own; equal words get a number."""
+    words: dict[str, None] = {}
     for key in keys:
         word = _key(key)
-        words.append(word if word not in words else f"{word}#{len(words)}")
+        while word in words:
+            word += f"#{len(words)}"
+        words[word] = None
     return tuple(words)
 
 
 def _key(key: object) -> str:
     if type(key) is str:
-        return f'"{shortened(key)}"'
+        return f'"{_escaped(shortened(key), _QUOTED)}"'
     if isinstance(key, (int, float, type(None), bytes, np.generic, enum.Enum)):
-        return shortened(_text(key))
+        return _escaped(shortened(_text(key)), _BARE)
     if type(key) in (tuple, frozenset):
         return f"({', '.join(map(_key, key))})"  # type: ignore[call-overload]
-    return shortened(f"{type(key).__name__} {_text(key)}".rstrip())
+    return _escaped(shortened(f"{type(key).__name__} {_text(key)}".rstrip()), _BARE)
+
+
+def _escaped(text: str, special: re.Pattern[str]) -> str:
+    """So that nothing in a key looks like the end of it."""
+    return special.sub(r"\\\g<0>", text)
+
+
+def _dotted(path: str, name: str) -> str:
+    """The path of an attribute."""
+    return f"{path}.{name}" if name.isidentifier() else f"{path}.[{_key(name)}]"
 
 
 def _text(item: object) -> str:
@@ -294,7 +308,7 @@ def _attributes(item: object) -> dict[str, object]:
 def _attributes_or_text(item: object, path: str, name: str) -> tuple[str, Parts]:
     parts = _attributes(item)
     if parts or dataclasses.is_dataclass(item):
-        return name, {f"{path}.{field}": value for field, value in parts.items()}
+        return name, {_dotted(path, field): value for field, value in parts.items()}
     text = _text(item)
     return name, {f"repr({path})": text} if text else {}
 

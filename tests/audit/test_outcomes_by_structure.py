@@ -23,6 +23,7 @@ from hypothesis.extra import numpy as npst
 from dpledger.accounting.composition import LaplaceLaw
 from dpledger.audit.features.bank import bank
 from dpledger.audit.features.blind import blindness
+from dpledger.audit.features.score import public_path
 from dpledger.audit.outcomes.encoding import encode
 from dpledger.audit.outcomes.structure import Outcomes, Raised, joined
 from dpledger.mechanisms.protocol import Release
@@ -91,6 +92,11 @@ class Slotted:
 
     def __init__(self, w: float) -> None:
         self.w = w
+
+
+class Noted:
+    x: Any
+    y: Any
 
 
 class Failing:
@@ -252,8 +258,8 @@ def test_all_bits_of_a_whole_number_are_read() -> None:
     for bit in range(190):
         one, other = (encode([2**190 + side * 2**bit]).numbers["low bits of output"] for side in (0, 1))
         assert not np.array_equal(one, other)
-    one, other = (encode([2**5000 + side * 2**4000]).labels["digest of output"] for side in (0, 1))
-    assert one != other
+    digests = {encode([2**5000 + side * 2**4000]).labels["digest of output"].item() for side in (0, 1)}
+    assert len(digests) == 2
     assert encode([2**60, 2**70]).column("bits in output").tolist() == pytest.approx([math.nan, 71], nan_ok=True)
     assert encode([[np.int64(2**60 + 1), 5]]).numbers["low bits of output"].tolist() == [[1, 5]]
     assert encode([[1, 2**70 + 1]]).numbers["low bits of output[1]"][0].tolist() == [1, 2**17]
@@ -448,6 +454,38 @@ def test_a_run_of_very_many_parts_is_read_in_their_order() -> None:
     assert found.column("len(output)")[0] == 10_000
     counts = encode([dict.fromkeys(range(10000), 1)])
     assert counts.numbers["keys of output"].shape == (1, 10_000)
+
+
+def test_two_places_never_share_a_path() -> None:
+    word = 'a"]["b'
+    for both in ({word: 1.5, "a": {"b": 2.5}}, {"a": {"b": 2.5}, word: 1.5}):
+        found = encode([both])
+        assert found.numbers[r'output["a\"][\"b"]'].item() == 1.5
+        assert found.numbers['output["a"]["b"]'].item() == 2.5
+        assert len(found.numbers) == 4  # and two lengths
+    given_ = Noted()
+    given_.__dict__.update({"x": Noted(), "x.y": 1.5})
+    given_.x.y = 2.5
+    assert {encode([given_]).numbers[path].item() for path in ('output.["x.y"]', "output.x.y")} == {1.5, 2.5}
+    assert public_path(r'output["a\"][\"secret"][0]') == "output[...][0]"
+
+
+KEYS = st.recursive(
+    st.text('ab"]\\[#.', max_size=6)
+    | st.integers(0, 3)
+    | st.binary(max_size=2)
+    | st.builds(np.str_, st.text('"[]', max_size=3)),
+    lambda inner: st.tuples(inner, inner),
+    max_leaves=3,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.dictionaries(KEYS, st.none() | st.dictionaries(KEYS, st.none(), max_size=2), max_size=4))
+def test_every_key_has_a_path_of_its_own(tree: dict[object, Any]) -> None:
+    places = sum(1 + len(inner or ()) for inner in tree.values())
+    labels = encode([tree]).labels
+    assert sum(path.startswith("output[") for path in labels) == places
 
 
 def test_a_list_of_things_has_one_length() -> None:
