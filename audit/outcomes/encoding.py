@@ -41,6 +41,9 @@ MOST_WORDS = 64  # of one whole number
 PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.float16, np.int64, np.int32, np.bool_})
 """Types of numbers that stand in one block with others of a list."""
 
+NUMPY_NUMBERS = {np.dtype(code).type for code in np.typecodes["AllInteger"] + np.typecodes["AllFloat"] + "?"}
+"""Types whose numbers make one array: all but durations, which have units."""
+
 PLAIN_BUT_BOOL = PLAIN - {bool, np.bool_}
 WHOLE = frozenset({int, np.int64})  # of them, those that may have more bits than a double
 LONGEST_SPELLED = 64
@@ -174,9 +177,10 @@ class _Walk:
             self._dicts(path, items, rows, f"{prefix}dict of ", depth)
         elif kind is Release:
             self.column(path, [item.value for item in items], rows, prefix, depth + 1)
-        elif issubclass(kind, (np.number, np.bool_)) and not issubclass(kind, np.timedelta64):  # which has units
-            self.array(path, np.array(items), rows, prefix + np.dtype(kind).name, depth)
-        elif kind is np.ndarray or issubclass(kind, np.generic):
+        elif kind in NUMPY_NUMBERS:
+            name = "numpy bool" if kind is np.bool_ else np.dtype(kind).name
+            self.array(path, np.array(items), rows, prefix + name, depth)
+        elif kind is np.ndarray or (issubclass(kind, np.generic) and kind.__module__.partition(".")[0] == "numpy"):
             arrays = [np.asarray(item) for item in items]
             names = [(array.dtype, array.shape) for array in arrays]
             for (dtype, shape), part, at in _grouped(names, arrays, rows):
@@ -251,6 +255,8 @@ class _Walk:
         for form, part, at in _grouped([_form(item) for item in items], items, rows):
             if form is not None:
                 self._block(path, part, at, prefix + form)
+                if "mixed" in form:
+                    self.put(f"types in {path}", at, None, _objects(map(_types, part)))
                 continue
             self._beside(path, part, at)
             for count, same, these in _grouped(list(map(len, part)), part, at):
@@ -387,14 +393,24 @@ def _form(item: Sequence[object], depth: int = 0) -> str | None:
     if kinds <= PLAIN:
         if int in kinds and any(type(number) is int and _words(number) for number in item):
             return None
-        names = sorted(kind.__name__ for kind in kinds if kind is not float)
-        return " ".join([str(len(item)), *(["mixed float"] if names and float in kinds else []), *names])
+        names = sorted(_type_name(kind) for kind in kinds if kind is not float)
+        mixed = [["mixed"], ["mixed float"]][float in kinds] if len(kinds) > 1 else []
+        return " ".join([str(len(item)), *mixed, *names])
     if depth < DEEPEST_BLOCK and len(kinds) == 1 and kinds <= {list, tuple}:
         forms = {_form(inner, depth + 1) for inner in item}  # type: ignore[arg-type]
         inner = forms.pop()
         if not forms and inner is not None:
             return f"{len(item)} {kinds.pop().__name__}s of {inner}"
     return None
+
+
+def _types(item: Sequence[object]) -> str:
+    """The type of each number of a list, in their order."""
+    return shortened(", ".join(_type_name(type(number)) for number in _flat(item)))
+
+
+def _type_name(kind: type) -> str:
+    return "numpy bool" if kind is np.bool_ else kind.__name__
 
 
 def _flat(item: Iterable[Any]) -> Iterator[Any]:

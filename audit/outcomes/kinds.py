@@ -42,6 +42,10 @@ _OPAQUE = (
     types.ModuleType,
     type,
 )
+_VALUES = (
+    *(int, float, complex, Decimal, str, bytes, bytearray, tuple, list, dict, set, frozenset, np.ndarray, np.generic),
+    *(datetime.date, datetime.time, datetime.timedelta),
+)
 
 
 def described(item: object, path: str) -> tuple[str, Parts]:
@@ -50,10 +54,22 @@ def described(item: object, path: str) -> tuple[str, Parts]:
     try:
         for takes, parts in _KINDS:
             if takes(item):
-                return parts(item, path, name)
+                label, inside = parts(item, path, name)
+                return label, {**inside, **_noted(item, path)}
     except Exception as error:  # the thing's own code: what it raises is part of the outcome
         return f"{name} that raises {type(error).__name__}", {}
     return name, {}
+
+
+def _noted(item: object, path: str) -> Parts:
+    """The attributes of a value of a person's own type, such as a subclass of float."""
+    if not isinstance(item, _VALUES) or isinstance(item, enum.Enum) or _module(item) in ("numpy", "pandas"):
+        return {}
+    return {_dotted(path, field): value for field, value in getattr(item, "__dict__", {}).items()}
+
+
+def _module(item: object) -> str:
+    return type(item).__module__.partition(".")[0]
 
 
 def to_float(number: Any) -> float:
@@ -201,7 +217,7 @@ def _bytes(item: Any, path: str, name: str) -> tuple[str, Parts]:
 
 
 def _from_pandas(item: object) -> bool:
-    return type(item).__module__.partition(".")[0] == "pandas"
+    return _module(item) == "pandas"
 
 
 def _pandas(item: Any, path: str, name: str) -> tuple[str, Parts]:
@@ -210,12 +226,13 @@ def _pandas(item: Any, path: str, name: str) -> tuple[str, Parts]:
     if name == "DataFrame":
         words = key_words(item.columns)
         columns = {f"{path}[{word}]": item.iloc[:, place].array for place, word in enumerate(words)}
-        return f"{name} of {', '.join(words)}", {f"len({path})": len(item), **_beside(item, path), **columns}
+        names = _names(item.columns, f"columns of {path}")
+        return f"{name} of {', '.join(words)}", {f"len({path})": len(item), **names, **_beside(item, path), **columns}
     if name == "Series":
         named: Parts = {} if item.name is None else {f"name of {path}": item.name}
-        return f"{name} {item.dtype}", {path: _values(item), **_beside(item, path), **named}
-    if hasattr(item, "dtype") and hasattr(item, "to_numpy"):  # an index or an extension array
-        return f"{name} {item.dtype}", {path: _values(item)}
+        return f"{name} {item.dtype}", {path: _values(item), **_beside(item, path), **named, **_categories(item, path)}
+    if hasattr(item, "dtype") and hasattr(item, "__array__"):  # an index or an extension array
+        return f"{name} {item.dtype}", {path: _values(item), **_categories(item, path)}
     if name in ("Timestamp", "Timedelta"):
         zone = getattr(item, "tz", None)
         return name if zone is None else f"{name} {zone}", {path: np.asarray(item.to_numpy())}
@@ -223,16 +240,29 @@ def _pandas(item: Any, path: str, name: str) -> tuple[str, Parts]:
 
 
 def _values(item: Any) -> object:
-    values = item.to_numpy()
+    values = np.asarray(item)
     return values if values.dtype.kind != "O" else values.tolist()
 
 
 def _beside(item: Any, path: str) -> Parts:
-    """The index of a frame or series, unless it counts the rows from 0, and what is noted of it."""
+    """The index of a frame or series, unless it counts the rows from 0, its names, and what is noted of it."""
     index = item.index
     counts = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
-    parts: Parts = {} if counts else {f"index of {path}": _values(index)}
+    parts: Parts = {} if counts else {f"index of {path}": _values(index), **_categories(index, f"index of {path}")}
+    parts |= _names(index, f"index of {path}")
     return {**parts, f"attrs of {path}": dict(item.attrs)} if item.attrs else parts
+
+
+def _names(index: Any, path: str) -> Parts:
+    """What an index or its levels are called, where they are."""
+    names = list(index.names)
+    return {} if all(name is None for name in names) else {f"names of {path}": names}
+
+
+def _categories(item: Any, path: str) -> Parts:
+    """All categories that a value may have, with those that none has."""
+    known = getattr(item.dtype, "categories", None)
+    return {} if known is None else {f"categories of {path}": _values(known)}
 
 
 def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:

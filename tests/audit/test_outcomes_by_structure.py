@@ -21,6 +21,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
 from dpledger.accounting.composition import LaplaceLaw
+from dpledger.audit.course.blocks import width_of
 from dpledger.audit.features.bank import bank
 from dpledger.audit.features.blind import blindness
 from dpledger.audit.features.score import public_path
@@ -486,6 +487,64 @@ def test_every_key_has_a_path_of_its_own(tree: dict[object, Any]) -> None:
     places = sum(1 + len(inner or ()) for inner in tree.values())
     labels = encode([tree]).labels
     assert sum(path.startswith("output[") for path in labels) == places
+
+
+class Number(float):
+    raw: Any
+
+
+class Table(dict[str, float]):
+    raw: Any
+
+
+class Row(np.ndarray[Any, Any]):
+    raw: Any
+
+
+class Slim(np.float64):
+    raw: Any
+
+
+@pytest.mark.parametrize("value", [Number(1.5), Slim(1.5), Table(a=1.5), np.ones(2).view(Row)])
+def test_what_is_noted_on_a_value_is_part_of_it(value: Any) -> None:
+    value.raw = 7
+    assert encode([value]).numbers["output.raw"].item() == 7
+
+
+def test_the_types_of_a_list_are_told_in_their_order() -> None:
+    lists: list[list[list[object]]] = [[[True, 0], [1, False]], [[1.0, 2], [1, 2.0]], [[True, 1], [np.True_, 1]]]
+    for pair in lists:
+        one, other = (encode([output]) for output in pair)
+        assert not equal(one, other)
+    assert encode([np.True_, True]).labels["output"].tolist() == ["numpy bool", "bool"]
+
+
+def test_a_frame_is_read_with_its_names_and_categories() -> None:
+    frames = [pd.DataFrame({"w": [1.5]}) for _ in range(4)]
+    frames[1].columns.name = "carol"
+    frames[2].index.name = "carol"
+    frames[3].index = pd.Index(["a"], name="carol")
+    found = [encode([frame]) for frame in frames]
+    assert found[1].labels["text of names of columns of output[0]"].tolist() == ["'carol'"]
+    assert found[2].labels["text of names of index of output[0]"].tolist() == ["'carol'"]
+    assert found[3].labels["text of names of index of output[0]"].tolist() == ["'carol'"]
+    assert not any("names" in path for path in found[0].paths)
+    for known in (["a"], ["a", "carol"]):
+        category = pd.Categorical(["a"], categories=known)
+        at = encode([category]), encode([pd.Series(category)]), encode([pd.DataFrame({"w": category})])
+        assert [one.column(f"len(categories of {path})")[0] for one, path in zip(at, PANDAS, strict=True)] == [
+            len(known)
+        ] * 3
+
+
+PANDAS = ("output", "output", 'output["w"]')
+
+
+def test_the_width_of_an_output_counts_the_numbers_in_its_texts() -> None:
+    assert width_of(encode([" ".join(["7"] * 4000)])) == 4000
+    assert width_of(encode([b"\0" + bytes(3999)])) == 4000 + 500
+    assert width_of(encode([1.5, {"a": 1.5}])) == 2
+    assert width_of(encode(["a"])) == 1
 
 
 def test_a_list_of_things_has_one_length() -> None:
