@@ -310,8 +310,9 @@ class Course:
 
 
 def width_of(*seen: Outcomes) -> int:
-    """How many numbers an output is, at most: also those in texts and beside values, but no lengths."""
-    widths = [sum(int(table.shape[1]) for path, table in one.numbers.items() if path[:4] != "len(") for one in seen]
+    """How many numbers an output holds, at most: also those in texts and beside values, but no lengths."""
+    cells = [sum(one.cells(path) for path in one.numbers if path[:4] != "len(") for one in seen]
+    widths = [-(-count // max(1, len(one))) for count, one in zip(cells, seen, strict=True)]
     return max(1, *widths)
 
 

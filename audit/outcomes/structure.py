@@ -189,6 +189,13 @@ class Outcomes:
         ]
         return max(counts, default=0)
 
+    def cells(self, path: str) -> int:
+        """How many numbers are held at a path, of all runs together."""
+        columns = self.numbers
+        if isinstance(columns, Columns) and path in columns.few:
+            return int(columns.few[path][1].size)
+        return int(columns[path].size)
+
     def where(self, chosen: Chosen) -> Outcomes:
         """The chosen runs."""
         runs = len(range(*chosen.indices(self.runs))) if isinstance(chosen, slice) else int(np.count_nonzero(chosen))

@@ -545,6 +545,7 @@ def test_the_width_of_an_output_counts_the_numbers_in_its_texts() -> None:
     assert width_of(encode([b"\0" + bytes(3999)])) == 4000 + 500
     assert width_of(encode([1.5, {"a": 1.5}])) == 2
     assert width_of(encode(["a"])) == 1
+    assert width_of(encode([{str(run): 1.5, "b": 2.5} for run in range(100)])) == 2
 
 
 def test_a_list_of_things_has_one_length() -> None:
