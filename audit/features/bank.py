@@ -214,7 +214,7 @@ def _labels(left: Outcomes, right: Outcomes, inputs: Inputs, *, chief: bool) -> 
     for path in paths[:MOST_PLACES]:
         counts = Counter([*left.labels_at(path).tolist(), *right.labels_at(path).tolist()])
         seen = [label for label, count in counts.most_common(MOST_LABELS) if count > 1 or len(counts) <= MOST_LABELS]
-        held = [text for text in inputs.texts if path.startswith("text of") and text not in seen]
+        held = [text for text in inputs.texts if path.startswith(("text of", "word ")) and text not in seen]
         if len(counts) > 1 and (seen or held):
             yield Label(path, tuple([*held, *seen][:MOST_LABELS]), chief and given < FEW)
             given += 1

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpledger.audit.outcomes.kinds import described, key_words, to_float
 from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Labels, Outcomes, Rows, gathered, joined
-from dpledger.audit.outcomes.texts import digest_of, read, shortened
+from dpledger.audit.outcomes.texts import digest_of, read, shortened, words_of
 from dpledger.mechanisms.protocol import Release
 
 __all__ = ["Outputs", "encode"]
@@ -239,6 +239,10 @@ class _Walk:
         self.put(path, rows, None, label)
         self.put(f"len({path})", rows, _tall(map(len, items)))
         self.put(f"text of {path}", rows, None, _objects(f"'{shortened(item)}'" for item in items))
+        spoken = [words_of(item) for item in items]
+        for places, some, at in _grouped([tuple(words) for words in spoken], spoken, rows):
+            for place in places:
+                self.put(f"word {place} of {path}", at, None, _objects(f"'{shortened(one[place])}'" for one in some))
         found = [read(item) for item in items]
         for count, part, at in _grouped([len(numbers) for _, numbers in found], found, rows):
             if count:

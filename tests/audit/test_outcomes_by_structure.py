@@ -548,6 +548,19 @@ def test_the_width_of_an_output_counts_the_numbers_in_its_texts() -> None:
     assert width_of(encode([{str(run): 1.5, "b": 2.5} for run in range(100)])) == 2
 
 
+def test_a_word_of_a_text_that_no_other_run_has_is_told() -> None:
+    rng = np.random.default_rng(1)
+
+    def named(name: str) -> list[dict[str, object]]:
+        letters = ["".join(rng.choice(list("abcdefghij"), 12)) for _ in range(400)]
+        return [{"x": rng.laplace(), "name": f"{start}-{name}"} for start in letters]
+
+    left, right = encode(named("alice")), encode(named("bob"))
+    assert set(left.labels['word 2 of output["name"]']) == {"'alice'"}
+    assert found_by_bank(left, right) > 1
+    assert not any(path.startswith("word") for path in encode(["alice", "a1"]).paths)
+
+
 def test_a_list_of_things_has_one_length() -> None:
     outputs = [np.array([None, 1.5], dtype=object), 1.5]
     found = encode(outputs)
