@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
 from dpledger.accounting.composition import LaplaceLaw
@@ -412,6 +412,7 @@ def cut(outputs: list[object], places: list[int]) -> list[list[object]]:
 
 @settings(deadline=None, max_examples=12)
 @given(st.lists(ODD, min_size=1, max_size=5), st.lists(st.integers(0, 100), max_size=3), st.integers(1, 9))
+@example([holding_itself(times) for times in (3, 4, 5, 6)], [1, 2], 1)
 def test_a_run_is_read_alike_whatever_stands_beside_it(outputs: list[object], places: list[int], times: int) -> None:
     many = outputs * times
     whole = encode(many)
@@ -483,6 +484,7 @@ KEYS = st.recursive(
 
 @settings(deadline=None, max_examples=200)
 @given(st.dictionaries(KEYS, st.none() | st.dictionaries(KEYS, st.none(), max_size=2), max_size=4))
+@example({'a"]["b': None, "a": {"b": None}})
 def test_every_key_has_a_path_of_its_own(tree: dict[object, Any]) -> None:
     places = sum(1 + len(inner or ()) for inner in tree.values())
     labels = encode([tree]).labels
