@@ -25,7 +25,7 @@ from dpledger.audit.features.blind import blindness
 from dpledger.audit.features.boosted import learned
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Score
-from dpledger.audit.outcomes import ROOT, Floats, Outcomes, joined
+from dpledger.audit.outcomes import Floats, Outcomes, joined
 from dpledger.audit.sampling.dependence import SHARE, dependence
 from dpledger.audit.strata import Stated, Stratum, strata_of
 from dpledger.audit.tested.claims import AuditTarget
@@ -310,8 +310,9 @@ class Course:
 
 
 def width_of(*seen: Outcomes) -> int:
-    """How many numbers an output is, at most."""
-    widths = [sum(int(table.shape[1]) for path, table in one.numbers.items() if path.startswith(ROOT)) for one in seen]
+    """How many numbers an output holds, at most: also those in texts and beside values, but no lengths."""
+    cells = [sum(one.cells(path) for path in one.numbers if path[:4] != "len(") for one in seen]
+    widths = [-(-count // max(1, len(one))) for count, one in zip(cells, seen, strict=True)]
     return max(1, *widths)
 
 

@@ -52,6 +52,7 @@ WINDOW = 4096  # runs of each side that are looked at
 RANKED = 2048  # of them, for the rank of a score
 MOST_SCORES = 200
 MOST_PLACES = 64
+MOST_PATHS = 8192
 FEW = 4  # numbers of an output that are primary, each of them
 NEAR = 6  # places all of whose pairs are compared
 FEWEST_RUNS = 32  # of each side, from which bits are looked at
@@ -129,7 +130,7 @@ def _ranked(scores: Sequence[Score], left: Outcomes, right: Outcomes) -> list[tu
 def telling_places(left: Outcomes, right: Outcomes) -> tuple[Place, ...]:
     """The numbers of outcomes that vary: all up to 64, else those that differ most, in their order."""
     found: list[tuple[float, Place]] = []
-    for path in sorted({*left.numbers, *right.numbers}, key=lambda path: (not is_value(path), path)):
+    for path in sorted(_usual(left, right), key=lambda path: (not is_value(path), path)):
         width = max(side.numbers[path].shape[1] for side in (left, right) if path in side.numbers)
         blocks = [_wide(side, path, width) for side in (left, right)]
         varies = _varies(blocks)
@@ -141,6 +142,12 @@ def telling_places(left: Outcomes, right: Outcomes) -> tuple[Place, ...]:
     ranked = [place for rank, place in sorted(found, key=lambda pair: -pair[0]) if place not in narrow]
     chosen = {*narrow, *ranked[: MOST_PLACES - len(narrow)]}
     return tuple(place for _, place in found if place in chosen)
+
+
+def _usual(left: Outcomes, right: Outcomes) -> list[str]:
+    """The paths of numbers that are looked at: all, or of very many those that most runs have."""
+    paths = sorted({*left.numbers, *right.numbers})
+    return sorted(paths, key=lambda path: -left.runs_at(path) - right.runs_at(path))[:MOST_PATHS]
 
 
 def is_value(path: str) -> bool:
@@ -207,7 +214,7 @@ def _labels(left: Outcomes, right: Outcomes, inputs: Inputs, *, chief: bool) -> 
     for path in paths[:MOST_PLACES]:
         counts = Counter([*left.labels_at(path).tolist(), *right.labels_at(path).tolist()])
         seen = [label for label, count in counts.most_common(MOST_LABELS) if count > 1 or len(counts) <= MOST_LABELS]
-        held = [text for text in inputs.texts if path.startswith("text of") and text not in seen]
+        held = [text for text in inputs.texts if path.startswith(("text of", "word ")) and text not in seen]
         if len(counts) > 1 and (seen or held):
             yield Label(path, tuple([*held, *seen][:MOST_LABELS]), chief and given < FEW)
             given += 1
@@ -248,7 +255,7 @@ def _matches(values: tuple[Place, ...], inputs: Inputs) -> Iterator[Number]:
 
 def _transcripts(left: Outcomes, right: Outcomes) -> Iterator[Number]:
     """Where a list of numbers first holds one that is not 0, or NaN."""
-    for path in sorted({*left.numbers, *right.numbers}):
+    for path in sorted(_usual(left, right)):
         if any(side.numbers[path].shape[1] > 1 for side in (left, right) if path in side.numbers):
             yield from (First(path, "not 0"), First(path, "NaN"))
 

@@ -28,10 +28,10 @@ def blindness(left: Outcomes, right: Outcomes) -> str | None:
     if any(_is_read(place, left, right) for place in places):
         return None
     paths = sorted({*left.labels, *right.labels})
-    together = {path: _together(path, left, right) for path in paths}
-    if not places and all((labels == labels[0]).all() for labels in together.values()):
+    if not places and all((labels == labels[0]).all() for labels in (_together(path, left, right) for path in paths)):
         return "all runs of both sides gave the same output"
-    if any(_are_single(labels) for labels in together.values()):
+    usual = [path for path in paths if left.runs_at(path) + right.runs_at(path) > runs / 2]
+    if any(_are_single(_together(path, left, right)) for path in usual):
         return "more than half of the runs gave an output that no other run gave, and no number in it can be read"
     return None
 

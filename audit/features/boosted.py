@@ -83,7 +83,9 @@ def _kinds(left: Outcomes, right: Outcomes) -> tuple[Label, ...]:
         labels = sorted({*left.labels_at(path), *right.labels_at(path)})
         if 1 < len(labels) < MOST_CATEGORIES:
             found.append(Label(path, tuple(labels)))
-    return tuple(found[:MOST_KINDS])
+        if len(found) == MOST_KINDS:
+            break
+    return tuple(found)
 
 
 def _features(outcomes: Outcomes, places: tuple[Place, ...], kinds: tuple[Label, ...]) -> Floats:

@@ -31,7 +31,7 @@ MOST_CATEGORIES = 64
 MOST_COUNTED, FEWEST_COUNTED = 128, 8_192  # edges, and numbers, for which counting beats a search
 SHOWN = 8  # places that are listed in words
 _COLUMNS = 256  # summed at a time, which changes no bit of a sum
-_KEY = re.compile(r"\[(?![0-9]+\])(?:\"(?:[^\"])*\"|[^\]])*\]")
+_KEY = re.compile(r"\[(?![0-9]+\])(?:\"(?:[^\"\\]|\\[\s\S])*\"|\\[\s\S]|[^\]\"\\])*\]")
 
 
 @runtime_checkable

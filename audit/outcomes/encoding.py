@@ -23,37 +23,42 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.audit.outcomes.kinds import described, key_words, to_float
-from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Labels, Outcomes, joined
-from dpledger.audit.outcomes.texts import read, shortened
+from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Labels, Outcomes, Rows, gathered, joined
+from dpledger.audit.outcomes.texts import digest_of, read, shortened, words_of
 from dpledger.mechanisms.protocol import Release
 
 __all__ = ["Outputs", "encode"]
 
 T = TypeVar("T")
 Outputs: TypeAlias = "Sequence[object] | npt.NDArray[Any]"
-Rows: TypeAlias = "npt.NDArray[np.intp] | None"  # the runs of a column; None: all
 
 DEEPEST = 12  # levels of parts within parts
 DEEPEST_BLOCK = 3  # lists within lists that are one block
-MOST_PATHS = 8192
-MOST_CELLS = 2**25  # paths times runs, beyond the first FREE_PATHS of them
-FREE_PATHS = 64
-MOST_COLUMNS = 10_000
-EXACT = 2**53  # whole numbers up to here are doubles
+MOST_PARTS = 4096  # parts of one run that are read, in their order
+WORD = 53  # bits of a whole number that a double holds
+EXACT = 2**WORD
+MOST_WORDS = 64  # of one whole number
 PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.float16, np.int64, np.int32, np.bool_})
 """Types of numbers that stand in one block with others of a list."""
 
+NUMPY_NUMBERS = {np.dtype(code).type for code in np.typecodes["AllInteger"] + np.typecodes["AllFloat"] + "?"}
+"""Types whose numbers make one array: all but durations, which have units."""
+
 PLAIN_BUT_BOOL = PLAIN - {bool, np.bool_}
+WHOLE = frozenset({int, np.int64})  # of them, those that may have more bits than a double
 LONGEST_SPELLED = 64
 
 
 def encode(outputs: Outputs | Iterable[object]) -> Outcomes:
-    """The outcomes of `outputs`, one run an item: those of each run alone, in any chunks, for up to 512 paths."""
+    """The outcomes of `outputs`, one run an item.
+
+    What a run is read as is a function of that run alone: whatever runs stand beside it and however they are cut into
+    chunks, its numbers and labels are the same. Limits (4,096 parts, 12 levels) are counted in each run by itself."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an output's own code may warn
         if not isinstance(outputs, (np.ndarray, list, tuple)):
             outputs = _batch(outputs)
-        if not isinstance(outputs, np.ndarray):
+        if not isinstance(outputs, np.ndarray) or isinstance(outputs, np.ma.MaskedArray):
             return _of_list(list(outputs))
         batch = np.asarray(outputs if outputs.ndim else outputs.reshape(1))
         if batch.dtype.kind == "O" and batch.ndim == 1:
@@ -92,62 +97,65 @@ class _Walk:
 
     def __init__(self, runs: int) -> None:
         self.runs = runs
-        self.numbers: dict[str, Floats] = {}
-        self.labels: dict[str, Labels | None] = {}  # None: "" in every run
-        self.columns = 0
+        self.numbers: dict[str, list[tuple[Rows, Floats]]] = {}
+        self.labels: dict[str, list[tuple[Rows, str | Labels]]] = {}
+        self.columns = 0  # no run has more parts
+        self.parts: npt.NDArray[np.int64] | int = 0  # of each run; a number: of every run
 
     def outcomes(self) -> Outcomes:
-        labels = {path: labels for path, labels in self.labels.items() if labels is not None and labels.any()}
-        return Outcomes(self.runs, self.numbers, labels)
+        labels = {path: pieces for path, pieces in self.labels.items() if not self._plain(pieces)}
+        return Outcomes(self.runs, gathered(self.runs, self.numbers, np.nan), gathered(self.runs, labels, ABSENT))
+
+    def _plain(self, pieces: list[tuple[Rows, str | Labels]]) -> bool:
+        """Plain floats in every run."""
+        if any(isinstance(label, np.ndarray) or label for _, label in pieces):
+            return False
+        if any(rows is None for rows, _ in pieces):
+            return True
+        here = np.zeros(self.runs, dtype=np.bool_)
+        for rows, _ in pieces:
+            here[rows] = True
+        return bool(here.all())
 
     # ---- writing ----
 
     def put(self, path: str, rows: Rows, table: Floats | None, label: str | Labels = "") -> None:
         """The numbers, if any, and the label of some runs at a path."""
-        if path not in self.labels and not self._has_room():
-            return
         if table is not None and table.shape[1]:
-            self._put_numbers(path, rows, table)
+            self.numbers.setdefault(path, []).append((rows, table))
         elif isinstance(label, str):
             label = label or "nothing"  # "" is a plain number
-        if rows is None and isinstance(label, str) and not label and path not in self.labels:
-            self.labels[path] = None
-            return
-        known = self.labels.get(path)
-        if known is None:
-            known = self.labels[path] = np.full(self.runs, ABSENT, dtype=object)
-        known[slice(None) if rows is None else rows] = label
-
-    def _has_room(self) -> bool:
-        paths = len(self.labels)
-        return paths < FREE_PATHS or (paths < MOST_PATHS and paths * self.runs < MOST_CELLS)
-
-    def _put_numbers(self, path: str, rows: Rows, table: Floats) -> None:
-        known = self.numbers.get(path)
-        if known is None and rows is None:
-            self.numbers[path] = table
-            return
-        width = max(table.shape[1], 0 if known is None else known.shape[1])
-        if known is None or known.shape[1] < width:
-            wider = np.full((self.runs, width), np.nan)
-            if known is not None:
-                wider[:, : known.shape[1]] = known
-            known = self.numbers[path] = wider
-        known[slice(None) if rows is None else rows, : table.shape[1]] = table
+        self.labels.setdefault(path, []).append((rows, label))
 
     # ---- reading ----
 
     def column(self, path: str, items: list[object], rows: Rows, prefix: str = "", depth: int = 0) -> None:
         """What some runs have at a path. `prefix`: words of what it is the inside of."""
         self.columns += 1
-        if self.columns > MOST_COLUMNS:  # a thing that holds itself many times
-            return
+        if rows is None:
+            self.parts += 1
+        else:
+            if isinstance(self.parts, int):
+                self.parts = np.full(self.runs, self.parts, dtype=np.int64)
+            self.parts[rows] += 1
+        if self.columns > MOST_PARTS:  # else no run has so many
+            items, rows = self._within(items, rows)
+            if not items:
+                return
         kinds = set(map(type, items))
         if len(kinds) == 1:
             self._alike(path, kinds.pop(), items, rows, prefix, depth)
             return
         for kind, part, at in _grouped([type(item) for item in items], items, rows):
             self._alike(path, kind, part, at, prefix, depth)
+
+    def _within(self, items: list[object], rows: Rows) -> tuple[list[object], Rows]:
+        """Without the runs of which enough is read, such as a list that holds itself many times."""
+        parts = np.broadcast_to(self.parts, self.runs)
+        some = np.flatnonzero((parts if rows is None else parts[rows]) <= MOST_PARTS)
+        if len(some) == len(items):
+            return items, rows
+        return [items[place] for place in some], _part(rows, some)
 
     def _alike(self, path: str, kind: Any, items: list[Any], rows: Rows, prefix: str, depth: int) -> None:
         """Items of one type."""
@@ -169,9 +177,10 @@ class _Walk:
             self._dicts(path, items, rows, f"{prefix}dict of ", depth)
         elif kind is Release:
             self.column(path, [item.value for item in items], rows, prefix, depth + 1)
-        elif issubclass(kind, (np.number, np.bool_)):
-            self.array(path, np.array(items), rows, prefix + np.dtype(kind).name, depth)
-        elif kind is np.ndarray or issubclass(kind, np.generic):
+        elif kind in NUMPY_NUMBERS:
+            name = "numpy bool" if kind is np.bool_ else np.dtype(kind).name
+            self.array(path, np.array(items), rows, prefix + name, depth)
+        elif kind is np.ndarray or (issubclass(kind, np.generic) and kind.__module__.partition(".")[0] == "numpy"):
             arrays = [np.asarray(item) for item in items]
             names = [(array.dtype, array.shape) for array in arrays]
             for (dtype, shape), part, at in _grouped(names, arrays, rows):
@@ -191,15 +200,22 @@ class _Walk:
                 self.column(place, [parts[place] for _, parts in group], at, inner, depth + 1)
 
     def _whole(self, path: str, items: list[int], rows: Rows, label: str) -> None:
-        """Whole numbers of any size."""
+        """Whole numbers of any size. Beyond 64 bits also how many bits there are, and all of them as words of 53, from
+        the lowest; of very many bits a digest."""
         try:
             self._integers(path, np.array(items, dtype=np.int64).reshape(-1, 1), rows, label)
         except OverflowError:
-            self.put(path, rows, _tall(map(to_float, items)), label)
-            for big, part, at in _grouped([abs(item) > EXACT for item in items], items, rows):
-                if big:
-                    self.put(f"low bits of {path}", at, _tall(item & (EXACT - 1) for item in part))
-                    self.put(f"bits in {path}", at, _tall(item.bit_length() for item in part))
+            for words, part, at in _grouped([_words(item) for item in items], items, rows):
+                if not words:
+                    self._integers(path, np.array(part, dtype=np.int64).reshape(-1, 1), at, label)
+                    continue
+                self.put(path, at, _tall(map(to_float, part)), label)
+                self.put(f"bits in {path}", at, _tall(item.bit_length() for item in part))
+                shifts = [WORD * word for word in range(min(words, MOST_WORDS))]
+                low = [[item >> shift & (EXACT - 1) for shift in shifts] for item in part]
+                self.put(f"low bits of {path}", at, np.array(low, dtype=np.float64))
+                if words > MOST_WORDS:
+                    self.put(f"digest of {path}", at, None, _objects(map(digest_of, part)))
 
     def _integers(
         self,
@@ -223,6 +239,10 @@ class _Walk:
         self.put(path, rows, None, label)
         self.put(f"len({path})", rows, _tall(map(len, items)))
         self.put(f"text of {path}", rows, None, _objects(f"'{shortened(item)}'" for item in items))
+        spoken = [words_of(item) for item in items]
+        for places, some, at in _grouped([tuple(words) for words in spoken], spoken, rows):
+            for place in places:
+                self.put(f"word {place} of {path}", at, None, _objects(f"'{shortened(one[place])}'" for one in some))
         found = [read(item) for item in items]
         for count, part, at in _grouped([len(numbers) for _, numbers in found], found, rows):
             if count:
@@ -239,20 +259,22 @@ class _Walk:
         for form, part, at in _grouped([_form(item) for item in items], items, rows):
             if form is not None:
                 self._block(path, part, at, prefix + form)
+                if "mixed" in form:
+                    self.put(f"types in {path}", at, None, _objects(map(_types, part)))
                 continue
             self._beside(path, part, at)
             for count, same, these in _grouped(list(map(len, part)), part, at):
                 self.put(path, these, None, f"{prefix}{count}")
-                for place in range(count):
+                for place in range(min(count, MOST_PARTS)):
                     self.column(f"{path}[{place}]", [item[place] for item in same], these, "", depth + 1)
 
     def _block(self, path: str, items: list[Any], rows: Rows, label: str) -> None:
         flat = [list(_flat(item)) for item in items]
         self.put(path, rows, np.array([list(map(to_float, row)) for row in flat], dtype=np.float64), label)
-        large = [any(type(item) is int and abs(item) > EXACT for item in row) for row in flat]
+        large = [any(type(item) in WHOLE and abs(int(item)) > EXACT for item in row) for row in flat]
         for big, part, at in _grouped(large, flat, rows):
             if big:
-                low = [[item & (EXACT - 1) if type(item) is int else 0 for item in row] for row in part]
+                low = [[int(item) & (EXACT - 1) if type(item) in WHOLE else 0 for item in row] for row in part]
                 self.put(f"low bits of {path}", at, np.array(low, dtype=np.float64))
 
     def _beside(self, path: str, items: list[Any], rows: Rows) -> None:
@@ -282,20 +304,20 @@ class _Walk:
                 words.append(seen[keys])
             else:
                 words.append(key_words(item))
-        for keys, part, at in _grouped(words, items, rows):
-            self.put(path, at, None, prefix + shortened(", ".join(keys)))
-            values = [list(item.values()) for item in part]
-            for place, key in enumerate(keys):
-                self.column(f"{path}[{key}]", [item[place] for item in values], at, "", depth + 1)
         numeric = [bool(item) and set(map(type, item)) <= PLAIN for item in items]
         for are, part, at in _grouped(numeric, items, rows):
             if are:
                 self.column(f"keys of {path}", [sorted(item) for item in part], at, "", depth + 1)
+        for keys, part, at in _grouped(words, items, rows):
+            self.put(path, at, None, prefix + shortened(", ".join(keys)))
+            values = [list(item.values()) for item in part]
+            for place, key in enumerate(keys[:MOST_PARTS]):
+                self.column(f"{path}[{key}]", [item[place] for item in values], at, "", depth + 1)
 
     def array(self, path: str, batch: npt.NDArray[Any], rows: Rows, label: str, depth: int = 0) -> None:
         """Arrays of one type and shape: batch[runs, ...]. `label`: what stands for their type and shape."""
         kind, shape = batch.dtype.kind, batch.shape[1:]
-        if shape:
+        if shape and (kind in "iubfcmM" or batch.dtype.names):  # else it is read as a list, which has its own length
             self.put(f"len({path})", rows, np.full((len(batch), 1), float(shape[0])))
         flat = batch.reshape(len(batch), -1)
         if kind in "iu":
@@ -311,13 +333,13 @@ class _Walk:
             self.array(f"{path}.imag", batch.imag, rows, "", depth + 1)
         elif kind in "mM":
             missing = np.isnat(flat)
-            ticks = np.where(missing, 0, np.ascontiguousarray(flat).view(np.int64))
+            ticks = np.where(missing, 0, flat.astype(flat.dtype.newbyteorder("=")).view(np.int64))
             self._integers(path, ticks, rows, label, missing)
         elif batch.dtype.names:
             self.put(path, rows, None, label)
-            for field in batch.dtype.names:
+            for field, word in zip(batch.dtype.names, key_words(batch.dtype.names), strict=True):
                 part = batch[field]
-                self.array(f'{path}["{field}"]', part, rows, _type_and_shape(part.dtype, part.shape[1:]), depth + 1)
+                self.array(f"{path}[{word}]", part, rows, _type_and_shape(part.dtype, part.shape[1:]), depth + 1)
         elif shape:
             self._lists(path, flat.tolist(), rows, f"{label} as list of ", depth + 1)
         else:
@@ -332,6 +354,7 @@ class _Walk:
 
 def _type_and_shape(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
     name = {"U": "text", "S": "bytes", "O": "objects"}.get(dtype.kind, dtype.name)
+    name = name if dtype.isnative or dtype.names else f"swapped {name}"
     return f"{name}[{', '.join(map(str, shape))}]" if shape else name
 
 
@@ -362,18 +385,36 @@ def _objects(words: Iterable[str]) -> Labels:
     return found
 
 
+def _words(item: int) -> int:
+    """How many words of 53 bits a whole number has that is beyond 64 bits; 0 for any other."""
+    return 0 if -(2**63) <= item < 2**63 else -(-item.bit_length() // WORD)
+
+
 def _form(item: Sequence[object], depth: int = 0) -> str | None:
-    """The shape and types of a list of numbers, or of lists of them that are alike; None for any other."""
+    """The shape and types of a list of numbers, or of lists of them that are alike; None for any other, such as one
+    with a whole number of more than 64 bits."""
     kinds = set(map(type, item))
     if kinds <= PLAIN:
-        names = sorted(kind.__name__ for kind in kinds if kind is not float)
-        return " ".join([str(len(item)), *(["mixed float"] if names and float in kinds else []), *names])
+        if int in kinds and any(type(number) is int and _words(number) for number in item):
+            return None
+        names = sorted(_type_name(kind) for kind in kinds if kind is not float)
+        mixed = [["mixed"], ["mixed float"]][float in kinds] if len(kinds) > 1 else []
+        return " ".join([str(len(item)), *mixed, *names])
     if depth < DEEPEST_BLOCK and len(kinds) == 1 and kinds <= {list, tuple}:
         forms = {_form(inner, depth + 1) for inner in item}  # type: ignore[arg-type]
         inner = forms.pop()
         if not forms and inner is not None:
             return f"{len(item)} {kinds.pop().__name__}s of {inner}"
     return None
+
+
+def _types(item: Sequence[object]) -> str:
+    """The type of each number of a list, in their order."""
+    return shortened(", ".join(_type_name(type(number)) for number in _flat(item)))
+
+
+def _type_name(kind: type) -> str:
+    return "numpy bool" if kind is np.bool_ else kind.__name__
 
 
 def _flat(item: Iterable[Any]) -> Iterator[Any]:

@@ -14,6 +14,7 @@ import dataclasses
 import datetime
 import enum
 import numbers
+import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
@@ -32,6 +33,7 @@ __all__ = ["described", "key_words", "to_float"]
 Parts: TypeAlias = dict[str, object]
 
 MOST_ITEMS = 4096  # that are taken from a generator
+_QUOTED, _BARE = re.compile(r'["\\]'), re.compile(r'["\\\[\]]')
 _ADDRESS = " at 0x"  # of a thing whose text says only where it lies
 _OPAQUE = (
     types.FunctionType,
@@ -39,6 +41,10 @@ _OPAQUE = (
     types.MethodType,
     types.ModuleType,
     type,
+)
+_VALUES = (
+    *(int, float, complex, Decimal, str, bytes, bytearray, tuple, list, dict, set, frozenset, np.ndarray, np.generic),
+    *(datetime.date, datetime.time, datetime.timedelta),
 )
 
 
@@ -48,10 +54,22 @@ def described(item: object, path: str) -> tuple[str, Parts]:
     try:
         for takes, parts in _KINDS:
             if takes(item):
-                return parts(item, path, name)
+                label, inside = parts(item, path, name)
+                return label, {**inside, **_noted(item, path)}
     except Exception as error:  # the thing's own code: what it raises is part of the outcome
         return f"{name} that raises {type(error).__name__}", {}
     return name, {}
+
+
+def _noted(item: object, path: str) -> Parts:
+    """The attributes of a value of a person's own type, such as a subclass of float."""
+    if not isinstance(item, _VALUES) or isinstance(item, enum.Enum) or _module(item) in ("numpy", "pandas"):
+        return {}
+    return {_dotted(path, field): value for field, value in getattr(item, "__dict__", {}).items()}
+
+
+def _module(item: object) -> str:
+    return type(item).__module__.partition(".")[0]
 
 
 def to_float(number: Any) -> float:
@@ -63,22 +81,34 @@ def to_float(number: Any) -> float:
 
 
 def key_words(keys: Iterable[object]) -> tuple[str, ...]:
-    """The keys of a dict as they stand in paths; equal words get a number."""
-    words: list[str] = []
+    """The keys of a dict as they stand in paths, each its own; equal words get a number."""
+    words: dict[str, None] = {}
     for key in keys:
         word = _key(key)
-        words.append(word if word not in words else f"{word}#{len(words)}")
+        while word in words:
+            word += f"#{len(words)}"
+        words[word] = None
     return tuple(words)
 
 
 def _key(key: object) -> str:
     if type(key) is str:
-        return f'"{shortened(key)}"'
+        return f'"{_escaped(shortened(key), _QUOTED)}"'
     if isinstance(key, (int, float, type(None), bytes, np.generic, enum.Enum)):
-        return shortened(_text(key))
+        return _escaped(shortened(_text(key)), _BARE)
     if type(key) in (tuple, frozenset):
         return f"({', '.join(map(_key, key))})"  # type: ignore[call-overload]
-    return shortened(f"{type(key).__name__} {_text(key)}".rstrip())
+    return _escaped(shortened(f"{type(key).__name__} {_text(key)}".rstrip()), _BARE)
+
+
+def _escaped(text: str, special: re.Pattern[str]) -> str:
+    """So that nothing in a key looks like the end of it."""
+    return special.sub(r"\\\g<0>", text)
+
+
+def _dotted(path: str, name: str) -> str:
+    """The path of an attribute."""
+    return f"{path}.{name}" if name.isidentifier() else f"{path}.[{_key(name)}]"
 
 
 def _text(item: object) -> str:
@@ -187,7 +217,7 @@ def _bytes(item: Any, path: str, name: str) -> tuple[str, Parts]:
 
 
 def _from_pandas(item: object) -> bool:
-    return type(item).__module__.partition(".")[0] == "pandas"
+    return _module(item) == "pandas"
 
 
 def _pandas(item: Any, path: str, name: str) -> tuple[str, Parts]:
@@ -196,12 +226,13 @@ def _pandas(item: Any, path: str, name: str) -> tuple[str, Parts]:
     if name == "DataFrame":
         words = key_words(item.columns)
         columns = {f"{path}[{word}]": item.iloc[:, place].array for place, word in enumerate(words)}
-        return f"{name} of {', '.join(words)}", {f"len({path})": len(item), **_beside(item, path), **columns}
+        names = _names(item.columns, f"columns of {path}")
+        return f"{name} of {', '.join(words)}", {f"len({path})": len(item), **names, **_beside(item, path), **columns}
     if name == "Series":
         named: Parts = {} if item.name is None else {f"name of {path}": item.name}
-        return f"{name} {item.dtype}", {path: _values(item), **_beside(item, path), **named}
-    if hasattr(item, "dtype") and hasattr(item, "to_numpy"):  # an index or an extension array
-        return f"{name} {item.dtype}", {path: _values(item)}
+        return f"{name} {item.dtype}", {path: _values(item), **_beside(item, path), **named, **_categories(item, path)}
+    if hasattr(item, "dtype") and hasattr(item, "__array__"):  # an index or an extension array
+        return f"{name} {item.dtype}", {path: _values(item), **_categories(item, path)}
     if name in ("Timestamp", "Timedelta"):
         zone = getattr(item, "tz", None)
         return name if zone is None else f"{name} {zone}", {path: np.asarray(item.to_numpy())}
@@ -209,16 +240,29 @@ def _pandas(item: Any, path: str, name: str) -> tuple[str, Parts]:
 
 
 def _values(item: Any) -> object:
-    values = item.to_numpy()
+    values = np.asarray(item)
     return values if values.dtype.kind != "O" else values.tolist()
 
 
 def _beside(item: Any, path: str) -> Parts:
-    """The index of a frame or series, unless it counts the rows from 0, and what is noted of it."""
+    """The index of a frame or series, unless it counts the rows from 0, its names, and what is noted of it."""
     index = item.index
     counts = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
-    parts: Parts = {} if counts else {f"index of {path}": _values(index)}
+    parts: Parts = {} if counts else {f"index of {path}": _values(index), **_categories(index, f"index of {path}")}
+    parts |= _names(index, f"index of {path}")
     return {**parts, f"attrs of {path}": dict(item.attrs)} if item.attrs else parts
+
+
+def _names(index: Any, path: str) -> Parts:
+    """What an index or its levels are called, where they are."""
+    names = list(index.names)
+    return {} if all(name is None for name in names) else {f"names of {path}": names}
+
+
+def _categories(item: Any, path: str) -> Parts:
+    """All categories that a value may have, with those that none has."""
+    known = getattr(item.dtype, "categories", None)
+    return {} if known is None else {f"categories of {path}": _values(known)}
 
 
 def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:
@@ -294,7 +338,7 @@ def _attributes(item: object) -> dict[str, object]:
 def _attributes_or_text(item: object, path: str, name: str) -> tuple[str, Parts]:
     parts = _attributes(item)
     if parts or dataclasses.is_dataclass(item):
-        return name, {f"{path}.{field}": value for field, value in parts.items()}
+        return name, {_dotted(path, field): value for field, value in parts.items()}
     text = _text(item)
     return name, {f"repr({path})": text} if text else {}
 

@@ -1,8 +1,10 @@
 """Outcomes: what the runs of one side gave, as numbers and labels at paths.
 
 A path is the words of a place: `output`, `output[1].w`, `output["mean"]`. What a number cannot hold stands at a path
-beside it: `low bits of output`, `len(output)`, `text of output`. Every path is a function of the single run, so runs
-may be encoded in any chunks: `joined` gives what all of them together would have given.
+beside it: `low bits of output`, `len(output)`, `text of output`. What stands at a path in a run is a function of that
+run alone, whatever other runs there are: `joined` gives for runs in any chunks what all of them together would have
+given. So there are as many paths as the runs have. A path that few runs have is held as those runs (`Columns`), so
+memory grows with what the outputs hold, and not with the number of runs times the number of paths.
 
 >>> from dpledger.audit.outcomes.encoding import encode
 >>> found = joined([encode([0.5, None]), encode([{"mean": 1.0}])])
@@ -14,22 +16,40 @@ may be encoded in any chunks: `joined` gives what all of them together would hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ABSENT", "RAISES", "ROOT", "Chosen", "Floats", "Labels", "Outcomes", "Raised", "joined"]
+__all__ = [
+    "ABSENT",
+    "RAISES",
+    "ROOT",
+    "Chosen",
+    "Columns",
+    "Floats",
+    "Labels",
+    "Outcomes",
+    "Piece",
+    "Raised",
+    "Rows",
+    "gathered",
+    "joined",
+]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Labels: TypeAlias = npt.NDArray[np.object_]
 Chosen: TypeAlias = "slice | npt.NDArray[np.bool_]"
+Rows: TypeAlias = "npt.NDArray[np.intp] | None"  # the runs of a piece of a column; None: all
+Piece: TypeAlias = "tuple[Rows | slice, npt.NDArray[Any] | str]"  # a text stands for itself in all runs of it
 
 ROOT = "output"
 RAISES = "raises "  # begins the label of a run that raised
 ABSENT = "absent"  # the label of a run that has nothing at a path
+FEW = 8  # a column that less than one in so many runs have is held as those runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +60,89 @@ class Raised:
     name: str
     text: str | None = None
     error: BaseException | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns(Mapping[str, npt.NDArray[Any]]):
+    """Columns by path, one row a run. `few`: those that few runs have: the runs and their rows, from which the column
+    is made where it is asked for. `missing`: what all other runs have there."""
+
+    runs: int
+    whole: Mapping[str, npt.NDArray[Any]]
+    few: Mapping[str, tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]
+    missing: float | str
+
+    def __getitem__(self, path: str) -> npt.NDArray[Any]:
+        if path not in self.few:
+            return self.whole[path]
+        rows, part = self.few[path]
+        made = np.full((self.runs, *part.shape[1:]), self.missing, dtype=part.dtype)
+        made[rows] = part
+        return made
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.few or path in self.whole
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.whole
+        yield from self.few
+
+    def __len__(self) -> int:
+        return len(self.whole) + len(self.few)
+
+    def where(self, chosen: Chosen) -> Columns:
+        """The chosen runs."""
+        kept = np.arange(self.runs)[chosen]
+        places = np.full(self.runs, -1)
+        places[kept] = np.arange(len(kept))
+        few = {}
+        for path, (rows, part) in self.few.items():
+            stays = places[rows] >= 0
+            few[path] = (places[rows[stays]], part[stays])
+        return Columns(len(kept), {path: table[chosen] for path, table in self.whole.items()}, few, self.missing)
+
+
+def gathered(runs: int, pieces: Mapping[str, Sequence[Piece]], missing: float | str) -> Mapping[str, npt.NDArray[Any]]:
+    """Columns of so many runs from pieces of them."""
+    whole: dict[str, npt.NDArray[Any]] = {}
+    few: dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[Any]]] = {}
+    for path, some in pieces.items():
+        first, table = some[0]
+        if len(some) == 1 and first is None and not isinstance(table, str):
+            whole[path] = table
+            continue
+        held = sum(_count(rows, runs) for rows, _ in some)
+        if held * FEW >= runs:
+            whole[path] = _filled(runs, some, missing)
+            continue
+        ends = np.cumsum([0, *(_count(rows, runs) for rows, _ in some)]).tolist()
+        stacked = [(slice(*ends[place : place + 2]), part) for place, (_, part) in enumerate(some)]
+        few[path] = (
+            np.concatenate([np.arange(runs)[_index(rows)] for rows, _ in some]),
+            _filled(held, stacked, missing),
+        )
+    return Columns(runs, whole, few, missing) if few else whole
+
+
+def _count(rows: Rows | slice, runs: int) -> int:
+    return runs if rows is None else rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+
+
+def _index(rows: Rows | slice) -> slice | npt.NDArray[np.intp]:
+    return slice(None) if rows is None else rows
+
+
+def _filled(runs: int, pieces: Sequence[Piece], missing: float | str) -> npt.NDArray[Any]:
+    if isinstance(missing, str):
+        column: npt.NDArray[Any] = np.full(runs, missing, dtype=object)
+        for rows, labels in pieces:
+            column[_index(rows)] = labels
+        return column
+    tables = [(rows, table) for rows, table in pieces if not isinstance(table, str)]
+    block = np.full((runs, max(table.shape[1] for _, table in tables)), missing)
+    for rows, table in tables:
+        block[_index(rows), : table.shape[1]] = table
+    return block
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +180,29 @@ class Outcomes:
             return self.labels[path]
         return np.full(self.runs, "" if path in self.numbers else ABSENT, dtype=object)
 
+    def runs_at(self, path: str) -> int:
+        """How many runs may have something at a path, at most."""
+        counts = [
+            len(columns.few[path][0]) if isinstance(columns, Columns) and path in columns.few else self.runs
+            for columns in (self.numbers, self.labels)
+            if path in columns
+        ]
+        return max(counts, default=0)
+
+    def cells(self, path: str) -> int:
+        """How many numbers are held at a path, of all runs together."""
+        columns = self.numbers
+        if isinstance(columns, Columns) and path in columns.few:
+            return int(columns.few[path][1].size)
+        return int(columns[path].size)
+
     def where(self, chosen: Chosen) -> Outcomes:
         """The chosen runs."""
         runs = len(range(*chosen.indices(self.runs))) if isinstance(chosen, slice) else int(np.count_nonzero(chosen))
         return Outcomes(
             runs,
-            {path: table[chosen] for path, table in self.numbers.items()},
-            {path: labels[chosen] for path, labels in self.labels.items()},
+            _where(self.numbers, chosen),
+            _where(self.labels, chosen),
             None if self.losses is None else self.losses[chosen],
         )
 
@@ -95,10 +214,37 @@ def joined(pieces: Sequence[Outcomes]) -> Outcomes:
     kept = [piece for piece in pieces if piece.runs]
     if not kept:
         return Outcomes(0, {}, {})
-    numbers = {path: _stacked(kept, path) for path in _ordered(piece.numbers for piece in kept)}
-    labels = {path: np.concatenate([piece.labels_at(path) for piece in kept]) for path in _with_labels(kept)}
+    runs, starts = sum(map(len, kept)), np.cumsum([0, *map(len, kept)]).tolist()
+    numbers: dict[str, list[Piece]] = {}
+    labels: dict[str, list[Piece]] = {path: [] for path in _with_labels(kept)}
+    for piece, start in zip(kept, starts, strict=False):
+        for path in piece.numbers:
+            numbers.setdefault(path, []).append(_placed(piece.numbers, path, start, len(piece)))
+            if path in labels and path not in piece.labels:
+                labels[path].append((slice(start, start + len(piece)), ""))
+        for path in piece.labels:
+            labels[path].append(_placed(piece.labels, path, start, len(piece)))
     losses = [piece.losses for piece in kept if piece.losses is not None]
-    return Outcomes(sum(map(len, kept)), numbers, labels, np.concatenate(losses) if losses else None)
+    return Outcomes(
+        runs,
+        gathered(runs, numbers, np.nan),
+        gathered(runs, labels, ABSENT),
+        np.concatenate(losses) if losses else None,
+    )
+
+
+def _where(columns: Mapping[str, npt.NDArray[Any]], chosen: Chosen) -> Mapping[str, npt.NDArray[Any]]:
+    if isinstance(columns, Columns):
+        return columns.where(chosen)
+    return {path: table[chosen] for path, table in columns.items()}
+
+
+def _placed(columns: Mapping[str, npt.NDArray[Any]], path: str, start: int, runs: int) -> Piece:
+    """A column as a piece of a longer one, from the run `start` on."""
+    if isinstance(columns, Columns) and path in columns.few:
+        rows, part = columns.few[path]
+        return rows + start, part
+    return slice(start, start + runs), columns[path]
 
 
 def _ordered(names: Iterable[Iterable[str]]) -> dict[str, None]:
@@ -107,21 +253,5 @@ def _ordered(names: Iterable[Iterable[str]]) -> dict[str, None]:
 
 def _with_labels(pieces: Sequence[Outcomes]) -> dict[str, None]:
     """The paths at which some run is something else than plain floats."""
-    partly = [
-        path for path in _ordered(piece.numbers for piece in pieces) if any(path not in p.numbers for p in pieces)
-    ]
-    return _ordered([*(piece.labels for piece in pieces), partly])
-
-
-def _stacked(pieces: Sequence[Outcomes], path: str) -> Floats:
-    tables = [piece.numbers.get(path) for piece in pieces]
-    width = max(table.shape[1] for table in tables if table is not None)
-    if all(table is not None and table.shape[1] == width for table in tables):
-        return np.concatenate([table for table in tables if table is not None])
-    whole = np.full((sum(map(len, pieces)), width), np.nan)
-    first = 0
-    for piece, table in zip(pieces, tables, strict=True):
-        if table is not None:
-            whole[first : first + len(piece), : table.shape[1]] = table
-        first += len(piece)
-    return whole
+    counts = Counter(path for piece in pieces for path in piece.numbers)
+    return _ordered([*(piece.labels for piece in pieces), [path for path in counts if counts[path] < len(pieces)]])

@@ -10,23 +10,26 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
 from dpledger.accounting.composition import LaplaceLaw
+from dpledger.audit.course.blocks import width_of
 from dpledger.audit.features.bank import bank
 from dpledger.audit.features.blind import blindness
+from dpledger.audit.features.score import public_path
 from dpledger.audit.outcomes.encoding import encode
 from dpledger.audit.outcomes.structure import Outcomes, Raised, joined
 from dpledger.mechanisms.protocol import Release
 from told_outputs import TOLD, found_by_bank, told
-from work_counter import lines_run
+from work_counter import lines_run, peak_bytes
 
 pytestmark = pytest.mark.sliced
 
@@ -90,6 +93,11 @@ class Slotted:
 
     def __init__(self, w: float) -> None:
         self.w = w
+
+
+class Noted:
+    x: Any
+    y: Any
 
 
 class Failing:
@@ -230,6 +238,43 @@ def test_runs_may_be_a_column_a_frame_or_a_tensor() -> None:
     assert encode(torch.ones(2, 3)).numbers["output"].shape == (2, 3)
 
 
+def test_a_duration_keeps_its_unit_whatever_stands_beside_it() -> None:
+    durations = [np.timedelta64(5, "s"), np.timedelta64(7, "ms")]
+    found = encode(durations)
+    assert found.numbers["output"].ravel().tolist() == [5, 7]
+    assert found.labels["output"].tolist() == ["timedelta64[s]", "timedelta64[ms]"]
+
+
+@pytest.mark.parametrize("kind", ["M8[D]", "m8[s]", "f8", "i4", "c16"])
+def test_numbers_in_another_byte_order_are_the_same_numbers_of_another_kind(kind: str) -> None:
+    native = np.arange(18_000, 18_003).astype(kind)
+    other = native.astype(np.dtype(kind).newbyteorder("S"))
+    for one, swapped in ((encode(native), encode(other)), (encode([native]), encode([other]))):
+        assert one.paths == swapped.paths
+        assert all(np.array_equal(one.numbers[path], swapped.numbers[path]) for path in one.numbers)
+        assert one.labels_at("output")[0] != swapped.labels_at("output")[0]
+
+
+def test_all_bits_of_a_whole_number_are_read() -> None:
+    for bit in range(190):
+        one, other = (encode([2**190 + side * 2**bit]).numbers["low bits of output"] for side in (0, 1))
+        assert not np.array_equal(one, other)
+    digests = {encode([2**5000 + side * 2**4000]).labels["digest of output"].item() for side in (0, 1)}
+    assert len(digests) == 2
+    assert encode([2**60, 2**70]).column("bits in output").tolist() == pytest.approx([math.nan, 71], nan_ok=True)
+    assert encode([[np.int64(2**60 + 1), 5]]).numbers["low bits of output"].tolist() == [[1, 5]]
+    assert encode([[1, 2**70 + 1]]).numbers["low bits of output[1]"][0].tolist() == [1, 2**17]
+
+
+def test_a_batch_with_a_mask_is_read_as_its_runs() -> None:
+    hidden = [encode(np.ma.MaskedArray([value, 1.0], mask=[True, False])) for value in (3.0, 4.0)]
+    assert equal(*hidden)
+    assert hidden[0].labels["output"].tolist() == ["masked", "float64"]
+    table = np.ma.MaskedArray([[1.0, 2.0], [3.0, 4.0]], mask=[[True, False], [False, False]])
+    assert equal(encode(table), encode(list(table)))
+    assert encode(table).numbers["mask of output"].tolist() == [[1, 0], [0, 0]]
+
+
 def test_what_is_given_is_copied() -> None:
     pairs = np.dtype([("a", "f8"), ("b", "f8", 2)])
     for kind in ("f8", "f4", "f2", "g", "c16", "i8", "u8", "?", "M8[s]", "m8[s]", "U3", "S3", pairs):
@@ -276,6 +321,9 @@ LEAVES = st.one_of(
     st.dates(),
     st.timedeltas(),
     st.builds(Raised, st.sampled_from(["ValueError", "KeyError"]), st.none() | st.text(max_size=5)),
+    st.integers(min_value=-(2**200), max_value=2**200),
+    st.builds(np.timedelta64, st.integers(0, 9), st.sampled_from(["D", "s", "ms"])),
+    st.lists(st.integers(2**61, 2**63 + 1), max_size=2),
     npst.arrays(
         st.one_of(npst.scalar_dtypes(), npst.array_dtypes()), npst.array_shapes(min_dims=0, max_dims=2, max_side=3)
     ),
@@ -336,3 +384,187 @@ def test_twenty_thousand_numbers_a_run_take_seconds() -> None:
     for score in bank(left, right):
         score.of(left), score.of(right)
     assert time.process_time() - started < 10
+
+
+# ---- what a run is read as is a function of that run alone ----------------------------------------------------------
+
+
+def holding_itself(times: int) -> list[Any]:
+    loop: list[Any] = []
+    loop.extend([loop] * times)
+    return loop
+
+
+ODD = st.one_of(
+    st.permutations([f"k{key}" for key in range(12)]).map(lambda keys: dict.fromkeys(keys, 0.5)),
+    st.integers(0, 200).map(lambda count: ["w"] * count),
+    st.integers(1, 3).map(holding_itself),
+    st.integers(0, 10**6).map(lambda first: {f"name {first + step}": 1.5 for step in range(40)}),
+    st.integers(0, 10**6).map(lambda first: {first + step: "x" for step in range(100)}),
+    st.floats(),
+)
+
+
+def cut(outputs: list[object], places: list[int]) -> list[list[object]]:
+    ends = sorted({0, len(outputs), *(place % (len(outputs) + 1) for place in places)})
+    return [outputs[first:last] for first, last in pairwise(ends)]
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.lists(ODD, min_size=1, max_size=5), st.lists(st.integers(0, 100), max_size=3), st.integers(1, 9))
+@example([holding_itself(times) for times in (3, 4, 5, 6)], [1, 2], 1)
+def test_a_run_is_read_alike_whatever_stands_beside_it(outputs: list[object], places: list[int], times: int) -> None:
+    many = outputs * times
+    whole = encode(many)
+    assert equal(joined([encode(piece) for piece in cut(many, places)]), whole)
+    assert equal(joined([encode([output]) for output in outputs] * times), whole)
+    assert equal(joined([whole.where(slice(0, 3)), whole.where(slice(3, None))]), whole)
+    chosen = np.arange(len(many)) % 3 == 0
+    kept = encode([output for output, is_chosen in zip(many, chosen, strict=True) if is_chosen])
+    some = whole.where(chosen)
+    for path in whole.paths[:: 1 + len(whole.paths) // 40]:
+        assert (some.labels_at(path) == kept.labels_at(path)).all()
+        assert np.array_equal(some.column(path), kept.column(path), equal_nan=True)
+
+
+def test_thousands_of_kinds_of_runs_in_one_chunk_are_all_read() -> None:
+    """A chunk once had a number of columns, and its last runs had nothing."""
+    rng = np.random.default_rng(1)
+    keys = [f"k{key:02d}" for key in range(12)]
+    orders = [{str(key): 0.0 for key in rng.permutation(keys)} for _ in range(2048)]
+    assert encode(orders).labels_at('output["k03"]').tolist() == [""] * 2048
+    named = [{f"{run} {key}": 1.5 for key in range(10)} for run in range(2048)]
+    found = encode(named)
+    assert all(found.column(f'output["{run} 9"]')[run] == 1.5 for run in range(2048))
+    again = joined([encode(named[first : first + 500]) for first in range(0, 2048, 500)])
+    assert again.paths == found.paths and again.column('output["7 3"]')[7] == 1.5  # noqa: PT018
+    assert sum(again.runs_at(path) for path in again.paths) <= 2 * len(again.paths) + 4 * 2048
+
+
+def test_memory_grows_with_what_the_outputs_hold() -> None:
+    def peak(runs: int) -> int:
+        named = [{f"{run} {key}": 1.5 for key in range(10)} for run in range(runs)]
+        return peak_bytes(lambda: encode(named))
+
+    assert peak(800) < 3 * peak(400)
+
+
+def test_a_run_of_very_many_parts_is_read_in_their_order() -> None:
+    found = encode([{f"k{place}": place for place in range(10_000)}, 1.5])
+    assert found.numbers['output["k4000"]'].ravel().tolist() == pytest.approx([4000, math.nan], nan_ok=True)
+    assert 'output["k5000"]' not in found.paths
+    assert found.column("len(output)")[0] == 10_000
+    counts = encode([dict.fromkeys(range(10000), 1)])
+    assert counts.numbers["keys of output"].shape == (1, 10_000)
+
+
+def test_two_places_never_share_a_path() -> None:
+    word = 'a"]["b'
+    for both in ({word: 1.5, "a": {"b": 2.5}}, {"a": {"b": 2.5}, word: 1.5}):
+        found = encode([both])
+        assert found.numbers[r'output["a\"][\"b"]'].item() == 1.5
+        assert found.numbers['output["a"]["b"]'].item() == 2.5
+        assert len(found.numbers) == 4  # and two lengths
+    given_ = Noted()
+    given_.__dict__.update({"x": Noted(), "x.y": 1.5})
+    given_.x.y = 2.5
+    assert {encode([given_]).numbers[path].item() for path in ('output.["x.y"]', "output.x.y")} == {1.5, 2.5}
+    assert public_path(r'output["a\"][\"secret"][0]') == "output[...][0]"
+
+
+KEYS = st.recursive(
+    st.text('ab"]\\[#.', max_size=6)
+    | st.integers(0, 3)
+    | st.binary(max_size=2)
+    | st.builds(np.str_, st.text('"[]', max_size=3)),
+    lambda inner: st.tuples(inner, inner),
+    max_leaves=3,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.dictionaries(KEYS, st.none() | st.dictionaries(KEYS, st.none(), max_size=2), max_size=4))
+@example({'a"]["b': None, "a": {"b": None}})
+def test_every_key_has_a_path_of_its_own(tree: dict[object, Any]) -> None:
+    places = sum(1 + len(inner or ()) for inner in tree.values())
+    labels = encode([tree]).labels
+    assert sum(path.startswith("output[") for path in labels) == places
+
+
+class Number(float):
+    raw: Any
+
+
+class Table(dict[str, float]):
+    raw: Any
+
+
+class Row(np.ndarray[Any, Any]):
+    raw: Any
+
+
+class Slim(np.float64):
+    raw: Any
+
+
+@pytest.mark.parametrize("value", [Number(1.5), Slim(1.5), Table(a=1.5), np.ones(2).view(Row)])
+def test_what_is_noted_on_a_value_is_part_of_it(value: Any) -> None:
+    value.raw = 7
+    assert encode([value]).numbers["output.raw"].item() == 7
+
+
+def test_the_types_of_a_list_are_told_in_their_order() -> None:
+    lists: list[list[list[object]]] = [[[True, 0], [1, False]], [[1.0, 2], [1, 2.0]], [[True, 1], [np.True_, 1]]]
+    for pair in lists:
+        one, other = (encode([output]) for output in pair)
+        assert not equal(one, other)
+    assert encode([np.True_, True]).labels["output"].tolist() == ["numpy bool", "bool"]
+
+
+def test_a_frame_is_read_with_its_names_and_categories() -> None:
+    frames = [pd.DataFrame({"w": [1.5]}) for _ in range(4)]
+    frames[1].columns.name = "carol"
+    frames[2].index.name = "carol"
+    frames[3].index = pd.Index(["a"], name="carol")
+    found = [encode([frame]) for frame in frames]
+    assert found[1].labels["text of names of columns of output[0]"].tolist() == ["'carol'"]
+    assert found[2].labels["text of names of index of output[0]"].tolist() == ["'carol'"]
+    assert found[3].labels["text of names of index of output[0]"].tolist() == ["'carol'"]
+    assert not any("names" in path for path in found[0].paths)
+    for known in (["a"], ["a", "carol"]):
+        category = pd.Categorical(["a"], categories=known)
+        at = encode([category]), encode([pd.Series(category)]), encode([pd.DataFrame({"w": category})])
+        assert [one.column(f"len(categories of {path})")[0] for one, path in zip(at, PANDAS, strict=True)] == [
+            len(known)
+        ] * 3
+
+
+PANDAS = ("output", "output", 'output["w"]')
+
+
+def test_the_width_of_an_output_counts_the_numbers_in_its_texts() -> None:
+    assert width_of(encode([" ".join(["7"] * 4000)])) == 4000
+    assert width_of(encode([b"\0" + bytes(3999)])) == 4000 + 500
+    assert width_of(encode([1.5, {"a": 1.5}])) == 2
+    assert width_of(encode(["a"])) == 1
+    assert width_of(encode([{str(run): 1.5, "b": 2.5} for run in range(100)])) == 2
+
+
+def test_a_word_of_a_text_that_no_other_run_has_is_told() -> None:
+    rng = np.random.default_rng(1)
+
+    def named(name: str) -> list[dict[str, object]]:
+        letters = ["".join(rng.choice(list("abcdefghij"), 12)) for _ in range(400)]
+        return [{"x": rng.laplace(), "name": f"{start}-{name}"} for start in letters]
+
+    left, right = encode(named("alice")), encode(named("bob"))
+    assert set(left.labels['word 2 of output["name"]']) == {"'alice'"}
+    assert found_by_bank(left, right) > 1
+    assert not any(path.startswith("word") for path in encode(["alice", "a1"]).paths)
+
+
+def test_a_list_of_things_has_one_length() -> None:
+    outputs = [np.array([None, 1.5], dtype=object), 1.5]
+    found = encode(outputs)
+    assert found.labels["len(output)"].tolist() == ["", "absent"]
+    assert equal(joined([encode([output]) for output in outputs]), found)
