@@ -24,7 +24,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from dpledger.audit.outcomes import Outputs, Raised
-from dpledger.audit.sampling.copies import Uncopied, copied, copied_batch, digest, is_immutable
+from dpledger.audit.sampling.copies import Uncopied, copied, copied_batch, is_immutable
+from dpledger.audit.sampling.digests import digest
 from dpledger.audit.sampling.generators import watched
 from dpledger.audit.sampling.limits import check_can_stop
 from dpledger.audit.sampling.seeds import Side, Streams, rest_of, right_first, right_first_at, words_at, words_of

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 import dpledger as dpl
-from dpledger.audit.sampling.copies import copied, digest, shares_memory
+from dpledger.audit.sampling.copies import copied, shares_memory
+from dpledger.audit.sampling.digests import digest
 from dpledger.audit.sampling.released import agrees
 from dpledger.mechanisms.protocol import Release
 
