@@ -22,6 +22,10 @@ from dpledger.audit.sampling.digests import ATOMS
 
 __all__ = ["Uncopied", "copied", "copied_batch", "is_immutable", "shares_memory"]
 
+Array = npt.NDArray[Any]
+
+MOST_CHECKED = 2**20  # pairs of arrays that lie among each other, so many that they pass for shared
+MOST_WORK = 10_000  # of numpy's on one pair
 MOST_ITEMS = 2**20  # of an iterator: one that never ends is an outcome as well
 
 
@@ -70,20 +74,38 @@ def shares_memory(left: object, right: object) -> bool:
     if left is right and type(left) not in ATOMS:
         return True
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and not (left.dtype.hasobject or right.size == 0):
-        return bool(np.may_share_memory(left, right) and np.shares_memory(left, right))
+        return _share(left, right)
     ours, theirs = _mutable(left), _mutable(right)
     if {id(item) for item in ours} & {id(item) for item in theirs}:
         return True
-    spans = sorted(
-        [(*np.lib.array_utils.byte_bounds(item), 0) for item in ours if isinstance(item, np.ndarray)]
-        + [(*np.lib.array_utils.byte_bounds(item), 1) for item in theirs if isinstance(item, np.ndarray)]
-    )
-    reach = [0, 0]  # the highest address of each side so far
-    for low, high, side in spans:
-        if low < reach[1 - side]:
+    for checked, (one, other) in enumerate(_near(_arrays(ours), _arrays(theirs))):
+        if checked == MOST_CHECKED or _share(one, other):
             return True
-        reach[side] = max(reach[side], high)
     return False
+
+
+def _share(one: Array, other: Array) -> bool:
+    """Whether two arrays share an element, or may and it would take too long to see."""
+    try:
+        return np.shares_memory(one, other, max_work=MOST_WORK)  # type: ignore[arg-type]  # any number of steps
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _near(ours: Sequence[Array], theirs: Sequence[Array]) -> Iterator[tuple[Array, Array]]:
+    """Pairs of an array of either side, one of which begins before the other ends."""
+    spans = [(*np.lib.array_utils.byte_bounds(item), side, item) for side in (0, 1) for item in (ours, theirs)[side]]
+    reached: tuple[list[tuple[int, Array]], list[tuple[int, Array]]] = ([], [])  # of each side, by where they end
+    for low, high, side, item in sorted(spans, key=lambda span: span[:3]):
+        other = reached[1 - side]
+        other[:] = [(end, near) for end, near in other if end > low]
+        yield from ((item, near) for _, near in other)
+        reached[side].append((high, item))
+
+
+def _arrays(items: Sequence[object]) -> list[Array]:
+    """The arrays among them; a record of one is a view as well."""
+    return [np.asarray(item) for item in items if isinstance(item, (np.ndarray, np.void))]
 
 
 def _mutable(outputs: object) -> list[object]:
@@ -91,5 +113,6 @@ def _mutable(outputs: object) -> list[object]:
     if isinstance(outputs, np.ndarray):
         return [outputs, *(outputs.ravel().tolist() if outputs.dtype.hasobject else [])]
     items = outputs if isinstance(outputs, Sequence) else ()
-    found: list[object] = [item for item in items if isinstance(item, (np.ndarray, list, dict, set, bytearray))]
+    kinds = (np.ndarray, np.void, list, dict, set, bytearray)
+    found: list[object] = [item for item in items if isinstance(item, kinds)]
     return found + [part for item in found if isinstance(item, list) for part in item if isinstance(part, np.ndarray)]

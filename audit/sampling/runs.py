@@ -30,11 +30,11 @@ from dpledger.audit.sampling.generators import watched
 from dpledger.audit.sampling.limits import check_can_stop
 from dpledger.audit.sampling.seeds import Side, Streams, rest_of, right_first, right_first_at, words_at, words_of
 from dpledger.audit.sampling.travel import stays
-from dpledger.audit.sampling.ways import Batched, Batches, Calls, Sampler, Samples, outcome
+from dpledger.audit.sampling.ways import Batched, Batches, Calls, Sampler, Samples, outcome, without_error
 from dpledger.errors import ParameterError
 from dpledger.progress import Advance
 
-__all__ = ["ALTERED", "PROBED", "UNSEEDED", "Piece", "Runs", "WorkerPlan"]
+__all__ = ["ALTERED", "PROBED", "UNSEEDED", "Kept", "Piece", "Runs", "Uncopyable", "WorkerPlan", "shown"]
 
 BATCH = 65_536  # runs of a batch: few enough that what is made of them stays in the caches of a processor
 LOOP = 2_048  # runs of both sides in a piece, where each is a call
@@ -175,7 +175,7 @@ class _Work(Generic[T]):
         first, last = piece.start // 2, (piece.stop + 1) // 2
         swapped = right_first(plan.seed, first, last - first).tolist()
         words = [words_of(plan.seed, side, first=first, count=last - first) for side in Side]
-        kept = {side: _Kept(plan.encode, self.read) for side in Side}
+        kept = {side: Kept(plan.encode, self.read) for side in Side}
 
         def call() -> object:
             output = sampler.once(plan.data(side), streams, own, (plan.seed, side, run))
@@ -195,7 +195,7 @@ class _Work(Generic[T]):
 
 
 @dataclass(slots=True)
-class _Kept(Generic[T]):
+class Kept(Generic[T]):
     """The outputs of one side so far: copies, and where one cannot be copied what was read of it at once."""
 
     encode: Callable[[Outputs], Any]
@@ -207,10 +207,10 @@ class _Kept(Generic[T]):
         try:
             return copied(output)
         except Uncopied:
-            return _Uncopyable(output)
+            return Uncopyable(output)
 
     def add(self, output: object) -> None:
-        if isinstance(output, _Uncopyable):
+        if isinstance(output, Uncopyable):
             self.outputs.append(output.output)
             self._flush()
         else:
@@ -227,7 +227,9 @@ class _Kept(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Uncopyable:
+class Uncopyable:
+    """An output that is to be read before the next run."""
+
     output: object
 
 
@@ -281,7 +283,7 @@ class Runs:
         longest = LONGEST_OF_ERRORS if raise_alone else LONGEST_PROBE
         if self._each is not None and 4 * most * self._each < longest:
             pairs, again = self._tried_once(most), self._tried_once(most)
-        self.unseeded = UNSEEDED if digest(pairs) != digest(again) else None
+        self.unseeded = UNSEEDED if shown(pairs) != shown(again) else None
         return pairs
 
     def _tried_once(self, pairs: int) -> tuple[list[object], list[object]]:
@@ -403,6 +405,11 @@ def _own(data: object) -> object:
 def _copies(outputs: Outputs) -> list[object]:
     """The outputs themselves, apart from the array that holds them."""
     return [copied(output) for output in outputs] if isinstance(outputs, np.ndarray) else list(outputs)
+
+
+def shown(pairs: tuple[Sequence[object], Sequence[object]]) -> bytes:
+    """A digest of what a few runs of each side gave."""
+    return digest([[without_error(output) for output in side] for side in pairs])
 
 
 def _in_silence(_runs: int) -> None:
