@@ -29,7 +29,8 @@ from dpledger.audit.sampling.digests import digest
 from dpledger.audit.sampling.generators import watched
 from dpledger.audit.sampling.limits import check_can_stop
 from dpledger.audit.sampling.seeds import Side, Streams, rest_of, right_first, right_first_at, words_at, words_of
-from dpledger.audit.sampling.travel import stays
+from dpledger.audit.sampling.surroundings import Surroundings, has_turn, turn
+from dpledger.audit.sampling.travel import THREADS, are_threads, stays
 from dpledger.audit.sampling.ways import Batched, Batches, Calls, Sampler, Samples, outcome, without_error
 from dpledger.errors import ParameterError
 from dpledger.progress import Advance
@@ -64,7 +65,8 @@ class WorkerPlan:
     """All that a worker needs to draw any run. `encode`: outputs of consecutive runs to their outcomes, which share no
     memory with an array of them. `width`: about how many numbers an output is. `each_seconds`: after which a run is
     over; `texts`: whether what an exception says is part of the outcome. `fresh_data`, `seeded_globals`: the care that
-    past blocks have shown to be needed. `keeps_errors`: of runs that are tried first, exceptions beside their names."""
+    past blocks have shown to be needed. `keeps_errors`: of runs that are tried first, exceptions beside their names.
+    `surroundings`: the settings under which every run is made."""
 
     sampler: Sampler
     left: object
@@ -77,6 +79,7 @@ class WorkerPlan:
     fresh_data: bool = False
     seeded_globals: bool = False
     keeps_errors: bool = False
+    surroundings: Surroundings = field(default_factory=Surroundings.here)
 
     def data(self, side: Side) -> object:
         """What one call is given."""
@@ -138,9 +141,13 @@ class _Work(Generic[T]):
     read: Callable[[Any], T]
 
     def __call__(self, piece: Piece) -> DrawnPieces[T]:
+        with turn():
+            return self._drawn(piece)
+
+    def _drawn(self, piece: Piece) -> DrawnPieces[T]:
         plan, started = self.plan, time.perf_counter()
         before = (digest(plan.left), digest(plan.right))
-        with watched(plan.subject, with_globals=plan.seeded_globals) as watch:
+        with watched(plan.subject, with_globals=plan.seeded_globals) as watch, plan.surroundings.restored():
             match plan.sampler:
                 case Batched() | Samples() as sampler:
                     read = self._batches(sampler, piece, watch.begin)
@@ -314,7 +321,7 @@ class Runs:
 
     def _workers(self, runs: int, jobs: int) -> int:
         """How many processes draw so many runs."""
-        if jobs == 1 or (self._each is not None and runs * self._each < HERE):
+        if jobs == 1 or has_turn() or (self._each is not None and runs * self._each < HERE):
             return 1
         if not self._travels:
             return 1
@@ -324,7 +331,7 @@ class Runs:
 
     @functools.cached_property
     def _travels(self) -> bool:
-        self.alone = stays(self.plan.sampler, self._tried)
+        self.alone = THREADS if are_threads() else stays(self.plan.sampler, self._tried)
         return self.alone is None
 
     def _tried(self, sampler: Sampler, runs: int) -> bytes:
