@@ -18,8 +18,9 @@ from dpledger.audit.experiment import result_of
 from dpledger.audit.outcomes import Raised, encode
 from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import digest
+from dpledger.audit.sampling.runs import Kept, Uncopyable
 from dpledger.audit.sampling.seeds import right_first
-from dpledger.audit.sampling.ways import outcome
+from dpledger.audit.sampling.ways import all_raised, outcome, without_error
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.tested.claims import AuditTarget
 from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, name_of, named, seconds_of
@@ -176,29 +177,38 @@ class Service:
 
     def __call__(self, first: int, pairs: int, read: Read) -> tuple[Seen, Seen]:
         """Ask both sides `pairs` times, in the order that the seed says."""
-        answers: tuple[list[object], list[object]] = ([], [])
+        kept = (Kept(encode, read), Kept(encode, read))
         for turned in right_first(self.seed, first, pairs).tolist():
             for side in (1, 0) if turned else (0, 1):
-                answers[side].append(self._asked(side))
-        left, right = (read(encode(side)) for side in answers)
+                kept[side].add(self._asked(side, kept[side].copied))
+        left, right = (side.done() for side in kept)
+        assert left is not None
+        assert right is not None
         return left, right
 
-    def _asked(self, side: int) -> object:
+    def _asked(self, side: int, copied: Callable[[object], object]) -> object:
+        """A copy of the answer, as it is before the next call."""
         if self.made >= self.quota:
             raise RuntimeError(f"a call beyond the quota of {self.quota}")  # the trials of an audit are half of it
         self._wait()
         self.made += 1
         begun = self.clock()
         asked = self.sides[side]
-        answer = outcome(lambda: self._answer(asked), each_seconds=self.each_seconds, texts=self.texts, keeps=True)
+        answer = outcome(
+            lambda: copied(self._answer(asked)), each_seconds=self.each_seconds, texts=self.texts, keeps=True
+        )
         took = self.clock() - begun
         self.advance(1)
         self._check(answer)
         if isinstance(answer, Raised):
             self._raised[answer.name] += 1
         if len(self._kinds[side]) < 2:
-            self._kinds[side].add(digest(answer))
-        return {"answer": answer, "seconds": took} if self.times else answer
+            self._kinds[side].add(digest(without_error(answer)))
+        if not self.times:
+            return answer
+        if isinstance(answer, Uncopyable):
+            return Uncopyable({"answer": answer.output, "seconds": took})
+        return {"answer": answer, "seconds": took}
 
     def _wait(self) -> None:
         now = self.clock()
@@ -221,7 +231,7 @@ class Service:
         if len(self._first) >= HOPELESS:
             return
         self._first.append(answer)
-        if len(self._first) == HOPELESS and isinstance(answer, Raised) and all(one == answer for one in self._first):
+        if len(self._first) == HOPELESS and isinstance(answer, Raised) and all_raised(answer, self._first):
             given = f"{answer.name} from the first {HOPELESS} calls, on both sides: its cause is shown with this error"
             raise ParameterError("call", given, "a function that reaches the service") from answer.error
 

@@ -10,6 +10,7 @@ from dpledger.audit.course.journal import Journal
 from dpledger.audit.course.recorded import EarlierBlocks, Recording, losses_kept
 from dpledger.audit.outcomes import Floats, Outcomes, Raised, encode
 from dpledger.audit.sampling import PROBED, Runs, digest
+from dpledger.audit.sampling.ways import all_raised
 from dpledger.audit.strata import Stated
 from dpledger.audit.tested.claims import AuditTarget
 from dpledger.errors import ParameterError
@@ -72,7 +73,7 @@ def try_first(runs: Runs) -> str | None:
     left, right = runs.probe()
     shown = [*left, *right]
     first = shown[0]
-    if len(left) >= TRIED and isinstance(first, Raised) and all(output == first for output in shown):
+    if len(left) >= TRIED and isinstance(first, Raised) and all_raised(first, shown):
         given = (
             f"{first.name} from all of the first {len(shown)} runs, on both sides: its cause is shown with this error"
         )

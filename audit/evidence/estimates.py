@@ -42,6 +42,8 @@ Places = npt.NDArray[np.int64]
 LATTICE = 4096  # even cells of a lattice
 REACH = 2.5  # how far a lattice goes beyond what was seen, in distances from the middle to the furthest
 FURTHEST = 1e300  # from 0, where the middle of a lattice lies
+HUGE, SHRINK = 2.0**1018, 2.0**-6  # numbers beyond it are read times so much: differences of them could not be written
+STEEPEST = 2.0**-1000  # of the span: the least unit of asinh, so that no number is too many units away
 HEAVY = 40.0  # times the middle half: a tail that is as long is counted after asinh
 COMMON = 0.02  # a value of as many runs is a cell
 MOST_ATOMS = 64
@@ -91,7 +93,7 @@ class CellCut:
 @dataclass(frozen=True, slots=True, eq=False)
 class CellLattice:
     """Even cells between two numbers, on the scale of asinh if `bent`, one beyond either end, one for each of `atoms`,
-    which are exact, and a last one of NaN."""
+    which are exact, and a last one of NaN. All but the atoms are of numbers times `scale`, a power of two."""
 
     low: float
     high: float
@@ -99,6 +101,7 @@ class CellLattice:
     bent: bool
     middle: float
     unit: float
+    scale: float = 1.0
 
     @property
     def size(self) -> int:
@@ -107,11 +110,11 @@ class CellLattice:
     def of(self, numbers: Floats) -> Places:
         """The cell of each number: whole numbers[runs] below `size`."""
         width = (self.high - self.low) / LATTICE
-        scaled = self._line(numbers) - (self.low - width)
-        scaled *= LATTICE / (self.high - self.low)
         undefined = np.isnan(numbers)
-        np.clip(scaled, 0.0, LATTICE + 1.0, out=scaled)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = self._line(numbers) - (self.low - width)
+            scaled *= LATTICE / (self.high - self.low)
+            np.clip(scaled, 0.0, LATTICE + 1.0, out=scaled)
             places = scaled.astype(np.intp)
         if self.atoms.size:
             near = np.minimum(np.searchsorted(self.atoms, numbers), self.atoms.size - 1)
@@ -126,7 +129,8 @@ class CellLattice:
         return np.bincount(self.of(numbers), minlength=self.size)
 
     def _line(self, numbers: Floats) -> Floats:
-        return np.arcsinh((numbers - self.middle) / self.unit) if self.bent else numbers
+        shrunk = numbers if self.scale == 1.0 else numbers * self.scale
+        return np.arcsinh((shrunk - self.middle) / self.unit) if self.bent else shrunk
 
     @property
     def order(self) -> Places:
@@ -134,7 +138,7 @@ class CellLattice:
         keys = np.arange(self.size - 1, dtype=np.float64)
         if self.atoms.size:
             keys[LATTICE + 2 :] = CellLattice(
-                self.low, self.high, self.atoms[:0], self.bent, self.middle, self.unit
+                self.low, self.high, self.atoms[:0], self.bent, self.middle, self.unit, self.scale
             ).of(self.atoms) + np.linspace(0.25, 0.75, self.atoms.size)
         return np.argsort(keys, kind="stable")
 
@@ -145,7 +149,9 @@ class CellLattice:
         line = self.low + cell * (self.high - self.low) / LATTICE
         if cell == LATTICE + 1:
             return np.inf
-        return float(self.middle + self.unit * np.sinh(line)) if self.bent else float(line)
+        with np.errstate(over="ignore"):
+            number = float(self.middle + self.unit * np.sinh(line)) if self.bent else float(line)
+        return number / self.scale
 
 
 Grid = CellCut | CellLattice
@@ -192,10 +198,13 @@ def lattice_of(numbers: Floats) -> CellLattice:
     atoms = atoms_of(numbers)
     if not finite.size:
         return CellLattice(0.0, 1.0, atoms, False, 0.0, 1.0)
+    scale = SHRINK if np.abs(finite).max() > HUGE else 1.0
+    finite = finite * scale
     with np.errstate(over="ignore"):
         quarter, middle, three = (float(x) for x in np.quantile(finite, [0.25, 0.5, 0.75]))
-        unit = three - quarter if 0 < three - quarter < np.inf else 1.0
-        bent = bool(finite.max() - finite.min() > HEAVY * unit)
+        span = float(finite.max() - finite.min())
+        unit = max(three - quarter, STEEPEST * span) if three > quarter else 1.0
+        bent = span > HEAVY * unit
         line = CellLattice(0.0, 1.0, atoms, bent, middle, unit)._line(finite)
         centre = float(np.median(line))
         low, high = centre + REACH * (float(line.min()) - centre), centre + REACH * (float(line.max()) - centre)
@@ -203,7 +212,7 @@ def lattice_of(numbers: Floats) -> CellLattice:
         centre = min(max(centre, -FURTHEST), FURTHEST)
         reach = max(1.0, abs(centre) / LATTICE)
         low, high = centre - reach, centre + reach
-    return CellLattice(low, high, atoms, bent, middle, unit)
+    return CellLattice(low, high, atoms, bent, middle, unit, scale)
 
 
 def merged(grid: Grid, counts: Counts, *, fine: bool) -> Places:

@@ -24,16 +24,18 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from dpledger.audit.outcomes import Outputs, Raised
-from dpledger.audit.sampling.copies import Uncopied, copied, copied_batch, digest, is_immutable
+from dpledger.audit.sampling.copies import Uncopied, copied, copied_batch, is_immutable
+from dpledger.audit.sampling.digests import digest
 from dpledger.audit.sampling.generators import watched
 from dpledger.audit.sampling.limits import check_can_stop
 from dpledger.audit.sampling.seeds import Side, Streams, rest_of, right_first, right_first_at, words_at, words_of
-from dpledger.audit.sampling.travel import stays
-from dpledger.audit.sampling.ways import Batched, Batches, Calls, Sampler, Samples, outcome
+from dpledger.audit.sampling.surroundings import Surroundings, has_turn, turn
+from dpledger.audit.sampling.travel import THREADS, are_threads, stays
+from dpledger.audit.sampling.ways import Batched, Batches, Calls, Sampler, Samples, outcome, without_error
 from dpledger.errors import ParameterError
 from dpledger.progress import Advance
 
-__all__ = ["ALTERED", "PROBED", "UNSEEDED", "Piece", "Runs", "WorkerPlan"]
+__all__ = ["ALTERED", "PROBED", "UNSEEDED", "Kept", "Piece", "Runs", "Uncopyable", "WorkerPlan", "shown"]
 
 BATCH = 65_536  # runs of a batch: few enough that what is made of them stays in the caches of a processor
 LOOP = 2_048  # runs of both sides in a piece, where each is a call
@@ -63,7 +65,8 @@ class WorkerPlan:
     """All that a worker needs to draw any run. `encode`: outputs of consecutive runs to their outcomes, which share no
     memory with an array of them. `width`: about how many numbers an output is. `each_seconds`: after which a run is
     over; `texts`: whether what an exception says is part of the outcome. `fresh_data`, `seeded_globals`: the care that
-    past blocks have shown to be needed. `keeps_errors`: of runs that are tried first, exceptions beside their names."""
+    past blocks have shown to be needed. `keeps_errors`: of runs that are tried first, exceptions beside their names.
+    `surroundings`: the settings under which every run is made."""
 
     sampler: Sampler
     left: object
@@ -76,6 +79,7 @@ class WorkerPlan:
     fresh_data: bool = False
     seeded_globals: bool = False
     keeps_errors: bool = False
+    surroundings: Surroundings = field(default_factory=Surroundings.here)
 
     def data(self, side: Side) -> object:
         """What one call is given."""
@@ -137,9 +141,13 @@ class _Work(Generic[T]):
     read: Callable[[Any], T]
 
     def __call__(self, piece: Piece) -> DrawnPieces[T]:
+        with turn():
+            return self._drawn(piece)
+
+    def _drawn(self, piece: Piece) -> DrawnPieces[T]:
         plan, started = self.plan, time.perf_counter()
         before = (digest(plan.left), digest(plan.right))
-        with watched(plan.subject, with_globals=plan.seeded_globals) as watch:
+        with watched(plan.subject, with_globals=plan.seeded_globals) as watch, plan.surroundings.restored():
             match plan.sampler:
                 case Batched() | Samples() as sampler:
                     read = self._batches(sampler, piece, watch.begin)
@@ -174,7 +182,7 @@ class _Work(Generic[T]):
         first, last = piece.start // 2, (piece.stop + 1) // 2
         swapped = right_first(plan.seed, first, last - first).tolist()
         words = [words_of(plan.seed, side, first=first, count=last - first) for side in Side]
-        kept = {side: _Kept(plan.encode, self.read) for side in Side}
+        kept = {side: Kept(plan.encode, self.read) for side in Side}
 
         def call() -> object:
             output = sampler.once(plan.data(side), streams, own, (plan.seed, side, run))
@@ -194,7 +202,7 @@ class _Work(Generic[T]):
 
 
 @dataclass(slots=True)
-class _Kept(Generic[T]):
+class Kept(Generic[T]):
     """The outputs of one side so far: copies, and where one cannot be copied what was read of it at once."""
 
     encode: Callable[[Outputs], Any]
@@ -206,10 +214,10 @@ class _Kept(Generic[T]):
         try:
             return copied(output)
         except Uncopied:
-            return _Uncopyable(output)
+            return Uncopyable(output)
 
     def add(self, output: object) -> None:
-        if isinstance(output, _Uncopyable):
+        if isinstance(output, Uncopyable):
             self.outputs.append(output.output)
             self._flush()
         else:
@@ -226,7 +234,9 @@ class _Kept(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Uncopyable:
+class Uncopyable:
+    """An output that is to be read before the next run."""
+
     output: object
 
 
@@ -280,7 +290,7 @@ class Runs:
         longest = LONGEST_OF_ERRORS if raise_alone else LONGEST_PROBE
         if self._each is not None and 4 * most * self._each < longest:
             pairs, again = self._tried_once(most), self._tried_once(most)
-        self.unseeded = UNSEEDED if digest(pairs) != digest(again) else None
+        self.unseeded = UNSEEDED if shown(pairs) != shown(again) else None
         return pairs
 
     def _tried_once(self, pairs: int) -> tuple[list[object], list[object]]:
@@ -311,7 +321,7 @@ class Runs:
 
     def _workers(self, runs: int, jobs: int) -> int:
         """How many processes draw so many runs."""
-        if jobs == 1 or (self._each is not None and runs * self._each < HERE):
+        if jobs == 1 or has_turn() or (self._each is not None and runs * self._each < HERE):
             return 1
         if not self._travels:
             return 1
@@ -321,7 +331,7 @@ class Runs:
 
     @functools.cached_property
     def _travels(self) -> bool:
-        self.alone = stays(self.plan.sampler, self._tried)
+        self.alone = THREADS if are_threads() else stays(self.plan.sampler, self._tried)
         return self.alone is None
 
     def _tried(self, sampler: Sampler, runs: int) -> bytes:
@@ -402,6 +412,11 @@ def _own(data: object) -> object:
 def _copies(outputs: Outputs) -> list[object]:
     """The outputs themselves, apart from the array that holds them."""
     return [copied(output) for output in outputs] if isinstance(outputs, np.ndarray) else list(outputs)
+
+
+def shown(pairs: tuple[Sequence[object], Sequence[object]]) -> bytes:
+    """A digest of what a few runs of each side gave."""
+    return digest([[without_error(output) for output in side] for side in pairs])
 
 
 def _in_silence(_runs: int) -> None:

@@ -2,7 +2,7 @@
 
 What draws from its generator alone, or from the operating system, may leave. What keeps a source of its own that nobody
 can seed (a generator of another library, a counter) begins alike in every worker: there its runs would be the same runs
-again, so all of them stay in this process.
+again, so all of them stay in this process. And where the workers are threads of this process there is nowhere to go.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from dpledger.mechanisms.stability.ensembles.learners import as_bytes
 
-__all__ = ["REPEATS", "UNSENT", "stays"]
+__all__ = ["REPEATS", "THREADS", "UNSENT", "are_threads", "stays"]
 
 Subject = TypeVar("Subject", bound=Any)
 
@@ -22,6 +22,15 @@ MOST_RUNS = 16
 LONGEST = 0.5  # seconds of a run, from which on one has to do
 UNSENT = "the mechanism cannot be sent to another process: all runs are in this one"
 REPEATS = "a copy of the mechanism in another process would repeat its noise: all runs are in this one"
+THREADS = "the workers are threads of this process, which makes one run at a time"
+
+
+def are_threads() -> bool:
+    """Whether the engine that joblib would take now has threads of this process for workers."""
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend()
+    return bool(getattr(backend, "uses_threads", False))  # engines of others may not say
 
 
 def stays(subject: Subject, tried: Callable[[Subject, int], bytes]) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -24,8 +24,10 @@ __all__ = [
     "Samples",
     "Single",
     "Unaided",
+    "all_raised",
     "outcome",
     "whole_batch",
+    "without_error",
 ]
 
 Name: TypeAlias = tuple[int, Side, int]
@@ -110,7 +112,8 @@ def whole_batch(run: Callable[[], Any], size: int) -> Outputs:
             f"a batch that raised {type(error).__name__}",
             "batches that do not raise; audit single runs, f(data, rng), where an exception is an outcome",
         ) from error
-    if not isinstance(outputs, (np.ndarray, list, tuple)) or len(outputs) != size:
+    is_number = isinstance(outputs, np.ndarray) and not outputs.ndim
+    if is_number or not isinstance(outputs, (np.ndarray, list, tuple)) or len(outputs) != size:
         shape = np.shape(outputs) if isinstance(outputs, np.ndarray) else type(outputs).__name__
         raise ParameterError("mechanism", f"a batch of {shape}", f"an array or list of {size} outputs")
     return outputs
@@ -131,6 +134,16 @@ def outcome(
     except BaseException as error:
         kept = error if keeps and isinstance(error, Exception) else None
         return Raised(type(error).__name__, _text_of(error) if texts else None, kept)
+
+
+def all_raised(first: Raised, outputs: Iterable[object]) -> bool:
+    """Whether all of these raised, as the first one did."""
+    return all(isinstance(output, Raised) and output == first for output in outputs)
+
+
+def without_error(output: object) -> object:
+    """An outcome without what is kept beside it: an exception may hold where and when it was raised."""
+    return replace(output, error=None) if isinstance(output, Raised) else output
 
 
 def _text_of(error: BaseException) -> str:

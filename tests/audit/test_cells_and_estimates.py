@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+import dpledger as dpl
 from dpledger.audit.evidence import estimates
 from dpledger.audit.evidence.estimates import (
     LATTICE,
@@ -185,6 +187,44 @@ def test_a_lattice_reaches_beyond_what_was_seen_and_bends_for_long_tails() -> No
     assert alone.atoms.tolist() == [5.0]
     none = lattice_of(np.array([math.nan, math.inf, math.inf]))
     assert (none.low, none.high, none.atoms.tolist()) == (0.0, 1.0, [math.inf])
+
+
+WIDE: dict[str, Callable[[np.random.Generator], npt.NDArray[np.float64]]] = {
+    "even": lambda draw: draw.uniform(-5e307, 5e307, size=5_000),
+    "all doubles": lambda draw: draw.uniform(-1, 1, size=5_000) * 1.7976931348623157e308,
+    "two heaps": lambda draw: draw.choice([-1.7e308, 1.7e308], size=5_000) * draw.uniform(0.9, 1, size=5_000),
+    "one side": lambda draw: 1.7e308 * (1 - 2 * draw.random(5_000) ** 9),
+    "small, and a few huge": lambda draw: np.append(draw.normal(size=5_000), [-1.7e308, 1.7e308]),
+    "tiny, and a few huge": lambda draw: np.append(1e-200 * draw.normal(size=5_000), [-1e200, 1e200]),
+}
+
+
+@pytest.mark.parametrize("law", WIDE)
+def test_numbers_whose_differences_no_double_can_hold_are_told_apart(law: str) -> None:
+    numbers = WIDE[law](np.random.default_rng(3))
+    lattice = lattice_of(numbers)
+    assert 0 < lattice.high - lattice.low < math.inf
+    counts = lattice.counts(numbers)
+    assert counts.sum() == numbers.size
+    fine = np.bincount(merged(lattice, counts, fine=True), counts)
+    assert np.count_nonzero(fine) >= (3 if "few" in law else 20)
+    assert np.all(np.diff(rising(lattice, np.sort(numbers[~np.isin(numbers, lattice.atoms)]))) >= 0)
+    ends = [-1.7976931348623157e308, 1.7976931348623157e308, math.inf, -math.inf]
+    assert np.all(lattice.of(np.array(ends)) < lattice.size - 1)
+    for number, cell in zip(numbers.tolist(), lattice.of(numbers).tolist(), strict=True):
+        assert number <= lattice.upper(cell) + 1e-9 * abs(number) + 1e-190
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_numbers_near_the_largest_double_are_audited(batched: bool) -> None:
+    def spread(data: float, *given: Any) -> Any:
+        numbers = given[-1].uniform(-5e307, 5e307, size=given[0] if batched else None) * (1 + data)
+        return numbers if batched else float(numbers)
+
+    found = dpl.audit_mechanism(
+        spread, 0.0, 1.0, dpl.PureDP("0.1"), trials=5_000, batched=batched, seed=1, progress=False
+    )
+    assert (found.verdict, found.blind) == ("violation", None)
 
 
 def test_merged_cells_are_runs_of_neighbours_and_leave_atoms_and_nan_alone() -> None:

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 import dpledger as dpl
-from dpledger.audit.sampling.copies import copied, digest, shares_memory
+from dpledger.audit.sampling.copies import copied, shares_memory
+from dpledger.audit.sampling.digests import digest
 from dpledger.audit.sampling.released import agrees
 from dpledger.mechanisms.protocol import Release
 
@@ -59,6 +60,8 @@ def test_what_is_sampled_as_it_is_released_is_not(mechanism: Any) -> None:
 
 ARRAY = np.arange(10.0)
 ROWS = [np.zeros(2) for _ in range(3)]
+BESIDE = np.zeros((6, 3))
+RECORDS = np.zeros(3, dtype=[("a", float)])
 
 
 @pytest.mark.parametrize(
@@ -70,6 +73,8 @@ ROWS = [np.zeros(2) for _ in range(3)]
         (ROWS, list(ROWS)),
         (ROWS, [ROWS[0][:1], 5.0]),
         ([ARRAY[:5]], [ARRAY[4:]]),
+        ([BESIDE[:, 0], BESIDE[:, 1]], [BESIDE[:, 2], BESIDE[::2, 1]]),
+        (list(RECORDS), list(RECORDS)),
         ([{"a": 1}] * 2, [{"a": 1}]),
     ],
 )
@@ -88,6 +93,16 @@ def test_sides_apart_share_nothing() -> None:
     assert not shares_memory([1.0, "a", None], [1.0, "a", None])
     assert not shares_memory([np.zeros(2)], [np.zeros(2)])
     assert not shares_memory([[1, 2], {"a": 1}], [[1, 2], {"a": 1}])
+    beside = np.zeros((500, 5, 2))
+    assert not shares_memory([run[:, 0] for run in beside], [run[:, 1] for run in beside])
+    assert not shares_memory(list(beside[:, :, 0].T), list(beside[:, :, 1].T))
+    records = np.zeros(4, dtype=[("a", float)])
+    assert not shares_memory([records[0], records[1]], [records[2], records[3]])
+
+
+def test_what_lies_among_each_other_too_often_passes_for_shared() -> None:
+    beside = np.zeros((3, 2_200))
+    assert shares_memory(list(beside[:, ::2].T), list(beside[:, 1::2].T))
 
 
 # ---- copies and digests ---------------------------------------------------------------------------------------------

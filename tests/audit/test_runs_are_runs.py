@@ -17,6 +17,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
+import dpledger as dpl
 from dpledger.audit.outcomes import Outputs, Raised
 from dpledger.audit.sampling.generators import own_generators
 from dpledger.audit.sampling.runs import ALTERED, BATCH, UNSEEDED, Runs
@@ -439,6 +440,12 @@ def test_a_batch_that_raises_is_refused() -> None:
         drawn(Batched(raising))
 
 
+@pytest.mark.parametrize("output", [np.array(1.0), np.zeros(3), 1.0, None, "ab", {0: 1, 1: 2}])
+def test_what_is_no_batch_is_refused(output: Any) -> None:
+    with pytest.raises(ParameterError, match=r"an array or list of 2 outputs, got a batch of"):
+        drawn(Batched(lambda data, size, rng: output), pairs=2)
+
+
 # ---- the first runs -------------------------------------------------------------------------------------------------
 
 
@@ -469,6 +476,28 @@ def test_what_raises_at_first_is_tried_as_often_where_it_is_slow() -> None:
 
     left, right = runs_of(Single(broken)).probe()
     assert (len(left), len(right)) == (64, 64)
+
+
+def test_an_exception_is_no_part_of_what_equal_seeds_show() -> None:
+    def raising(data: float, rng: np.random.Generator) -> float:
+        error = ValueError()
+        error.at = time.perf_counter()  # type: ignore[attr-defined]
+        raise error
+
+    runs = runs_of(Single(raising))
+    runs.probe()
+    assert runs.unseeded is None
+
+
+def test_an_array_after_an_error_is_audited() -> None:
+    def mechanism(data: float, rng: np.random.Generator) -> Any:
+        if rng.random() < 0.5:
+            raise ValueError
+        return rng.normal(size=3)
+
+    for seed in range(4):
+        found = dpl.audit_mechanism(mechanism, 0, 1, dpl.PureDP(1), trials=200, seed=seed, progress=False)
+        assert found.verdict == "not_refuted"
 
 
 def test_an_exception_is_kept_of_the_runs_that_are_tried_first() -> None:

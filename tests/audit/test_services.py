@@ -167,6 +167,71 @@ def test_a_service_that_keeps_its_answers_is_told_of() -> None:
     assert not any("caches answers" in words for words in noisy.told)
 
 
+@pytest.mark.parametrize("times", [False, True])
+@pytest.mark.parametrize("claim", ["0.1", "1.02"])
+def test_a_service_that_answers_in_one_array_is_audited_as_one_that_answers_in_new_ones(
+    claim: str, times: bool
+) -> None:
+    buffer = np.zeros(2)
+
+    def asking(copied: bool) -> Any:
+        rng = np.random.default_rng(3)
+
+        def ask(table: float) -> Any:
+            buffer[:] = table + rng.laplace()
+            return buffer.copy() if copied else buffer
+
+        return ask
+
+    once, new = (audit_service(asking(copied), 0.0, 1.0, dpl.PureDP(claim), **SAID, times=times)
+                 for copied in (False, True))  # fmt: skip
+    assert (
+        (once.verdict, once.blind)
+        == (new.verdict, new.blind)
+        == ("violation" if claim == "0.1" else "not_refuted", None)
+    )
+    if not times:
+        assert once.e_value == new.e_value
+
+
+def test_an_answer_that_cannot_be_copied_is_read_before_the_next_call() -> None:
+    class Answer(list[float]):
+        def __deepcopy__(self, memo: object) -> Any:
+            raise TypeError
+
+    answer = Answer([0.0])
+
+    def ask(number: object) -> Any:
+        answer[0] += 1
+        return answer
+
+    service = Service(ask, (0, 1), seed=1, quota=8)
+    both = service(0, 4, lambda outcomes: Kept(outcomes))  # type: ignore[arg-type]
+    assert sorted(number for side in both for number in side.numbers) == [1, 2, 3, 4, 5, 6, 7, 8]  # type: ignore[attr-defined]
+
+
+class Kept:
+    """The numbers of outcomes, to be added up."""
+
+    def __init__(self, outcomes: Any) -> None:
+        self.numbers = outcomes.column("output").tolist()
+
+    def __add__(self, other: Kept) -> Kept:
+        self.numbers += other.numbers
+        return self
+
+
+def test_arrays_before_an_error_are_no_reason_to_stop() -> None:
+    rng = np.random.default_rng(3)
+
+    def ask(table: str) -> Any:
+        if rng.random() < 0.5:
+            raise ValueError
+        return rng.normal(size=3)
+
+    assert audit_service(ask, "without", "with", dpl.PureDP(1), **SAID).verdict == "not_refuted"
+
+
 class Clock:
     """A clock that goes on when somebody sleeps, or when a call takes time."""
 
