@@ -34,6 +34,7 @@ from dpledger.errors import WorkLimit
 __all__ = ["large_losses_delta", "large_losses_epsilon", "layers", "two_scales"]
 
 FEW_PARTS = 8
+MOST_LAWS, LEVELS = 24, 8  # laws that are cut one by one; so many that enclose more of them
 LARGE_SHARE = 0.03  # of what many small losses add up to: a single one of less rules nothing
 SPREAD, STEEP = 25.0, 23.0  # of c^2 K'' over -log delta at a tilt of rare outcomes; it is to be more where c epsilon is
 NEGLIGIBLE = 1e-9  # of delta: a term that Chernoff's bound answers for
@@ -78,6 +79,10 @@ def large_losses_epsilon(composed: Composed, down: float, up: float) -> Interval
         return found
     log_down, log_up = scalars.log(down), scalars.log(up)
     log_down, log_up = log_down - 2 * UNIT * abs(log_down), log_up + 2 * UNIT * abs(log_up)
+    above, below = _enclosed(composed)
+    if above is not composed:
+        least, most = (_found(some, STEEPNESS[0], found, (log_down, log_up)) for some in (below, above))
+        return Interval(least.lower, most.upper)
     for steepness in STEEPNESS:
         found = _found(composed, steepness, found, (log_down, log_up))
         if found.relative_width() <= NARROW_EPSILON or found.upper <= 0:
@@ -109,6 +114,10 @@ def large_losses_delta(composed: Composed, epsilon: float, about: float) -> Inte
 
     Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11.
     """
+    above, below = _enclosed(composed)
+    if above is not composed:
+        ends = large_losses_delta(below, epsilon, about), large_losses_delta(above, epsilon, about)
+        return Interval(ends[0].lower, ends[1].upper)
     found = Interval(0.0, 1.0)
     for terms in _placed(composed, epsilon, about):
         at = terms.bounds(epsilon)
@@ -123,8 +132,33 @@ def layers(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]
 
     Claim: as `large_losses_delta`. Source: docs/proofs/engine.md, section 11.
     """
-    for terms in _placed(composed, epsilon, about):
-        yield functools.partial(from_bounds, terms)
+    above, below = _enclosed(composed)
+    if above is composed:
+        for terms in _placed(composed, epsilon, about):
+            yield functools.partial(from_bounds, terms)
+        return
+    for most, least in zip(_placed(above, epsilon, about), _placed(below, epsilon, about), strict=False):
+        yield functools.partial(_between, least, most)
+
+
+def _between(least: Sum, most: Sum, epsilons: Array) -> tuple[Array, Array]:
+    return from_bounds(least, epsilons)[0], from_bounds(most, epsilons)[1]
+
+
+@functools.lru_cache(maxsize=16)
+def _enclosed(composed: Composed) -> tuple[Composed, Composed]:
+    """A composition that dominates it and one that it dominates, of few laws that are cut; itself, twice, where its
+    laws are few.
+
+    Claim: the profile lies between theirs. Source: docs/proofs/engine.md, section 11 (many distinct laws).
+    """
+    rare = [(loss, count) for loss, count in composed.parts if loss.rare is not None]
+    enclosed = rare[0][0].enclosed(rare, LEVELS) if len(rare) > MOST_LAWS else None
+    if enclosed is None:
+        return composed, composed
+    others = [(loss, count) for loss, count in composed.parts if loss.rare is None]
+    above, below = (Composed((*some, *others)) for some in enclosed)
+    return above, below
 
 
 def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
