@@ -256,6 +256,7 @@ METHODS = (
         applies=lambda composed, _: not few(composed),
         enough=NARROW_ENOUGH,
         epsilon=lattice_epsilon,
+        delta=lambda composed, epsilon, _: lattice_delta(composed, epsilon),
     ),
     Method(
         name="the second moment",

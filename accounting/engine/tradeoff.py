@@ -33,7 +33,7 @@ _ROUNDING = 1e-14  # more than a few roundings
 _LARGEST_EPSILON = 690.0  # e^690 is a float
 _BEYOND = 1e300  # an epsilon at which only what is lost at infinity is left
 _FIRST, _MORE, _ROUNDS = 97, 12, 6  # points at first, new ones in a segment and round, rounds
-_NEARER, _NEAR = 16.0, 12  # of the first points next to 0: by how much each is nearer than the next; how many
+_NEARER, _NEAR = 1e14, 12  # how much nearer to 0 the first point is than an even one; how many lie between
 _NARROW = 1e-6  # relative width at which no more points are asked
 _DROP = 1e-3  # of alpha: what is left beyond the last point
 _APART = 1e-9  # relative distance of two y - 1 at which they count as one
@@ -139,8 +139,8 @@ def _least(deltas: Deltas, lines: tuple[TestLine, ...], reach: float, alphas: Ar
 def _first(reach: float) -> Array:
     """Even points from 0 to `reach`, and some ever nearer to 0: all that one direction shows may be there."""
     even = np.linspace(0.0, reach, _FIRST)
-    near = even[1] * _NEARER ** -np.arange(_NEAR, 0.0, -1.0)
-    return np.concatenate([even[:1], near, even[1:]])
+    near = elementary.geometric(float(even[1]) / _NEARER, float(even[1]), _NEAR + 1)
+    return np.concatenate([even[:1], near[:-1], even[1:]])
 
 
 def _between(curve: _Curve, segments: Array) -> Array:

@@ -155,9 +155,7 @@ class SampledPairs:
         return mixed_slopes(self.rate, (x - 0.5) / scalars.square(self.sigma))
 
 
-def _neighbours(
-    parts: list[tuple[SampledGaussianLoss, int]], most: int
-) -> list[list[tuple[SampledGaussianLoss, int]]]:
+def _neighbours(parts: list[tuple[SampledGaussianLoss, int]], most: int) -> list[list[tuple[SampledGaussianLoss, int]]]:
     """At most so many groups of laws that are near each other: the widest group is divided in the middle."""
     groups = [parts]
     while len(groups) < most:
