@@ -52,6 +52,9 @@ ALMOST_SURE = (0.9999, 0.99, 0.5)
 ROUGH = 1e-3  # relative width of an epsilon for a guess
 _FAR_ABOVE, _FAR = (1.0, 4.0, 12.0, 30.0), 600.0  # above epsilon: losses that one run is tested for; an epsilon
 _SLACK = 1e-12  # relative: more than a few roundings
+_GRID, _GRID_WIDTH = 0.0625, 0.1  # steps of log delta at which epsilon is asked; relative width of delta that is wide
+_GRID_SPAN = 1e-4  # of what delta is at most: the least that is asked
+_LEAST = 1e-280  # a delta: of less no logarithm is asked
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
 
 
@@ -211,7 +214,8 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
             result = _delta_of_parts(composed, epsilon, result)
     if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
         result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
-    return _from_below(composed, epsilon, result)
+    result = _from_below(composed, epsilon, result)
+    return _by_epsilons(composed, epsilon, result) if result.upper > floor else result
 
 
 def _delta_of_runs(composed: Composed, epsilon: float, known: Interval) -> Interval:
@@ -289,6 +293,37 @@ def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval
         if known.lower < delta < known.upper and _least_epsilon(composed.parts, delta) > epsilon:
             return known.meet(Interval(delta, 1.0))
     return known
+
+
+def _by_epsilons(composed: Composed, epsilon: float, known: Interval) -> Interval:
+    """`known`, where it is wide, with what epsilon is at deltas inside it: where the least epsilon of a delta is at
+    most this one, d is at most that delta, and where it is more, at least that. The deltas lie on a fixed grid, so that
+    all points of a profile share the answers.
+
+    Claim: holds d(epsilon). Source: d falls, and epsilon is the least with d(epsilon) <= delta.
+    """
+    if not (known.relative_width() > _GRID_WIDTH and known.upper > _LEAST):
+        return known
+    first = math.floor(-scalars.log(known.upper) / _GRID) + 1
+    last = math.ceil(-scalars.log(max(known.lower, _GRID_SPAN * known.upper)) / _GRID) - 1
+    while first <= last:
+        number = (first + last) // 2
+        delta = scalars.exp(-number * _GRID)
+        if not 0 < delta < 1:
+            break
+        least = _epsilon_on_grid(composed.parts, delta)
+        if least.upper <= epsilon:
+            known, first = known.meet(Interval(0.0, delta)), number + 1
+        else:
+            if least.lower > epsilon:
+                known = known.meet(Interval(delta, 1.0))
+            last = number - 1
+    return known
+
+
+@functools.lru_cache(maxsize=512)
+def _epsilon_on_grid(parts: tuple[tuple[Loss, int], ...], delta: float) -> Interval:
+    return _finite_epsilon(Composed(parts), delta, delta)
 
 
 @functools.lru_cache(maxsize=64)

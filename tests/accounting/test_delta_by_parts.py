@@ -100,3 +100,22 @@ def test_one_run_more_is_no_cliff() -> None:
         assert fewer.lower <= more.upper
         assert more.upper <= 1.02 * fewer.upper
     assert all(at.upper - at.lower <= 1e-3 * at.upper for at in found)
+
+
+@pytest.mark.parametrize("delta", ["4.1237e-9", "1e-8", "5e-8"])
+def test_what_epsilon_knows_delta_knows(delta: str) -> None:
+    """A delta at the epsilon that was found for it is not far above it, where no method for delta is sharp."""
+    training = dpl.PoissonSampled(dpl.GaussianLaw("0.251375"), rate="2.68416e-12"), 58711
+    profile = dpl.compose(training, direction="add")
+    spent = profile.epsilon(delta)
+    assert profile.delta(spent.upper).upper <= 1.07 * float(delta)
+    if spent.lower:
+        assert profile.delta(spent.lower).upper >= float(delta) * (1 - 1e-12)
+        assert profile.delta(math.nextafter(spent.lower * 0.99, 0)).lower <= 1.2 * float(delta)
+
+
+def test_an_advantage_is_no_delta_at_which_epsilon_is_0() -> None:
+    """delta(0) = 0.006 or less, as epsilon is 0 there."""
+    profile = dpl.compose((dpl.PoissonSampled(dpl.GaussianLaw("0.3"), rate="1e-4"), 100))
+    assert profile.epsilon("0.006").upper == 0
+    assert 0.0055 <= profile.advantage().lower <= profile.advantage().upper <= 0.0063
