@@ -284,7 +284,7 @@ def _between(sums: Convolved, j: int, share: float) -> float:
 def _deltas_above(sums: Convolved, epsilons: Array) -> Array:
     """Claim: at least the profile at each epsilon. Source: docs/proofs/lattice.md, section 6."""
     numbers, shares, slack = _places(sums, epsilons)
-    above, below = sums.uppers(numbers), sums.uppers(numbers + 1)
+    above, below = np.minimum(sums.uppers(numbers), 1.0), np.minimum(sums.uppers(numbers + 1), 1.0)  # or infinite
     between = above - np.maximum(0.0, shares - slack) * np.maximum(0.0, above - below)
     found: Array = np.nextafter(between * (1 + 8 * UNIT) + SUBNORMAL, math.inf)
     return found

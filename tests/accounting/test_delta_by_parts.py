@@ -6,12 +6,15 @@ import itertools
 import math
 import random
 from decimal import Context, Decimal, localcontext
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from mpmath import mp, mpf
 
 import dpledger as dpl
-from dpledger.accounting.engine import dispatch
+from dpledger.accounting.engine import dispatch, lattice
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.infinite_mass import with_mass
 from dpledger.accounting.laws.intervals import Interval
@@ -119,3 +122,17 @@ def test_an_advantage_is_no_delta_at_which_epsilon_is_0() -> None:
     profile = dpl.compose((dpl.PoissonSampled(dpl.GaussianLaw("0.3"), rate="1e-4"), 100))
     assert profile.epsilon("0.006").upper == 0
     assert 0.0055 <= profile.advantage().lower <= profile.advantage().upper <= 0.0063
+
+
+def test_a_lattice_whose_upper_sums_overflow_says_1() -> None:
+    """Two sums that are infinite, or the first of them, are no difference of infinities."""
+    mesh = SimpleNamespace(unit=0.5, width=1, spacing=0.5)
+    for uppers in ([math.inf, math.inf], [math.inf, 0.25]):
+        sums: Any = SimpleNamespace(
+            mesh=mesh,
+            start=0,
+            positions=lambda numbers: 0.5 * numbers,
+            uppers=lambda numbers, uppers=uppers: np.array([uppers[int(number)] for number in numbers]),
+        )
+        (found,) = lattice._deltas_above(sums, np.array([0.2])).tolist()
+        assert 0.25 < found <= 1 + 1e-12
