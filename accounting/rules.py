@@ -16,6 +16,7 @@ dpledger.errors.ClaimTooSmall: claimed epsilon 0.29, the parts compose to epsilo
 
 from __future__ import annotations
 
+import contextlib
 from decimal import Decimal
 
 from dpledger.accounting.composition import Composition, Leaf
@@ -56,10 +57,10 @@ def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
 
 
 def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -> None:
-    """By the sums of epsilon and delta; if these do not do, by the engine's delta at the claimed epsilon, or by its
-    epsilon at the claimed delta: each is certified, and what was planned by one is claimed by the other."""
-    price = priced(tree, relation, ())
-    if price.pure is not None and price.pure <= claim.epsilon and price.delta <= claim.delta:
+    """By what the tree states or the sums of epsilon and delta; if these do not do, by the engine's delta at the
+    claimed epsilon, or by its epsilon at the claimed delta: each is certified, and what was planned by one is claimed
+    by the other."""
+    if _is_stated(claim.epsilon, claim.delta, tree) or _adds_up(claim.epsilon, claim.delta, tree, relation):
         return
     profile = kept_profile(tree, relation)
     delta = Decimal.from_float(profile.delta(claim.epsilon).upper)
@@ -69,15 +70,40 @@ def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -
 
 
 def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> None:
-    """At each of its points by the engine; a leaf that states the same curve keeps it."""
-    if tree == claim:
-        return
-    found = kept_profile(tree, relation).deltas(claim.epsilons)
-    reached = (Decimal.from_float(bounds.upper) for bounds in found)
-    points = zip(claim.epsilons, claim.deltas, reached, strict=True)
-    _require(claim, *(Need(f"delta at epsilon {text(at)}", most, delta) for at, most, delta in points))
-    if any(Decimal.from_float(bounds.lower) < least for least, bounds in zip(claim.reached, found, strict=False)):
+    """At each of its points by what the tree states, by the engine, or by the sums of epsilon and delta."""
+    most, least = (dict(zip(claim.epsilons, some, strict=False)) for some in (claim.deltas, claim.reached))
+    above = [at for at in most if not _is_stated(at, most[at], tree)]
+    below = [at for at in least if not _is_reached(at, least[at], tree)]
+    asked = sorted({*above, *below})
+    found = dict(zip(asked, kept_profile(tree, relation).deltas(asked) if asked else (), strict=True))
+    over = {at: delta for at in above if (delta := Decimal.from_float(found[at].upper)) > most[at]}
+    with contextlib.suppress(CannotCertify):
+        over = {at: delta for at, delta in over.items() if not _adds_up(at, most[at], tree, relation)}
+    if over:
+        _require(claim, *(Need(f"delta at epsilon {text(at)}", most[at], delta) for at, delta in over.items()))
+    if any(Decimal.from_float(found[at].lower) < least[at] for at in below):
         raise CannotCertify("nothing shows that these parts reach what the claim of privacy_curve says is reached")
+
+
+def _is_stated(epsilon: Decimal, delta: Decimal, tree: Composition) -> bool:
+    """Whether one point of a curve that the tree is says as much, in exact decimals.
+
+    Claim: if so, the tree is (epsilon, delta)-DP. Source: (a, b)-DP is (epsilon, delta)-DP for every epsilon >= a and
+    delta >= b, by its definition.
+    """
+    return isinstance(tree, PrivacyCurve) and tree.epsilon_at(delta) <= epsilon
+
+
+def _adds_up(epsilon: Decimal, delta: Decimal, tree: Composition, relation: Relation) -> bool:
+    """Whether the sums of the parts' epsilon and delta are no more. Source: Dwork-Roth 2014, Theorem 3.16."""
+    price = priced(tree, relation, ())
+    return price.pure is not None and price.pure <= epsilon and price.delta <= delta
+
+
+def _is_reached(epsilon: Decimal, least: Decimal, tree: Composition) -> bool:
+    """Whether a curve that the tree is says that its delta reaches so much at an epsilon as large: delta falls."""
+    known = zip(tree.epsilons, tree.reached, strict=False) if isinstance(tree, PrivacyCurve) else ()
+    return least == 0 or any(at >= epsilon and reached >= least for at, reached in known)
 
 
 def _bounded_range(tree: Composition) -> Decimal:

@@ -51,6 +51,11 @@ __all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "rough_epsil
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 ALMOST_SURE = (0.9999, 0.99, 0.5)
 ROUGH = 1e-3  # relative width of an epsilon for a guess
+_FAR_ABOVE, _FAR = (1.0, 4.0, 12.0, 30.0), 600.0  # above epsilon: losses that one run is tested for; an epsilon
+_SLACK = 1e-12  # relative: more than a few roundings
+_GRID, _GRID_WIDTH = 0.0625, 0.1  # steps of log delta at which epsilon is asked; relative width of delta that is wide
+_GRID_SPAN = 1e-4  # of what delta is at most: the least that is asked
+_LEAST = 1e-280  # a delta: of less no logarithm is asked
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
 
 
@@ -203,9 +208,83 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
         assert method.deltas is not None
         if result.relative_width() > method.enough and result.upper > 0:
             result = result.meet(alone(method.deltas, composed, epsilon, result.upper))
+    if result.relative_width() > NARROW_ENOUGH and result.upper > floor and composed.runs > 1:
+        result = _delta_of_runs(composed, epsilon, result)
+        if len(composed.parts) > 1 and result.relative_width() > NARROW_ENOUGH:
+            result = _delta_of_parts(composed, epsilon, result)
     if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
         result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
-    return _from_below(composed, epsilon, result)
+    result = _from_below(composed, epsilon, result)
+    return _by_epsilons(composed, epsilon, result) if result.upper > floor else result
+
+
+def _delta_of_runs(composed: Composed, epsilon: float, known: Interval) -> Interval:
+    """`known`, with what single runs say. At most: the chance that any of them shows more than its share of epsilon.
+    At least: that of one run, or of a test that looks whether any run's loss is far above epsilon.
+
+    Claim: holds d(epsilon). Source: docs/proofs/engine.md, section 8 (single runs, parts).
+    """
+    if len(composed.parts) > FEW_PARTS:
+        return known
+    once = [Composed(((loss, 1),)) for loss, _ in composed.parts]
+    counts = [count for _, count in composed.parts]
+
+    def each(at: float) -> list[Interval]:
+        return [_finite_delta(one, at) for one in once]
+
+    shares = each(math.nextafter(epsilon / composed.runs, 0.0) * (1 - 4 * UNIT))
+    upper = _any([share.upper for share in shares], counts) * (1 + _SLACK)
+    lower = max(_finite_delta(one, _beside(composed, one, epsilon)).lower for one in once)
+    found = known.meet(Interval(lower, min(1.0, upper)))
+    if composed.log_finite < 0 or epsilon > _FAR or any(direct_deltas(one) is None for one in once):
+        return found
+    near, grown = each(0.0), scalars.exp(epsilon)
+    for more in _FAR_ABOVE:
+        far = each(epsilon + more)
+        seen = _any([at.lower for at in far], counts)
+        beyond = scalars.expm1(epsilon + more)
+        wrong = [min(1.0, (at.upper - it.lower) / beyond * (1 + _SLACK)) for at, it in zip(near, far, strict=True)]
+        found = found.meet(Interval(seen * (1 - _SLACK) - grown * _any(wrong, counts) * (1 + _SLACK), 1.0))
+    return found
+
+
+def _delta_of_parts(composed: Composed, epsilon: float, known: Interval) -> Interval:
+    """`known`, with what each loss, run as often as it is, says: at least that, and at most that where the others show
+    all they can, or anything at all.
+
+    Claim: holds d(epsilon). Source: docs/proofs/engine.md, section 8 (single runs, parts).
+    """
+    if len(composed.parts) > FEW_PARTS:
+        return known
+    for i, part in enumerate(composed.parts):
+        others, own = Composed((*composed.parts[:i], *composed.parts[i + 1 :])), Composed((part,))
+        at = _finite_delta(own, epsilon)
+        same = _beside(composed, own, epsilon)
+        lower = at.lower if same == epsilon else _finite_delta(own, same).lower
+        shown = [_finite_delta(Composed(((loss, 1),)), 0.0).upper for loss, _ in others.parts]
+        upper = _any([at.upper, *shown], [1, *(count for _, count in others.parts)]) * (1 + _SLACK)
+        left = (epsilon - max(0.0, others.largest)) * (1 - 4 * UNIT)
+        if left >= 0:
+            upper = min(upper, _finite_delta(own, math.nextafter(left, 0.0)).upper)
+        known = known.meet(Interval(lower, min(1.0, upper)))
+    return known
+
+
+def _beside(composed: Composed, own: Composed, epsilon: float) -> float:
+    """The epsilon at which a part alone says what it says of the whole: that of Q which is left out has a mass of up to
+    1/(1 - m), m what the others lose at infinity. Rounded up."""
+    if composed.log_finite == 0:
+        return epsilon
+    lost = own.log_finite - composed.log_finite
+    return epsilon + lost + 8 * UNIT * (epsilon + abs(own.log_finite) + abs(lost))
+
+
+def _any(chances: list[float], counts: list[int]) -> float:
+    """About the chance that one at least happens of so many independent ones of each."""
+    if any(chance >= 1 for chance in chances):
+        return 1.0
+    logs = (count * scalars.log1p(-chance) for chance, count in zip(chances, counts, strict=True))
+    return -scalars.expm1(math.fsum(logs))
 
 
 def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval:
@@ -214,6 +293,37 @@ def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval
         if known.lower < delta < known.upper and _least_epsilon(composed.parts, delta) > epsilon:
             return known.meet(Interval(delta, 1.0))
     return known
+
+
+def _by_epsilons(composed: Composed, epsilon: float, known: Interval) -> Interval:
+    """`known`, where it is wide, with what epsilon is at deltas inside it: where the least epsilon of a delta is at
+    most this one, d is at most that delta, and where it is more, at least that. The deltas lie on a fixed grid, so that
+    all points of a profile share the answers.
+
+    Claim: holds d(epsilon). Source: d falls, and epsilon is the least with d(epsilon) <= delta.
+    """
+    if not (known.relative_width() > _GRID_WIDTH and known.upper > _LEAST):
+        return known
+    first = math.floor(-scalars.log(known.upper) / _GRID) + 1
+    last = math.ceil(-scalars.log(max(known.lower, _GRID_SPAN * known.upper)) / _GRID) - 1
+    while first <= last:
+        number = (first + last) // 2
+        delta = scalars.exp(-number * _GRID)
+        if not 0 < delta < 1:
+            break
+        least = _epsilon_on_grid(composed.parts, delta)
+        if least.upper <= epsilon:
+            known, first = known.meet(Interval(0.0, delta)), number + 1
+        else:
+            if least.lower > epsilon:
+                known = known.meet(Interval(delta, 1.0))
+            last = number - 1
+    return known
+
+
+@functools.lru_cache(maxsize=512)
+def _epsilon_on_grid(parts: tuple[tuple[Loss, int], ...], delta: float) -> Interval:
+    return _finite_epsilon(Composed(parts), delta, delta)
 
 
 @functools.lru_cache(maxsize=64)

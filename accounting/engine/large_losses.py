@@ -34,6 +34,7 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["large_losses_epsilon", "layers", "two_scales"]
 
+MOST_LAWS, LEVELS = 24, 8  # laws that are cut one by one; so many that enclose more of them
 LARGE_SHARE = 0.03  # of what many small losses add up to: a single one of less rules nothing
 SPREAD, STEEP = 25.0, 23.0  # of c^2 K'' over -log delta at a tilt of rare outcomes; it is to be more where c epsilon is
 NEGLIGIBLE = 1e-9  # of delta: a term that Chernoff's bound answers for
@@ -76,6 +77,10 @@ def large_losses_epsilon(composed: Composed, down: float, up: float) -> Interval
     found = Interval(0.0, composed.largest)
     if not has_large_losses(composed):
         return found
+    above, below = _enclosed(composed)
+    if above is not composed:
+        least, most = (_found(some, STEEPNESS[0], found, logs_of(down, up)) for some in (below, above))
+        return Interval(least.lower, most.upper)
     for steepness in STEEPNESS:
         found = _found(composed, steepness, found, logs_of(down, up))
         if found.relative_width() <= NARROW_EPSILON or found.upper <= 0:
@@ -108,6 +113,36 @@ def layers(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]
 
     Claim: as `Sum.bounds_at`. Source: docs/proofs/engine.md, section 11.
     """
+    above, below = _enclosed(composed)
+    if above is composed:
+        yield from _placed(composed, epsilon, about)
+        return
+    for least, most in zip(_placed(below, epsilon, about), _placed(above, epsilon, about), strict=False):
+        yield functools.partial(_between, least, most)
+
+
+def _between(least: Answer, most: Answer, epsilons: Array) -> tuple[Array, Array]:
+    return least(epsilons)[0], most(epsilons)[1]
+
+
+@functools.lru_cache(maxsize=16)
+def _enclosed(composed: Composed) -> tuple[Composed, Composed]:
+    """A composition that dominates it and one that it dominates, of few laws that are cut; itself, twice, where its
+    laws are few.
+
+    Claim: the profile lies between theirs. Source: docs/proofs/engine.md, section 11 (many distinct laws).
+    """
+    rare = [(loss, count) for loss, count in composed.parts if loss.rare is not None]
+    enclosed = rare[0][0].enclosed(rare, LEVELS) if len(rare) > MOST_LAWS else None
+    if enclosed is None:
+        return composed, composed
+    others = [(loss, count) for loss, count in composed.parts if loss.rare is None]
+    above, below = (Composed((*some, *others)) for some in enclosed)
+    return above, below
+
+
+def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
+    """Layers of each steepness, placed for a better guess of delta each time."""
     if not has_large_losses(composed):
         return
     for steepness in STEEPNESS:

@@ -197,7 +197,7 @@ METHODS = (
     ),
     Method(
         name="a lattice",
-        applies=lambda composed, target: not _crowded(composed, target) and (few(composed) or not target.deltas),
+        applies=lambda composed, target: not _crowded(composed, target) and (few(composed) or not target.roughly),
         enough=NARROW_ENOUGH,
         epsilon=lattice_epsilon,
         deltas=lattices,

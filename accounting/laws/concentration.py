@@ -42,7 +42,7 @@ def rho_of(loss: Loss) -> float:
         found = np.minimum(loss.log_moments(cuts), np.interp(cuts, edges, moments) * (1 + ROUNDING))
         moments = np.append(moments, found)[order]
         edges = np.append(edges, cuts)[order]
-    return max(float(np.max(_on_cells(edges, moments))), most / (1 + float(edges[-1]))) * (1 + ROUNDING)
+    return max(float(np.max(_on_cells(edges, moments), initial=0.0)), most / (1 + float(edges[-1]))) * (1 + ROUNDING)
 
 
 def _further(last: float) -> Array:

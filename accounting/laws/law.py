@@ -251,6 +251,12 @@ class Loss(Protocol):
         del parts
         return None
 
+    def enclosed(self, parts: Sequence[tuple[Any, int]], most: int) -> tuple[Parts, Parts] | None:
+        """As many runs of at most so many losses of its kind that dominate its kin, and of such as these dominate; None
+        where none are known."""
+        del parts, most
+        return None
+
     @property
     def decays_slowly(self) -> bool:
         """Whether its transform hardly decays, so that a few runs of it are work for a contour."""

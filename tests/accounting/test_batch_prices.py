@@ -223,3 +223,11 @@ def test_what_is_left_at_infinity_costs_no_less_than_what_it_stands_for(
     assert (within.rdp_upper(orders) >= exact - 1e-12).all()
     assert rho_of(within) >= (exact / orders).max() - 1e-12
     assert within.infinite_mass == 0
+
+
+def test_a_sample_whose_moments_cannot_be_looked_at_costs_its_largest_loss() -> None:
+    """K(c) <= c times the largest loss, so rho is at most that."""
+    sampled = PoissonSampled(LaplaceLaw("3070.5"), rate="0.1")
+    price = cost(sampled, Relation.ADD_REMOVE)
+    assert price.rho is not None
+    assert 1000 <= price.rho <= Decimal("3070.6")

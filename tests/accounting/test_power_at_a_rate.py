@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+import dpledger as dpl
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine import tradeoff
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
+from dpledger.accounting.laws.law import Direction
 
 ALPHAS = np.array([0.0, 1e-9, 1e-4, 0.01, 0.05, 0.2, 0.5, 0.8, 0.99, 1.0])
 NARROW = 3e-3  # relative, where the profile has corners between its points
@@ -137,6 +143,65 @@ def test_what_is_not_known_of_a_profile_is_not_known_of_the_rate(wide: float) ->
     assert (upper - exact <= (1.01 * wide + 4e-6) * exact).all()
 
 
+def tiny_pair(rng: random.Random) -> tuple[list[Decimal], list[Decimal]]:
+    """Two laws on few outcomes, the second the first but for a little that moves from one outcome to another."""
+    with localcontext(Context(prec=60)):
+        left = [Decimal(rng.randint(1, 10**6)) / 10 ** rng.randint(7, 20) for _ in range(rng.randint(1, 4))]
+        left.append(1 - sum(left))
+        right = list(left)
+        start, end = rng.sample(range(len(left)), 2)
+        moved = (left[start] * rng.randint(1, 99)).scaleb(-rng.randint(2, 16))
+        right[start], right[end] = right[start] - moved, right[end] + moved
+    return left, right
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_that_of_a_pair_that_shows_next_to_nothing(seed: int) -> None:
+    """However near to each other the points come that are asked: Neyman and Pearson, in whole fractions."""
+    rng = random.Random(seed)
+    left, right = tiny_pair(rng)
+    law = dpl.PmfPair(left=tuple(left), right=tuple(right))
+    ways: tuple[tuple[Direction, list[Decimal], list[Decimal]], ...] = ("remove", left, right), ("add", right, left)
+    for direction, p, q in ways:
+        profile = dpl.compose(law, direction=direction)
+        for alpha in (Decimal(rng.randint(1, 99)).scaleb(-rng.randint(2, 20)), min(q) / 3, Decimal("0.5")):
+            exact = exact_power(p, q, Fraction(alpha))
+            found = profile.true_positives(alpha)
+            assert Fraction(found.lower) <= exact <= Fraction(found.upper), (direction, alpha)
+            assert found.upper - found.lower <= NARROW * found.upper, (direction, alpha)
+
+
+def exact_power(p: list[Decimal], q: list[Decimal], alpha: Fraction) -> Fraction:
+    pairs = sorted(((Fraction(a), Fraction(b)) for a, b in zip(p, q, strict=True)), key=lambda one: -one[0] / one[1])
+    gained, left = Fraction(0), alpha
+    for a, b in pairs:
+        share = min(Fraction(1), left / b)
+        gained, left = gained + share * a, left - share * b
+    return gained
+
+
+@pytest.mark.parametrize(
+    ("law", "direction", "alpha", "least"),
+    [
+        (dpl.PoissonSampled(dpl.GaussianLaw("0.0855496"), rate="1.5e-5"), "remove", "4.95799e-10", 1.50004e-5),
+        (dpl.ApproxDP("0.000004", "2e-24"), "add", "1.85782e-7", 1.8578274e-7),
+        (dpl.PureDP("1e-8"), "remove", "1e-12", 1.000000009e-12),
+    ],
+)
+def test_more_points_never_say_less(
+    law: dpl.Composition, direction: Direction, alpha: str, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one direction shows all it has within an epsilon of the sampling rate, or little within any."""
+    ends = []
+    for rounds in range(7):
+        monkeypatch.setattr(tradeoff, "_ROUNDS", rounds)
+        ends.append(dpl.compose(law, direction=direction).true_positives(alpha))
+    for coarse, fine in itertools.pairwise(ends):
+        assert coarse.lower <= fine.lower <= fine.upper <= coarse.upper
+    assert ends[-1].lower >= least
+    assert ends[-1].upper <= 1.00001 * least
+
+
 def test_points_are_few() -> None:
     """Only the segments that decide are looked at again: a hundred points, and some dozen a round."""
     asked: list[int] = []
@@ -153,16 +218,16 @@ def test_points_are_few() -> None:
 def test_corners_lie_on_or_below_a_convex_profile() -> None:
     """Two points and the meeting of two lines for each segment; where it is known to the last digit, hardly below."""
     epsilons = np.linspace(0, 6, 40)
-    y, exact = np.exp(epsilons), gaussian(1.0)(epsilons)[0]
-    curve = tradeoff._Curve(y, exact * (1 - 1e-13), exact * (1 + 1e-13))
+    over, exact = np.expm1(epsilons), gaussian(1.0)(epsilons)[0]
+    curve = tradeoff._Curve(over, exact * (1 - 1e-13), exact * (1 + 1e-13))
     at, low = tradeoff._corners(curve)
     assert at.shape == low.shape == (3, 39)
-    assert (low <= gaussian(1.0)(np.log(at.ravel()))[1].reshape(3, 39) * (1 + 1e-9)).all()
-    true = gaussian(1.0)(np.log(at[2]))[0]
+    assert (low <= gaussian(1.0)(np.log1p(at.ravel()))[1].reshape(3, 39) * (1 + 1e-9)).all()
+    true = gaussian(1.0)(np.log1p(at[2]))[0]
     assert (low[2][2:-2] >= true[2:-2] - 0.5 * np.abs(np.diff(exact))[2:-2]).all()
-    assert (at[0] == y[:-1]).all()
-    assert (at[1] == y[1:]).all()
-    assert ((y[:-1] <= at[2]) & (at[2] <= y[1:])).all()
+    assert (at[0] == over[:-1]).all()
+    assert (at[1] == over[1:]).all()
+    assert ((over[:-1] <= at[2]) & (at[2] <= over[1:])).all()
 
 
 def test_more_points_are_kept_in_order_and_apart() -> None:
@@ -173,7 +238,7 @@ def test_more_points_are_kept_in_order_and_apart() -> None:
     assert (more > 0).all()
     assert (more < 3).all()
     both = curve.with_points(deltas, np.concatenate([more, [1.0, 2.0 + 1e-13]]))
-    assert both.y.size == 4 + more.size
-    assert (np.diff(both.y) > 0).all()
-    assert np.allclose(both.upper, deltas(np.log(both.y))[1], rtol=1e-12)
-    assert np.allclose(both.lower, deltas(np.log(both.y))[0], rtol=1e-12)
+    assert both.over.size == 4 + more.size
+    assert (np.diff(both.over) > 0).all()
+    assert np.allclose(both.upper, deltas(np.log1p(both.over))[1], rtol=1e-12)
+    assert np.allclose(both.lower, deltas(np.log1p(both.over))[0], rtol=1e-12)

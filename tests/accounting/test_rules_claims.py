@@ -15,7 +15,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
 )
 from dpledger.accounting.families.sparse_vector.scales import sparse_vector_law
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.planning.calibration import calibrate
 from dpledger.accounting.rules import check
 from dpledger.errors import CannotCertify, ClaimTooSmall
@@ -45,6 +45,47 @@ def test_a_claim_holds_exactly_up_to_what_its_parts_compose_to(
     check(enough, tree, ADD)
     with pytest.raises(ClaimTooSmall, match=r"claimed .* the parts compose to"):
         check(too_small, tree, ADD)
+
+
+CURVE = PrivacyCurve(("1", "2", "3"), ("1e-9", "1e-12", "1e-15"), ("1e-10", "1e-13", "0"))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        ApproxDP("1", "1e-9"),
+        ApproxDP("2.5", "1e-12"),
+        ApproxDP("3", "1e-15"),
+        PrivacyCurve(("2",), ("1e-12",)),
+        PrivacyCurve(("1", "3"), ("1e-9", "1.5e-15")),
+        PrivacyCurve(("0.5", "2"), ("0.5", "1e-12"), ("1e-10", "1e-13")),
+        CURVE,
+    ],
+)
+def test_what_a_curve_states_is_kept_to_the_last_digit(claim: Guarantee) -> None:
+    check(claim, CURVE, ADD)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        ApproxDP("1", "0.99999e-9"),
+        ApproxDP("0.99999", "1e-9"),
+        PrivacyCurve(("1", "2"), ("1e-9", "0.99999e-12")),
+        PrivacyCurve(("2",), ("1e-12",), ("1.01e-13",)),
+        PrivacyCurve(("3",), ("1e-15",), ("1e-20",)),
+    ],
+)
+def test_what_a_curve_does_not_state_is_no_claim(claim: Guarantee) -> None:
+    with pytest.raises((ClaimTooSmall, CannotCertify)):
+        check(claim, CURVE, ADD)
+
+
+def test_a_curve_is_claimed_of_sums_to_the_last_digit() -> None:
+    parts = Repeated(ApproxDP("0.1", "1e-9"), times=3)
+    check(PrivacyCurve(("0.3",), ("3e-9",)), parts, ADD)
+    with pytest.raises(ClaimTooSmall):
+        check(PrivacyCurve(("0.3",), ("2e-9",)), parts, ADD)
 
 
 def test_an_approximate_claim_may_use_the_certified_profile_of_its_parts() -> None:

@@ -24,7 +24,7 @@ from dpledger.accounting.families.gaussian.sampled_price import divergences_uppe
 from dpledger.accounting.families.gaussian.smooth_cut import Cut
 from dpledger.accounting.families.gaussian.tilted_rows import ByTheRule
 from dpledger.accounting.laws.closed_forms import sampled_closed
-from dpledger.accounting.laws.law import ClosedForm, Direction, Loss, excess, sum_up
+from dpledger.accounting.laws.law import ClosedForm, Direction, Loss, Parts, excess, sum_up
 from dpledger.accounting.laws.sampled_curve import LossCurve, mixed_curve, mixed_slopes
 from dpledger.accounting.laws.tails import TailProfile, sampled_profile
 
@@ -33,6 +33,7 @@ __all__ = ["FEWEST", "BundledGaussians", "SampledGaussianLoss", "rdp_both_ways"]
 CHUNK = 96  # losses of one bundle
 FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
 _HALVINGS = 60
+_MORE_OF_NOISE = 10.0  # a relative change of the noise counts as so many times one of the rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,18 @@ class SampledGaussianLoss(ByTheRule):
     def bundled(self, parts: Sequence[tuple[SampledGaussianLoss, int]]) -> tuple[Loss, ...] | None:
         return in_bundles(parts)
 
+    def enclosed(self, parts: Sequence[tuple[SampledGaussianLoss, int]], most: int) -> tuple[Parts, Parts]:
+        """Claim: the first list dominates `parts`, and these the second. Source: docs/proofs/engine.md,
+        section 11 (many distinct laws)."""
+        found: list[Parts] = []
+        groups = _neighbours(list(parts), most)
+        counts = [sum(count for _, count in some) for some in groups]
+        for rate, sigma in ((max, min), (min, max)):
+            ends = ((rate(law.rate for law, _ in some), sigma(law.sigma for law, _ in some)) for some in groups)
+            losses = (replace(self, rate=likely, sigma=noise) for likely, noise in ends)
+            found.append(tuple(zip(losses, counts, strict=True)))
+        return found[0], found[1]
+
     @property
     def bend(self) -> float:
         """That of a sample that holds the unit, at the shift that pays for its rate: beyond, K rises as no parabola."""
@@ -127,6 +140,31 @@ class SampledPairs:
 
     def slope(self, x: Array) -> Array:
         return mixed_slopes(self.rate, (x - 0.5) / scalars.square(self.sigma))
+
+
+def _neighbours(parts: list[tuple[SampledGaussianLoss, int]], most: int) -> list[list[tuple[SampledGaussianLoss, int]]]:
+    """At most so many groups of laws that are near each other: the widest group is divided in the middle."""
+    groups = [parts]
+    while len(groups) < most:
+        widths = [_widths(some) for some in groups]
+        i = max(range(len(groups)), key=lambda i: max(widths[i]))
+        if max(widths[i]) <= 0:
+            break
+        by_rate = widths[i][0] > widths[i][1]
+        values = [law.rate if by_rate else law.sigma for law, _ in groups[i]]
+        middle = math.sqrt(min(values)) * math.sqrt(max(values))
+        low = [part for part, value in zip(groups[i], values, strict=True) if value < middle]
+        high = [part for part, value in zip(groups[i], values, strict=True) if value >= middle]
+        if not low or not high:
+            break
+        groups[i : i + 1] = [low, high]
+    return groups
+
+
+def _widths(some: list[tuple[SampledGaussianLoss, int]]) -> tuple[float, float]:
+    """How far the rates, and the noises, of some laws are apart, relatively."""
+    rates, sigmas = zip(*((law.rate, law.sigma) for law, _ in some), strict=True)
+    return max(rates) / min(rates) - 1, _MORE_OF_NOISE * (max(sigmas) / min(sigmas) - 1)
 
 
 @functools.lru_cache(maxsize=1024)
