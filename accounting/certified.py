@@ -35,11 +35,11 @@ from dpledger.accounting.arithmetic.prices import Cost, with_margin
 from dpledger.accounting.composition import Composition, Repeated, Selected, Sequence, children
 from dpledger.accounting.engine import dispatch
 from dpledger.accounting.engine.expansion_points import ProfileCurve, RisingEpsilons
-from dpledger.accounting.engine.truncated import divergence_upper, line_upper, places
 from dpledger.accounting.filters import Account, Coordinates, Filter, ZCDPFilter
 from dpledger.accounting.lowering import PldList, read_both_ways
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.pricing.costs import priced
+from dpledger.accounting.pricing.truncated import divergence_upper, line_upper, places
 from dpledger.accounting.profile import kept_profile
 from dpledger.decimals import ZERO, float_down, float_up, multiply, round_down, round_up, subtract
 from dpledger.errors import CannotCertify, ParameterError

@@ -24,11 +24,12 @@ from dpledger.accounting.composition import (
     Selected,
     Sequence,
 )
-from dpledger.accounting.engine import saddle_point, truncated
+from dpledger.accounting.engine import saddle_point
 from dpledger.accounting.engine.composed import TiltedComposition
-from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, line_upper, places
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
+from dpledger.accounting.pricing import truncated
 from dpledger.accounting.pricing.costs import priced
+from dpledger.accounting.pricing.truncated import chord_integral, divergence_upper, line_upper, places
 from dpledger.accounting.profile import compose
 from dpledger.accounting.trials import NegativeBinomialTrials
 from dpledger.decimals import float_down
