@@ -1,7 +1,7 @@
-"""How the tests run: property tests with the same examples each time, what takes long in five slices.
+"""How the tests run: the same examples and the same noise each time, what takes long in five slices.
 
-A failure is one of the change under test: `DPLEDGER_HYPOTHESIS=explore` draws new examples, and twice as many, as
-`make test-slow` does.
+A failure is one of the change under test: `DPLEDGER_HYPOTHESIS=explore` draws new examples, twice as many, and new
+noise, as `make test-slow` does.
 No profile has a deadline: machines differ. A test that leaves mpmath with other digits than it found fails itself, and
 not the oracles of those after it.
 
@@ -37,7 +37,8 @@ settings.register_profile("explore", deadline=None)
 settings.register_profile(
     "mutants", settings.get_profile("repeatable"), phases=(Phase.explicit, Phase.generate), print_blob=False
 )  # that a case fails is enough: none is made smaller
-settings.load_profile(os.environ.get("DPLEDGER_HYPOTHESIS", "repeatable"))
+PROFILE = os.environ.get("DPLEDGER_HYPOTHESIS", "repeatable")
+settings.load_profile(PROFILE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -114,6 +115,28 @@ def _states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _state_of_a_user(_states: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """What a user's programs remember of ledgers: of each test its own, also in the processes that it starts."""
     monkeypatch.setenv("XDG_STATE_HOME", str(next(_states)))
+
+
+@pytest.fixture(autouse=True)
+def _noise_of_a_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test draws from the operating system in its own process comes from a keystream of its name.
+
+    A test of that source itself is marked `system_noise`.
+    """
+    from dpledger.mechanisms.entropy import SystemEntropy, Words, seeded
+
+    if PROFILE == "explore" or request.node.get_closest_marker("system_noise") is not None:
+        return
+    stream, home, from_the_system = seeded(zlib.crc32(request.node.nodeid.encode())), os.getpid(), SystemEntropy.words
+
+    def words(source: SystemEntropy, count: int, /) -> Words:
+        if os.getpid() != home:
+            return from_the_system(source, count)
+        source._home.require()
+        return stream.words(count)
+
+    monkeypatch.setattr(SystemEntropy, "words", words)
+    monkeypatch.setattr("secrets.randbits", lambda bits: int(stream.words(1)[0]) >> (64 - bits))
 
 
 @pytest.hookimpl(wrapper=True)

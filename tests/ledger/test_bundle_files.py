@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,7 +90,7 @@ def test_a_key_that_lies_in_the_folder_is_not_asked(tmp_path: Path) -> None:
     assert bundle.verify(folder, KEY).entries == tuple(book.entries())
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"\n\n", b"{}\n", b"\r\n", b"\x00", os.urandom(100) + b"\n"])
+@pytest.mark.parametrize("data", [b"", b"\n", b"\n\n", b"{}\n", b"\r\n", b"\x00", bytes(range(256)) + b"\n"])
 def test_other_entries_are_refused_at_the_first(tmp_path: Path, data: bytes) -> None:
     folder = ledger_golden.build().export(tmp_path / "bundle")
     (folder / "entries.jsonl").write_bytes(data)

@@ -15,7 +15,7 @@ from dpledger.mechanisms.threshold import Outcome, SparseVector
 from dpledger.mechanisms.training import DPFTRL, DPSGD
 from forking import DONE, Fork, ignores_fork_warnings, in_child, quiet_fork
 
-pytestmark = ignores_fork_warnings
+pytestmark = [ignores_fork_warnings, pytest.mark.system_noise]
 
 REFUSED = "ForkedProcess: "
 PLAN: dict[str, Any] = {

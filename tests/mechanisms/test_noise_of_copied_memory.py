@@ -19,7 +19,7 @@ from dpledger.mechanisms.noise import DiscreteLaplace, ExponentialWeights, Rando
 from dpledger.process import Home
 from forking import ignores_fork_warnings, in_child
 
-pytestmark = [ignores_fork_warnings, pytest.mark.sliced]
+pytestmark = [ignores_fork_warnings, pytest.mark.sliced, pytest.mark.system_noise]
 
 Draws = Callable[[], object]
 """One more release, or one more answer; of so many bits that two of them agree once in 2^60."""

@@ -44,6 +44,7 @@ def test_threads_share_a_stream_and_no_word_is_drawn_twice() -> None:
     )
 
 
+@pytest.mark.system_noise
 def test_threads_that_share_a_source_release_without_a_failure() -> None:
     source, mechanism = system(), Gaussian(sensitivity=1, noise_multiplier=1, dimension=5000)
     data = np.zeros(5000)
