@@ -13,6 +13,7 @@ another; `.ci/run`, and pytest by itself, all.
 from __future__ import annotations
 
 import gc
+import importlib
 import itertools
 import os
 import subprocess
@@ -127,6 +128,7 @@ def _noise_of_a_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
     if PROFILE == "explore" or request.node.get_closest_marker("system_noise") is not None:
         return
+    importlib.import_module("numpy.random")  # which keeps the `randbits` that it finds
     stream, home, from_the_system = seeded(zlib.crc32(request.node.nodeid.encode())), os.getpid(), SystemEntropy.words
 
     def words(source: SystemEntropy, count: int, /) -> Words:
@@ -135,8 +137,11 @@ def _noise_of_a_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         source._home.require()
         return stream.words(count)
 
+    def randbits(count: int) -> int:
+        return int.from_bytes(stream.words(-(-count // 64)).tobytes(), "little") >> (-count % 64)
+
     monkeypatch.setattr(SystemEntropy, "words", words)
-    monkeypatch.setattr("secrets.randbits", lambda bits: int(stream.words(1)[0]) >> (64 - bits))
+    monkeypatch.setattr("secrets.randbits", randbits)
 
 
 @pytest.hookimpl(wrapper=True)

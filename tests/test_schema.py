@@ -9,6 +9,7 @@ from dpledger.accounting.composition import GaussianLaw, PoissonSampled
 from dpledger.accounting.documents import parse_document, parse_tree
 from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
 from dpledger.errors import ParameterError
+from dpledger.ledger.entries.members import MechanismNote
 from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner
 from dpledger.mechanisms.stability.noisy_votes import NoisyVotes
 from dpledger.mechanisms.stability.voting import PrivateClassifier
@@ -129,6 +130,16 @@ def test_a_choice_of_words_or_a_record_is_named_by_its_field() -> None:
     assert caught.value.field == "PrivateClassifier.chunker"
     with pytest.raises(ParameterError, match="estimators, functions and data go to what they are run on"):
         LabelPrivateLearner(NoisyVotes(sigma=1, chunks=10, max_queries=1), student=object())  # type: ignore[arg-type]
+
+
+def test_a_list_or_mapping_that_holds_itself_is_refused_by_the_name_of_the_record() -> None:
+    line: list[object] = []
+    line.append(line)
+    ring: dict[str, object] = {}
+    ring["a"] = ring
+    for made in (lambda: PureDP(line), lambda: MechanismNote("count", {"a": ring}, "1")):  # type: ignore[arg-type, dict-item]
+        with pytest.raises(ParameterError, match="lists and mappings of a few levels"):
+            made()
 
 
 @pytest.mark.parametrize(

@@ -101,16 +101,18 @@ def _speak_of_parameters(cls: Any) -> None:
 
     @functools.wraps(construct)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
-        plain_args = [
-            value if _is_as_asked(type(value)) else _asked(cls, name, value)  # type: ignore[arg-type]
-            for name, value in zip(names, args, strict=False)
-        ]
-        plain_kwargs = {
-            name: value if _is_as_asked(type(value)) else _asked(cls, name, value)  # type: ignore[arg-type]
-            for name, value in kwargs.items()
-        }
         try:
+            plain_args = [
+                value if _is_as_asked(type(value)) else _asked(cls, name, value)  # type: ignore[arg-type]
+                for name, value in zip(names, args, strict=False)
+            ]
+            plain_kwargs = {
+                name: value if _is_as_asked(type(value)) else _asked(cls, name, value)  # type: ignore[arg-type]
+                for name, value in kwargs.items()
+            }
             construct(self, *plain_args, *args[len(names) :], **plain_kwargs)
+        except RecursionError:
+            raise ParameterError(cls.__name__, "levels without end", "lists and mappings of a few levels") from None
         except pydantic.ValidationError as error:
             given = dict(zip(names, args, strict=False)) | kwargs
             raise _as_parameter_error(cls.__name__, error, given, cls.__pydantic_fields__) from None
