@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ContractViolation, ParameterError
+from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers
 from dpledger.mechanisms.units import id_word
 
@@ -99,12 +100,15 @@ def _series(column: Any) -> Column:
         found: Column = column.to_native()
     elif kind.is_integer() and column.null_count():
         missing = column.is_null().to_numpy()
-        found = pd.Series(pd.array(column.fill_null(0).to_numpy(), dtype="Int64").copy())
+        wide = "Int64" if kind.is_signed_integer() else "UInt64"
+        found = pd.Series(pd.array(column.fill_null(0).to_numpy(), dtype=wide).copy())
         found[missing] = pd.NA
-    elif (kind.is_numeric() and not kind.is_decimal()) or kind.is_temporal():
+    elif kind.is_numeric() and not kind.is_decimal():
         found = pd.Series(column.to_numpy())
     else:
-        found = pd.Series(column.to_list(), dtype=object)
+        entries = array_of(column.to_native())
+        entries = np.array(column.to_list(), dtype=object) if entries is None else entries
+        found = pd.Series(entries, dtype=None if entries.dtype.kind in "mM" else object)
     return found
 
 
@@ -137,9 +141,10 @@ def words_of(column: Column, word_of: Callable[[object], str | None]) -> Coded:
         return _one_by_one(column, word_of)
     try:
         codes, found = pd.factorize(column)
-    except Exception:  # lists and the like in a type of their own
+        entries = list(found)
+    except Exception:  # lists and the like in a type of their own, a date that Python does not have
         return _one_by_one(column, word_of)
-    words = [word_of(entry) for entry in found]
+    words = [word_of(entry) for entry in entries]
     places: dict[str, int] = {}
     of_code = np.array([-1 if one is None else places.setdefault(one, len(places)) for one in words] + [-1])
     if len(places) == len(words):
@@ -149,7 +154,8 @@ def words_of(column: Column, word_of: Callable[[object], str | None]) -> Coded:
 
 def _one_by_one(column: Column, word_of: Callable[[object], str | None]) -> Coded:
     places: dict[str, int] = {}
-    words = map(word_of, column)
+    entries = array_of(column)
+    words = map(word_of, () if entries is None else entries)
     codes = [-1 if one is None else places.setdefault(one, len(places)) for one in words]
     return Coded(np.array(codes, dtype=np.int64), tuple(places))
 

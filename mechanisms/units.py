@@ -39,6 +39,7 @@ _Positions: TypeAlias = npt.NDArray[np.int64]
 _NOBODY = -1
 _NAN = "nan"  # what numpy writes for a missing number among text
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+_WRITTEN_BITS = 2000  # of a whole number: `sys.set_int_max_str_digits` refuses no number of 640 digits
 _LONGEST_ID = 100  # digits of a decimal: one of a million digits is no id
 
 
@@ -255,8 +256,13 @@ def id_word(name: object) -> str | None:
         case UUID():
             return str(name)
     whole = _whole(name)
-    key = word(name) if whole is None else str(whole)
+    key = word(name) if whole is None else _digits(whole)
     return None if key == _NAN else key
+
+
+def _digits(whole: int) -> str:
+    """In hexadecimal where Python may not write the number in decimals."""
+    return str(whole) if whole.bit_length() <= _WRITTEN_BITS else hex(whole)
 
 
 def _whole(name: object) -> int | None:

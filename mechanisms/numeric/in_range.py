@@ -8,10 +8,14 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from dpledger.decimals import add, multiply
-from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.one_shot import OneShot
-from dpledger.mechanisms.numeric.rows import OfUnits, capped_where_known, check_column, rows_of, with_or_without_ids
-from dpledger.relations import Relation
+from dpledger.mechanisms.numeric.rows import (
+    OfUnits,
+    capped_where_known,
+    check_column,
+    refuse_ids_of_one_row,
+    with_or_without_ids,
+)
 from dpledger.schema import Plain, plain
 
 __all__ = ["InRange"]
@@ -64,15 +68,10 @@ class InRange(OneShot, ABC):
         return (*self.values.words(), *capped_where_known(self.unit))
 
     def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are rows of one entry each, without ids where one row is exchanged for one: a
-        row without an id counts nowhere, so that the number of those that count would not be public.
-        Source: docs/proofs/statistics.md, section 1."""
+        """ParameterError unless `data` are rows of one entry each, without ids where one row is exchanged for one."""
         check_column(with_or_without_ids(data))
-        exchanged = self.relation in (Relation.REPLACE_ONE, Relation.ZERO_OUT) and rows_of(self.unit) == 1
-        if isinstance(data, OfUnits) and exchanged:
-            name = "unit" if self.unit is None else self.unit.name
-            expected = f"rows alone under {self.relation}, where one {name} has one row"
-            raise ParameterError("data", "ids of rows", expected)
+        if isinstance(data, OfUnits):
+            refuse_ids_of_one_row(self.relation, self.unit)
 
     def _automatic(self) -> dict[str, Any]:
         return {"grid": self._grid, "missing": self._missing}

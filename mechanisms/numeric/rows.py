@@ -31,7 +31,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import Sensitivity
 from dpledger.mechanisms.numeric.containers import array_of
-from dpledger.relations import Unit
+from dpledger.relations import Relation, Unit
 
 __all__ = [
     "OfUnits",
@@ -44,6 +44,7 @@ __all__ = [
     "interval_positions",
     "intervals_of",
     "numbers",
+    "refuse_ids_of_one_row",
     "rows_of",
     "tally",
     "trues",
@@ -93,6 +94,14 @@ def with_or_without_ids(data: object) -> object:
 def counted(data: object, unit: Unit | None, *, entropy: Entropy) -> object:
     """The rows that count: where it is known whose they are, as many of each unit as it may have."""
     return data.at_most(rows_of(unit), entropy=entropy) if isinstance(data, OfUnits) else data
+
+
+def refuse_ids_of_one_row(relation: Relation | None, unit: Unit | None) -> None:
+    """ParameterError where one row is exchanged for one: a row without an id counts nowhere, so that with ids the
+    number of rows that count would not be public. Source: docs/proofs/statistics.md, section 1."""
+    if relation in (Relation.REPLACE_ONE, Relation.ZERO_OUT) and rows_of(unit) == 1:
+        name = "unit" if unit is None else unit.name
+        raise ParameterError("data", "ids of rows", f"rows alone under {relation}, where one {name} has one row")
 
 
 def capped_where_known(unit: Unit | None) -> tuple[str, ...]:

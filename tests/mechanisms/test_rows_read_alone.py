@@ -16,19 +16,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given, strategies as st
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.groups.group_by import GroupBy
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
-from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample, points_of
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.numeric import ClippedMean, Count, Gaussian, Histogram, Laplace
+from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.grid import TotalMap, to_steps, vector_to_steps
 from dpledger.mechanisms.numeric.rows import numbers, word
+from dpledger.mechanisms.units import ByUnit
 from dpledger.relations import Relation, Unit
 
 pytestmark = pytest.mark.sliced
@@ -72,6 +77,65 @@ def test_a_row_reads_the_same_beside_any_other(
     before, after = (numbers(data, missing=0.25)[: len(rows)] for data in (alone, beside))
     assert before.tolist() == after.tolist()
     assert [word(row) for row in np.asarray(alone)] == [word(row) for row in np.asarray(beside)[: len(rows)]]
+
+
+COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
+    "pandas": lambda rows: pd.Series(rows, dtype="Int64"),
+    "categories": lambda rows: pd.Series(pd.Categorical(rows)),
+    "arrow in pandas": lambda rows: pd.Series(pd.arrays.ArrowExtensionArray(pa.array(rows))),
+    "polars": pl.Series,
+    "arrow": pa.array,
+    "dictionary": lambda rows: pa.array(rows).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@given(rows=st.lists(st.integers(2**53, 2**62), min_size=1, max_size=6, unique=True))
+def test_whole_numbers_of_a_column_stay_apart_beside_a_missing_one(name: str, rows: list[int]) -> None:
+    """As floats those that are near each other would be one: of all people one would be left."""
+    alone, beside = COLUMNS[name](rows), COLUMNS[name]([*rows, None])
+    assert len(ByUnit([0] * len(rows), units=alone).groups) == len(rows)
+    assert len(ByUnit([0] * (len(rows) + 1), units=beside).groups) == len(rows)
+    assert points_of(beside, 2**63).points[: len(rows)].tolist() == points_of(alone, 2**63).points.tolist() == rows
+
+
+def of_arrow(entries: pa.Array) -> pd.Series[Any]:
+    return pd.Series(pd.arrays.ArrowExtensionArray(entries))
+
+
+UNREADABLE: dict[str, Callable[[bool], Any]] = {
+    "a date after the year 9999": lambda odd: of_arrow(
+        pa.array([1, 70_000_000 if odd else 2], pa.int32()).cast(pa.date32())
+    ),
+    "a time after midnight": lambda odd: pa.array([1, 2**40 if odd else 2], pa.int64()).cast(pa.time64("us")),
+    "bytes that are no text": lambda odd: pa.array([b"a", b"\xff" if odd else b"b"]).view(pa.string()),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_an_entry_that_cannot_be_read_raises_nothing_and_changes_no_other(name: str) -> None:
+    alone, beside = (array_of(UNREADABLE[name](odd)) for odd in (False, True))
+    assert alone is not None
+    assert beside is not None
+    assert word(beside[0]) == word(alone[0])
+    assert numbers(beside, missing=0.25)[0] == numbers(alone, missing=0.25)[0]
+    for odd in (False, True):
+        entries = UNREADABLE[name](odd)
+        Count(epsilon=1, of="rows").under(Relation.ADD_REMOVE, UNIT).release(entries, entropy=seeded(1))
+        ByUnit([0, 0], units=entries)
+
+
+def test_an_id_of_any_length_is_an_id() -> None:
+    """Python writes no number of more than 4,300 digits."""
+    ids: list[object] = [10**5000, 10**5000 + 1, -(10**5000), 10**5000]
+    assert len(ByUnit([0] * 4, units=ids).groups) == 3
+
+
+def test_large_ids_of_a_frame_stay_apart_beside_a_missing_one() -> None:
+    ids = pl.Series([2**64 - 1, 2**64 - 2, None], dtype=pl.UInt64)
+    counts = GroupBy("ward", [Count(10**6, of="rows")], keys=["a"], units="id")
+    placed = counts.under(Relation.ADD_REMOVE, Unit("patient"))
+    assert placed.release(pl.DataFrame({"ward": ["a"] * 3, "id": ids}), entropy=seeded(1)).value["a"]["count"] == 2
 
 
 @pytest.mark.parametrize(

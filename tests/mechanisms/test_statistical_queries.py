@@ -323,6 +323,41 @@ def test_means_are_of_a_public_number_of_records_alone() -> None:
     assert sums.ask(same) == 6
 
 
+def test_a_mean_is_divided_by_the_public_number_also_where_records_count_nowhere() -> None:
+    """Two of four records count: [k/2] tells that, [k/4] does not."""
+    unit = Unit("user", 2)
+    oracle = StatisticalQueryOracle(epsilon=10**9, queries=1, values="whole", n=4).under(Relation.REPLACE_ONE, unit)
+    told = LabeledSample([1] * 4, [1] * 4, units=["ann", "bob", None, float("nan")])
+    assert oracle.open(told, entropy=seeded(1)).ask(same) == 0.5
+
+
+@pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ZERO_OUT])
+def test_ids_are_refused_where_one_record_is_exchanged_for_one(relation: Relation) -> None:
+    """One without an id counts nowhere: of values in 90..100 a sum would move by 100, not by 10."""
+    oracle = StatisticalQueryOracle(epsilon=1, queries=1, low=90, high=100)
+    told = LabeledSample([1] * 3, [1] * 3, units=["ann", "bob", None])
+    with pytest.raises(ParameterError, match="ids of rows"):
+        oracle.under(relation, Unit("user")).inspect(told)
+    for free, unit in (
+        (Relation.ADD_REMOVE, Unit("user")),
+        (Relation.LABEL_FLIP, Unit("user")),
+        (relation, Unit("user", 2)),
+    ):
+        oracle.under(free, unit).inspect(told)
+
+
+def test_blocks_by_place_take_no_ids() -> None:
+    """A record that counts nowhere would move all that follow into other blocks."""
+    told = LabeledSample([1] * 3, [1] * 3, units=["ann", "bob", None])
+    for relation in Relation:
+        oracle = StatisticalQueryOracle(epsilon=1, queries=2, mode="split").under(relation, Unit("user"))
+        if relation is Relation.ADD_REMOVE:
+            oracle.inspect(told)
+        else:
+            with pytest.raises(ParameterError, match="ids of"):
+                oracle.inspect(told)
+
+
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 
 

@@ -50,7 +50,7 @@ from dpledger.mechanisms.noise import DiscreteLaplace, Law, RoundedLaplace, Sens
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import derived
-from dpledger.mechanisms.numeric.rows import check_rows, rows_of, tally
+from dpledger.mechanisms.numeric.rows import check_rows, refuse_ids_of_one_row, rows_of, tally
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.stability.ensembles.chunkers import by_relation, seats
 from dpledger.mechanisms.units import Units
@@ -219,9 +219,14 @@ class StatisticalQueryOracle:
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample, of `n` records where that is public; in mode split, where
         their number is public, of one for each block; and with an id of a unit for each record where one unit may have
-        many: of each so many count, taken at random."""
+        many: of each so many count, taken at random. Without ids where one record is exchanged for one, and in mode
+        split where their place says which block they are in."""
         sample = labeled_sample(data)
         check_units(sample, self.unit)
+        if sample.by_unit is not None:
+            refuse_ids_of_one_row(self._relation, self.unit)
+            if self.mode == "split" and self._relation is not Relation.ADD_REMOVE:
+                raise ParameterError("data", "ids of records", "records alone in mode split, but under add_remove")
         check_rows(sample.x)
         check_labels(sample, tally(sample.x))
         Units.of((sample.x, sample.y))
@@ -256,10 +261,10 @@ class StatisticalQueryOracle:
         grid = self.grid or (_ONE if self.values == "whole" else self._automatic_grid(self.tolerance))
         return QueryRange(low=self.low, high=self.high, grid=grid)
 
-    @property
-    def is_mean(self) -> bool:
-        """Whether answers are divided by the number of records."""
-        return self.n is not None
+    def _divisor(self, records: int) -> int | None:
+        """By what a sum over so many records is divided, a public number: `n` of all, where some of them may count
+        nowhere; in mode split, where each counts, those of the block. None: by nothing."""
+        return records if self.n is not None and self.mode == "split" else self.n
 
     def _law(self, joint: JointQuery | None) -> tuple[Law, Sensitivity]:
         """The noise of a query, or of several together, and what it hides.

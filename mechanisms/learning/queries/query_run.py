@@ -93,10 +93,9 @@ class QueryPlan(Protocol):
     def queries(self) -> int: ...
     @property
     def range(self) -> QueryRange: ...
-    @property
-    def is_mean(self) -> bool: ...
     def _law(self, joint: JointQuery | None) -> tuple[Law, Sensitivity]: ...
     def _ended(self, asked: int | None) -> Composition: ...
+    def _divisor(self, records: int) -> int | None: ...
 
 
 class QueryRun:
@@ -169,7 +168,8 @@ class QueryRun:
         """An answer, of its noisy sum in steps."""
         grid = self._range.grid
         total: int | float = steps if grid == 1 else float(to_floats(np.array([steps]), grid)[0])
-        return total / rows if self._plan.is_mean else total
+        by = self._plan._divisor(rows)
+        return total if by is None else total / by
 
     def _check_open(self) -> None:
         if self._release is not None:
