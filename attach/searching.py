@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
 from dpledger.decimals import Number, round_up, text, whole
-from dpledger.errors import ParameterError
+from dpledger.errors import ContractViolation, ParameterError
 from dpledger.ledger.charges import Receipt
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.callers import came_to, signature_of
@@ -32,6 +32,7 @@ from dpledger.mechanisms.entropy import Entropy, system
 from dpledger.mechanisms.protocol import Described
 from dpledger.mechanisms.selection.search import Found, PrivateSearch, Searched
 from dpledger.mechanisms.training import DPSGD, Gradients
+from dpledger.mechanisms.training.training_run import TrainingRun
 from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.schema import listed
 
@@ -149,7 +150,7 @@ def _of_estimators(every: list[Any], items: object, scope: Scope) -> tuple[Descr
         raise ParameterError("candidates", found, expected)
     searched = Searched(
         data=items,
-        train=lambda place, positions, entropy: every[place].trained_on(units, positions, scope, entropy),
+        train=lambda place, positions, entropy: (every[place].trained_on(units, positions, scope, entropy),),
         wrong=lambda model, positions: model.is_wrong(units, positions),
     )
     return fits[0], searched, by_claim
@@ -174,16 +175,21 @@ def _of_functions(
     plan.inspect(items)
     units = Units.of(items)
 
-    def trained(place: int, positions: Positions, entropy: Entropy) -> Any:
-        run = plan.open(_part(items, units, positions), entropy=entropy)
-        model = train(every[place], run.ask)
-        run.close()
-        return model
+    def opened(positions: Positions, entropy: Entropy) -> TrainingRun:
+        return plan.open(_part(items, units, positions), entropy=entropy)
+
+    def trained(place: int, positions: Positions, entropy: Entropy) -> tuple[Any] | None:
+        run = opened(positions, entropy)
+        model = came_to(lambda: train(every[place], run.ask))
+        if run.close().outside_guarantee:
+            raise ContractViolation("the gradients of a training failed: one record may be why")
+        return model  # None: of what it was handed, which is noisy
 
     def is_wrong(model: Any, positions: Positions) -> npt.NDArray[np.bool_]:
         return np.array([_judged(wrong, model, item) for item in map(units.item, positions.tolist())], dtype=np.bool_)
 
-    _rehearse(lambda: trained(0, np.zeros(0, dtype=np.int64), system()), wrong, example_rows)
+    nobody = np.zeros(0, dtype=np.int64)
+    _rehearse(lambda: train(every[0], opened(nobody, system()).ask), wrong, example_rows)
     return training, Searched(data=items, train=trained, wrong=is_wrong)
 
 

@@ -154,19 +154,18 @@ def selected(
 ) -> tuple[Any, bool]:
     """The output of the best of a fresh number of runs, or None; and whether one of them left its guarantee.
 
-    `score`: a function of one output; where it raises or is NaN, that output is the worst. A run that raises, or leaves
-    its guarantee, is never chosen."""
+    `score`: a function of one output; where it raises or is NaN, that output is the worst. A run that comes to None is
+    never chosen; nor is one that leaves its guarantee, as one that raises does: one record may be why."""
     count = drawn_trials(repeats, entropy)
     best: tuple[float, Any] | None = None
     outside = False
     for number in range(repeats.most or count if pad else count):
         ran = came_to(lambda: run(entropy))
-        outside = outside or (ran is not None and ran[0].outside_guarantee)
-        if number >= count or ran is None or ran[0].outside_guarantee:
-            continue
-        scored = _total(score, ran[0].value)
-        if best is None or scored > best[0]:
-            best = scored, ran[0].value
+        if ran is None or ran[0].outside_guarantee:
+            outside = True
+        elif number < count and ran[0].value is not None:
+            scored = _total(score, ran[0].value)
+            best = (scored, ran[0].value) if best is None or scored > best[0] else best
     return None if best is None else best[1], outside
 
 

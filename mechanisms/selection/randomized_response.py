@@ -41,7 +41,8 @@ class RandomizedResponse(OneShot):
 
     Data are rows of one entry, compared with `answers` as words, where 1, 1.0 and True are "1" (`rows.word`); what is
     none of them counts as `missing` (default: the first). It publishes as many answers as there are rows, so their
-    number is public: it has no guarantee under add_remove. A unit of many rows is charged for each of them.
+    number is public: it has no guarantee under add_remove, nor where a unit of many rows is exchanged for one that may
+    have fewer. A unit of many rows whose labels are flipped is charged for each of them.
     Claim: (rows of a unit times epsilon)-DP, attained. Source: Warner 1965; Kairouz-Bonawitz-Ramage 2016.
     The value is a tuple with one of `answers` for each row; an `estimate` of a count may be negative.
 
@@ -65,14 +66,12 @@ class RandomizedResponse(OneShot):
             raise ParameterError("answers", str(list(self.answers)), expected)
         if self.missing is not None and word(self.missing) not in words:
             raise ParameterError("missing", self.missing, "one of the answers")
-        if self.relation is Relation.ADD_REMOVE:
-            _refuse()
+        _require_public_rows(self.relation, self.unit)
         self.claim()
 
     def under(self, relation: Relation, unit: Unit) -> Self:
-        """As `OneShot.under`; RelationError under add_remove."""
-        if relation is Relation.ADD_REMOVE:
-            _refuse()
+        """As `OneShot.under`; RelationError where neighbours may differ in how many rows they have."""
+        _require_public_rows(relation, unit)
         return OneShot.under(self, relation, unit)
 
     @property
@@ -142,8 +141,11 @@ class RandomizedResponse(OneShot):
         return places
 
 
-def _refuse() -> None:
-    raise RelationError(
-        "randomised response publishes one answer a row, and under add_remove neighbours differ in their number: "
-        "there is no bound"
-    )
+def _require_public_rows(relation: Relation | None, unit: Unit | None) -> None:
+    exchanged = relation in (Relation.REPLACE_ONE, Relation.ZERO_OUT) and rows_of(unit) > 1
+    if relation is Relation.ADD_REMOVE or exchanged:
+        whom = f", of units that may have {rows_of(unit)} rows," if exchanged else ""
+        raise RelationError(
+            f"randomised response publishes one answer a row, and under {relation}{whom} neighbours differ in their "
+            "number: there is no bound"
+        )

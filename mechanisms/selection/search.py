@@ -55,12 +55,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Searched:
-    """What a search runs on. `data`: items by position, or `ByUnit`. `train`: the model of a candidate, from the
-    positions of the units to train on; all its noise from the entropy that it is given. `wrong`: of
-    each unit at some positions whether a model is wrong of it, bool[positions], by that unit and the model alone."""
+    """What a search runs on. `data`: items by position, or `ByUnit`. `train`: the model of a candidate in a tuple, from
+    the positions of the units to train on; all its noise from the entropy that it is given; None where what fails saw
+    no data, and raising where it did. `wrong`: of each unit at some positions whether a model is wrong of it,
+    bool[positions], by that unit and the model alone."""
 
     data: object
-    train: Callable[[int, npt.NDArray[np.int64], Entropy], Any]
+    train: Callable[[int, npt.NDArray[np.int64], Entropy], tuple[Any] | None]
     wrong: Callable[[Any, npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
 
 
@@ -155,9 +156,12 @@ class _Trial:
     trained_on: npt.NDArray[np.int64]
     held_out: npt.NDArray[np.int64]
 
-    def run(self, entropy: Entropy) -> Release[Found]:
+    def run(self, entropy: Entropy) -> Release[Found | None]:
         place = int(uniform(self.search.candidates, 1, entropy=entropy, given=True)[0])
-        model = self.data.train(place, self.trained_on, entropy)
+        trained = self.data.train(place, self.trained_on, entropy)
+        if trained is None:
+            return Release(value=None, parts=self.search.parts())
+        (model,) = trained
         wrong = int(np.count_nonzero(self.data.wrong(model, self.held_out)))
         noisy = self.search._count.release(wrong, entropy=entropy).value
         return Release(value=Found(place, model, noisy), parts=self.search.parts())

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +21,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.trials import NegativeBinomialTrials
 from dpledger.attach.sklearn import LearnerClassifier
 from dpledger.decimals import round_up
-from dpledger.errors import ParameterError
+from dpledger.errors import ContractViolation, ParameterError
 from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -51,10 +52,10 @@ def searched(bits: tuple[int, ...], *, on_all: bool = False) -> Searched:
     """Two candidates: whether some bit is 1, or its opposite; by randomised response of odds 2 to 1. `on_all`: trained
     on the units held out too."""
 
-    def train(place: int, positions: Positions, entropy: Entropy) -> int:
+    def train(place: int, positions: Positions, entropy: Entropy) -> tuple[int]:
         seen = bits if on_all else [bits[position] for position in positions.tolist()]
         bit = int(any(seen)) ^ place
-        return int(respond(RandomizedAnswer(ANSWERS.epsilon, k=2), np.array([bit]), entropy=entropy)[0])
+        return (int(respond(RandomizedAnswer(ANSWERS.epsilon, k=2), np.array([bit]), entropy=entropy)[0]),)
 
     def wrong(model: int, positions: Positions) -> npt.NDArray[np.bool_]:
         return np.array([bits[position] != model for position in positions.tolist()], dtype=np.bool_)
@@ -260,6 +261,47 @@ def test_what_cannot_be_searched_is_refused_and_nothing_is_spent() -> None:
         with pytest.raises(ParameterError, match=field):
             call()
     assert scope.spent("1e-6").upper == 0
+
+
+def in_three_steps(scope: Any, rows: list[Any], train: Callable[[float, Any], Any]) -> Any:
+    plan = dpl.DPSGD(rate=1, steps=3, noise_multiplier=8, clip_norm=1, dimension=1, expected_batch_size=10)
+    return dpl.private_search(
+        scope, [0.01, 0.1], rows, trials=4, epsilon="0.1", training=plan, train=train, wrong=lambda w, row: True
+    )
+
+
+def own_gradients(batch: list[Any]) -> npt.NDArray[np.float64]:
+    return np.array([[float(row)] for row in batch]).reshape(-1, 1)  # "?" is no number
+
+
+def told(pace: float, step: Any) -> float:
+    return pace * sum(float(step(own_gradients)[0]) for _ in range(3))
+
+
+def swallowed(pace: float, step: Any) -> float:
+    with suppress(ContractViolation):
+        told(pace, step)
+    return pace
+
+
+@pytest.mark.parametrize("train", [told, swallowed])
+def test_gradients_that_fail_of_one_record_leave_the_guarantee(train: Callable[[float, Any], float]) -> None:
+    """Nothing is published where that record is; also where the training goes on as if nothing had happened."""
+    for rows, outside in (([1.0] * 50, False), ([1.0] * 50 + ["?"], True)):
+        scope = dpl.Ledger.in_memory().scope("s", unit="record", relation="add_remove", budget=dpl.ApproxDP(50, "1e-6"))
+        receipts = [in_three_steps(scope, rows, train) for _ in range(4)]
+        assert any(receipt.entry.body.outside_guarantee for receipt in receipts) is outside
+        assert all(receipt.value is None for receipt in receipts if receipt.entry.body.outside_guarantee)
+
+
+def test_a_training_that_fails_of_what_it_was_handed_is_never_chosen() -> None:
+    def fails(pace: float, step: Any) -> float:
+        return 1 / (pace - 0.1) if step(own_gradients).size else 0.0
+
+    scope = dpl.Ledger.in_memory().scope("s", unit="record", relation="add_remove", budget=dpl.ApproxDP(50, "1e-6"))
+    receipts = [in_three_steps(scope, [1.0] * 50, fails) for _ in range(6)]
+    assert not any(receipt.entry.body.outside_guarantee for receipt in receipts)
+    assert {receipt.value.place for receipt in receipts if receipt.value is not None} == {0}
 
 
 def test_of_a_unit_that_cannot_be_judged_the_model_is_wrong() -> None:

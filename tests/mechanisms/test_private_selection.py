@@ -142,12 +142,14 @@ class Failing(Geometric):
         return ran
 
 
-def test_a_trial_that_fails_is_the_worst() -> None:
+def test_a_trial_that_fails_is_the_worst_and_leaves_the_guarantee() -> None:
+    """One record may be why it fails."""
     entropy = seeded(3)
     failing = PrivateSelection(of=Failing(sensitivity=1, epsilon="0.1"), repeats=GEOMETRIC)
-    values = [failing.release(4, entropy=entropy).value for _ in range(200)]
-    assert None in values
-    assert all(value is None or value % 2 == 0 for value in values)
+    releases = [failing.release(4, entropy=entropy) for _ in range(200)]
+    assert None in [release.value for release in releases]
+    assert all(release.value is None or release.value % 2 == 0 for release in releases)
+    assert all(release.outside_guarantee for release in releases if release.value is None)
 
 
 class Split(Geometric):

@@ -105,7 +105,7 @@ class TestMonotonePermuteAndFlip(OfScores):
 
 
 class TestRandomizedResponse(MechanismConformance):
-    relations = (Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP)
+    relations: tuple[Relation, ...] = (Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP)
     good_data = ("a", "b", "c", "a", "b")
     bad_data: ClassVar[tuple[object, ...]] = (
         [None, NAN, object(), 10**400],
@@ -129,3 +129,4 @@ class TestRandomizedResponse(MechanismConformance):
 
 class TestRandomizedResponseOfManyRows(TestRandomizedResponse):
     unit = Unit("user", max_contributions=7)
+    relations = (Relation.LABEL_FLIP,)

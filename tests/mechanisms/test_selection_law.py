@@ -182,11 +182,16 @@ def test_every_answer_is_drawn_by_its_own_law() -> None:
 
 
 def test_a_unit_is_charged_for_each_of_its_rows() -> None:
-    asked = RandomizedResponse(answers=("no", "yes"), epsilon="0.3").under(REPLACE, Unit("user", max_contributions=4))
+    """Where their number is public: it is how many answers are published."""
+    made, many = RandomizedResponse(answers=("no", "yes"), epsilon="0.3"), Unit("user", max_contributions=4)
+    asked = made.under(Relation.LABEL_FLIP, many)
     assert asked.claim() == PureDP("1.2")
     assert asked.parts() == Repeated(RandomizedResponseLaw("0.3", k=2), times=4)
-    with pytest.raises(RelationError, match="add_remove"):
-        RandomizedResponse(answers=("no", "yes"), epsilon=1, relation=ADD)
+    for relation, unit in ((ADD, RECORD), (ADD, many), (REPLACE, many), (Relation.ZERO_OUT, many)):
+        with pytest.raises(RelationError, match=f"under {relation}"):
+            made.under(relation, unit)
+        with pytest.raises(RelationError, match=f"under {relation}"):
+            RandomizedResponse(answers=("no", "yes"), epsilon=1, relation=relation, unit=unit)
 
 
 def test_counts_are_estimated_without_bias() -> None:
