@@ -248,9 +248,16 @@ def _place(name: object, places: dict[str, int]) -> int:
 def id_word(name: object) -> str | None:
     """The word that an id is (`numeric.rows.word`), but with all digits of a whole number: two people whose ids are
     near each other are two. None where it is no id. Total."""
+    try:
+        return _id_word(name)
+    except Exception:  # of the entry's own code
+        return None
+
+
+def _id_word(name: object) -> str | None:
     match name:
         case bytes():
-            return id_word(name.decode("latin-1"))
+            return _id_word(name.decode("latin-1"))
         case str() if _WHOLE.fullmatch(name):
             return str(name)
         case UUID():

@@ -26,7 +26,6 @@ __all__ = [
     "RowLosses",
     "clear",
     "made_up_rows",
-    "null_odd_rows",
     "of_tokens",
     "one_by_one",
     "rehearse",
@@ -250,11 +249,3 @@ def clear(trained: Iterable[Any]) -> None:
     """No gradient of any row is left."""
     for one in trained:
         one.grad = one.grad_sample = None
-
-
-def null_odd_rows(trained: Iterable[Any]) -> None:
-    """Rows of which a gradient is not finite count as zero, as in `DPSGD`: a sum would show them."""
-    samples = [one.grad_sample for one in trained]
-    finite = torch.stack([one.flatten(1).isfinite().all(1) for one in samples]).all(0)
-    for one in samples:
-        one[~finite] = 0

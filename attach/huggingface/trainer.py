@@ -72,7 +72,6 @@ from dpledger.attach.huggingface.refusals import require_public, require_rows, r
 from dpledger.attach.huggingface.rows import (
     RowLosses,
     made_up_rows,
-    null_odd_rows,
     one_by_one,
     rehearse,
     row_losses_of,
@@ -364,7 +363,6 @@ class PrivateTrainer(QuietTrainer):
         losses.mean().backward()
         if any(len(one.grad_sample) != rows for one in self._private.params):
             self._break("the gradients of a batch are not one for each row")
-        null_odd_rows(self._private.params)
 
     def _break(self, why: str) -> NoReturn:
         self.run.broke_off(why)

@@ -41,6 +41,7 @@ __all__ = [
     "counted",
     "forget_seeds",
     "noise_of",
+    "null_odd_rows",
     "rate_at",
     "rate_of",
     "require_clipped",
@@ -94,6 +95,16 @@ def clipped_to(optimizer: Any) -> float:
     if not isinstance(optimizer, DPPerLayerOptimizer):
         return abs(float(optimizer.max_grad_norm))
     return _above(math.hypot(*map(float, optimizer.max_grad_norms)))
+
+
+def null_odd_rows(optimizer: Any) -> None:
+    """Rows of which a gradient is not finite count as zero, as in `DPSGD`: a sum would show them. Of one pass."""
+    samples = [one.grad_sample for one in optimizer.params if getattr(one, "grad_sample", None) is not None]
+    samples = [one[0] if isinstance(one, list) else one for one in samples]
+    if samples:  # else Opacus says what it lacks
+        finite = torch.stack([one.isfinite().unsqueeze(-1).flatten(1).all(1) for one in samples]).all(0)
+        for one in samples:
+            one[~finite] = 0
 
 
 def noise_of(optimizer: Any) -> float:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.attach.extras import extra
-from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, rate_of, reseed, state_of
+from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, null_odd_rows, rate_of, reseed, state_of
 from dpledger.attach.opacus.public import Public
 from dpledger.decimals import Number, read, text
 from dpledger.errors import ContractViolation, Halted, ParameterError
@@ -219,6 +219,7 @@ class OpacusRun:
             if (rate := rate_of(self._sampler)) > (planned := self._plan.public.rate):
                 raise Halted(f"the sampler takes a row with probability {rate}, above the planned {planned}")
             self._clipped_to = max(self._clipped_to, clipped_to(self._optimizer))
+            null_odd_rows(self._optimizer)
             self._clip_and_accumulate()
 
     def _add_noise(self) -> None:
@@ -282,6 +283,10 @@ class OpacusRun:
         if not self._is_noised:
             raise Halted("an update of gradients to which no noise was added: call the step of the private optimizer")
         self._is_noised = False
+        noised = set(map(id, self._optimizer.params))
+        every = (one for group in self._optimizer.param_groups for one in group["params"])
+        if any(one.grad is not None and id(one) not in noised for one in every):
+            raise Halted("an update of a layer that was frozen after `backward`, whose gradient has no noise")
         self._counted = max(self._counted, counted(self._engine))
 
     def _before_load(self, *_: object) -> None:

@@ -198,10 +198,17 @@ def word(row: object) -> str | None:
     """The word that a row is; None for what is none. Text is itself; a number, and the text that Python or numpy writes
     for one, is the shortest text of the nearest float64, without a point where it is whole, so that 1, 1.0, True and
     "1.0" are the word "1" ("01" is another). None and NaN, which pandas makes of it, are the word "nan"."""
+    try:
+        return _word(row)
+    except Exception:  # of the entry's own code
+        return None
+
+
+def _word(row: object) -> str | None:
     if isinstance(row, bytes):
         row = row.decode("ascii", "replace")
     if isinstance(row, str):
-        text = row.rstrip("\0")  # as an array of text keeps it
+        text = str.rstrip(row, "\0")  # as an array of text keeps it
         value = _number(text)
         return _text_of(value) if _is_written(text, value) else text
     if isinstance(row, complex | np.complexfloating) and row.imag:
@@ -240,6 +247,13 @@ def _container(data: object) -> npt.NDArray[Any] | Sequence[object] | None:
 
 def _number(row: object) -> float:
     """The float64 nearest to a row; NaN for what is no number."""
+    try:
+        return _nearest(row)
+    except Exception:  # a signalling NaN, or the entry's own code
+        return _NO_NUMBER
+
+
+def _nearest(row: object) -> float:
     if isinstance(row, np.ndarray) and row.ndim == 0:
         row = row[()]
     if isinstance(row, (str, bytes)):
@@ -254,8 +268,6 @@ def _number(row: object) -> float:
         return float(row)
     except OverflowError:
         return float("inf") if row > 0 else -float("inf")
-    except ValueError:  # a signalling NaN
-        return _NO_NUMBER
 
 
 def _read(text: str | bytes) -> float:

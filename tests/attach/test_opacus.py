@@ -730,6 +730,37 @@ def test_an_update_without_noise_is_refused() -> None:
     assert run.taken == 1
 
 
+def test_an_update_of_a_layer_that_was_frozen_after_backward_is_refused() -> None:
+    """Opacus leaves it out, and its optimizer would apply the gradient that torch computed, without noise."""
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope):
+        study.backward(next(study.batches()))
+        study.model._module.bias.requires_grad_(False)
+        study.keeps_its_weights_when(study.optimizer.step, Halted, "frozen after")
+        study.model._module.bias.requires_grad_(True)
+        study.train(2)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"clipping": "per_layer", "max_grad_norm": [1.0, 1.0]}], ids=["flat", "layers"]
+)
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_a_row_whose_gradient_is_not_finite_counts_as_zero(options: dict[str, Any], odd: float) -> None:
+    """A sum would show it: of all weights nothing would be left."""
+    _, scope = scope_of()
+    study = Study(**options)
+    rows, sums = torch.randn(9, 4), []
+    with study.charging(scope):
+        for taken in (torch.cat([torch.full((1, 4), odd), rows]), rows):
+            study.optimizer.zero_grad()
+            study.backward((taken, torch.ones(len(taken)).long()))
+            study.optimizer.clip_and_accumulate()
+            sums.append([one.summed_grad.clone() for one in study.optimizer.params])
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*sums, strict=True))
+    assert all(bool(one.abs().max() > 0) for one in sums[0])
+
+
 def test_noise_that_is_drawn_without_an_update_is_a_step() -> None:
     _, scope = scope_of()
     study = Study()

@@ -125,6 +125,32 @@ def test_an_entry_that_cannot_be_read_raises_nothing_and_changes_no_other(name: 
         ByUnit([0, 0], units=entries)
 
 
+class RaisingFloat(float):
+    def __float__(self) -> float:
+        raise RuntimeError
+
+
+class RaisingText(str):
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise RuntimeError
+
+
+class Nameless:
+    @property  # type: ignore[misc]  # as some proxies have it
+    def __class__(self) -> Any:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("make", [lambda: RaisingFloat(1), lambda: RaisingText("a"), Nameless])
+def test_what_an_entry_raises_itself_stays_in_it(make: Callable[[], object]) -> None:
+    entry = make()
+    for mechanism in (Count(1, of="true"), Histogram(1, categories=("a", "1")), ClippedMean(1, lower=0, upper=1)):
+        mechanism.under(Relation.ADD_REMOVE, UNIT).release([1, entry, "a"], entropy=seeded(1))
+    assert len(ByUnit([0] * 3, units=[1, entry, 3]).groups) >= 2
+
+
 def test_an_id_of_any_length_is_an_id() -> None:
     """Python writes no number of more than 4,300 digits."""
     ids: list[object] = [10**5000, 10**5000 + 1, -(10**5000), 10**5000]

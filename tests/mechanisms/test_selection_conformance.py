@@ -105,7 +105,7 @@ class TestMonotonePermuteAndFlip(OfScores):
 
 
 class TestRandomizedResponse(MechanismConformance):
-    relations: tuple[Relation, ...] = (Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP)
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP)
     good_data = ("a", "b", "c", "a", "b")
     bad_data: ClassVar[tuple[object, ...]] = (
         [None, NAN, object(), 10**400],

@@ -68,6 +68,7 @@ def stages_of(*, walk: int, levels: int) -> Stages | None:
 
 
 @functools.lru_cache(maxsize=64)
+@np.errstate(all="ignore")  # what is lost below the normal floats passes
 def room_of(stages: Stages, *, wide: float, missed: float, least: float) -> float:
     """How far below a threshold what may not pass has to be, in units of a stage's scale, so that some of it passes
     with chance `missed` at most: `wide` is the scale of a query's noise in units of the threshold's, and `least` where
