@@ -9,13 +9,23 @@ const LATIN = new TextDecoder("latin1");
 
 const leafName = (path) => path.split("/").pop();
 
+const MOST_UNPACKED = 2 ** 30; // bytes of one file, or of a tar
+
 async function inflated(data, format) {
+  const parts = [];
+  let size = 0;
   try {
-    const stream = new Blob([data]).stream().pipeThrough(new DecompressionStream(format));
-    return new Uint8Array(await new Response(stream).arrayBuffer());
+    const reader = new Blob([data]).stream().pipeThrough(new DecompressionStream(format)).getReader();
+    for (let read = await reader.read(); !read.done && size <= MOST_UNPACKED; read = await reader.read()) {
+      size += read.value.length;
+      parts.push(read.value);
+    }
+    if (size > MOST_UNPACKED) await reader.cancel();
   } catch {
     throw new Unusable("an archive that cannot be unpacked");
   }
+  if (size > MOST_UNPACKED) throw new Unusable("an archive that unpacks to more than a gigabyte: drop its two files");
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
 /** The files of a zip, by its central directory: stored or deflated. */
@@ -46,8 +56,9 @@ function untarred(data) {
   const files = [];
   for (let at = 0; at + 512 <= data.length && data[at] !== 0; ) {
     const path = LATIN.decode(data.subarray(at, at + 100)).replace(/\0.*$/s, "");
-    const size = parseInt(LATIN.decode(data.subarray(at + 124, at + 136)), 8);
-    if (Number.isNaN(size)) throw new Unusable("a tar whose sizes cannot be read");
+    const written = /^ *([0-7]{1,11})[\0 ]*$/.exec(LATIN.decode(data.subarray(at + 124, at + 136)));
+    if (!written) throw new Unusable("a tar whose sizes cannot be read");
+    const size = parseInt(written[1], 8);
     files.push([path, data.subarray(at + 512, at + 512 + size)]);
     at += 512 + 512 * Math.ceil(size / 512);
   }

@@ -239,8 +239,13 @@ const PROOF = "c2sp.org/tlog-proof@v1";
 export const isProof = (data) => String.fromCharCode(...data.subarray(0, 15)) === PROOF.slice(0, 15);
 
 function split(data) {
-  const end = data.indexOf(10);
-  return end < 0 ? [data] : [data.subarray(0, end), ...split(data.subarray(end + 1))];
+  const parts = [];
+  let start = 0;
+  for (let end = data.indexOf(10); end >= 0; end = data.indexOf(10, start)) {
+    parts.push(data.subarray(start, end));
+    start = end + 1;
+  }
+  return [...parts, data.subarray(start)];
 }
 
 /** The parts of a proof (SPEC.md section 11): index, leaves, audit path, the bytes of the head. Nothing is verified here. */

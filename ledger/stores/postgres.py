@@ -36,6 +36,13 @@ PAUSE_SECONDS = 0.1  # between two tries
 READS = 3  # tries at a read whose connection is lost
 ANOTHER_SCHEMA = "for another schema of the database, end the address with ?options=-csearch_path%3DNAME"
 
+_SETTINGS = {
+    "standard_conforming_strings": "on",  # else bytes in a list are escaped twice, and stored as other bytes
+    "array_nulls": "on",
+    "client_encoding": "UTF8",
+    "synchronous_commit": "on",
+}
+
 _CREATE = """
 CREATE TABLE dpledger_leaves (i bigint PRIMARY KEY, leaf bytea NOT NULL);
 CREATE TABLE dpledger_charges (
@@ -323,10 +330,12 @@ def _named(address: str) -> str:
 
 
 def _durable(address: str, name: str) -> psycopg.Connection[Any]:
-    """A connection whose commits are durable. StoreFailure for a server that acknowledges what it may lose."""
+    """A connection whose commits are durable, and which writes what it is given, whatever the user, the database or the
+    address set. StoreFailure for a server that acknowledges what it may lose."""
     connection = psycopg.connect(address, autocommit=True)
     try:
-        connection.execute("SET synchronous_commit = on")
+        for setting, value in _SETTINGS.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
         for setting in ("fsync", "full_page_writes"):
             row = connection.execute("SELECT current_setting(%s)", (setting,)).fetchone()
             if row != ("on",):

@@ -93,7 +93,7 @@ class Asker:
         is_kept = self._connection is not None
         try:
             return self._judged(*self._posted(url, sent), sent)
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:  # the last one of a strange address, or of strange chunks
             self._drop()
             if is_kept and not isinstance(error, TimeoutError):  # it may have been closed meanwhile: once more, afresh
                 return self._said(url, sent)
@@ -134,7 +134,7 @@ class Asker:
             connection.close()
 
 
-def _told(error: OSError | HTTPException) -> str:
+def _told(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return getattr(error, "strerror", None) or type(error).__name__

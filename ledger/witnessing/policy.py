@@ -186,7 +186,7 @@ class _Reader:
             self._require_known(rest, where)
             self.quorums.append(rest[0])
         elif what != "log" or len(rest) not in (1, 2):
-            raise ParameterError(where, what, "witness NAME KEY [URL], group NAME K NAMES, or quorum NAME")
+            raise ParameterError(where, "another line", "witness NAME KEY [URL], group NAME K NAMES, or quorum NAME")
 
     def _require_new(self, name: str, where: str) -> None:
         if not _NAME.fullmatch(name) or name == _NONE or name in self._names:

@@ -2,7 +2,9 @@
 
 A head is sent to all of them at once, with the proof that it continues what each of them saw. What they cosign covers
 every entry of it, so callers that wait together are served by one question. A copy that was put back, a clone and a
-fork have other entries than a witness saw: they are refused, whoever has the key.
+fork have other entries than a witness saw: they are refused, whoever has the key. The store may be put back beneath a
+handle that has it open: so a head counts only if it continues the entries that the handle itself has seen, and only for
+those.
 
 Nobody is asked while the store, or the handle, is locked. Whoever is asked is asked in a thread of its own, so that an
 interrupt of the caller leaves no half answer, and who is slow keeps nobody waiting once there is a quorum.
@@ -44,21 +46,23 @@ class HeadWatch:
         self,
         policy: WitnessPolicy,
         store: Store,
+        own: Callable[[], CompactRange],
         *,
         seconds: float | None = None,
         countersigned: Callable[[bytes], bytes] = bytes,
     ) -> None:
-        """`countersigned`: a head, with a line of the key that witnesses know, where another one signed it."""
+        """`own`: the tree that the handle has seen now. `countersigned`: a head, with a line of the key that witnesses
+        know, where another one signed it."""
         self.policy = policy
         self._store = store
+        self._own = own
         self._countersigned = countersigned
         self._seconds = SECONDS if seconds is None else seconds
         self._askers = tuple(Asker(watcher, seconds=self._seconds) for watcher in policy.watchers)
         self._seen = dict.fromkeys(self._askers, CompactRange())  # by each of them, last
         self._turn = threading.RLock()
         self._failure: NotWitnessed | StoreBehind | None = None  # the last one
-        self._tree = CompactRange()  # of the newest head that was sent
-        self._covered = 0
+        self._covered = 0  # of the entries that the handle has seen
         self._owed = 0
         self._is_sure = False
         self._cosigned = b""
@@ -92,9 +96,10 @@ class HeadWatch:
         self.cover(min(self._owed, size))
 
     def cover(self, size: int) -> None:
-        """Return once a quorum has cosigned a head over `size` entries of the store, or more.
+        """Return once a quorum has cosigned a head over the first `size` entries that the handle has seen, or more.
 
-        NotWitnessed where none has in time. StoreBehind where a witness saw entries that are not in the store."""
+        NotWitnessed where none has in time. StoreBehind where a witness, or this handle, saw entries that are not in
+        the store."""
         if size <= self._covered:
             return
         self.require_free()
@@ -140,8 +145,9 @@ class HeadWatch:
         deadline = time.monotonic() + self._seconds
         silent: dict[Asker, Silent] = {}
         while True:
-            signed, head = self._newest(size)
-            note, tree = self._countersigned(signed), self._tree
+            own = self._own()
+            signed, head, tree = self._newest(size, own)
+            note = self._countersigned(signed)
             lines: dict[Asker, SignatureLine] = {}
             silent.clear()
             most = 0  # that a witness says it saw
@@ -150,7 +156,7 @@ class HeadWatch:
                     self._seen[asker] = tree
                     lines[asker] = answer.line
                     if self.policy.is_met({one.watcher.key for one in lines}):
-                        self._covered = max(self._covered, head.size)
+                        self._covered = max(self._covered, own.size)
                         self._cosigned = note + "".join(map(line_of, lines.values())).encode()
                         return
                 elif isinstance(answer, Silent):
@@ -165,16 +171,18 @@ class HeadWatch:
                     "an older state, or another copy went on. What is missing was charged. Go on with the newest copy"
                 )
 
-    def _newest(self, size: int) -> tuple[bytes, Checkpoint]:
-        """The newest signed head, and the tree that it is of."""
+    def _newest(self, size: int, own: CompactRange) -> tuple[bytes, Checkpoint, CompactRange]:
+        """The newest signed head, and the tree that it is of, which continues what the handle has seen."""
         tail = self._store.tail(None)
-        if tail.head is None or tail.size < size:
-            raise StoreBehind(f"the store holds {tail.size} entries; this handle has seen {size}")
+        if tail.head is None or tail.size < max(size, own.size):
+            raise StoreBehind(f"the store holds {tail.size} entries; this handle has seen {max(size, own.size)}")
         head, _ = checkpoint.parse_unverified(tail.head)
-        self._tree = self._tree.extend(self._hashes(self._tree.size, head.size))
-        if self._tree.root() != head.root:
-            raise StoreBehind("the stored entries are not those of the signed head: the store was changed")
-        return tail.head, head
+        tree = own.extend(self._hashes(own.size, head.size))
+        if tree.root() != head.root:
+            raise StoreBehind(
+                "the stored entries are not those that this handle has seen: the store was changed, or put back"
+            )
+        return tail.head, head, tree
 
     def _answers(
         self, note: bytes, head: Checkpoint, deadline: float, silent: dict[Asker, Silent]

@@ -144,6 +144,10 @@ def commands(address: str) -> list[list[str]]:
         ["audit", "zoo:laplace", "--ledger", address],
         [*TRAINING.split(), "--ledger", address],
         ["audit-account", "r.json", "--epsilon", "1", "--ledger", address],
+        ["rotate-key", address, "--to", "n.key"],
+        ["rotate-owner", address],
+        ["revoke-key", address, "--recovery", "r", "--last-trusted", "3", "--reason", "stolen"],
+        ["witness", "ask", address, "-o", "c"],
     ]
 
 
@@ -155,6 +159,11 @@ def test_a_password_is_refused_and_not_shown(number: int, address: str) -> None:
     assert "~/.pgpass" in said.output
     assert "s3cret" not in said.output
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("address", ["postgresql://[::1/x", "postgresql://a\u2100b/x"])
+def test_an_address_that_cannot_be_read_is_told_in_a_line(address: str) -> None:
+    assert "address that can be read" in run("scopes", address, status=2).stderr
 
 
 def test_a_service_keeps_the_password_out_of_the_address(

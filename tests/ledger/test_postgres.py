@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.postgres import PostgresStore
 from dpledger.ledger.stores.protocol import Store
+from dpledger.ledger.witnessing.watch import HeadWatch
 from fault_conformance import FaultConformance, Lying, counts, forked, opened_scope, read_all, with_budget
 from forking import ignores_fork_warnings
 from ledger_conformance import (
@@ -47,6 +48,7 @@ from ledger_mechanisms import laplace
 from postgres_server import Server
 from store_conformance import StoreConformance, held
 from threads import together
+from witnesses import running
 
 pytestmark = pytest.mark.sliced
 
@@ -208,6 +210,63 @@ def test_a_restored_dump_is_an_older_ledger_that_verifies(
         assert book.verify().state.rollbacks == 1
         with pytest.raises(ScopeError, match="is closed"):
             book.scope("s").release(laplace("1"), 1)
+
+
+@pytest.mark.parametrize("at", ["before", "after"])
+def test_a_database_that_is_put_back_under_an_open_handle_releases_nothing(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """As a witness is asked about one charge of A, B goes on. What its answer covers of B's entries says nothing of
+    those that A appends once the database was put back; nor does it of an append of A's own that was lost."""
+    cover, address = HeadWatch.cover, server.address()
+    schema, dumps = address.rpartition("%3D")[2], [b""]
+
+    def machine(name: str) -> Ledger:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / name))
+        return Ledger.open_or_create(address, keys=tmp_path / "clinic")
+
+    def beside(watch: HeadWatch, size: int) -> None:
+        if dumps == [b""] and watch is here._watch and size > 2:
+            monkeypatch.setattr(HeadWatch, "cover", cover)
+            dumps.append(server.dumped(schema))
+            if at == "before":
+                server.restored(schema, before)
+            with machine("there") as there:
+                for _ in range(8):
+                    there.scope("s").release(laplace("0.1"), 1)
+        cover(watch, size)
+
+    with running(tmp_path) as witness:
+        with Ledger.create(address, keys=tmp_path / "clinic", witnesses=witness.policy) as first:
+            witness.allow(first.public_key)
+            first.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
+        with machine("here") as here:
+            here.cosigned()
+            before = server.dumped(schema)
+            monkeypatch.setattr(HeadWatch, "cover", beside)
+            has_begun = False
+            with (
+                suppress(StoreBehind),
+                here.scope("s").charging(PureDP("0.1"), by="me", reason="a run", relation="add_remove") as run,
+            ):
+                run.start()
+                has_begun = True
+                server.restored(schema, dumps[-1])
+                with pytest.raises(StoreBehind, match="put back"):
+                    here.scope("s").release(laplace("0.1"), 1)
+            assert has_begun is (at == "after")
+
+
+def test_what_a_user_sets_changes_nothing_that_is_written(server: Server, tmp_path: Path) -> None:
+    """Without conforming strings psycopg escapes lists of bytes twice."""
+    address = server.address()
+    odd = "".join(f"%20-c{name}%3Doff" for name in ("standard_conforming_strings", "array_nulls"))
+    for place in (address, f"{address}{odd}&client_encoding=SQL_ASCII"):
+        with Ledger.open_or_create(place, keys=tmp_path / "clinic") as book:
+            scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(3))
+            scope.release(laplace("1"), 1, key=f"run-{len(book)}")
+    with Ledger.look(address) as book:
+        assert book.verify().state.size == 6
 
 
 # ---- keys that take turns --------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -160,6 +161,13 @@ def test_a_policy_of_a_stock_file_is_read_and_has_one_text() -> None:
 def test_what_is_no_policy_is_refused(text: str, what: str) -> None:
     with pytest.raises(ParameterError, match=what):
         WitnessPolicy.parse(text)
+
+
+def test_a_key_in_the_place_of_a_policy_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "owner.key").write_text(SigningKey.generate("owner/" + "0" * 32).to_text())
+    with pytest.raises(ParameterError) as refusal:
+        read_policy(tmp_path / "owner.key")
+    assert "PRIVATE" not in str(refusal.value)
 
 
 def test_a_policy_in_an_entry_has_its_one_text() -> None:

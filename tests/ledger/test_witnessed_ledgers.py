@@ -342,7 +342,7 @@ def test_another_key_than_that_of_the_policy_counts_for_nothing(book: Ledger, wi
 def test_a_slow_witness_is_waited_for_no_longer_than_said(
     book: Ledger, witness: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    book._watch = watch.HeadWatch(witness.policy, book._store, seconds=0.3)
+    book._watch = watch.HeadWatch(witness.policy, book._store, lambda: book._head.tree, seconds=0.3)
     stop = threading.Event()
 
     def waits(_: object) -> None:
@@ -464,7 +464,7 @@ def test_a_handler_that_uses_the_ledger_as_a_witness_is_asked_is_refused(book: L
 
 def test_a_turn_that_an_interrupt_left_behind_ends(book: Ledger, witness: Running) -> None:
     """In another thread, which has ended."""
-    book._watch = mine = watch.HeadWatch(witness.policy, book._store)
+    book._watch = mine = watch.HeadWatch(witness.policy, book._store, lambda: book._head.tree)
     left = mine._turn
     thread = threading.Thread(target=left.acquire)
     thread.start()

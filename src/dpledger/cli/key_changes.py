@@ -9,11 +9,11 @@ import typer
 
 from dpledger.cli import passphrases
 from dpledger.cli.passphrases import Locked
+from dpledger.cli.records import LedgerPlace
 from dpledger.cli.speaking import AsJson, inert, speaking
 
 __all__ = ["revoke_key", "rotate_key", "rotate_owner"]
 
-AnyLedger = Annotated[str, typer.Argument(help="A ledger file, or a postgresql:// address.")]
 SigningKey = Annotated[
     str | None,
     typer.Option(help="The signing key: its file (default: beside the ledger), ssh-agent:COMMENT, or hv:NAME (Vault)."),
@@ -21,7 +21,7 @@ SigningKey = Annotated[
 
 
 def rotate_key(
-    ledger: AnyLedger,
+    ledger: LedgerPlace,
     to: Annotated[
         str | None,
         typer.Option(
@@ -56,7 +56,7 @@ def rotate_key(
 
 
 def rotate_owner(
-    ledger: AnyLedger,
+    ledger: LedgerPlace,
     owner: Annotated[str, typer.Argument(help="The public key of the new owner, or its file (dpledger owner-key).")],
     approval: Annotated[
         str | None, typer.Option(help="What `dpledger approve` printed, with the owner's key or the recovery key.")
@@ -86,7 +86,7 @@ def rotate_owner(
 
 
 def revoke_key(
-    ledger: AnyLedger,
+    ledger: LedgerPlace,
     recovery: Annotated[str, typer.Option(help="The file of the recovery key.")],
     last_trusted: Annotated[int, typer.Option(help="The index of the last entry that you know to be yours.")],
     reason: Annotated[str, typer.Option(help="What happened.")],

@@ -57,8 +57,11 @@ def no_password(place: str | None) -> str | None:
     from urllib.parse import parse_qs, urlsplit
 
     if place is not None and place.startswith(("postgresql://", "postgres://")):
-        address = urlsplit(place)
-        asked = parse_qs(address.query, keep_blank_values=True)
+        try:
+            address = urlsplit(place)
+            asked = parse_qs(address.query, keep_blank_values=True)
+        except ValueError:  # whose text is a part of the address
+            raise typer.BadParameter("a postgresql:// address that can be read") from None
         if ":" in address.netloc.rpartition("@")[0] or "password" in asked or "sslpassword" in asked:
             raise typer.BadParameter(
                 "an address without a password, which others could read here: keep it in ~/.pgpass, or name a service, "

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dpledger.cli import passphrases
+from dpledger.cli.records import no_password
 from dpledger.cli.speaking import AsJson, speaking
 
 __all__ = ["allow", "ask", "forget", "init", "serve"]
@@ -100,7 +101,12 @@ def serve(
 
 
 def ask(
-    ledger: Annotated[str, typer.Argument(help="A ledger that names witnesses: its file, or a postgresql:// address.")],
+    ledger: Annotated[
+        str,
+        typer.Argument(
+            help="A ledger that names witnesses: its file, or a postgresql:// address.", callback=no_password
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to write the checkpoint; nothing may be there.")
     ],
