@@ -97,6 +97,26 @@ def test_a_closed_form_that_is_wrong_is_not_confirmed(tree: Composition) -> None
         checked_epsilon(what, Interval(0.0, 0.99 * found.lower), Decimal("1e-40"))
 
 
+def test_finite_losses_are_taken_as_they_are_where_they_are_finite() -> None:
+    """delta(x) of n (epsilon, delta)-DP runs is 1 - (1 - delta)^n (1 - that of n randomised responses)."""
+    runs, x = 100, 1
+    with mp.workdps(30):
+        keeps = 1 / (1 + mp.exp(mp.mpf("-0.1")))
+        losses = (
+            (mp.binomial(runs, k) * keeps**k * (1 - keeps) ** (runs - k), (2 * k - runs) / mp.mpf(10))
+            for k in range(runs + 1)
+        )
+        finite = mp.fsum(mass * max(0, 1 - mp.exp(x - loss)) for mass, loss in losses)
+        truth = float(1 - (1 - mp.mpf("0.0001")) ** runs * (1 - finite))
+    tree = Repeated(ApproxDP("0.1", "0.0001"), times=runs)
+    found = compose(tree, verify="arb").delta(x)
+    assert found.lower <= truth <= found.upper <= truth * 1.001
+    (case,) = compose(tree).cases
+    epsilon = compose(tree).epsilon("0.05").upper
+    told = checked_epsilon(case, Interval(0.0, epsilon * (1 - 3e-4)), Decimal("0.05"))  # below the true one
+    assert told.upper >= compose(tree).epsilon("0.05").lower
+
+
 def test_what_has_no_contour_says_so() -> None:
     for tree, delta in ((ZCDP("0.1"), "1e-5"), (ApproxDP(1, "1e-5"), "1e-6"), (PureDP(1), "0")):
         with pytest.raises(CannotCertify):
