@@ -76,7 +76,8 @@ def visible(text: str, limit: int = LONGEST) -> str:
         text = text[: limit - 1] + "…"
     if text.isascii() and text.isprintable():
         return text
-    return "".join(character if _is_shown(character) else f"[U+{ord(character):04X}]" for character in text)
+    shown = "".join(character if _is_shown(character) else f"[U+{ord(character):04X}]" for character in text)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")

@@ -249,13 +249,18 @@ def last_refusal(entries: Sequence[Entry]) -> Answer:
     if not refused:
         return Answer(id=id_, question=question, text="nothing", lines=("no request was refused",))
     index, last = refused[-1]
-    others = f"{words.count(len(refused), 'refusal')} in all; none read data or spent anything."
+    elsewhere = sum(body.attested is not None for _, body in refused)
+    of_here = "none read data or spent anything" if not elsewhere else "nothing was charged for them"
+    others = f"{words.count(len(refused), 'refusal')} in all; {of_here}."
+    if elsewhere:
+        others += f" Of runs elsewhere: {elsewhere:,}. What of them ran all the same, no number on this page covers."
     return Answer(
         id=id_,
         question=question,
         text=_capital(plain(last.mechanism.kind)),
         lines=(f"Entry {index}, {budget_named(last.level)}: {_reason(last)}.", others),
         links=(Link("all refusals", "stopped"),),
+        tone="warning" if elsewhere else "plain",
     )
 
 

@@ -13,6 +13,7 @@ from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.reports import explain, words
 from dpledger.reports.first_page.plain import budget_named
+from dpledger.reports.grouping import in_entries
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
 from dpledger.reports.promises import Promise, is_read
 from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
@@ -91,6 +92,10 @@ def promised(
     broken = [account.scope for account in accounts if account.contradiction is not None]
     if broken:
         lines.append(f"A claim in {budget_named(broken[0])} is false, so none of its numbers can be relied on.")
+    outside = sorted({one.index for account in accounts for one in account.admissions if one.outside_guarantee})
+    if outside:
+        left = f"{words.count(len(outside), 'run')} left the guarantee ({in_entries(outside)})"
+        lines.append(f"Warning: {left}. The promise does not cover what came of it.")
     unknown = promise.epsilon.is_infinite()
     warned = () if unknown else warnings_of(promise.epsilon)
     lines += [f"Warning: {line}" for line in warned]
@@ -101,7 +106,7 @@ def promised(
         text=_native(promise),
         lines=tuple(lines),
         status="unknown" if unknown else "measured",
-        tone="warning" if broken or warned else "plain",
+        tone="warning" if broken or warned or outside else "plain",
         links=(Link("what each budget promises", "promise"),),
     )
 

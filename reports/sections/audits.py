@@ -27,6 +27,7 @@ from dpledger.reports.model import (
     unknown,
     visible,
 )
+from dpledger.reports.sections.several import named
 from dpledger.reports.tested import (
     AuditEntry,
     IntendedEntry,
@@ -196,7 +197,7 @@ def _row(group: Alike[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tu
         Cell(f"{body.trials_left:,} + {body.trials_right:,}", body.trials_left + body.trials_right),
         _power(body),
         Cell(visible(body.event, 400), note=_method(body)),
-        Cell(", ".join(map(visible, group.first.scopes)) or "none is named"),
+        Cell(named(group.first.scopes) or "none is named"),
     )
 
 
@@ -230,7 +231,7 @@ def _blind_table(found: tuple[AuditEntry, ...]) -> Table:
                     if group.alike
                     else "differs"
                 ),
-                Cell(", ".join(map(visible, group.first.scopes)) or "none is named"),
+                Cell(named(group.first.scopes) or "none is named"),
             )
             for group in groups
         ),

@@ -15,6 +15,7 @@ from dpledger.reports.explain import worst_case
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, blocks
 from dpledger.reports.promises import Promise
 from dpledger.reports.sections.accuracy import CONFIDENCE
+from dpledger.reports.sections.several import named
 from dpledger.reports.tested import RunsAndAudits
 
 __all__ = ["failures_section"]
@@ -75,7 +76,7 @@ def _promises(found: Sequence[Promise]) -> Iterator[tuple[Cell, ...]]:
     exact = sum(not one.delta for one in found)
     some = [one for one in found if one.delta]
     for one in some[:MOST_PROMISES]:
-        scopes = ("scope " if len(one.scopes) == 1 else "scopes ") + ", ".join(one.scopes)
+        scopes = ("scope " if len(one.scopes) == 1 else "scopes ") + named(one.scopes)
         yield (
             Cell(f"ε does not cover all that may be learnt about one {one.unit.name}"),
             Cell(scopes, note="the δ of the promise"),

@@ -207,7 +207,7 @@ def _worst_cases(account: ScopeAccount, engine: CertifiedProfiles, prefix: str) 
 
 
 def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item, ...]:
-    parents = ", ".join(scope.parents)
+    parents = named(scope.parents)
     return (
         Item(
             id=f"{prefix}/composition_rule",

@@ -181,7 +181,7 @@ def _unprotected(declarations: Declarations) -> Row:
     texts = {word: visible(one.body.text) for word, one in said.items()}
     some = [f"{word}: {text}" for word, text in texts.items() if text.strip(" .").lower() != "none"]
     text = "; ".join(some) or "None"
-    text = text[:1].upper() + text[1:]
+    text = visible(text[:1].upper() + text[1:])
     by = "; ".join(dict.fromkeys(one.speaker(200) for one in said.values()))
     return field, Cell(text, text, status="declared", note=f"declared by {by}")
 

@@ -68,7 +68,7 @@ def _groups(account: ScopeAccount) -> tuple[Admitted, ...]:
     return grouped(
         account.admissions,
         exact=_all_but_names,
-        coarse=lambda one: (one.mechanism.kind, one.status, one.account, one.rule),
+        coarse=lambda one: (one.mechanism.kind, one.status, one.account, one.rule, one.outside_guarantee),
     )
 
 
@@ -362,7 +362,7 @@ def refusals(accounts: Sequence[ScopeAccount]) -> Table:
         accounts,
         lambda account: map(_refused, _refusals(account)),
         id_="stopped/refusals",
-        caption="Requests that were refused; none of them read data or spent anything",
+        caption="Requests that were refused; nothing was charged for them",
         columns=(Column("Mechanism"), Column("Entries"), Column("Asked"), Column("Spent then"), Column("Left then")),
         empty="No request was refused.",
     )

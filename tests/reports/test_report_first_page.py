@@ -475,6 +475,44 @@ def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
     )
 
 
+def first_page(book: dpl.Ledger) -> dict[str, Answer]:
+    return {answer.id.removeprefix("first_page/"): answer for answer in build(book.verify()).pages[0].answers}
+
+
+def test_a_refusal_of_a_run_elsewhere_is_not_said_to_be_harmless() -> None:
+    """It may have run: then nothing here covers it."""
+    book = dpl.Ledger.in_memory()
+    scope = book.scope("visits", unit="patient", relation="add_remove", budget=PureDP(1))
+    with pytest.raises(BudgetRefused):
+        scope.charge(PureDP(5), by="A. Smith", reason="published in March", relation="add_remove")
+    found = first_page(book)["refusal"]
+    assert found.tone == "warning"
+    assert "Of runs elsewhere: 1. What of them ran all the same, no number on this page covers." in found.lines[1]
+
+
+def test_a_run_that_left_its_guarantee_stands_beside_the_promise() -> None:
+    book = dpl.Ledger.in_memory()
+    scope = book.scope("visits", unit="patient", relation="add_remove", budget=PureDP(1))
+    with scope.charging(PureDP("0.1"), by="A. Smith", reason="a run", relation="add_remove") as run:
+        run.start()
+        run.broke_off("the noise was seeded")
+    found = first_page(book)["promise"]
+    assert found.tone == "warning"
+    assert any("1 run left the guarantee (entry 2)" in line for line in found.lines)
+
+
+def test_a_report_is_written_whatever_the_length_of_what_people_say() -> None:
+    book = dpl.Ledger.in_memory()
+    for number in range(40):
+        name = f"{number}-{'x' * 100}"
+        scope = book.scope(name, unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
+        scope.declare("invariants", "i" * 4096, by="me")
+        scope.declare("non_dp_releases", "n" * 2100, by="me")
+        scope.declare("people", "\ufe0f" * 4096, by="me")
+    assert len(build(book.verify()).pages) == 1
+    assert dpl.report(book).digest
+
+
 @pytest.mark.parametrize(
     ("budget", "spent", "asked", "reason"),
     [
