@@ -277,9 +277,7 @@ class Handle(Appending):
 
         with self._lock:
             if self._watch is None or self._watch.policy != policy:
-                self._watch = HeadWatch(
-                    policy, self._store, lambda: self._head.tree, countersigned=self._countersigned
-                )
+                self._watch = HeadWatch(policy, self._store, lambda: self._head.tree, countersigned=self._countersigned)
 
     def _countersigned(self, note: bytes) -> bytes:
         """A head, with a line of the ledger's key too where that delegates to one that no witness knows. By a handle
