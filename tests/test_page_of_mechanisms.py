@@ -49,7 +49,7 @@ def is_mechanism(value: object) -> bool:
 
 def fixed(mechanism: Any, unit: dpl.Unit) -> Any:
     """It under the first relation that it has a guarantee for."""
-    for relation in ("add_remove", "replace_one"):
+    for relation in ("add_remove", "replace_one", "label_flip"):
         try:
             return mechanism.under(dpl.Relation(relation), unit)
         except dpl.DpledgerError as error:
