@@ -247,7 +247,13 @@ class Attempt:
                 "answers; the full charge stands, and the value is withheld"
             ) from None
         except (InputError, EngineError):
-            entry = self._settle(None, warnings=(NOT_RECORDED,), digest=digest, stored=stored)
+            entry = self._settle(
+                None,
+                outside_guarantee=release.outside_guarantee,
+                warnings=(NOT_RECORDED,),
+                digest=digest,
+                stored=stored,
+            )
         return Receipt(release.value, entry, None if digest is None else salt)
 
     def commit_at_cap(self, *, outside_guarantee: bool) -> Entry:
@@ -282,7 +288,7 @@ class Attempt:
         *,
         handed_out: int = 0,
         levels: tuple[ChainLaw, ...] | None = None,
-        outside_guarantee: bool = False,
+        outside_guarantee: bool,
         warnings: tuple[str, ...] = (),
         digest: str | None = None,
         stored: bytes | None = None,

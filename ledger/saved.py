@@ -30,7 +30,7 @@ from dpledger.errors import DpledgerError
 from dpledger.ledger.entries.members import LIBRARY
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import envelope, merkle
-from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer
+from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer, signature_of
 from dpledger.schema import plain
 
 __all__ = ["LARGEST", "SavedFold", "restored", "saved"]
@@ -66,7 +66,7 @@ def saved(fold: SavedFold, signer: Signer) -> bytes | None:
     if len(payload) + SIGNATURE_BYTES > LARGEST:
         return None
     with suppress(Exception):  # a key elsewhere that does not answer: entries go on without
-        return signer.sign(_message(payload)) + payload
+        return signature_of(_message(payload), signer) + payload
     return None
 
 

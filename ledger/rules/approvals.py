@@ -24,7 +24,7 @@ from dpledger.ledger.entries.members import Step
 from dpledger.ledger.rules.authority import key_of
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import envelope, wire
-from dpledger.ledger.signed.keys import Signer, VerifyingKey
+from dpledger.ledger.signed.keys import Signer, VerifyingKey, signature_of
 
 __all__ = ["Approved", "approval_of", "asked", "check", "request_of", "require"]
 
@@ -69,7 +69,7 @@ def asked(request: bytes) -> tuple[str, Approved, int]:
 
 def approval_of(request: bytes, owner: Signer) -> str:
     """The owner's signature of a request, in base64."""
-    return wire.to_base64(owner.sign(envelope.pre_authentication(request, APPROVAL_TYPE)))
+    return wire.to_base64(signature_of(envelope.pre_authentication(request, APPROVAL_TYPE), owner))
 
 
 def check(state: State, body: Body) -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.signed import merkle, wire
-from dpledger.ledger.signed.keys import Signer, VerifyingKey
+from dpledger.ledger.signed.keys import Signer, VerifyingKey, signature_of
 
 __all__ = ["MAX_BYTES", "MAX_SIGNATURES", "Checkpoint", "SignatureLine", "parse_unverified", "sign", "verify"]
 
@@ -83,7 +83,7 @@ def sign(checkpoint: Checkpoint, signer: Signer) -> bytes:
     key = signer.public
     if key.name != checkpoint.origin:
         raise ParameterError("key name", key.name, f"the ledger's id, {checkpoint.origin}")
-    signature = wire.to_base64(key.key_id + signer.sign(checkpoint.text.encode("ascii")))
+    signature = wire.to_base64(key.key_id + signature_of(checkpoint.text.encode("ascii"), signer))
     return f"{checkpoint.text}\n{_DASH}{key.name} {signature}\n".encode()
 
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.signed import wire
-from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer, VerifyingKey
+from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer, VerifyingKey, signature_of
 
 __all__ = [
     "MAX_BYTES",
@@ -76,7 +76,7 @@ def pre_authentication(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> byte
 def seal(payload: bytes, signer: Signer, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """The leaf that holds `payload` under the signature of `signer`. ParameterError if it would pass 65,535 bytes:
     what is larger enters by its digest."""
-    signature = signer.sign(pre_authentication(payload, payload_type))
+    signature = signature_of(pre_authentication(payload, payload_type), signer)
     return encode(Envelope(payload, signer.public.key_id_hex, signature), payload_type)
 
 

@@ -40,7 +40,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from dpledger import bounded
-from dpledger.errors import ParameterError, VerificationError
+from dpledger.errors import ParameterError, StoreFailure, VerificationError
 from dpledger.ledger.signed import wire
 from dpledger.posix import require_posix
 
@@ -101,6 +101,22 @@ class Signer(Protocol):
     def sign(self, message: bytes) -> bytes:
         """The Ed25519 signature of `message`, 64 bytes."""
         ...
+
+
+def signature_of(message: bytes, signer: Signer) -> bytes:
+    """The signature of `message` by `signer`, checked if it was made elsewhere: an entry that does not verify would end
+    the ledger. StoreFailure where it does not hold: nothing is appended then."""
+    signature = signer.sign(message)
+    if type(signer) is not SigningKey:
+        try:
+            if type(signature) is not bytes:
+                raise VerificationError(f"{type(signature).__name__}, not bytes")
+            signer.public.verify(signature, message)
+        except VerificationError as error:
+            raise StoreFailure(
+                f"the signer gave no signature of its key ({error.reason}): nothing was written"
+            ) from None
+    return signature
 
 
 @dataclass(frozen=True, slots=True)

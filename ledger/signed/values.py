@@ -31,7 +31,7 @@ import numpy as np
 
 from dpledger.errors import VerificationError
 from dpledger.ledger.signed import envelope, wire
-from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer, VerifyingKey
+from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer, VerifyingKey, signature_of
 
 __all__ = [
     "LARGEST_KEPT",
@@ -102,7 +102,7 @@ def seal_payload(data: bytes, origin: ValueOrigin) -> bytes:
 
 def sealed(data: bytes, origin: ValueOrigin, signer: Signer) -> bytes:
     """The bytes of a value as the store holds them."""
-    return signer.sign(envelope.pre_authentication(seal_payload(data, origin), SEAL_TYPE)) + data
+    return signature_of(envelope.pre_authentication(seal_payload(data, origin), SEAL_TYPE), signer) + data
 
 
 def unsealed(stored: bytes, origin: ValueOrigin, key: VerifyingKey) -> bytes:

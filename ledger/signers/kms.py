@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from dpledger.errors import ParameterError, StoreFailure, VerificationError
+from dpledger.ledger.signed import wire
 from dpledger.ledger.signed.keys import KEY_BYTES, VerifyingKey
 
 if TYPE_CHECKING:
@@ -42,17 +45,23 @@ class KmsKey:
 
     @classmethod
     def at(cls, ledger: str, uri: str) -> KmsKey:
-        """The key at `uri`: `hv:NAME`, the newest version of a key of Vault's Transit engine. ParameterError for
-        another scheme, without the extra `kms`, and where the KMS does not answer, or has no such key."""
+        """The key at `uri`: `hv:NAME`, the newest version of a key of Vault's Transit engine, or `hv:NAME/VERSION`, one
+        before it. ParameterError for another scheme, without the extra `kms`, and where the KMS does not answer, or has
+        no such key."""
         if not isinstance(uri, str) or not uri.startswith(VAULT):
-            raise ParameterError("uri", uri, f"a key of a KMS, like {VAULT}NAME (Vault)")
+            raise ParameterError("uri", uri, f"a key of a KMS, like {VAULT}NAME or {VAULT}NAME/VERSION (Vault)")
         try:
+            import hvac
+            from securesystemslib.signer._key import SSlibKey
             from securesystemslib.signer._vault_signer import VaultSigner
         except ImportError:
             raise ParameterError("key", uri, "the extra `kms` (pip install 'dpledger[kms]')") from None
+        name, _, version = uri.removeprefix(VAULT).partition("/")
         try:
-            place, public = VaultSigner.import_(uri.removeprefix(VAULT))
-            return cls(ledger, VaultSigner.from_priv_key_uri(place, public))
+            shown = hvac.Client().secrets.transit.read_key(name)["data"]["keys"]
+            chosen = version or max(shown, key=int)
+            public = Ed25519PublicKey.from_public_bytes(wire.from_base64(shown[chosen]["public_key"], "public_key"))
+            return cls(ledger, VaultSigner(name, SSlibKey.from_crypto(public), int(chosen)))
         except ParameterError:
             raise
         except Exception as error:  # whatever the client of a KMS raises; what it says may hold a token

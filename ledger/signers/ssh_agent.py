@@ -28,6 +28,7 @@ LONGEST = 256 * 1024  # bytes of a message, as OpenSSH has it
 ASK_KEYS, KEYS = 11, 12
 ASK_SIGNATURE, SIGNATURE = 13, 14
 ED25519 = b"ssh-ed25519"
+FINGERPRINT = "SHA256:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class _Held:
     @property
     def fingerprint(self) -> str:
         """SHA256: and the digest of the blob, in base64 without padding."""
-        return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
+        return FINGERPRINT + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
 
 
 class SshAgentKey:
@@ -103,7 +104,7 @@ class _Malformed(Exception):
 
 
 def _chosen(held: list[_Held], key: str | None) -> _Held:
-    named = [one for one in held if key is None or key in (one.comment, one.fingerprint)]
+    named = [one for one in held if key is None or key == (one.fingerprint if _is_fingerprint(key) else one.comment)]
     found = [one for one in named if one.kind == ED25519.decode()]
     if len(found) == 1:
         return found[0]
@@ -112,6 +113,11 @@ def _chosen(held: list[_Held], key: str | None) -> _Held:
         raise ParameterError("key", f"one of the type {kinds}", "an ssh-ed25519 key (ssh-keygen -t ed25519)")
     shown = ", ".join(f"{one.fingerprint} ({one.comment})" for one in found or held) or "none"
     raise ParameterError("key", ascii(key), f"one of the keys of the ssh-agent, by comment or fingerprint: {shown}")
+
+
+def _is_fingerprint(key: str) -> bool:
+    """Whether a text names a key by what it is: whoever adds another to the agent may call that so."""
+    return key.startswith(FINGERPRINT)
 
 
 def _asked(path: str, message: bytes, expected: int) -> bytes:

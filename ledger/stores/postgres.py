@@ -3,7 +3,8 @@
 An append is one statement, so it is one transaction and one round trip: whoever changes the head row from the size that
 the entries follow adds them; where others were first nothing is changed. What a role or a server sets to be fast and
 not durable is overridden or refused: `synchronous_commit` is on, and a server without `fsync` or `full_page_writes` is
-no store. The tables lie in the first schema of the connection's search path.
+no store. A pooler that shares the server's connections is no danger, but slower: nothing is prepared there. The tables
+lie in the first schema of the connection's search path.
 
 A connection that is lost while an append is under way leaves its outcome unknown; a read is made again. Timeouts are
 the caller's: `connect_timeout`, and `options=-c statement_timeout=...` or `lock_timeout`, in the address.
@@ -61,14 +62,17 @@ CREATE TABLE dpledger_head (
 INSERT INTO dpledger_head VALUES (1, 2, 0, NULL);
 """
 
-# Dividing by zero undoes all of it where a charge that is to end is not open.
+# Dividing by zero undoes all of it where a charge that is to end is not open, or a trigger keeps a leaf out. Behind a
+# pooler each statement may meet another connection of the server's, so that this one says itself that it is durable.
 _APPEND = """
 WITH moved AS (
     UPDATE dpledger_head SET size = %(stop)s, checkpoint = %(head)s
-    WHERE size = %(size)s AND (%(after)s::bytea IS NULL OR checkpoint = %(after)s::bytea) RETURNING one
+    WHERE set_config('synchronous_commit', 'on', true) = 'on' AND size = %(size)s
+        AND (%(after)s::bytea IS NULL OR checkpoint = %(after)s::bytea) RETURNING one
 ), added AS (
     INSERT INTO dpledger_leaves (i, leaf)
     SELECT %(size)s + place - 1, leaf FROM moved, unnest(%(leaves)s::bytea[]) WITH ORDINALITY AS new (leaf, place)
+    RETURNING 1
 ), opened AS (
     INSERT INTO dpledger_charges (charge, scope, key, request, status, ended)
     SELECT new.* FROM moved,
@@ -91,7 +95,10 @@ WITH moved AS (
     INSERT INTO dpledger_saved SELECT one, %(saved)s::bytea FROM moved WHERE %(saved)s::bytea IS NOT NULL
     ON CONFLICT (one) DO UPDATE SET bytes = EXCLUDED.bytes
 )
-SELECT count(*), 1 / (count(*) = 0 OR (SELECT count(*) FROM ended) = cardinality(%(ending)s::text[]))::int FROM moved
+SELECT count(*), 1 / (count(*) = 0 OR (
+    (SELECT count(*) FROM ended) = cardinality(%(ending)s::text[])
+    AND (SELECT count(*) FROM added) = cardinality(%(leaves)s::bytea[])
+))::int FROM moved
 """
 
 _TAIL = """
@@ -233,7 +240,8 @@ class PostgresStore:
             return "unknown"  # nothing of it is there: it may be said again
         except (errors.UniqueViolation, errors.DivisionByZero):
             raise StoreBehind(
-                "a charge or key is in the store already, or a charge that is to end is not open there"
+                "a charge or key is in the store already, a charge that is to end is not open there, or the database "
+                "leaves out what it is given"
             ) from None
         except psycopg.Error as error:
             raise StoreFailure(f"{self.name} did not append: {error}") from None
@@ -342,6 +350,9 @@ def _durable(address: str, name: str) -> psycopg.Connection[Any]:
                 raise StoreFailure(
                     f"{name} runs with {setting} off: what it acknowledges may be lost; nothing was written"
                 )
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        if row != (connection.info.backend_pid,):  # a pooler: the server may prepare a statement on another connection
+            connection.prepare_threshold = None
     except BaseException:
         connection.close()
         raise

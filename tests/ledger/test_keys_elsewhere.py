@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 import dpledger as dpl
 from dpledger import keys
 from dpledger.cli import app
-from dpledger.errors import DpledgerError, NotWitnessed, ParameterError, StoreFailure
+from dpledger.errors import DpledgerError, ForeignLedger, NotWitnessed, ParameterError, StoreFailure
 from dpledger.ledger.entries.bodies import Heartbeat
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rotating import rotate
@@ -112,6 +112,21 @@ def test_a_key_is_named_by_its_comment_or_its_fingerprint(agent: Agent) -> None:
         keys.SshAgentKey(NAME)
     with pytest.raises(ParameterError, match=r"key: .*'three'"):
         keys.SshAgentKey(NAME, "three")
+
+
+def test_no_comment_stands_for_a_fingerprint(agent: Agent) -> None:
+    """Whoever rules a host to which an agent is forwarded can add a key of that name to it."""
+    agent.add("one")
+    (print_,) = re.findall(r"SHA256:\S+", agent.run("ssh-add", "-l"))
+    agent.run("ssh-add", "-q", "-D")
+    agent.add("other")
+    held = agent.folder / "other"
+    subprocess.run([tool("ssh-keygen"), "-q", "-c", "-C", print_, "-f", str(held)], check=True)
+    agent.run("ssh-add", "-q", "-D")
+    agent.run("ssh-add", "-q", str(held))
+    assert print_ in agent.run("ssh-add", "-l").partition(" ")[2].partition(" ")[2]
+    with pytest.raises(ParameterError, match="one of the keys of the ssh-agent"):
+        keys.SshAgentKey(NAME, print_)
 
 
 @pytest.mark.parametrize(("kind", "named"), [("ecdsa", "ecdsa-sha2-nistp256"), ("rsa", "ssh-rsa")])
@@ -243,6 +258,70 @@ def test_a_kms_that_fails_or_lies_signs_nothing(kms: Vault) -> None:
     kms.sealed = False
     book.record(Heartbeat())
     book.verify()
+
+
+def test_a_version_of_a_key_signs_until_the_ledger_is_rotated_to_the_newest(kms: Vault, tmp_path: Path) -> None:
+    file = tmp_path / "clinic.ledger"
+    Ledger.create(file).close()
+    assert CliRunner().invoke(app, ["rotate-key", str(file), "--to", "hv:ledger"]).exit_code == 0
+    kms.rotate()
+    with pytest.raises(ForeignLedger):
+        Ledger.open(file, key="hv:ledger")
+    Ledger.open(file, key="hv:ledger/1").close()
+    command = ["rotate-key", str(file), "--key", "hv:ledger/1", "--to", "hv:ledger"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    with Ledger.open(file, key="hv:ledger/2") as book:
+        book.record(Heartbeat())
+        book.verify()
+    for absent in ("hv:ledger/3", "hv:ledger/1/2", "hv:ledger/one"):
+        with pytest.raises(ParameterError):
+            keys.KmsKey.at(NAME, absent)
+
+
+# ---- other signers --------------------------------------------------------------------------------------------------
+
+
+class Faulty:
+    """A signer of somebody's own, which from the third time on does something else than it should."""
+
+    def __init__(self, how: str, since: int) -> None:
+        self.key, self.how, self.left, self.last = SigningKey.from_seed(NAME, bytes([1]) * 32), how, since, b""
+
+    @property
+    def public(self) -> dpl.keys.VerifyingKey:
+        return self.key.public
+
+    def sign(self, message: bytes) -> bytes:
+        right, before, self.left = self.key.sign(message), self.last, self.left - 1
+        self.last = right
+        if self.left > 0:
+            return right
+        match self.how:
+            case "malleable":  # s + the order of the group, which some verifiers take
+                order = 2**252 + 27742317777372353535851937790883648493
+                s = int.from_bytes(right[32:], "little") + order
+                return right[:32] + s.to_bytes(32, "little")
+            case "old":
+                return before
+            case "another's":
+                return RECOVERY.sign(message)
+            case "text":
+                return right.hex()  # type: ignore[return-value]
+            case _:
+                raise AssertionError(self.how)
+
+
+@pytest.mark.parametrize("since", range(1, 9))
+@pytest.mark.parametrize("how", ["malleable", "old", "another's", "text"])
+def test_nothing_is_written_that_a_signer_did_not_sign(how: str, since: int) -> None:
+    signer, store = Faulty(how, since + 3), MemoryStore()
+    book = Ledger.begin(store, signer, RECOVERY.public)
+    with pytest.raises(StoreFailure, match="no signature of its key"):
+        [book.record(Heartbeat()) for _ in range(10)]
+    signer.left = 10**9
+    book.record(Heartbeat())
+    book.verify()
+    Ledger.resume(store, signer.key).verify()
 
 
 def test_what_is_no_key_of_a_kms_is_refused_without_its_token(kms: Vault, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.signers.delegating import Delegating
 from dpledger.ledger.stores.postgres import PostgresStore
-from dpledger.ledger.stores.protocol import Store
+from dpledger.ledger.stores.protocol import Addition, Store
 from dpledger.ledger.witnessing.watch import HeadWatch
 from fault_conformance import FaultConformance, Lying, counts, forked, opened_scope, read_all, with_budget
 from forking import ignores_fork_warnings
@@ -267,6 +267,52 @@ def test_what_a_user_sets_changes_nothing_that_is_written(server: Server, tmp_pa
             scope.release(laplace("1"), 1, key=f"run-{len(book)}")
     with Ledger.look(address) as book:
         assert book.verify().state.size == 6
+
+
+def test_each_append_is_durable_on_whatever_connection_a_pooler_gives_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two statements another user has the connection, and resets it. The twin is taken for a direct one."""
+    address = server.address()
+    direct = PostgresStore.create(address)
+    with psycopg.connect(address, autocommit=True) as other:
+        other.execute("CREATE TABLE seen (setting text)")
+        note = "INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL;"
+        other.execute(f"CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {note} END $$")
+        other.execute(
+            "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON dpledger_leaves DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION note()"
+        )
+    monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", property(lambda info: 1))
+    pooled = PostgresStore.open(f"{address}%20-csynchronous_commit%3Doff")
+
+    def appended(store: PostgresStore, number: int) -> str:
+        assert store._connection is not None
+        reset = "DO $$ BEGIN EXECUTE 'RESET ALL'; EXECUTE 'DEALLOCATE ALL'; END $$"
+        store._connection.execute(reset, prepare=False)
+        leaf = b"leaf %d" % number
+        return store.append(Addition(size=store.tail(None).size, leaves=(leaf,), head=leaf))
+
+    assert {appended(pooled, number) for number in range(12)} == {"done"}
+    with pytest.raises(StoreFailure, match="prepared statement"):
+        [appended(direct, number) for number in range(12, 24)]
+    with psycopg.connect(address) as other:
+        found = {setting for (setting,) in other.execute("SELECT setting FROM seen").fetchall()}
+    assert found == {"on"}
+    for store in (pooled, direct):
+        store.close()
+
+
+def test_what_a_trigger_leaves_out_is_not_acknowledged(server: Server) -> None:
+    address = server.address()
+    store = PostgresStore.create(address)
+    with psycopg.connect(address, autocommit=True) as other:
+        other.execute("CREATE FUNCTION omit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$")
+        other.execute("CREATE TRIGGER omits BEFORE INSERT ON dpledger_leaves FOR EACH ROW EXECUTE FUNCTION omit()")
+    with pytest.raises(StoreBehind, match="leaves out"):
+        store.append(Addition(size=0, leaves=(b"leaf",), head=b"head"))
+    assert store.tail(0).size == 0
+    store.close()
 
 
 # ---- keys that take turns --------------------------------------------------------------------------------------------

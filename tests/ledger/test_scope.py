@@ -414,6 +414,17 @@ def test_an_outcome_that_fits_into_no_entry_is_charged_at_its_cap(book: Ledger) 
     book.verify()
 
 
+@pytest.mark.parametrize("warning", ["w" * 5000, "a\ttab"])
+def test_a_run_that_left_its_guarantee_is_recorded_so_where_its_words_do_not_fit(scope: Scope, warning: str) -> None:
+    def run(data: Any, parts: Any) -> Release[Any]:
+        return Release(value=data, parts=parts, warnings=(warning,), outside_guarantee=True)
+
+    scope.release(Once(run=run), 1)
+    assert (last(scope).rule, last(scope).outside_guarantee) == ("cap", True)
+    assert last(scope).warnings == ("the outcome does not fit into an entry: charged at its cap",)
+    scope._ledger.verify()
+
+
 def test_one_outcome_for_many_runs_refunds_none_of_them(scope: Scope) -> None:
     run = scope.open(stream("0.5"), None)
     run.ask(True)

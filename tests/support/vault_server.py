@@ -27,22 +27,31 @@ class Vault:
     address: str
     key: Ed25519PrivateKey
     kind: str = "ed25519"
+    before: list[Ed25519PrivateKey] = field(default_factory=list)
     wrong: bool = False
     sealed: bool = False
     signed: list[bytes] = field(default_factory=list)
+
+    def rotate(self) -> None:
+        """Another version of the key is the newest."""
+        self.before.append(self.key)
+        self.key = Ed25519PrivateKey.generate()
 
     def answer(self, path: str, asked: dict[str, Any]) -> dict[str, Any] | None:
         """The data of an answer; None where there is nothing."""
         if self.sealed:
             return None
-        public = base64.b64encode(self.key.public_key().public_bytes_raw()).decode()
+        versions = [*self.before, self.key]
         if path == "/v1/transit/keys/ledger":
-            return {"type": self.kind, "keys": {"1": {"public_key": public, "name": self.kind}}}
+            shown = [base64.b64encode(key.public_key().public_bytes_raw()).decode() for key in versions]
+            keys = {str(n): {"public_key": key, "name": self.kind} for n, key in enumerate(shown, start=1)}
+            return {"type": self.kind, "keys": keys}
         if path.startswith("/v1/transit/sign/ledger"):
             message = base64.b64decode(asked["input"])
             self.signed.append(message)
-            key = Ed25519PrivateKey.generate() if self.wrong else self.key
-            return {"signature": "vault:v1:" + base64.b64encode(key.sign(message)).decode()}
+            version = asked.get("key_version") or len(versions)
+            key = Ed25519PrivateKey.generate() if self.wrong else versions[version - 1]
+            return {"signature": f"vault:v{version}:" + base64.b64encode(key.sign(message)).decode()}
         return None
 
 
