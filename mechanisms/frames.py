@@ -103,12 +103,12 @@ def _series(column: Any) -> Column:
         wide = "Int64" if kind.is_signed_integer() else "UInt64"
         found = pd.Series(pd.array(column.fill_null(0).to_numpy(), dtype=wide).copy())
         found[missing] = pd.NA
-    elif kind.is_numeric() and not kind.is_decimal():
+    elif kind.is_temporal() or (kind.is_numeric() and not kind.is_decimal()):
         found = pd.Series(column.to_numpy())
     else:
         entries = array_of(column.to_native())
         entries = np.array(column.to_list(), dtype=object) if entries is None else entries
-        found = pd.Series(entries, dtype=None if entries.dtype.kind in "mM" else object)
+        found = pd.Series(entries, dtype=object)
     return found
 
 
@@ -165,7 +165,7 @@ def key_word(entry: object) -> str | None:
     that is missing, NaN, or nothing of the kind."""
     match entry:
         case np.datetime64():
-            text = str(entry)
+            return _time_word(entry)
         case datetime():
             text = entry.isoformat()
         case date():
@@ -173,3 +173,13 @@ def key_word(entry: object) -> str | None:
         case _:
             return id_word(entry)
     return None if text == "NaT" else text.replace("T", " ").removesuffix(_MIDNIGHT)
+
+
+def _time_word(entry: np.datetime64) -> str | None:
+    """As of the date that pandas makes of it: numpy writes as many places as its unit has. None where it makes none."""
+    import pandas as pd
+
+    try:
+        return key_word(pd.Timestamp(entry))
+    except (ValueError, OverflowError):
+        return None

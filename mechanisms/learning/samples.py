@@ -17,8 +17,10 @@ list does).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -218,7 +220,7 @@ def points_of(x: object, points: int) -> Points:
     if rows.dtype.kind == "f":
         values = _floats(rows)
         known = ~np.isnan(values)
-        beyond = values >= float(points - 1)
+        beyond = values >= _float_from(points - 1)
         inside = np.where(known & ~beyond & (values > 0), values, 0.0)
         return Points(np.where(beyond, last, np.minimum(np.rint(inside).astype(np.uint64), last)), known)
     plain = np.asarray(rows)
@@ -281,6 +283,12 @@ def bits_of(x: object, width: int) -> BitRows:
     return _of_numbers(np.array(one_by_one, dtype=np.float64).reshape(len(one_by_one), width))
 
 
+def _float_from(least: int) -> float:
+    """The least float64 that is no smaller."""
+    nearest = float(least)
+    return nearest if nearest >= least else math.nextafter(nearest, math.inf)
+
+
 def _floats(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """An array of numbers as float64, and without a warning: of a number beyond every float64, which is infinite, and
     of a signalling NaN it would tell that it is there."""
@@ -292,7 +300,10 @@ def _row(row: object, width: int) -> npt.NDArray[np.float64]:
     """One row of bits; NaN in all places for the null record."""
     null = np.full(width, np.nan)
     if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1):
-        return numbers(row, missing=np.nan) if len(row) == width else null
+        with suppress(Exception):  # of the row's own code
+            said = numbers(row, missing=np.nan)
+            return said if said.shape == (width,) else null
+        return null
     found = points_of([row], 1 << min(width, WORD_BITS))
     return _digits(found, width).bits[0].astype(np.float64) if found.known[0] else null
 
@@ -318,6 +329,14 @@ def _each(rows: object, points: int) -> Points:
 
 
 def _point(row: object, points: int) -> int | None:
+    """None for what is no number."""
+    try:
+        return _nearest_point(row, points)
+    except Exception:  # of the row's own code
+        return None
+
+
+def _nearest_point(row: object, points: int) -> int | None:
     if isinstance(row, (str, bytes)) and (said := _whole_number(row)) is not None:
         return min(max(said, 0), points - 1)
     if isinstance(row, (int, np.integer, np.bool_)) and not isinstance(row, np.timedelta64):

@@ -6,7 +6,8 @@ function would tell of a record, for nothing. Whoever has a lazy one computes it
 
 Numpy makes floats of whole numbers beside a missing one, so that neighbours above 2^53 become one, and raises where it
 has no place for an entry (a date after the year 9999). Such a column is read entry by entry; what cannot be read is
-None.
+None. Dates and durations are handed on as objects, for one of them gives all the others their unit, and of some units
+numpy makes whole numbers.
 """
 
 from __future__ import annotations
@@ -31,8 +32,18 @@ HOLD_TABLES = frozenset({"pandas", "polars", "pyarrow"})
 def array_of(data: object) -> npt.NDArray[Any] | None:
     """`data` as an array, if they are an array, a column or a table of a library whose arrays hold their entries; what
     is masked as None. None for all else. Of numpy's own kind: a row of a `matrix` would be another one."""
+    found = _array(data)
+    return found if found is None or found.dtype.kind not in "mM" else _objects(found)
+
+
+def _objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The entries, each as it is."""
+    return np.fromiter(array.flat, dtype=object, count=array.size).reshape(array.shape)
+
+
+def _array(data: object) -> npt.NDArray[Any] | None:
     if isinstance(data, np.ma.MaskedArray):
-        found, masked = np.array(np.ma.getdata(data), dtype=object), np.ma.getmaskarray(data)
+        found, masked = _objects(np.ma.getdata(data)), np.ma.getmaskarray(data)
         if masked.dtype == np.bool_:  # not of records, which are no rows of numbers or words
             found[masked] = None
         return found

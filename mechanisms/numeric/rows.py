@@ -59,6 +59,7 @@ _ROWS = (
 )
 _FLOAT_KINDS = "fiub"  # of numpy dtypes: what is cast to float64 as each entry by itself would be
 _BLOCK = 2**16  # rows that are read at a time, so that they stay in the cache
+_NO_ENTRIES = frozenset({"NaTType", "NAType"})  # of pandas
 _TRUTHS = {"True": 1.0, "False": 0.0}  # as numpy writes them into an array of text
 _NO_NUMBER = float("nan")
 
@@ -197,7 +198,7 @@ def word_positions(data: object, words: Sequence[str]) -> npt.NDArray[np.intp]:
 def word(row: object) -> str | None:
     """The word that a row is; None for what is none. Text is itself; a number, and the text that Python or numpy writes
     for one, is the shortest text of the nearest float64, without a point where it is whole, so that 1, 1.0, True and
-    "1.0" are the word "1" ("01" is another). None and NaN, which pandas makes of it, are the word "nan"."""
+    "1.0" are the word "1" ("01" is another). None, and the NaN, NaT and NA that pandas makes of it, are "nan"."""
     try:
         return _word(row)
     except Exception:  # of the entry's own code
@@ -215,8 +216,16 @@ def _word(row: object) -> str | None:
         return str(complex(row))
     value = _number(row)
     if np.isnan(value):
-        return "nan" if row is None or isinstance(row, float | np.floating | complex | np.complexfloating) else None
+        return "nan" if _is_missing(row) else None
     return _text_of(value)
+
+
+def _is_missing(row: object) -> bool:
+    """Of what is no number."""
+    if isinstance(row, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(row))
+    is_nan = isinstance(row, (float, np.floating, complex, np.complexfloating))
+    return row is None or is_nan or type(row).__name__ in _NO_ENTRIES
 
 
 def _text_of(value: float) -> str:

@@ -23,9 +23,11 @@ from hypothesis import assume, given, strategies as st
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.frames import columns, key_word, words_of
 from dpledger.mechanisms.groups.group_by import GroupBy
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
-from dpledger.mechanisms.learning.samples import LabeledSample, UserSample, points_of
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample, bits_of, points_of
+from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.noise import recording
@@ -33,6 +35,7 @@ from dpledger.mechanisms.numeric import ClippedMean, Count, Gaussian, Histogram,
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.grid import TotalMap, to_steps, vector_to_steps
 from dpledger.mechanisms.numeric.rows import numbers, word
+from dpledger.mechanisms.stability.ensembles.forms import Form
 from dpledger.mechanisms.units import ByUnit
 from dpledger.relations import Relation, Unit
 
@@ -99,6 +102,63 @@ def test_whole_numbers_of_a_column_stay_apart_beside_a_missing_one(name: str, ro
     assert points_of(beside, 2**63).points[: len(rows)].tolist() == points_of(alone, 2**63).points.tolist() == rows
 
 
+DATE = pd.Timestamp("2020-01-01T05:00").as_unit("us")
+PLACES = 2**53
+BESIDE = [None, "x", 3, pd.NaT, pd.Timestamp("2020-01-01T05:00:00.000000001"), np.datetime64("9999-01-01", "s")]
+
+
+@pytest.mark.parametrize("entry", [DATE, DATE - DATE, None], ids=["a date", "a duration", "none"])
+@pytest.mark.parametrize("beside", BESIDE, ids=repr)
+@pytest.mark.parametrize("build", [pd.Series, lambda rows: pd.Series(rows).to_numpy()], ids=["column", "array"])
+def test_a_date_reads_the_same_whatever_unit_or_type_another_gives_to_all(
+    build: Callable[[list[Any]], Any], beside: object, entry: object
+) -> None:
+    """Of dates in nanoseconds numpy makes whole numbers, of those in microseconds objects."""
+    read = []
+    for rows in ([entry, DATE], [entry, beside]):
+        x = build(rows)
+        held = array_of(x)
+        assert held is not None
+        form = Form.of(x, words=() if isinstance(x, pd.Series) else (0,), missing=0.0)
+        table = pd.DataFrame({"a": x})
+        of_table = Form.of(table, words=("a",), missing=0.0)
+        read.append(
+            (
+                word(held[0]),
+                numbers(x, missing=0.25)[0],
+                points_of(x, PLACES).known[0],
+                bits_of(x, 3).known[0],
+                form.read(x)[0],
+                of_table.read(table)["a"].iloc[0],
+                Binning(categories={"a": ["x"]}, source="public").read(table).known[0],
+                key_word(held[0]),
+                *(words_of(columns(table, ("a",))[0], key_word).codes[:1] < 0),
+            )
+        )
+    assert repr(read[0]) == repr(read[1])
+
+
+@pytest.mark.parametrize("unit", ["h", "m", "s", "ms", "us", "ns"])
+def test_a_key_that_is_a_date_is_one_word_in_every_unit(unit: str) -> None:
+    date = np.array("2020-01-01T05", dtype=f"datetime64[{unit}]")[()]
+    assert {key_word(one) for one in (date, DATE, DATE.to_pydatetime())} == {"2020-01-01 05:00:00"}
+    placed = GroupBy("day", [Count(10**6, of="rows")], keys=[str(key_word(DATE))]).under(
+        Relation.ADD_REMOVE, Unit("row")
+    )
+    for rows in ([date] * 5, [date] * 5 + ["x"]):
+        assert placed.release(pd.DataFrame({"day": rows}), entropy=seeded(1)).value[str(key_word(DATE))]["count"] == 5
+
+
+@pytest.mark.parametrize("points", [2**53 + 1, 2**60 + 2, 2**63 + 1, 2**64])
+@given(away=st.integers(-3, 3), odd=st.sampled_from([None, "x"]))
+def test_a_point_near_the_end_is_the_same_among_floats_and_among_objects(points: int, away: int, odd: object) -> None:
+    near = float(points)
+    for _ in range(abs(away)):
+        near = np.nextafter(near, np.inf * away)
+    among = [points_of(rows, points).points[0] for rows in (np.array([near]), np.array([near, odd], dtype=object))]
+    assert among[0] == among[1]
+
+
 def of_arrow(entries: pa.Array) -> pd.Series[Any]:
     return pd.Series(pd.arrays.ArrowExtensionArray(entries))
 
@@ -149,6 +209,46 @@ def test_what_an_entry_raises_itself_stays_in_it(make: Callable[[], object]) -> 
     for mechanism in (Count(1, of="true"), Histogram(1, categories=("a", "1")), ClippedMean(1, lower=0, upper=1)):
         mechanism.under(Relation.ADD_REMOVE, UNIT).release([1, entry, "a"], entropy=seeded(1))
     assert len(ByUnit([0] * 3, units=[1, entry, 3]).groups) >= 2
+
+
+class RaisingWhole(int):
+    def __int__(self) -> int:
+        raise RuntimeError
+
+
+class RaisingBytes(bytes):
+    def decode(self, *_: Any, **__: Any) -> str:
+        raise RuntimeError
+
+
+class RaisingList(list[int]):
+    def __len__(self) -> int:
+        raise RuntimeError
+
+
+class LyingList(list[int]):
+    """Of another length than it says."""
+
+    def __len__(self) -> int:
+        return 3
+
+
+class RaisingDict(dict[str, int]):
+    def get(self, *_: Any) -> Any:
+        raise RuntimeError
+
+
+ODD = [RaisingWhole(1), RaisingBytes(b"1"), RaisingList([1]), LyingList([1]), RaisingDict()]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda row: type(row).__name__)
+def test_what_a_row_of_a_learner_raises_itself_stays_in_it(odd: object) -> None:
+    expected, rows = [True, False], [1, odd]
+    assert points_of(rows, 8).known.tolist() == expected
+    assert bits_of([[1, 0, 1], odd], 3).known.tolist() == expected
+    bins = Binning({"a": [1, 2]}, source="public")
+    assert bins.read([{"a": 1}, odd]).known.tolist() == expected
+    assert Binning({0: [1, 2]}, source="public").read([[1], odd]).known[0]
 
 
 def test_an_id_of_any_length_is_an_id() -> None:

@@ -86,8 +86,23 @@ def test_a_row_that_holds_nothing_is_the_null_record() -> None:
 
 
 def test_a_missing_value_that_is_listed_is_a_value() -> None:
-    listed = Binning(categories={0: ["a", None]}, source="a form")
-    assert listed.read([["a"], [None], [NAN], ["b"]]).places[:, 0].tolist() == [1, 2, 2, 0]
+    listed = Binning({1: [1]}, {0: ["a", None]}, source="a form")
+    assert listed.read([["a", 0], [None, 0], [NAN, 0], ["b", 0]]).places[:, 1].tolist() == [1, 2, 2, 0]
+
+
+def test_a_row_of_missing_values_alone_counts_nowhere_also_where_they_are_listed() -> None:
+    """It is the null record, which a unit that is zeroed out becomes."""
+    listed = Binning({1: [1]}, {0: ["a", None]}, source="a form")
+    found = listed.read([["a", None], [None, None], [NAN, NAN], [None, 3]])
+    assert found.known.tolist() == [True, False, False, True]
+    assert found.places.tolist() == [[0, 1], [0, 0], [0, 0], [2, 2]]
+    assert [number is None for number in listed.numbered([[None, None], [None, 3]])] == [True, False]
+    rows = [["a", 0]] * 5
+    learner = ExponentialPPACLearner(StumpClass(listed), epsilon=1).under(Relation.ZERO_OUT, Unit("row"))
+    samples = [LabeledSample([*rows, [None, None]], [1] * 5 + [label]) for label in (0, 1)]
+    costs = [learner._costs(sample) for sample in samples]
+    assert costs[0].errors.tolist() == costs[1].errors.tolist()
+    assert [str(count) for count in costs[0].counts] == [str(count) for count in costs[1].counts]
 
 
 def test_tables_arrays_and_rows_say_the_same() -> None:

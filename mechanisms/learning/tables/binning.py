@@ -19,6 +19,7 @@ import hashlib
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -46,6 +47,7 @@ MOST_BINS = 10**6  # of all columns together
 MOST_BINS_OF_ONE = 10**5
 EDGE_DIGITS = 30  # of an edge that divides a range: beyond those of a float, so that it lies where it should
 _SHOWN = 5  # columns of a repr
+_NOTHING = "nan"  # the word of what holds nothing
 _ROWS = "a table, an array with two axes, or a list of rows (lists, or dicts by the names of columns)"
 
 
@@ -205,9 +207,9 @@ class Binning:
         self.rows(x)
         columns = [_entries(x, one.column) for one in self.features]
         read = [_read(one, entries) for one, entries in zip(self.features, columns, strict=True)]
-        places = np.stack([places for places, _ in read], axis=1)
-        known = np.logical_or.reduce([holds for _, holds in read])
-        return Binned(places, np.asarray(known, dtype=bool))
+        known = np.asarray(np.logical_or.reduce([holds for _, holds in read]), dtype=bool)
+        places = np.stack([places for places, _ in read], axis=1) * known[:, None]
+        return Binned(places, known)
 
     def read_as(self) -> tuple[str, ...]:
         """What entries count as that are in none of the bins, a sentence each: for receipts."""
@@ -261,8 +263,10 @@ def _read(feature: Feature, entries: object) -> tuple[npt.NDArray[np.intp], Flag
             found = word_positions(entries, values)
             places = np.where(found < len(values), found + 1, 0)
             holds = places > 0
-            for at in np.flatnonzero(~holds):
-                holds[at] = word(entries[at]) not in (None, "nan")  # type: ignore[index]  # rows
+            if _NOTHING in values:  # listed, it has a bin, and holds nothing all the same
+                holds[found == values.index(_NOTHING)] = False
+            for at in np.flatnonzero(places == 0):
+                holds[at] = word(entries[at]) not in (None, _NOTHING)  # type: ignore[index]  # rows
             return places, holds
         case _:
             assert_never(feature)
@@ -281,10 +285,11 @@ def _entries(x: object, name: Column) -> object:
 
 def _entry(row: object, name: Column) -> object:
     """One entry of a row that is a list, an array or a dict; None where there is none."""
-    if isinstance(row, dict):
-        return row.get(name)
-    if isinstance(name, int) and (isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)):
-        return row[name] if name < len(row) else None
+    with suppress(Exception):  # of the row's own code
+        if isinstance(row, dict):
+            return row.get(name)
+        if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1):
+            return row[name] if isinstance(name, int) and name < len(row) else None
     return None
 
 

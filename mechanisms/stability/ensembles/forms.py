@@ -161,7 +161,10 @@ def _names(rows: Any) -> tuple[Any, ...] | None:
 def _array(rows: Any) -> npt.NDArray[Any]:
     """Rows as an array; what is masked in it is no number."""
     found = array_of(rows)
-    return np.asarray(rows) if found is None else found
+    if found is None:
+        found = array_of(np.asarray(rows))
+    assert found is not None, "an array"
+    return found
 
 
 def _is_series(row: Any) -> bool:
@@ -178,10 +181,10 @@ def _has(names: tuple[Any, ...] | None, shape: tuple[int, ...] | None, column: C
 def _numbers(array: npt.NDArray[Any], missing: float) -> npt.NDArray[np.float64]:
     flat = array.reshape(-1)
     found = numbers(flat if flat.dtype.kind in "fiub" else list(flat), missing=missing)
-    return np.where(np.isfinite(found), found, missing).reshape(array.shape)
+    return np.where(np.isfinite(found), found + 0.0, missing).reshape(array.shape)  # of zeros one alone
 
 
 def _words(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     found = np.empty(len(column), dtype=object)
-    found[:] = [word(entry) or "nan" for entry in column.tolist()]
+    found[:] = [word(entry) or "nan" for entry in column]  # as it is: `tolist` makes numbers of some dates
     return found
