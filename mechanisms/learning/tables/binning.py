@@ -34,6 +34,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers, word, word_positions
 from dpledger.schema import Plain, listed, one_text
+from dpledger.spelling import meant
 
 __all__ = ["MOST_BINS", "Binned", "Binning", "BinningField", "Bins", "Categories", "Column", "Feature", "binning_of"]
 
@@ -185,7 +186,8 @@ class Binning:
             labels = list(x.columns)  # type: ignore[attr-defined]  # a table
             for name in self.columns:
                 if labels.count(name) != 1:
-                    raise ParameterError("data", f"{labels.count(name)} columns {name!r}", f"one column {name!r}")
+                    found = f"{labels.count(name)} columns {name!r}"
+                    raise ParameterError("data", found, f"one column {name!r}{meant(name, labels)}")
             return len(x)  # type: ignore[arg-type]  # a table
         rows = array_of(x)
         if rows is None and isinstance(x, (list, tuple)):
