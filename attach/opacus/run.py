@@ -324,7 +324,7 @@ def require_counted(engine: Any, least: int, most: int) -> None:
     found = counted(engine)
     if not least <= found <= most:
         expected = (
-            f"{found}, as its accountant counted: say so if other charges cover them, or take a fresh engine; for a "
-            "loaded checkpoint give the token (resume=)"
+            f"{found}, as many steps as the engine's accountant has counted, if other charges cover them; else take a "
+            "fresh PrivacyEngine, and for a loaded checkpoint pass its token (resume=)"
         )
         raise ParameterError("steps_before", least, expected)

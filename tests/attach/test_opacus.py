@@ -419,7 +419,10 @@ def test_a_run_that_is_never_entered_leaves_the_optimizer_and_the_scope_alone() 
         with pytest.raises(ParameterError, match="share its steps"), never:
             raise AssertionError("two runs of one optimizer")
         study.train(12)
-    with pytest.raises(ParameterError, match="expected 12, as its accountant counted"), never:
+    with (
+        pytest.raises(ParameterError, match="expected 12, as many steps as the engine's accountant has counted"),
+        never,
+    ):
         raise AssertionError("steps that no entry charges")
     assert (run.taken, len(scope.releases())) == (12, 1)
 
