@@ -160,6 +160,20 @@ def test_the_answer_that_the_readme_shows_for_a_document_is_the_answer(tmp_path:
     assert answer["epsilon"]["upper"] == pytest.approx(shown["epsilon"]["upper"], rel=1e-6)
 
 
+def test_the_bounds_that_the_readme_shows_are_computed(tmp_path: Path) -> None:
+    """`CALL  # Bounds(lower=1.82..., upper=1.83...)`, to the last digit that is shown."""
+    line = re.compile(r"^(\S.*)  # Bounds\(lower=([\d.]+?)(?:\.{3})?, upper=([\d.]+?)(?:\.{3})?\).*$", re.MULTILINE)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    told = [block for block in blocks if line.search(block)]
+    shown = [end for block in told for _, *ends in line.findall(block) for end in ends]
+    assert len(shown) == 4
+    program = "\n".join(line.sub(r"print('ends', *\1)", block) for block in told)
+    done = warm_process.run(program, folder=tmp_path, warnings="error")
+    found = [end for printed in re.findall(r"^ends (.*)$", done.stdout, re.MULTILINE) for end in printed.split()]
+    for end, number in zip(shown, found, strict=True):
+        assert abs(Decimal(number) - Decimal(end)) < Decimal(1).scaleb(-len(end.partition(".")[2]))
+
+
 def test_the_readme_names_every_command() -> None:
     from dpledger.cli import app
 

@@ -272,7 +272,7 @@ def test_an_interactive_mechanism_is_refused_with_the_way_to_audit_it() -> None:
         lambda code: audit_mechanism(code, 0, 1, PureDP(1), trials=200),
         lambda code: dpl.audit_replay(code, 0, 1),
         lambda code: dpl.audit_service(code, 0, 1, PureDP(1), quota=200),
-        lambda code: dpl.audit_training(code, [0], PureDP(1), score=len, canaries=[1]),
+        lambda code: dpl.audit_training(code, [0], PureDP(1), score=lambda model, canary: 0.0, canaries=[1]),
         lambda code: dpl.analytic.audit_doubles(code, 0, 1, PureDP(1)),
         lambda code: dpl.assert_not_refuted(code, [(0, 1)], PureDP(1)),
     ],
