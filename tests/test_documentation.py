@@ -38,6 +38,7 @@ PAGES = (
     "docs/runs_elsewhere.md",
     "docs/dp_accounting.md",
     "docs/others_code.md",
+    "docs/own_mechanism.md",
     "docs/trainers.md",
     "docs/attest.md",
     "docs/auditing.md",
@@ -89,6 +90,21 @@ def test_each_block_of_a_page_runs_by_itself(number: int, tmp_path: Path) -> Non
 def test_what_the_page_of_concepts_says_that_its_program_prints_is_what_it_prints(tmp_path: Path) -> None:
     done = warm_process.run(SHOWN, folder=tmp_path, warnings="error")
     assert (done.returncode, done.stdout) == (0, ANSWERED), done.stderr
+
+
+def test_the_mechanism_of_ones_own_conforms(tmp_path: Path) -> None:
+    """The page says: append the tests to the file, and run them. The fault that it names is found."""
+    page = (ROOT / "docs" / "own_mechanism.md").read_text()
+    parts = [re.findall(rf"```{fence}\n(.*?)```", page, re.DOTALL) for fence in ("python", "py")]
+    assert [len(found) for found in parts] == [1, 1]
+    (tmp_path / "test_margin.py").write_text("\n".join(found[0] for found in parts))
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_margin.py"]
+    done = run([*words, "-o", f"pythonpath={ROOT / 'tests' / 'support'}"], tmp_path)
+    assert done.returncode == 0, done.stdout
+    right = next(line.strip() for line in page.splitlines() if line.strip().startswith("moves = "))
+    done = warm_process.run(parts[0][0].replace(right, "moves = rows"), folder=tmp_path, warnings="error")
+    assert done.returncode == 1
+    assert "AssertionError" in done.stderr
 
 
 @pytest.mark.sliced
