@@ -15,7 +15,7 @@ from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.course.blocks import Course, Limits, Read, Seen
 from dpledger.audit.experiment import result_of
-from dpledger.audit.outcomes import Raised, encode
+from dpledger.audit.outcomes import Raised, encode, name_of_error
 from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import digest
 from dpledger.audit.sampling.runs import Kept, Uncopyable
@@ -234,7 +234,7 @@ class Service:
             number = _number(error)
             if number is None:
                 raise
-            return Raised(f"{type(error).__name__} {number}", str(error) if self.texts else None, error)
+            return Raised(f"{name_of_error(error)} {number}", str(error) if self.texts else None, error)
 
     def _check(self, answer: object) -> None:
         """ParameterError where all of the first calls raised alike: what is asked then is no service."""
