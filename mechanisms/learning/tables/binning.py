@@ -31,7 +31,7 @@ from pydantic import PlainValidator
 
 from dpledger.decimals import Number, read, round_up, text, whole
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.containers import array_of, holds_entries
 from dpledger.mechanisms.numeric.rows import numbers, word, word_positions
 from dpledger.schema import Plain, listed, one_text
 from dpledger.spelling import meant
@@ -47,7 +47,10 @@ MOST_BINS = 10**6  # of all columns together
 MOST_BINS_OF_ONE = 10**5
 EDGE_DIGITS = 30  # of an edge that divides a range: beyond those of a float, so that it lies where it should
 _SHOWN = 5  # columns of a repr
-_ROWS = "a table, an array with two axes, or a list of rows (lists, or dicts by the names of columns)"
+_ROWS = (
+    "a table of pandas or polars, an array with two axes, or a list of rows (lists, or dicts by the names of columns); "
+    "what is lazy is computed first"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +294,9 @@ def _entry(row: object, name: Column) -> object:
 
 
 def _is_table(x: object) -> bool:
-    return hasattr(x, "columns") and hasattr(x, "__getitem__") and not isinstance(x, type)
+    """Whether it has columns by name, whose entries are there before anybody looks at them."""
+    parts = ("__len__", "__getitem__", "columns")
+    return all(hasattr(x, name) for name in parts) and not isinstance(x, type) and holds_entries(x)
 
 
 def _told(feature: Feature) -> list[object]:
