@@ -42,15 +42,15 @@ StepsTaken(done=3, planned=3)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.attach.fitting import told_what_fits
 from dpledger.decimals import Number
-from dpledger.errors import BudgetRefused, ParameterError
+from dpledger.errors import ParameterError
 from dpledger.ledger.charges import Receipt
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.scope import Scope
@@ -124,7 +124,7 @@ def private_sgd(
         by_row=by_row,
     )
     ready, items, called = _ready(plan, scope, data, gradients, units, example_rows)
-    with _told_what_fits("`scope.plan_training` finds the least noise with which such a run fits"):
+    with told_what_fits("scope.plan_training"):
         session = scope.open(ready, items, key=key, tail_delta=tail_delta, resume=resume)
     return PrivateSGD(session, called)
 
@@ -180,7 +180,7 @@ def private_ftrl(
         grouped=grouped,
     )
     ready, items, called = _ready(plan, scope, data, gradients, units, example_rows)
-    with _told_what_fits("`dpl.planning.ftrl_plan(..., scope=scope)` finds the least noise with which such a run fits"):
+    with told_what_fits("dpl.planning.ftrl_plan(..., scope=scope)"):
         session = scope.open(ready, items, key=key, tail_delta=tail_delta)
     return PrivateFTRL(session, called, steps=ready.steps)
 
@@ -206,16 +206,6 @@ def _ready(
         gradients = not_on_nobody(gradients, plan.dimension)
     plan.probe(gradients, items)
     return plan, items, gradients
-
-
-@contextmanager
-def _told_what_fits(how: str) -> Iterator[None]:
-    """A refusal of the budget says at its end how to find a run that fits."""
-    try:
-        yield
-    except BudgetRefused as refused:
-        refused.args = (f"{refused}; {how}",)
-        raise
 
 
 class _PrivateTraining:
