@@ -106,8 +106,10 @@ class Binning:
 
     `edges`: for columns of numbers, increasing numbers; `categories`: for columns of words, their values (two are the
     same where they are the same word: 1, 1.0 and "1" are). A column is the label of a column of a table, or a position
-    of one of an array. `source`: where they come from, in words, which the record keeps. Edges that are computed from
-    the sample (its quantiles, its least and greatest value) make what is learned depend on it without any bound.
+    of one of an array; a table or an array without it is refused. In a list of dicts each row is read by itself, so
+    that a misspelt name only counts as missing, in all of them: give a table where you can. `source`: where they come
+    from, in words, which the record keeps. Edges that are computed from the sample (its quantiles, its least and
+    greatest value) make what is learned depend on it without any bound.
 
     >>> bins = dpl.learning.Binning({"age": [18, 65]}, {"colour": ["red", "blue"]}, source="the census form")
     >>> bins.read([{"age": 70, "colour": "blue"}, {"age": "?"}]).places.tolist()
