@@ -38,6 +38,7 @@ Needs scikit-learn: `pip install 'dpledger[sklearn]'`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self, TypeAlias
 
@@ -53,7 +54,7 @@ from dpledger.mechanisms.learning.hypotheses import ConstantLabel, Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.users.reading import cap_users
-from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.containers import array_of, holds_entries
 from dpledger.mechanisms.numeric.rows import word, word_positions
 from dpledger.mechanisms.protocol import Mechanism
 from dpledger.mechanisms.units import ByUnit, Units
@@ -73,6 +74,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 _LEARNERS = "learner__"  # what scikit-learn puts before the name of a parameter of a parameter
 _MOST_CLASSES = 255
+_HELD = "that holds its entries (what is lazy is computed first)"  # else it might fail on a record, before the charge
 _NOT_KEPT = ("scope", "receipt_")  # by a pickle: a handle on a ledger, and what opens a digest
 
 
@@ -291,27 +293,26 @@ def _table(x: Any) -> Any:
     """Rows with columns, as they are or as an array; ParameterError for anything else."""
     if hasattr(x, "toarray"):
         raise ParameterError("X", "a sparse matrix", "a dense table or array (X.toarray() makes one)")
-    if isinstance(x, (list, tuple)) or hasattr(x, "columns"):
+    if isinstance(x, (list, tuple)) or (hasattr(x, "columns") and holds_entries(x)):
         return x
-    rows = _array(x)
+    rows = array_of(x)
     if rows is None or rows.ndim != 2:
+        if rows is None:
+            raise ParameterError("X", type(x).__name__, f"a table, a list of rows, or an array with two axes {_HELD}")
         expected = "two axes. Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
-        raise ParameterError("X", type(x).__name__ if rows is None else f"{rows.ndim} axes", expected)
+        raise ParameterError("X", f"{rows.ndim} axes", expected)
     if not rows.shape[1]:
         raise ParameterError("X", f"0 feature(s) (shape={rows.shape}) while a minimum of 1 is required", "columns")
     return rows
-
-
-def _array(values: Any) -> npt.NDArray[Any] | None:
-    """What calls itself an array as one."""
-    return np.asarray(values) if hasattr(values, "__array__") and array_of(values) is None else array_of(values)
 
 
 def _column(y: object) -> object:
     """Labels as one column; a single column of a table or array, with a warning, as that."""
     if y is None:
         raise ParameterError("y", "None: LearnerClassifier requires y to be passed, but the target y is None", "labels")
-    rows = _array(y)
+    rows = array_of(y)
+    if rows is None and not isinstance(y, Sequence):
+        raise ParameterError("y", type(y).__name__, f"a list, or an array {_HELD}, of one label a row")
     if rows is None or rows.ndim == 1:
         return y if rows is None else rows
     if rows.ndim != 2 or rows.shape[1] != 1:

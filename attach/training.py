@@ -48,6 +48,7 @@ from typing import Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.attach.fitting import told_what_fits
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.charges import Receipt
@@ -123,7 +124,9 @@ def private_sgd(
         by_row=by_row,
     )
     ready, items, called = _ready(plan, scope, data, gradients, units, example_rows)
-    return PrivateSGD(scope.open(ready, items, key=key, tail_delta=tail_delta, resume=resume), called)
+    with told_what_fits("scope.plan_training"):
+        session = scope.open(ready, items, key=key, tail_delta=tail_delta, resume=resume)
+    return PrivateSGD(session, called)
 
 
 def private_ftrl(
@@ -177,7 +180,9 @@ def private_ftrl(
         grouped=grouped,
     )
     ready, items, called = _ready(plan, scope, data, gradients, units, example_rows)
-    return PrivateFTRL(scope.open(ready, items, key=key, tail_delta=tail_delta), called, steps=ready.steps)
+    with told_what_fits("dpl.planning.ftrl_plan(..., scope=scope)"):
+        session = scope.open(ready, items, key=key, tail_delta=tail_delta)
+    return PrivateFTRL(session, called, steps=ready.steps)
 
 
 Training = TypeVar("Training", bound=OfGradients)

@@ -15,7 +15,7 @@ from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.course.blocks import Course, Limits, Read, Seen
 from dpledger.audit.experiment import result_of
-from dpledger.audit.outcomes import Raised, encode
+from dpledger.audit.outcomes import Raised, encode, name_of_error
 from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import digest
 from dpledger.audit.sampling.runs import Kept, Uncopyable
@@ -23,7 +23,16 @@ from dpledger.audit.sampling.seeds import right_first
 from dpledger.audit.sampling.ways import all_raised, outcome, without_error
 from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.tested.claims import AuditTarget
-from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, name_of, named, seconds_of
+from dpledger.audit.tested.subjects import (
+    FEWEST_TRIALS,
+    Settings,
+    aim_at,
+    claim_of,
+    name_of,
+    named,
+    require_unguarded,
+    seconds_of,
+)
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.progress import Advance, bar
@@ -88,6 +97,7 @@ def audit_service(
     """
     calls = decimals.whole(quota, field="quota", least=2 * FEWEST_TRIALS, most=MOST_CALLS)
     settings = Settings.read(trials=calls // 2, confidence=confidence, delta=delta, seed=seed, jobs=1)
+    require_unguarded(call, field="call")
     if not callable(call):
         raise ParameterError("call", type(call).__name__, "a function of one argument that asks the service")
     if isinstance(claim, ExPostClaim):
@@ -224,7 +234,7 @@ class Service:
             number = _number(error)
             if number is None:
                 raise
-            return Raised(f"{type(error).__name__} {number}", str(error) if self.texts else None, error)
+            return Raised(f"{name_of_error(error)} {number}", str(error) if self.texts else None, error)
 
     def _check(self, answer: object) -> None:
         """ParameterError where all of the first calls raised alike: what is asked then is no service."""

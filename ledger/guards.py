@@ -268,7 +268,8 @@ def _require_guardable(code: object) -> None:
     """ParameterError for what of another library is no measurement, and for what is not called."""
     expected = "a measurement of OpenDP, or a function with a claim="
     if isinstance(code, type) or not callable(code):
-        raise ParameterError("code", kind_of(code), expected)
+        ours = " (a mechanism of dpledger goes to `scope.release`)" if hasattr(code, "claim") else ""
+        raise ParameterError("code", kind_of(code), expected + ours)
     if isinstance(code, Measurement) or not hasattr(code, "input_metric"):
         return
     if hasattr(code, "output_metric"):

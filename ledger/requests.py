@@ -55,6 +55,10 @@ DECLARED = "declared_run"
 ELSEWHERE = "elsewhere"
 REMEMBERED = 64  # mechanisms, each in its relation and unit
 _OURS = "dpledger."
+_OF_FUNCTIONS = (
+    "for a number that you computed, dpl.Laplace(sensitivity=..., epsilon=...) adds the noise; a function that adds "
+    "noise by itself goes to `scope.guard`"
+)
 TOKEN_BYTES = 16  # 128 random bits: a charge, a key that was not given
 
 
@@ -326,6 +330,8 @@ def kind_of(value: object) -> str:
 def unfit(value: object, runs: str, otherwise: str) -> ParameterError:
     """For what is no mechanism that `runs`: what it lacks of one, or else what would do."""
     lacks = [name for name in _DESCRIBED if not hasattr(value, name)]
+    if callable(value) and not isinstance(value, type) and not hasattr(value, runs):
+        return ParameterError("mechanism", kind_of(value), f"{otherwise}; {_OF_FUNCTIONS}")
     if isinstance(value, type) or not lacks or not hasattr(value, runs):
         return ParameterError("mechanism", kind_of(value), otherwise)
     return ParameterError("mechanism", kind_of(value), f"a mechanism; this object lacks {', '.join(lacks)}")

@@ -28,6 +28,7 @@ from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers
 from dpledger.mechanisms.units import id_word
+from dpledger.spelling import meant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ def check_frame(data: object, names: Iterable[str]) -> None:
         if (times := present.count(name)) != 1:
             found = f"{times} of them" if times else "none"
             of_index = " (it is the index: reset_index() makes a column of it)" if name in _index_names(data) else ""
-            raise ParameterError("data", found, f"one column {name!r}{of_index}")
+            raise ParameterError("data", found, f"one column {name!r}{of_index or meant(name, present)}")
 
 
 def columns(data: object, names: Sequence[str]) -> tuple[Column, ...]:

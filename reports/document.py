@@ -117,7 +117,8 @@ def report(book: Ledger | Verified, *, scope: str | None = None) -> Report:
     ('patients',)
     """
     if not isinstance(book, (Ledger, Verified)):
-        raise ParameterError("book", type(book).__name__, "a Ledger (see Ledger.open), or what `verify` returned")
+        expected = "a Ledger (dpl.Ledger.look(path) opens a file for reading), or what `verify` returned"
+        raise ParameterError("book", type(book).__name__, expected)
     if scope is not None and not isinstance(scope, str):
         raise ParameterError("scope", type(scope).__name__, "the name of a scope, or None for all")
     return Report(build(book if isinstance(book, Verified) else book.verify(), scope))

@@ -38,6 +38,7 @@ PAGES = (
     "docs/runs_elsewhere.md",
     "docs/dp_accounting.md",
     "docs/others_code.md",
+    "docs/own_mechanism.md",
     "docs/trainers.md",
     "docs/attest.md",
     "docs/auditing.md",
@@ -89,6 +90,21 @@ def test_each_block_of_a_page_runs_by_itself(number: int, tmp_path: Path) -> Non
 def test_what_the_page_of_concepts_says_that_its_program_prints_is_what_it_prints(tmp_path: Path) -> None:
     done = warm_process.run(SHOWN, folder=tmp_path, warnings="error")
     assert (done.returncode, done.stdout) == (0, ANSWERED), done.stderr
+
+
+def test_the_mechanism_of_ones_own_conforms(tmp_path: Path) -> None:
+    """The page says: append the tests to the file, and run them. The fault that it names is found."""
+    page = (ROOT / "docs" / "own_mechanism.md").read_text()
+    parts = [re.findall(rf"```{fence}\n(.*?)```", page, re.DOTALL) for fence in ("python", "py")]
+    assert [len(found) for found in parts] == [1, 1]
+    (tmp_path / "test_margin.py").write_text("\n".join(found[0] for found in parts))
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_margin.py"]
+    done = run([*words, "-o", f"pythonpath={ROOT / 'tests' / 'support'}"], tmp_path)
+    assert done.returncode == 0, done.stdout
+    right = next(line.strip() for line in page.splitlines() if line.strip().startswith("moves = "))
+    done = warm_process.run(parts[0][0].replace(right, "moves = rows"), folder=tmp_path, warnings="error")
+    assert done.returncode == 1
+    assert "AssertionError" in done.stderr
 
 
 @pytest.mark.sliced
@@ -158,6 +174,20 @@ def test_the_answer_that_the_readme_shows_for_a_document_is_the_answer(tmp_path:
     answer = json.loads(run([*words, "--delta", shown["delta"]], tmp_path).stdout)
     assert answer["epsilon"]["lower"] == pytest.approx(shown["epsilon"]["lower"], rel=1e-6)
     assert answer["epsilon"]["upper"] == pytest.approx(shown["epsilon"]["upper"], rel=1e-6)
+
+
+def test_the_bounds_that_the_readme_shows_are_computed(tmp_path: Path) -> None:
+    """`CALL  # Bounds(lower=1.82..., upper=1.83...)`, to the last digit that is shown."""
+    line = re.compile(r"^(\S.*)  # Bounds\(lower=([\d.]+?)(?:\.{3})?, upper=([\d.]+?)(?:\.{3})?\).*$", re.MULTILINE)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    told = [block for block in blocks if line.search(block)]
+    shown = [end for block in told for _, *ends in line.findall(block) for end in ends]
+    assert len(shown) == 4
+    program = "\n".join(line.sub(r"print('ends', *\1)", block) for block in told)
+    done = warm_process.run(program, folder=tmp_path, warnings="error")
+    found = [end for printed in re.findall(r"^ends (.*)$", done.stdout, re.MULTILINE) for end in printed.split()]
+    for end, number in zip(shown, found, strict=True):
+        assert abs(Decimal(number) - Decimal(end)) < Decimal(1).scaleb(-len(end.partition(".")[2]))
 
 
 def test_the_readme_names_every_command() -> None:

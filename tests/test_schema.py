@@ -1,7 +1,14 @@
 """Strict records and strict JSON: what does not fit is named, with its field and its value."""
 
 import json
+from array import array
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
@@ -10,6 +17,7 @@ from dpledger.accounting.documents import parse_document, parse_tree
 from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import MechanismNote
+from dpledger.mechanisms.numeric import Count, Histogram
 from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner
 from dpledger.mechanisms.stability.noisy_votes import NoisyVotes
 from dpledger.mechanisms.stability.voting import PrivateClassifier
@@ -121,6 +129,35 @@ def test_messages_are_in_our_own_words_and_name_fields_alone(document: object, f
     assert caught.value.expected.startswith(expected)
     assert "Input" not in str(caught.value)
     assert "valid" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: Count(epsilom=1, of="rows"), "no such field (did you mean epsilon?)"),  # type: ignore[call-arg]
+        (lambda: ApproxDP(1, Delta="1e-6"), "no such field (did you mean delta?)"),  # type: ignore[call-arg]
+        (lambda: ApproxDP(1, gamma=2), "no such field (ApproxDP has epsilon, delta)"),  # type: ignore[call-arg]
+    ],
+)
+def test_a_field_that_is_not_there_is_told_with_those_that_are(make: Callable[[], object], expected: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        make()
+    assert caught.value.expected == expected
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [range(3), array("d", [0, 1, 2]), np.arange(3), pd.Series([0, 1, 2]), pl.Series([0, 1, 2]), (0, "1", 2.0)],
+    ids=lambda edges: type(edges).__name__,
+)
+def test_a_list_of_numbers_may_be_any_that_has_an_order_and_an_end(edges: Any) -> None:
+    assert Histogram(epsilon=1, edges=edges).edges == tuple(map(Decimal, range(3)))
+
+
+@pytest.mark.parametrize("edges", [range(10**12), iter([0, 1]), {0, 1}, np.zeros((2, 2)), pl.DataFrame({"a": [0, 1]})])
+def test_what_has_none_of_them_is_refused(edges: Any) -> None:
+    with pytest.raises(ParameterError, match=r"^Histogram\.edges: "):
+        Histogram(epsilon=1, edges=edges)
 
 
 def test_a_choice_of_words_or_a_record_is_named_by_its_field() -> None:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Self
 from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.attach.extras import extra
+from dpledger.attach.fitting import told_what_fits
 from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, null_odd_rows, rate_of, reseed, state_of
 from dpledger.attach.opacus.public import Public
 from dpledger.decimals import Number, read, text
@@ -171,7 +172,8 @@ class OpacusRun:
         if _guard(self._optimizer) is not self:
             require_free(self._optimizer)
             require_counted(self._engine, self._before, self._before)
-        self._run.__enter__()
+        with told_what_fits("attach.opacus.plan_training"):
+            self._run.__enter__()
         self._is_over = False
         self._attach()
         return self
@@ -324,7 +326,7 @@ def require_counted(engine: Any, least: int, most: int) -> None:
     found = counted(engine)
     if not least <= found <= most:
         expected = (
-            f"{found}, as its accountant counted: say so if other charges cover them, or take a fresh engine; for a "
-            "loaded checkpoint give the token (resume=)"
+            f"{found}, as many steps as the engine's accountant has counted, if other charges cover them; else take a "
+            "fresh PrivacyEngine, and for a loaded checkpoint pass its token (resume=)"
         )
         raise ParameterError("steps_before", least, expected)

@@ -24,7 +24,7 @@ import numpy as np
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.results.verdict import AuditResult
-from dpledger.audit.tested.subjects import Settings, claim_of, name_of
+from dpledger.audit.tested.subjects import Settings, claim_of, name_of, require_unguarded
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
@@ -215,6 +215,7 @@ def audit_doubles(
     >>> found.verdict, found.trials < 50
     ('violation', True)
     """
+    require_unguarded(mechanism)
     if not callable(mechanism):
         raise ParameterError("mechanism", type(mechanism).__name__, "a function f(data, rng) that gives one float")
     Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)

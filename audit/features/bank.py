@@ -139,7 +139,8 @@ def telling_places(left: Outcomes, right: Outcomes) -> tuple[Place, ...]:
     if len(found) <= MOST_PLACES:
         return tuple(place for _, place in found)
     narrow = [place for rank, place in found if not rank][: MOST_PLACES // 2]
-    ranked = [place for rank, place in sorted(found, key=lambda pair: -pair[0]) if place not in narrow]
+    taken = set(narrow)
+    ranked = [place for rank, place in sorted(found, key=lambda pair: -pair[0]) if place not in taken]
     chosen = {*narrow, *ranked[: MOST_PLACES - len(narrow)]}
     return tuple(place for _, place in found if place in chosen)
 
@@ -169,6 +170,8 @@ def _varies(blocks: Sequence[Floats]) -> npt.NDArray[np.bool_]:
     found = np.zeros(blocks[0].shape[1], dtype=np.bool_)
     for runs in (slice(0, 8), slice(None)):  # most numbers that vary do so at once
         same = np.flatnonzero(~found)
+        if not len(same):
+            break
         for block in words:
             found[same] |= (block[runs][:, same] != words[0][0, same]).any(axis=0)
     return found

@@ -23,7 +23,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.audit.outcomes.kinds import described, key_words, to_float
-from dpledger.audit.outcomes.structure import ABSENT, ROOT, Floats, Labels, Outcomes, Rows, gathered, joined
+from dpledger.audit.outcomes.structure import (
+    ABSENT,
+    ROOT,
+    Floats,
+    Labels,
+    Outcomes,
+    Rows,
+    gathered,
+    joined,
+    name_of_error,
+)
 from dpledger.audit.outcomes.texts import digest_of, read, shortened, words_of
 from dpledger.mechanisms.protocol import Release
 
@@ -88,7 +98,7 @@ def _of_list(items: list[Any]) -> Outcomes:
         if len(items) > 1:
             return joined([_of_list([item]) for item in items])
         found = _Walk(1)
-        found.put(ROOT, None, None, f"unreadable: {type(error).__name__}")
+        found.put(ROOT, None, None, f"unreadable: {name_of_error(error)}")
     return found.outcomes()
 
 

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpledger.audit.outcomes.structure import RAISES, Raised
+from dpledger.audit.outcomes.structure import RAISES, Raised, name_of_error
 from dpledger.audit.outcomes.texts import shortened
 
 __all__ = ["described", "key_words", "to_float"]
@@ -57,7 +57,7 @@ def described(item: object, path: str) -> tuple[str, Parts]:
                 label, inside = parts(item, path, name)
                 return label, {**inside, **_noted(item, path)}
     except Exception as error:  # the thing's own code: what it raises is part of the outcome
-        return f"{name} that raises {type(error).__name__}", {}
+        return f"{name} that raises {name_of_error(error)}", {}
     return name, {}
 
 
@@ -115,7 +115,7 @@ def _text(item: object) -> str:
     try:
         text = repr(item)
     except Exception as error:  # the thing's own code
-        return f"that raises {type(error).__name__}"
+        return f"that raises {name_of_error(error)}"
     return "" if _ADDRESS in text else text
 
 
@@ -195,7 +195,7 @@ def _iterator(item: Iterator[Any], path: str, name: str) -> tuple[str, Parts]:
     try:
         taken.extend(islice(item, MOST_ITEMS))
     except Exception as error:  # what it gave before it raised, and how it ended
-        return f"{name} that raises {type(error).__name__}", {path: taken}
+        return f"{name} that raises {name_of_error(error)}", {path: taken}
     return name, {path: taken}
 
 
@@ -318,8 +318,8 @@ def _named_tuple(item: Any, path: str, name: str) -> tuple[str, Parts]:
     return name, {f"{path}.{field}": value for field, value in zip(item._fields, item, strict=True)}
 
 
-def _exception(item: BaseException, path: str, name: str) -> tuple[str, Parts]:
-    return name, {f"{path}.args": list(item.args)}
+def _exception(item: BaseException, path: str, _: str) -> tuple[str, Parts]:
+    return name_of_error(item), {f"{path}.args": list(item.args)}
 
 
 def _attributes(item: object) -> dict[str, object]:

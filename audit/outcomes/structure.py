@@ -38,6 +38,7 @@ __all__ = [
     "Rows",
     "gathered",
     "joined",
+    "name_of_error",
 ]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -54,12 +55,26 @@ FEW = 8  # a column that less than one in so many runs have is held as those run
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The outcome of a run that raised: the exception's type name. `text`: its message, where that is asked for, as it
-    may hold data. `error`: the exception itself, of the runs that are tried first; it is no part of the outcome."""
+    """The outcome of a run that raised: the exception's type, as `name_of_error` says it. `text`: its message, where
+    that is asked for, as it may hold data. `error`: the exception itself, of the runs that are tried first; it is no
+    part of the outcome."""
 
     name: str
     text: str | None = None
     error: BaseException | None = field(default=None, compare=False, repr=False)
+
+
+def name_of_error(error: BaseException) -> str:
+    """The name of an exception's type, with its module unless it is Python's own: two types of one name are two.
+
+    >>> name_of_error(KeyError("x")), name_of_error(np.linalg.LinAlgError())
+    ('KeyError', 'numpy.linalg.LinAlgError')
+    """
+    kind = type(error)
+    if kind.__module__ == "builtins":
+        return kind.__qualname__
+    module = "__main__" if kind.__module__ == "__mp_main__" else kind.__module__  # in a process that was spawned
+    return f"{module}.{kind.__qualname__.replace('<locals>.', '')}"
 
 
 @dataclass(frozen=True, slots=True)

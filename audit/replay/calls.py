@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee, PureDP
+from dpledger.audit.outcomes import name_of_error
 from dpledger.audit.replay.differences import OutputDifference, differences
 from dpledger.audit.replay.rows import Pairing
 from dpledger.mechanisms.noise import (
@@ -60,7 +61,7 @@ class RaisedCall:
     @property
     def name(self) -> str:
         """Its type."""
-        return type(self.error).__name__
+        return name_of_error(self.error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import numpy as np
 from dpledger.audit.replay.calls import RaisedCall, Run
 from dpledger.audit.replay.rows import Pairing, copied
 from dpledger.audit.sampling.generators import seeded_globals
+from dpledger.audit.tested.subjects import require_unguarded
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Bernoulli, Draw, Uniform, answering, recording, scripted
@@ -42,6 +43,7 @@ class Job:
         """The way to call it. ParameterError for what cannot be called."""
         if isinstance(job, Mechanism) and not isinstance(job, type):
             return cls(job.release, "entropy", keyword=True)
+        require_unguarded(job, field="job")
         if not callable(job):
             hint = " that opens the interaction, asks, and returns what was answered" if hasattr(job, "open") else ""
             raise ParameterError("job", type(job).__name__, _WANTED + hint)

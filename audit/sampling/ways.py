@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from dpledger.audit.outcomes import Outputs, Raised
+from dpledger.audit.outcomes import Outputs, Raised, name_of_error
 from dpledger.audit.sampling.limits import TooLong, within
 from dpledger.audit.sampling.seeds import Side, Streams
 from dpledger.errors import ParameterError
@@ -133,7 +133,7 @@ def outcome(
         return Raised(f"TooLong: ran longer than {each_seconds:g} s")
     except BaseException as error:
         kept = error if keeps and isinstance(error, Exception) else None
-        return Raised(type(error).__name__, _text_of(error) if texts else None, kept)
+        return Raised(name_of_error(error), _text_of(error) if texts else None, kept)
 
 
 def all_raised(first: Raised, outputs: Iterable[object]) -> bool:

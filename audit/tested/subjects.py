@@ -25,6 +25,7 @@ from dpledger.audit.tested.claims import AuditTarget, target
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import LIBRARY, MechanismNote
+from dpledger.ledger.guards import Guarded
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, validated
@@ -38,6 +39,7 @@ __all__ = [
     "code_digest",
     "name_of",
     "named",
+    "require_unguarded",
     "seconds_of",
     "subject_of",
 ]
@@ -144,6 +146,7 @@ def subject_of(
     mechanism: object, claim: Guarantee | ExPostClaim | None, relation: Relation, unit: Unit, *, batched: bool
 ) -> Subject:
     """A mechanism, as it is fixed to `relation` and `unit`, or a function."""
+    require_unguarded(mechanism)
     if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
         mine = mechanism.under(relation, unit)
         needs_record = isinstance(claim, ExPostClaim) and claim.loss is None
@@ -164,6 +167,13 @@ def subject_of(
         Batched(mechanism) if batched else Unaided(mechanism) if _takes_one(mechanism) else Single(mechanism)
     )
     return Subject(runner=call, note=named(name_of(mechanism), _own_parameters(mechanism)), claim=claim_of(claim))
+
+
+def require_unguarded(code: object, *, field: str = "mechanism") -> None:
+    """ParameterError for code that is behind a scope: each of its runs would be charged."""
+    if isinstance(code, Guarded):
+        expected = "the function itself, as it was given to scope.guard: each call of what that returned is charged"
+        raise ParameterError(field, "guarded code", expected)
 
 
 def _takes_one(function: Callable[..., object]) -> bool:

@@ -30,7 +30,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee, PrivacyCurve, words_of
 from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.results.verdict import CANARIES, STEPS, AuditResult
-from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, name_of, named
+from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, name_of, named, require_unguarded
 from dpledger.audit.training.canaries import with_canary
 from dpledger.audit.training.one_run import OneRun
 from dpledger.audit.training.picture import drawn_beside
@@ -163,6 +163,7 @@ def audit_training(
     True
     """
     for field, function in (("train", train), ("score", score)):
+        require_unguarded(function, field=field)
         if not callable(function):
             raise ParameterError(field, type(function).__name__, "a function")
     settings = Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=seed, jobs=jobs)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from dpledger.errors import ParameterError
 
-__all__ = ["array_of", "check_one_index"]
+__all__ = ["array_of", "check_one_index", "holds_entries"]
 
 HOLD_ENTRIES = frozenset({"dpledger", "jax", "jaxlib", "numpy", "pandas", "polars", "pyarrow", "tensorflow", "torch"})
 """The libraries, by name: what a class says of its own data is not asked."""
@@ -49,9 +49,14 @@ def _array(data: object) -> npt.NDArray[Any] | None:
         return found
     if isinstance(data, np.ndarray):
         return np.asarray(data)
-    if hasattr(data, "__array__") and isinstance(data, Iterable) and _is_of(HOLD_ENTRIES, data):
+    if hasattr(data, "__array__") and isinstance(data, Iterable) and holds_entries(data):
         return _column_or_table(data) if _is_of(HOLD_TABLES, data) else _tensor(data)
     return None
+
+
+def holds_entries(data: object) -> bool:
+    """Whether it is of a library whose arrays and tables hold their entries: to look at it computes nothing."""
+    return _is_of(HOLD_ENTRIES, data)
 
 
 def _is_of(libraries: frozenset[str], data: object) -> bool:

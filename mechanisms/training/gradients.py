@@ -82,6 +82,8 @@ def probe(
     expected = f"real numbers of shape (rows, {dimension or 'dimension'}), one row a unit"
     if examples is None:
         expected += ", also for no units (or example_rows=, made-up rows, of a function that cannot take none)"
+    if any(isinstance(column, (list, tuple)) for column in units.columns):
+        expected += "; rows in a list come as a list: give numpy.array(rows) where the function computes with arrays"
     try:
         found = _array(gradients(units.take(batch)))
     except Exception as error:

@@ -17,6 +17,7 @@ import inspect
 import os
 import re
 import sys
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from decimal import Decimal
@@ -31,6 +32,7 @@ from pydantic import Field, TypeAdapter
 
 from dpledger import decimals
 from dpledger.errors import ParameterError, UnknownWord, shown
+from dpledger.spelling import meant
 
 __all__ = [
     "Plain",
@@ -134,16 +136,19 @@ def _is_as_asked(kind: type) -> bool:
 
 
 def _asked(cls: Any, name: str, value: object) -> object:
-    """A value as it may be asked whether it fits: an array of one axis as the list of its items.
+    """A value as it may be asked whether it fits: a range, and an array of one axis, as the list of its items.
 
     ParameterError for what is no list although it could be read as one, and for what runs code of its own when it is
     compared or written."""
-    axes: int = getattr(value, "ndim", 0)
+    shape = getattr(value, "shape", ())
+    axes = getattr(value, "ndim", len(shape) if isinstance(shape, tuple) else 0)
     if isinstance(value, _UNORDERED) or axes > 1:
         expected = "a list or tuple (a set keeps equal items once, an iterator may have no end, a table has no order)"
         raise ParameterError(f"{cls.__name__}.{name}", value, expected)
     if axes == 1:
         value = list(value)  # type: ignore[call-overload]
+    elif isinstance(value, (range, array)):
+        value = listed(value, field=f"{cls.__name__}.{name}")
     if _is_strange(value):
         expected = "words, numbers, or a record of them (estimators, functions and data go to what they are run on)"
         raise ParameterError(f"{cls.__name__}.{name}", value, expected)
@@ -191,6 +196,9 @@ def _as_parameter_error(
         own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
         return type(cause)(own, cause.value, cause.expected)
     expected = str(cause) if cause is not None else described or _expected(first)
+    if first["type"] in _UNKNOWN and len(loc) == 1 and fields:
+        names = [name for name in fields if name != "kind"]
+        expected += meant(loc[0], names) or f" ({what} has {', '.join(names)})"
     told = UnknownWord if _is_unknown_word(first) else ParameterError
     return told(field, _shown_at(root, loc, first["input"]), expected)
 

@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dpledger.spelling import meant
+
 __all__ = ["attached"]
 
 PACKAGE = "dpledger"
@@ -19,7 +21,7 @@ PACKAGE = "dpledger"
 
 def attached(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a module, by the stub beside its file. Raises AttributeError for a name
-    that is not in it, which says where the name stands if it is in another stub."""
+    that is not in it, which says where the name stands if it is in another stub, or which names are spelt nearly so."""
     homes = _listed(Path(file).with_suffix(".pyi"))
 
     def resolve(name: str) -> Any:
@@ -44,7 +46,10 @@ def _listed(stub: Path) -> dict[str, str | None]:
 
 
 def _elsewhere(name: str, folder: Path) -> str:
-    stubs = () if name.startswith("_") else sorted(folder.glob("*.pyi"))
-    found = [stub.stem for stub in stubs if _listed(stub).get(name)]
-    spaces = [PACKAGE if space == "__init__" else f"{PACKAGE}.{space}" for space in found]
-    return f": it is {spaces[0]}.{name}" if spaces else ""
+    if name.startswith("_"):
+        return ""
+    homes: dict[str, str] = {}
+    for stub in sorted(folder.glob("*.pyi")):
+        space = PACKAGE if stub.stem == "__init__" else f"{PACKAGE}.{stub.stem}"
+        homes |= {one: f"{space}.{one}" for one, home in _listed(stub).items() if home}
+    return f": it is {homes[name]}" if name in homes else meant(name, homes)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
@@ -36,6 +37,7 @@ from dpledger.mechanisms.learning.representations.representation_learners import
     SurrogateAgnosticLearner,
 )
 from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass
@@ -67,6 +69,7 @@ DO_NOT_APPLY = {
     "check_supervised_y_no_nan": NO_ENTRY_RAISES,
     "check_classifiers_regression_target": NO_ENTRY_RAISES,
     "check_classifier_not_supporting_multiclass": NO_ENTRY_RAISES,
+    "check_classifier_data_not_an_array": "what computes its entries when it is asked might fail on a single one",
     "check_estimators_empty_data_messages": "no rows are a sample like any other: how many there are may be private",
     "check_classifiers_classes": "it fits two pairs of classes with one model; the classes are declared beforehand",
     "check_estimators_overwrite_params": "it pickles the parameters, and a scope is a handle that does not pickle",
@@ -94,6 +97,30 @@ OF_THE_DETERMINISTIC = {"check_pipeline_consistency"}  # scikit-learn asks only 
 @pytest.mark.filterwarnings("ignore")  # of data that the checks make up
 def test_it_is_an_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+class Lazy:
+    """An array, or a table, that computes its entries when it is asked."""
+
+    columns = (0, 1)
+
+    def fails(self, *_: object, **__: object) -> Any:
+        raise ValueError("the row of Ann is no number")
+
+    __array__ = __iter__ = __len__ = __getitem__ = fails
+
+
+@pytest.mark.parametrize(("x", "y"), [(Lazy(), [0]), (np.zeros((1, 2)), Lazy())])
+def test_what_is_computed_when_it_is_asked_is_refused_unread(x: object, y: object) -> None:
+    """Nothing is charged yet, and it might fail on a single record."""
+    scope = scope_of(9)
+    model = stump_model(scope)
+    with pytest.raises(ParameterError, match="what is lazy is computed first"):
+        model.fit(x, y)
+    lazy = pl.DataFrame({"age": [1]}).lazy()
+    with pytest.raises(ParameterError, match="what is lazy is computed first"):
+        scope.release(PrivateStumpBooster(Binning({"age": [1]}, source="x"), epsilon=1), LabeledSample(lazy, [1]))
+    assert not len(scope.releases())
 
 
 @pytest.mark.parametrize("classes", [("one", "two"), (-1, 1), (False, True), ("two", "one")], ids=str)

@@ -64,6 +64,13 @@ def test_other_relations_are_charged_as_they_cost(relation: str, rate: Any) -> N
     book.verify()
 
 
+def test_a_run_that_does_not_fit_is_told_how_to_find_one_that_does() -> None:
+    book, scope = scope_of(epsilon=1)
+    with pytest.raises(BudgetRefused, match=r"; `dpl\.planning\.ftrl_plan\(\.\.\., scope=scope\)` finds"):
+        private_ftrl(scope, ROWS, rows, **{**PLAN, "noise_multiplier": 1})
+    assert not any(isinstance(entry.body, Reserved) for entry in book.entries())
+
+
 def test_stopping_early_gives_nothing_back() -> None:
     (_, scope), (_, other) = scope_of(), scope_of()
     with private_ftrl(scope, ROWS, rows, **PLAN, tail_delta=0) as run:

@@ -238,8 +238,9 @@ def parameters_of(book: Ledger) -> Any:
 
 def test_a_run_that_the_budget_does_not_hold_is_refused() -> None:
     book, scope = scope_of(epsilon=1)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetRefused, match=r"; `scope\.plan_training` finds the least noise") as refused:
         private_sgd(scope, ROWS, rows, **{**PLAN, "noise_multiplier": 1, "steps": 4000})
+    assert set(refused.value.asked) == set(refused.value.left)
     assert nothing_was_spent(book)
 
 
@@ -287,6 +288,17 @@ def test_what_a_function_raised_on_nobody_is_told_with_the_way_out() -> None:
     with pytest.raises(ParameterError, match=r"example_rows=.* ValueError on an empty batch: zero-size array"):
         private_sgd(scope, ROWS, scaled, **PLAN)
     assert len(book.entries()) == 2
+
+
+def test_rows_in_a_list_come_to_the_function_as_a_list() -> None:
+    """Of made-up rows as well; where the function computes with arrays, it is told what to give."""
+    _, scope = scope_of()
+    listed = [list(row) for row in ROWS]
+    with pytest.raises(ParameterError, match=r"rows in a list come as a list: give numpy\.array\(rows\)"):
+        private_sgd(scope, listed, lambda batch: -batch, **PLAN)
+    with private_sgd(scope, listed, lambda batch: np.array(batch).reshape(len(batch), 2), **PLAN) as run:
+        list(run)
+    assert run.receipt.value.done == PLAN["steps"]
 
 
 def test_a_function_that_cannot_take_an_empty_batch_is_tried_on_made_up_rows_and_runs() -> None:

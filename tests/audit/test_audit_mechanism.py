@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
 
+import dpledger as dpl
 from audit_oracles import unruly
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
@@ -20,6 +22,7 @@ from dpledger.audit.tested.claims import ClaimPoint
 from dpledger.audit.tested.subjects import named
 from dpledger.audit.zoo.answers.numbers import AddedGaussian, AddedLaplace
 from dpledger.errors import ParameterError, RelationError
+from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.gaussian import Gaussian
 from dpledger.mechanisms.numeric.laplace import Laplace
@@ -261,6 +264,26 @@ def test_bad_input_is_refused_and_named(changes: dict[str, Any], field: str) -> 
 def test_an_interactive_mechanism_is_refused_with_the_way_to_audit_it() -> None:
     with pytest.raises(ParameterError, match="opens the interaction, asks"):
         audit_mechanism(SparseVector(epsilon=1, cutoff=1, threshold=0, sensitivity=1), 0, 1, trials=200)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "audit",
+    [
+        lambda code: audit_mechanism(code, 0, 1, PureDP(1), trials=200),
+        lambda code: dpl.audit_replay(code, 0, 1),
+        lambda code: dpl.audit_service(code, 0, 1, PureDP(1), quota=200),
+        lambda code: dpl.audit_training(code, [0], PureDP(1), score=lambda model, canary: 0.0, canaries=[1]),
+        lambda code: dpl.analytic.audit_doubles(code, 0, 1, PureDP(1)),
+        lambda code: dpl.assert_not_refuted(code, [(0, 1)], PureDP(1)),
+    ],
+)
+def test_guarded_code_is_not_run_since_each_run_would_be_charged(audit: Callable[[object], object]) -> None:
+    scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=PureDP(1))
+    said: Any = {"by": "A. Smith", "reason": "a test", "relation": "add_remove"}
+    guarded = scope.guard(lambda data, rng=None: data, claim=PureDP("0.1"), **said)
+    with pytest.raises(ParameterError, match=r"the function itself, as it was given to scope\.guard"):
+        audit(guarded)
+    assert not len(scope.releases())
 
 
 def test_outputs_that_are_too_few_or_no_list_are_refused() -> None:

@@ -21,6 +21,8 @@ from hypothesis import example, given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
 from dpledger.accounting.composition import LaplaceLaw
+from dpledger.accounting.guarantees import PureDP
+from dpledger.audit import audit_mechanism
 from dpledger.audit.course.blocks import width_of
 from dpledger.audit.features.bank import bank
 from dpledger.audit.features.blind import blindness
@@ -202,6 +204,17 @@ def test_numbers_stand_at_their_paths(output: object, path: str, number: float) 
 )
 def test_the_kind_of_thing_is_a_label(output: object, label: str) -> None:
     assert encode([output]).labels_at("output").tolist() == [label]
+
+
+def test_two_types_of_exceptions_that_have_one_name_are_two_outcomes() -> None:
+    ours, theirs = (type("Refused", (Exception,), {"__module__": module}) for module in ("here", "there"))
+
+    def asked(kind: type[Exception], rng: object) -> None:
+        raise kind
+
+    assert encode([ours("x"), ValueError(1)]).labels_at("output").tolist() == ["here.Refused", "ValueError"]
+    result = audit_mechanism(asked, ours, theirs, PureDP(1), trials=200, seed=1)
+    assert (result.verdict, "raises here.Refused" in str(result)) == ("violation", True)
 
 
 def test_what_is_noted_of_a_frame_is_part_of_it() -> None:

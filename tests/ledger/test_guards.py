@@ -23,6 +23,7 @@ from dpledger.ledger.guards import LATE, RAISED, Guarded
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.measurements import rows_apart
+from dpledger.mechanisms.numeric import Laplace
 from dpledger.relations import Relation, Unit
 from forking import ignores_fork_warnings, in_child
 from threads import together
@@ -399,6 +400,7 @@ def test_what_cannot_be_guarded_is_refused_before_anything_is_called() -> None:
         (survey, {**STATED, "claim": PureDP(0)}, "claim: expected a loss above 0"),
         (survey, {**STATED, "claim": ZCDP(0)}, "claim: expected a loss above 0"),
         (5, STATED, "code: expected a measurement of OpenDP, or a function"),
+        (Laplace(1, 1), STATED, r"a mechanism of dpledger goes to `scope\.release`"),
     ):
         with pytest.raises(ParameterError, match=said):
             anything(code, **rest)

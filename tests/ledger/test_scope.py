@@ -243,6 +243,8 @@ def test_what_is_nearly_a_mechanism_is_told_what_it_lacks(scope: Scope) -> None:
         scope.release(Nearly(), 1)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="a mechanism that answers once"):
         scope.release(Nearly, 1)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"dpl\.Laplace\(.*scope\.guard`, got function"):
+        scope.release(lambda rows: len(rows), [1])  # type: ignore[arg-type]
     assert len(scope._ledger) == 2
 
 

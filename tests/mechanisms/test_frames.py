@@ -140,6 +140,27 @@ def test_what_is_no_frame_and_columns_that_are_not_there_are_refused() -> None:
         check_frame(pd.DataFrame([[1, 2]], columns=["key", "key"]), ("key",))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_that_is_not_there_costs_nothing_and_the_nearest_is_named(kind: str) -> None:
+    """Which columns there are is public (ADR 24); a lazy frame knows it before it is computed."""
+    frame = KINDS[kind]({"ward": ["a"], "minutes": [2.0], "patient": ["p"]})
+    scope = dpl.Ledger.in_memory().scope("visits", unit="patient", relation="add_remove", budget=dpl.PureDP(9))
+    mean = dpl.ClippedMean(1, lower=0, upper=9)
+    asked: dict[str, tuple[Any, object]] = {
+        "ward": (dpl.GroupBy("wards", [dpl.Count(1, of="rows")], keys=["a"]), frame),
+        "minutes": (dpl.GroupBy("ward", [("minuts", mean)], keys=["a"]), frame),
+        "patient": (dpl.GroupBy("ward", [("minutes", mean)], keys=["a"], units="patientid"), frame),
+    }
+    if kind in ("pandas", "polars"):
+        bins = dpl.learning.Binning({"Minutes": [1]}, source="the ward")
+        learner = dpl.learning.PrivateStumpBooster(bins, epsilon=1, rounds=1)
+        asked["minutes of bins"] = (learner, dpl.learning.LabeledSample(frame, np.array([1])))
+    for column, (mechanism, data) in asked.items():
+        with pytest.raises(ParameterError, match=rf"did you mean {column.split()[0]}\?"):
+            scope.release(mechanism, data)
+    assert not len(scope.releases())
+
+
 def test_a_query_that_fails_says_nothing_of_the_data() -> None:
     """It runs inside the release: the charge stands."""
     lazy = pl.LazyFrame({"key": ["a", "secret"]}).with_columns(pl.col("key").cast(pl.Int64))

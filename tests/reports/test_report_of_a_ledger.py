@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import dpledger as dpl
-from dpledger.errors import BudgetRefused, VerificationError
+from dpledger.errors import BudgetRefused, ParameterError, VerificationError
 from dpledger.ledger.signed import wire
 from dpledger.ledger.verifying import verification
 from dpledger.mechanisms.entropy import seeded
@@ -25,6 +25,11 @@ def book() -> dpl.Ledger:
         scope.release(dpl.Laplace(sensitivity=1, epsilon=2), 1234)
     book.declare("region", "Europe", by="A. Lindqvist")
     return book
+
+
+def test_a_path_is_no_ledger_and_the_way_to_open_one_is_told() -> None:
+    with pytest.raises(ParameterError, match=r"dpl\.Ledger\.look\(path\) opens a file for reading"):
+        dpl.report("clinic.ledger")  # type: ignore[arg-type]
 
 
 def test_a_ledger_is_verified_and_reported(book: dpl.Ledger) -> None:

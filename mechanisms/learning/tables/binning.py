@@ -32,9 +32,10 @@ from pydantic import PlainValidator
 
 from dpledger.decimals import Number, read, round_up, text, whole
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.containers import array_of, holds_entries
 from dpledger.mechanisms.numeric.rows import numbers, word, word_positions
 from dpledger.schema import Plain, listed, one_text
+from dpledger.spelling import meant
 
 __all__ = ["MOST_BINS", "Binned", "Binning", "BinningField", "Bins", "Categories", "Column", "Feature", "binning_of"]
 
@@ -48,7 +49,10 @@ MOST_BINS_OF_ONE = 10**5
 EDGE_DIGITS = 30  # of an edge that divides a range: beyond those of a float, so that it lies where it should
 _SHOWN = 5  # columns of a repr
 _NOTHING = "nan"  # the word of what holds nothing
-_ROWS = "a table, an array with two axes, or a list of rows (lists, or dicts by the names of columns)"
+_ROWS = (
+    "a table of pandas or polars, an array with two axes, or a list of rows (lists, or dicts by the names of columns); "
+    "what is lazy is computed first"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,10 @@ class Binning:
 
     `edges`: for columns of numbers, increasing numbers; `categories`: for columns of words, their values (two are the
     same where they are the same word: 1, 1.0 and "1" are). A column is the label of a column of a table, or a position
-    of one of an array. `source`: where they come from, in words, which the record keeps. Edges that are computed from
-    the sample (its quantiles, its least and greatest value) make what is learned depend on it without any bound.
+    of one of an array; a table or an array without it is refused. In a list of dicts each row is read by itself, so
+    that a misspelt name only counts as missing, in all of them: give a table where you can. `source`: where they come
+    from, in words, which the record keeps. Edges that are computed from the sample (its quantiles, its least and
+    greatest value) make what is learned depend on it without any bound.
 
     >>> bins = dpl.learning.Binning({"age": [18, 65]}, {"colour": ["red", "blue"]}, source="the census form")
     >>> bins.read([{"age": 70, "colour": "blue"}, {"age": "?"}]).places.tolist()
@@ -187,7 +193,8 @@ class Binning:
             labels = list(x.columns)  # type: ignore[attr-defined]  # a table
             for name in self.columns:
                 if labels.count(name) != 1:
-                    raise ParameterError("data", f"{labels.count(name)} columns {name!r}", f"one column {name!r}")
+                    found = f"{labels.count(name)} columns {name!r}"
+                    raise ParameterError("data", found, f"one column {name!r}{meant(name, labels)}")
             return len(x)  # type: ignore[arg-type]  # a table
         rows = array_of(x)
         if rows is None and isinstance(x, (list, tuple)):
@@ -294,7 +301,9 @@ def _entry(row: object, name: Column) -> object:
 
 
 def _is_table(x: object) -> bool:
-    return hasattr(x, "columns") and hasattr(x, "__getitem__") and not isinstance(x, type)
+    """Whether it has columns by name, whose entries are there before anybody looks at them."""
+    parts = ("__len__", "__getitem__", "columns")
+    return all(hasattr(x, name) for name in parts) and not isinstance(x, type) and holds_entries(x)
 
 
 def _told(feature: Feature) -> list[object]:
