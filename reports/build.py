@@ -86,7 +86,7 @@ class _Building:
         )
         registry = tuple(self._fields(number, one) for number, one in enumerate(told, start=1)) or (self._fields(1),)
         elsewhere = (
-            questions_section(said, bool(shown.accounts)),
+            questions_section(self._said(self.named), bool(shown.accounts)),
             registry_section(registry, left_out),
         )
         pages = tuple(self._pages(told, _annexes(verified, evidence)))
@@ -109,7 +109,7 @@ class _Building:
 
     def _page(self, id_: str, one: Promise | None, sections: tuple[Section, ...]) -> Page:
         scopes = self._members(one)
-        said = self.declarations.about(tuple(sorted(scopes)))
+        said = self._said(scopes)
         answers = first_page(
             self.verified,
             one,
@@ -120,10 +120,10 @@ class _Building:
             declarations=said,
             sections=sections,
         )
-        product = said.of("product_name")
+        product = said.of_all("product_name")
         return Page(
             id=id_,
-            title=product[0].words(LONGEST_TITLE) if product else f"Ledger {self.verified.head.origin}",
+            title=product.words(LONGEST_TITLE) if product else f"Ledger {self.verified.head.origin}",
             about=self._which(one),
             scopes=() if one is None else one.scopes,
             answers=tuple(_on_page(answer, id_) for answer in answers),
@@ -145,8 +145,13 @@ class _Building:
             one,
             len(self.promises),
             self.whole.of(scopes).accounts,
-            self.declarations.about(tuple(sorted(scopes))),
+            self._said(scopes),
         )
+
+    def _said(self, scopes: frozenset[str]) -> Declarations:
+        """What was declared for these scopes: of what is charged to others of them, these say enough."""
+        states = self.verified.state.scopes
+        return self.declarations.about(scopes, (name for name in scopes if scopes.isdisjoint(states[name].parents)))
 
     def _members(self, one: Promise | None) -> frozenset[str]:
         return frozenset() if one is None else members((one,), self.verified.state.scopes)

@@ -13,10 +13,11 @@ from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.reports import explain, words
 from dpledger.reports.first_page.plain import budget_named
+from dpledger.reports.first_page.said import budgets, names, said
 from dpledger.reports.grouping import in_entries
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
 from dpledger.reports.promises import Promise, is_read
-from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
+from dpledger.reports.sections.declared import COPIED, Declarations, trust_models, without_trust_model
 from dpledger.reports.sections.promise import READ_DELTA, bounds_of, warnings_of
 from dpledger.reports.sections.runs import is_stated
 from dpledger.reports.sections.spending import native_sum, upper
@@ -45,6 +46,7 @@ def protected(
         )
     texts = tuple(dict.fromkeys(_data(scopes[account.scope]) for account in accounts))
     people = declarations.of("people")[:1]
+    told = said("people", declarations, LONG)
     unit = promise.unit
     return Answer(
         id=id_,
@@ -54,7 +56,7 @@ def protected(
             *texts[:MOST],
             *_more(len(texts) - MOST, "further dataset"),
             f"one {unit.name} has at most {words.count(unit.max_contributions, 'row')}: declared, not measured",
-            *(f"{one.words(LONG)} (declared by {one.speaker(40)})" for one in people),
+            *(f"{told} (declared by {one.speaker(40)})" for one in people),
             "Whoever opened the budget wrote this.",
         ),
         status="declared",
@@ -151,12 +153,18 @@ def _named(promise: Promise) -> str:
 
 
 def _trust(declarations: Declarations) -> str:
-    word, by = trust_model(declarations)
-    if not word and "trust_model" in declarations.copied:
+    """The trust model in a word, or that of each budget."""
+    found, rest = trust_models(declarations), without_trust_model(declarations)
+    if not found and "trust_model" in declarations.copied:
         return f"Trust model: unknown; what stands there is {COPIED}."
-    if not word:
+    if not found:
         return "Trust model: unknown. Nobody has said whether it is central, local or shuffled."
-    return f"Trust model: {word} (declared by {visible(by, 40)})."
+    by = f"(declared by {names([one for _, one in found[:MOST]])})"
+    if len({word for word, _ in found}) == 1 and not rest:
+        return f"Trust model: {found[0][0]} {by}."
+    of_each = [f"{word} for {budgets(declarations.counts_for(one))}" for word, one in found[:MOST]]
+    of_each += _more(len(found) - MOST, "further one")
+    return f"Trust model: {', '.join(of_each)} {by}" + (f"; unknown for {budgets(rest)}." if rest else ".")
 
 
 # ---- how much -------------------------------------------------------------------------------------------------------
