@@ -11,7 +11,7 @@ from dpledger.accounting import filters
 from dpledger.accounting.adding import read_at
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.decimals import INFINITY, negative
-from dpledger.ledger.accounts.overlap import SamePeople, Together
+from dpledger.ledger.accounts.overlap import NotAdded, SamePeople, Together
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.entries.bodies import Aborted, Audited, Reserved
 from dpledger.ledger.entries.entry import Entry
@@ -20,7 +20,7 @@ from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.relations import Relation, Unit
 from dpledger.reports.explain import worst_case
 
-__all__ = ["Promise", "concerning", "covering", "is_read", "members", "promises"]
+__all__ = ["Promise", "concerning", "covering", "is_read", "look_alikes", "members", "promises"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,24 @@ def _of_scope(account: ScopeAccount) -> Promise:
         delta=account.delta,
         read=is_read(account.guarantee),
     )
+
+
+def look_alikes(scopes: Mapping[str, ScopeState]) -> tuple[NotAdded, ...]:
+    """The scopes whose datasets are told apart by case or spaces alone: nobody adds them up, and most likely they hold
+    the same people. One that is charged to another of them is in that one's promise."""
+    found: dict[str, list[ScopeState]] = {}
+    for scope in scopes.values():
+        if scope.dataset is not None:
+            found.setdefault(" ".join(scope.dataset.split()).casefold(), []).append(scope)
+    groups = []
+    for _, alike in sorted(found.items()):
+        named = {scope.scope for scope in alike}
+        tops = [scope for scope in alike if named.isdisjoint(set(scope.path) - {scope.scope})]
+        if len(texts := sorted({scope.dataset or "" for scope in tops})) > 1:
+            told = ", ".join(f"“{text}”" for text in texts)
+            reason = f"the datasets that they name differ only in case or spaces: {told}"
+            groups.append(NotAdded(scopes=tuple(sorted(scope.scope for scope in tops)), reason=reason))
+    return tuple(groups)
 
 
 # ---- what a promise is about ----------------------------------------------------------------------------------------

@@ -85,8 +85,9 @@ def _missing(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         if isinstance(entry.body, KeyRevoked):
             yield (
-                f"Entry {entry.index:,} REVOKES the signing key. Whoever stole it may have written the entries after "
-                f"{entry.body.last_trusted:,}. This report counts their charges and ignores their refunds."
+                f"Entry {entry.index:,}, signed with the recovery key, REVOKES the signing key. Somebody else may have "
+                f"written the entries after {entry.body.last_trusted:,}. This report counts their charges and ignores "
+                "their refunds."
             )
         if isinstance(entry.body, RollbackAccepted):
             yield (

@@ -18,7 +18,7 @@ from dpledger.reports.grouping import in_entries
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
 from dpledger.reports.promises import Promise, is_read
 from dpledger.reports.sections.declared import COPIED, Declarations, trust_models, without_trust_model
-from dpledger.reports.sections.promise import READ_DELTA, bounds_of, warnings_of
+from dpledger.reports.sections.promise import READ_DELTA, bounds_of, is_large, population, warnings_of
 from dpledger.reports.sections.runs import is_stated
 from dpledger.reports.sections.spending import native_sum, upper
 
@@ -75,6 +75,7 @@ def promised(
     promise: Promise | None,
     others: Sequence[Promise],
     apart: Sequence[NotAdded],
+    alike: Sequence[NotAdded],
     accounts: Sequence[ScopeAccount],
     declarations: Declarations,
 ) -> Answer:
@@ -90,7 +91,7 @@ def promised(
     elif len(promise.scopes) > 1:
         lines.append("Budgets that name the same dataset are added up.")
     if others:
-        lines.append(f"This page is not about {_of_others(others)} of its own.")
+        lines.append(f"This page is not about {_of_others(others)} a page here or in a report of its own.")
     broken = [account.scope for account in accounts if account.contradiction is not None]
     if broken:
         lines.append(f"A claim in {budget_named(broken[0])} is false, so none of its numbers can be relied on.")
@@ -99,7 +100,13 @@ def promised(
         left = f"{words.count(len(outside), 'run')} left the guarantee ({in_entries(outside)})"
         lines.append(f"Warning: {left}. The promise does not cover what came of it.")
     unknown = promise.epsilon.is_infinite()
-    warned = () if unknown else warnings_of(promise.epsilon)
+    warned = (
+        *(() if unknown else (*warnings_of(promise.epsilon), *_large_delta(promise, accounts, declarations))),
+        *(
+            f"{budgets(one.scopes)} name datasets that differ only in case or spaces. They are not added up."
+            for one in alike
+        ),
+    )
     lines += [f"Warning: {line}" for line in warned]
     lines.append(_trust(declarations))
     return Answer(
@@ -141,10 +148,22 @@ def _own_delta(promise: Promise) -> str:
     return "; the δ is the budget's own" if len(promise.scopes) == 1 else "; the δ is the budgets' own"
 
 
+def _large_delta(promise: Promise, accounts: Sequence[ScopeAccount], declarations: Declarations) -> tuple[str, ...]:
+    """What is to be said of a delta that is not below 1/n, n the largest number of people that is declared."""
+    sizes = (population(declarations.for_scope("population_size", account.scope)) for account in accounts)
+    size = max(sizes, default=0)
+    if not promise.delta or not is_large(promise.delta, size):
+        return ()
+    told = f"not below 1/n, with n = {size:,} as declared"
+    if promise.read:
+        return (f"ε is read at a δ that is {told}. At a smaller δ it is larger.",)
+    return (f"δ is {told}: somebody's whole record may be published.",)
+
+
 def _of_others(others: Sequence[Promise]) -> str:
     if len(others) > 1:
-        return f"the {len(others):,} other promises of the ledger. Each has a page"
-    return f"the other promise of the ledger, {_named(others[0])}. That one has a page"
+        return f"any of the {len(others):,} other promises of the ledger, each of which has"
+    return f"the other promise of the ledger, {_named(others[0])}, which has"
 
 
 def _named(promise: Promise) -> str:

@@ -27,7 +27,7 @@ from dpledger.reports.sections.openings import Openings
 from dpledger.reports.sections.several import items_of, named
 from dpledger.reports.sections.spending import contradicted
 
-__all__ = ["READ_DELTA", "bounds_of", "promised", "reading_of", "warnings_of"]
+__all__ = ["READ_DELTA", "bounds_of", "is_large", "population", "promised", "reading_of", "warnings_of"]
 
 WARN_AT = (Decimal(1), Decimal(10))  # our own defaults, printed as such
 MOST_ASSUMPTIONS = 5  # different texts; our own mechanisms have one each
@@ -136,25 +136,35 @@ def _delta_meaning(account: ScopeAccount, prefix: str) -> Item:
     )
 
 
-def _delta_against_population(account: ScopeAccount, population: Declaration | None, prefix: str) -> Item:
+def _delta_against_population(account: ScopeAccount, declared: Declaration | None, prefix: str) -> Item:
     id_, label = f"{prefix}/delta_against_population", "δ compared with 1/n"
     delta = bounds_of(account)[1]
     if not delta:
         return Item(id=id_, label=label, text="nothing to compare: δ is 0", value=decimals.ZERO)
-    if population is not None and population.is_copied:
+    if declared is not None and declared.is_copied:
         return unknown(id_, label, f"the number of units: {COPIED} (item population_size)")
-    size = 0 if population is None else readings.number(population.body.text)
-    if population is None or size == 0:
+    size = population(declared)
+    if declared is None or size == 0:
         return unknown(id_, label, "the number of units is not declared as a number (item population_size)")
-    share = decimals.multiply(delta, size)
-    verdict = "below" if share < 1 else "not below: with a δ this large, somebody's whole record may be published"
+    share, is_below = decimals.multiply(delta, size), not is_large(delta, size)
+    verdict = "below" if is_below else "not below: with a δ this large, somebody's whole record may be published"
     return Item(
         id=id_,
         label=label,
-        text=f"n = {size:,} as declared; δ·n = {words.at_most(share)}, δ is {verdict}" + (" 1/n" if share < 1 else ""),
+        text=f"n = {size:,} as declared; δ·n = {words.at_most(share)}, δ is {verdict}" + (" 1/n" if is_below else ""),
         value=share,
-        origin=population.origin(),
+        origin=declared.origin(),
     )
+
+
+def population(declared: Declaration | None) -> int:
+    """How many units there are, as declared; 0 where nobody has said it as a number."""
+    return 0 if declared is None or declared.is_copied else readings.number(declared.body.text)
+
+
+def is_large(delta: Decimal, size: int) -> bool:
+    """Whether delta is at least 1/size: then one unit's whole record may be expected to be published."""
+    return decimals.multiply(delta, size) >= 1
 
 
 def _protected(account: ScopeAccount, opening: Origin, prefix: str) -> tuple[Item, ...]:

@@ -24,6 +24,7 @@ from dpledger.ledger.accounts.overlap import same_people
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.signed import wire
+from dpledger.ledger.signed.keys import SigningKey
 from dpledger.mechanisms.numeric.gaussian import Gaussian
 from dpledger.mechanisms.numeric.integers import Geometric, IntegerGaussian
 from dpledger.mechanisms.numeric.laplace import Laplace
@@ -131,7 +132,9 @@ def test_scopes_that_share_people_are_one_promise_and_the_weakest_comes_first() 
     everything = "for everything that is ever released under budgets “a”, “b” about one patient"
     assert found.lines[0] == f"{everything}; the δ is the budgets' own"
     assert "Budgets that name the same dataset are added up." in found.lines
-    nothing = "This page is not about the other promise of the ledger, {}. That one has a page of its own."
+    nothing = (
+        "This page is not about the other promise of the ledger, {}, which has a page here or in a report of its own."
+    )
     assert nothing.format("budget “survey”") in found.lines
     assert other.text == "ε ≤ 0.5, δ = 0"
     assert other.lines[0] == "for everything that is ever released under budget “survey” about one employee"
@@ -177,6 +180,58 @@ def test_scopes_of_which_it_is_not_known_whether_they_share_people_say_so() -> N
     for name in ("a", "b"):
         record.scope(name, PureDP(1))
     assert "Not added up: 2 budgets that may, or may not, share people with others." in page(record)["promise"].lines
+
+
+@pytest.mark.parametrize("other", ["Visits", " visits", "VISITS  ", "visits\u00a0"])
+def test_datasets_that_differ_in_case_or_spaces_alone_are_warned_of_and_not_added(other: str) -> None:
+    record = Record()
+    record.scope("a", PureDP(1), dataset="visits")
+    record.scope("b", PureDP(1), dataset=other)
+    record.scope("c", PureDP(1), dataset="staff")
+    told = "Warning: budgets “a”, “b” name datasets that differ only in case or spaces. They are not added up."
+    answers = {page.scopes: page.answers[1] for page in build(record.verified()).pages}
+    assert {scopes: told in answer.lines for scopes, answer in answers.items()} == {
+        ("a",): True,
+        ("b",): True,
+        ("c",): False,
+    }
+    assert (answers[("a",)].text, answers[("a",)].tone, answers[("c",)].tone) == ("ε ≤ 1, δ = 0", "warning", "plain")
+    items = (
+        item for block in blocks(build(record.verified()).sections) if isinstance(block, Items) for item in block.items
+    )
+    (found,) = (item for item in items if item.id.startswith("scopes/not_added/"))
+    assert found.text.startswith("the datasets that they name differ only in case or spaces: ")
+
+
+def test_a_scope_that_is_charged_to_another_is_not_warned_of_beside_it() -> None:
+    with dpl.Ledger.in_memory() as book:
+        book.scope("all", unit="patient", relation="add_remove", budget=PureDP(2), dataset="visits")
+        book.scope("part", unit="patient", relation="add_remove", budget=PureDP(1), parents=["all"], dataset="Visits")
+        found = first_page(book)["promise"]
+    assert not any("differ only" in line for line in found.lines)
+
+
+@pytest.mark.parametrize(
+    ("budget", "size", "told"),
+    [
+        (
+            ApproxDP(1, "1e-3"),
+            "1,000",
+            "δ is not below 1/n, with n = 1,000 as declared: somebody's whole record may be",
+        ),
+        (ApproxDP(1, "1e-3"), "999", None),
+        (ApproxDP(1, "1e-3"), "many", None),
+        (PureDP(1), "1,000", None),
+        (ZCDP("0.01"), "1,000,000", "ε is read at a δ that is not below 1/n, with n = 1,000,000 as declared."),
+    ],
+)
+def test_a_delta_that_is_not_below_one_in_n_is_warned_of(budget: Guarantee, size: str, told: str | None) -> None:
+    record = one_scope(budget=budget)
+    record.declare("population_size", size, "A. Lindqvist", scope="patients")
+    found = page(record)["promise"]
+    lines = [line for line in found.lines if "1/n" in line]
+    assert found.tone == ("plain" if told is None else "warning")
+    assert [line.startswith(f"Warning: {told}") for line in lines] == ([] if told is None else [True])
 
 
 def test_a_scope_within_another_one_is_covered_by_its_promise() -> None:
@@ -540,6 +595,31 @@ def test_what_was_never_audited_is_named() -> None:
     found = page(one_scope("0.5"))["audits"]
     assert (found.text, found.status) == ("no audit", "unknown")
     assert found.lines == ("Never audited: noisy numbers.",)
+
+
+def test_changes_of_keys_are_told_and_a_revocation_says_which_key_did_it(tmp_path: Path) -> None:
+    path = tmp_path / "clinic.ledger"
+    with dpl.Ledger.create(path) as book:
+        model = build(book.verify())
+        assert item_of(model.sections, "record/keys").text == "none: the keys are those of the first entry"
+        book.rotate_key(SigningKey.generate(book.id))
+        model = build(book.verify())
+        assert item_of(model.sections, "record/keys").text == "the signing key was replaced by a new one (entry 1)"
+    recovery = path.with_name("clinic.ledger.recovery.key")
+    dpl.Ledger.revoke_key(path, recovery=recovery, last_trusted=1, reason="stolen")
+    with dpl.Ledger.look(path) as book:
+        model = build(book.verify())
+    told = item_of(model.sections, "record/keys").text
+    assert told.endswith("the recovery key revoked the signing key (entry 2)")
+    (answer,) = (one for one in model.pages[0].answers if one.id == "first_page/record")
+    assert answer.lines[0].startswith(
+        "Entry 2, signed with the recovery key, REVOKES the signing key. Somebody else may"
+    )
+
+
+def item_of(sections: tuple[Section, ...], id_: str) -> Item:
+    items = (item for block in blocks(sections) if isinstance(block, Items) for item in block.items)
+    return next(item for item in items if item.id == id_)
 
 
 def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
