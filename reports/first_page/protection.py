@@ -18,7 +18,7 @@ from dpledger.reports.grouping import in_entries
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
 from dpledger.reports.promises import Promise, is_read
 from dpledger.reports.sections.declared import COPIED, Declarations, trust_models, without_trust_model
-from dpledger.reports.sections.promise import READ_DELTA, bounds_of, is_large, population, warnings_of
+from dpledger.reports.sections.promise import bounds_of, is_large, population, read_delta, warnings_of
 from dpledger.reports.sections.runs import is_stated
 from dpledger.reports.sections.spending import native_sum, upper
 
@@ -134,7 +134,7 @@ def _reading(promise: Promise) -> Iterator[str]:
     at = words.at_most(promise.delta)
     if is_read(promise.guarantee):
         yield f"read as ε ≤ {words.at_most(promise.epsilon)} at δ = {at}"
-        yield f"This δ is {READ_DELTA}."
+        yield f"This δ is {read_delta(promise.guarantee)}."
     elif promise.read:
         yield f"The report chose part of δ = {at}, because not all of these budgets are stated in ε."
     elif isinstance(promise.guarantee, BoundedRange | PrivacyCurve):
@@ -155,7 +155,7 @@ def _large_delta(promise: Promise, accounts: Sequence[ScopeAccount], declaration
     if not promise.delta or not is_large(promise.delta, size):
         return ()
     told = f"not below 1/n, with n = {size:,} as declared"
-    if promise.read:
+    if promise.read and promise.guarantee is not None and not is_large(promise.guarantee.fails, size):
         return (f"ε is read at a δ that is {told}. At a smaller δ it is larger.",)
     return (f"δ is {told}: somebody's whole record may be published.",)
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from dpledger import decimals
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import AllowanceFilter
+from dpledger.accounting.guarantees import Guarantee
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.transitions import ScopeState
 from dpledger.reports import readings, words
@@ -27,7 +28,7 @@ from dpledger.reports.sections.openings import Openings
 from dpledger.reports.sections.several import items_of, named
 from dpledger.reports.sections.spending import contradicted
 
-__all__ = ["READ_DELTA", "bounds_of", "is_large", "population", "promised", "reading_of", "warnings_of"]
+__all__ = ["bounds_of", "is_large", "population", "promised", "read_delta", "reading_of", "warnings_of"]
 
 WARN_AT = (Decimal(1), Decimal(10))  # our own defaults, printed as such
 MOST_ASSUMPTIONS = 5  # different texts; our own mechanisms have one each
@@ -89,7 +90,14 @@ def bounds_of(account: ScopeAccount) -> tuple[Decimal, Decimal]:
 
 
 OWN_DELTA = "the budget's own"
-READ_DELTA = "the report's choice, not the budget's: ε is read at this δ, and is larger at a smaller δ"
+
+
+def read_delta(guarantee: Guarantee) -> str:
+    """Whose delta it is at which an epsilon is read from a guarantee in another currency."""
+    own = (
+        f"1e-6 above the budget's own δ of {words.at_most(guarantee.fails)}" if guarantee.fails else "not the budget's"
+    )
+    return f"the report's choice, {own}: ε is read at this δ, and is larger at a smaller δ"
 
 
 def reading_of(account: ScopeAccount) -> str:
@@ -103,7 +111,7 @@ def reading_of(account: ScopeAccount) -> str:
 def _guarantee(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
     epsilon, delta = bounds_of(account)
     at = words.at_most(delta)
-    whose = READ_DELTA if is_read(account.guarantee) else OWN_DELTA
+    whose = read_delta(account.guarantee) if is_read(account.guarantee) else OWN_DELTA
     return (
         Item(
             id=f"{prefix}/native",

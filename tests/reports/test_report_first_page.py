@@ -222,6 +222,11 @@ def test_a_scope_that_is_charged_to_another_is_not_warned_of_beside_it() -> None
         (ApproxDP(1, "1e-3"), "999", None),
         (ApproxDP(1, "1e-3"), "many", None),
         (PureDP(1), "1,000", None),
+        (
+            ZCDP("0.01", "1e-3"),
+            "1,000",
+            "δ is not below 1/n, with n = 1,000 as declared: somebody's whole record may be",
+        ),
         (ZCDP("0.01"), "1,000,000", "ε is read at a δ that is not below 1/n, with n = 1,000,000 as declared."),
     ],
 )

@@ -93,6 +93,7 @@ def test_a_promise_in_another_currency_is_told_in_it_first(book: dpl.Ledger) -> 
     ("budgets", "text", "whose"),
     [
         ((GDP(1),), "μ ≤ 1", "This δ is the report's choice"),
+        ((ZCDP("0.1", "1e-3"),), "ρ ≤ 0.1, δ = 0.001", "the report's choice, 1e-6 above the budget's own δ of 0.001"),
         ((ZCDP("0.25"), ZCDP("0.25")), "ρ ≤ 0.5", "This δ is the report's choice"),
         ((ZCDP("0.5"), PureDP(1)), None, "The report chose part of δ"),
         ((ApproxDP(1, "1e-6"),), "ε ≤ 1, δ = 1e-6", "; the δ is the budget's own"),
