@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
@@ -175,9 +175,12 @@ def _not_all(known: RunsAndAudits) -> Iterator[str]:
     ran, tests = known.kinds, known.tests
     for kind, (some, of) in sorted(tests.partly.items()):
         yield f"Tested in part: {plainly([kind], ran)[0]}, {some:,} of the {of:,} ways in which it ran here."
-    for why, audits in sorted(tests.uncounted.items()):
-        found = _listed(plainly((one.body.mechanism.kind for one in audits), ran))
-        yield f"No test of what ran here: {words.count(len(audits), 'audit')} {why} ({found})."
+    why_not = [
+        f"{words.count(len(audits), 'audit')} {why} ({_kinds(audits, ran)})"
+        for why, audits in sorted(tests.uncounted.items())
+    ]
+    if why_not:
+        yield f"No test of what ran here: {'; '.join(why_not)}."
 
 
 def _intended(left: Sequence[IntendedEntry]) -> str:
@@ -237,8 +240,8 @@ def _of(audits: Sequence[AuditEntry]) -> str:
     return f"{_counted(audits)} ({_kinds(audits)})"
 
 
-def _kinds(audits: Sequence[AuditEntry]) -> str:
-    return _listed(plainly(one.body.mechanism.kind for one in audits))
+def _kinds(audits: Sequence[AuditEntry], among: Iterable[str] = ()) -> str:
+    return _listed(plainly((one.body.mechanism.kind for one in audits), among))
 
 
 def _budgets(audits: Sequence[AuditEntry]) -> str:

@@ -11,24 +11,24 @@ __all__ = ["UNSAID", "budgets", "is_said", "names", "said"]
 
 UNSAID = "unknown. Nobody has said."
 MOST = 2  # budgets in one line
+FEWEST = 40  # characters of the words themselves
 NAME = 40  # characters of whose words they are
 
 
 def said(item: str, declarations: Declarations, limit: int) -> str:
-    """The first words on `item`, of at most `limit` characters; for which budgets they are, where they are not for all;
-    how many more there are for others, and for which budgets there are none."""
+    """The first words on `item`; for which budgets they are, where they are not for all, how many more there are for
+    others, and for which budgets there are none. The words are cut so that it has about `limit` characters in all."""
     found, unsaid = declarations.of(item), declarations.unsaid(item)
     if not found:
         return UNSAID
-    text, more = found[0].words(limit), len(found) - 1
-    if not more and not unsaid:
-        return text
-    parts = [f"{text} (for {budgets(declarations.counts_for(found[0]))})"]
+    rest, more = "", len(found) - 1
+    if more or unsaid:
+        rest = f" (for {budgets(declarations.counts_for(found[0]))})"
     if more:
-        parts.append(f"{more:,} more for other budgets")
+        rest += f"; {more:,} more for other budgets"
     if unsaid:
-        parts.append(f"nobody has said for {budgets(unsaid)}")
-    return "; ".join(parts)
+        rest += f"; nobody has said for {budgets(unsaid)}"
+    return found[0].words(max(limit - len(rest), FEWEST)) + rest
 
 
 def is_said(item: str, declarations: Declarations) -> bool:

@@ -188,7 +188,7 @@ def test_datasets_that_differ_in_case_or_spaces_alone_are_warned_of_and_not_adde
     record.scope("a", PureDP(1), dataset="visits")
     record.scope("b", PureDP(1), dataset=other)
     record.scope("c", PureDP(1), dataset="staff")
-    told = "Warning: budgets “a”, “b” name datasets that differ only in case or spaces. They are not added up."
+    told = "Warning: budgets “a”, “b” name datasets that differ only in case or spaces. Each is added up by itself."
     answers = {page.scopes: page.answers[1] for page in build(record.verified()).pages}
     assert {scopes: told in answer.lines for scopes, answer in answers.items()} == {
         ("a",): True,
