@@ -27,7 +27,7 @@ __all__ = [
     "IntendedEntry",
     "RunsAndAudits",
     "RunsElsewhere",
-    "Tests",
+    "TestedKinds",
     "blind_reasons",
 ]
 
@@ -118,7 +118,7 @@ class RunsElsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Tests:
+class TestedKinds:
     """What audits tested of the kinds that ran here. `tested`: kinds that were in every way in which they ran, by
     parameters, relation and claim; `partly`: in how many of how many others were; `refuted`: those of a violation;
     `never`: the rest. `uncounted`: audits of kinds that ran here that test nothing of what ran, by the reason."""
@@ -188,7 +188,7 @@ class RunsAndAudits:
         )
 
     @functools.cached_property
-    def tests(self) -> Tests:
+    def tests(self) -> TestedKinds:
         """What the audits of kinds that ran here tested of them."""
         tested: set[_Ran] = set()
         refuted: set[str] = set()
@@ -205,7 +205,7 @@ class RunsAndAudits:
             all_of.setdefault(ran.kind, []).append(ran in tested)
         whole = frozenset(kind for kind, found in all_of.items() if all(found))
         some = {kind: (sum(found), len(found)) for kind, found in all_of.items() if any(found) and not all(found)}
-        return Tests(
+        return TestedKinds(
             tested=whole,
             partly=some,
             refuted=frozenset(refuted),

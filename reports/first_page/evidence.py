@@ -22,7 +22,7 @@ from dpledger.reports.tested import (
     Audits,
     IntendedEntry,
     RunsAndAudits,
-    Tests,
+    TestedKinds,
     blind_reasons,
 )
 
@@ -187,7 +187,7 @@ def _intended(left: Sequence[IntendedEntry]) -> str:
     return _listed(plainly(one.body.mechanism.kind for one in left))
 
 
-def _verdict(ran: frozenset[str], tests: Tests, violations: Sequence[str]) -> str:
+def _verdict(ran: frozenset[str], tests: TestedKinds, violations: Sequence[str]) -> str:
     refuted = plainly(tests.refuted, ran)
     found = [*([f"refuted: {_listed(refuted)}"] if refuted else []), *violations]
     if found:

@@ -55,7 +55,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Plans:
+class PlansOfScope:
     """The planned runs of a scope. `told`: the costliest of those whose curves were computed, `computed` in number;
     `without`: how many have none by any theorem; `unasked`: how many no curve was computed of."""
 
@@ -93,7 +93,7 @@ def _worst(account: ScopeAccount) -> explain.Odds:
     return explain.worst_case(*bounds_of(account))
 
 
-def _plans(account: ScopeAccount, engine: CertifiedProfiles, room: int) -> Plans:
+def _plans(account: ScopeAccount, engine: CertifiedProfiles, room: int) -> PlansOfScope:
     """The distinct planned runs, of which the engine is asked about so many: those of the highest prices."""
     found: dict[Composition, list[Admission]] = {}
     for admission in account.admissions:
@@ -106,7 +106,7 @@ def _plans(account: ScopeAccount, engine: CertifiedProfiles, room: int) -> Plans
         if bounds is not None and engine.odds(run.tree, account.relation, account.delta) is not None:
             known.append((-bounds.upper, run.members[0].index, run))
     known.sort(key=lambda one: one[:2])
-    return Plans(
+    return PlansOfScope(
         told=tuple(run for *_, run in known[:MOST_PLANS]),
         computed=len(known),
         without=len(runs[:room]) - len(known),
@@ -128,7 +128,9 @@ def _price(run: PlannedRun) -> Decimal:
     return first.reserved.get(first.account, INFINITY)
 
 
-def _odds_table(accounts: Sequence[ScopeAccount], plans: Mapping[str, Plans], engine: CertifiedProfiles) -> Table:
+def _odds_table(
+    accounts: Sequence[ScopeAccount], plans: Mapping[str, PlansOfScope], engine: CertifiedProfiles
+) -> Table:
     def rows(account: ScopeAccount) -> Iterator[tuple[Cell, ...]]:
         yield _odds_row("the whole budget", "worst case of its ε and δ", _worst(account))
         for plan in plans[account.scope].told:
@@ -152,7 +154,7 @@ def _odds_table(accounts: Sequence[ScopeAccount], plans: Mapping[str, Plans], en
     )
 
 
-def _left_out(plans: Mapping[str, Plans]) -> tuple[Prose, ...]:
+def _left_out(plans: Mapping[str, PlansOfScope]) -> tuple[Prose, ...]:
     """Which runs the table does not tell of, and why."""
     lines = []
     for scope, found in plans.items():
