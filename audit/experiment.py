@@ -37,7 +37,7 @@ from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import Runs, digest, released, shares_memory
 from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.tested.claims import AuditTarget, ClaimPoint
-from dpledger.audit.tested.neighbours import apart, check_pair
+from dpledger.audit.tested.neighbours import alike, apart, check_pair
 from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, seconds_of, subject_of
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -47,7 +47,7 @@ from dpledger.progress import bar
 from dpledger.relations import Relation, Unit
 from dpledger.schema import flag, one_text
 
-__all__ = ["audit_mechanism", "audit_outputs", "result_of"]
+__all__ = ["audit_mechanism", "audit_outputs", "result_of", "seen_on"]
 
 FLOATS = ("numbers", "bits")
 MOST_SIZES = 8  # runs of one side to a run of the other, where both have more than that many
@@ -109,7 +109,8 @@ def audit_mechanism(
     Claim: if the mechanism keeps the claim on this pair, the verdict is `violation` with probability at most
         1 - confidence, whenever the audit ends; and with at least that confidence the true epsilon is no smaller than
         epsilon_lower. Source: docs/proofs/audit.md.
-    Assumes: `left` and `right` are neighbours; runs are independent of each other (what shows otherwise makes `blind`).
+    Assumes: `left` and `right` are neighbours; runs are independent of each other (what shows otherwise makes `blind`,
+        and so do two datasets that are the same, where nothing was refuted).
 
     >>> def coin(data, size, rng):  # claims 0.1, and answers truthfully nine times in ten
     ...     return (rng.random(size) < 0.9) == data
@@ -148,7 +149,7 @@ def audit_mechanism(
         advance = opened.enter_context(bar("auditing", 2 * settings.trials, shown=progress))
         course = run_course(aim, settings.alpha, DrawnNow(runs, settings.jobs, advance), limits, journal, bits=bits)
     return result_of(
-        course.evidence(runs.starts),
+        seen_on(course.evidence(runs.starts), left, right),
         settings,
         mechanism=subject.note,
         claim=subject.claim,
@@ -243,6 +244,13 @@ def audit_outputs(
         seconds=time.perf_counter() - started,
         seed=None,
     )
+
+
+def seen_on(evidence: Evidence, left: object, right: object) -> Evidence:
+    """The evidence of runs on these data: it is blind where they are the same, and nothing was refuted."""
+    if evidence.blind is not None or evidence.fell_after is not None:
+        return evidence
+    return replace(evidence, blind=alike(left, right))
 
 
 def result_of(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.course.blocks import Course, Limits, Read, Seen
-from dpledger.audit.experiment import result_of
+from dpledger.audit.experiment import result_of, seen_on
 from dpledger.audit.outcomes import Raised, encode, name_of_error
 from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import digest
@@ -121,7 +121,7 @@ def audit_service(
         course = Course(aim, settings.alpha, data=(left, right))
         course.run(service, limits)
     return result_of(
-        course.evidence(),
+        seen_on(course.evidence(), left, right),
         settings,
         mechanism=named(name_of(call), {}),
         claim=guarantee,

@@ -20,8 +20,12 @@ that the code raises leaves it, since it may depend on one record.
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from dpledger.accounting import filters
@@ -34,13 +38,13 @@ from dpledger.decimals import ZERO, Number
 from dpledger.errors import CannotCertify, ContractViolation, ParameterError, RelationError
 from dpledger.ledger.declared_runs import DeclaredRun, TakesDeclaredRuns
 from dpledger.ledger.entries.evidence import Evidence
-from dpledger.ledger.requests import DECLARED, ELSEWHERE, kind_of
+from dpledger.ledger.requests import ELSEWHERE, kind_of
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.mechanisms.callers import begins_later, came_to, signature_of
 from dpledger.mechanisms.measurements import MapPromise, Measurement, is_interactive, measured, rows_apart
 from dpledger.relations import Relation
 
-__all__ = ["Guarded", "GuardsCode"]
+__all__ = ["Guarded", "GuardsCode", "as_kind", "name_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +52,8 @@ T = TypeVar("T")
 MEASUREMENT = "opendp_measurement"
 RAISED = "the guarded code raised an error, which is withheld"
 LATE = "the guarded code returned what answers later, which is withheld"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
+LONGEST_KIND = 128
+_OTHER = re.compile(r"[^A-Za-z0-9._:/@-]")
 
 
 class GuardsCode(TakesDeclaredRuns):
@@ -283,14 +288,47 @@ def _delta_of(scope: ScopeState) -> Any:
     return budget.fails if budget.is_point else ZERO
 
 
-def _named(code: object) -> str:
-    """What to call it: as an audit does, by which reports tie one to the other; else as what nobody named."""
-    if isinstance(code, Measurement):
-        return MEASUREMENT
-    own = str(getattr(code, "__qualname__", type(code).__qualname__))
-    own = own.replace("<locals>.", "").replace("<lambda>", "lambda")
+def name_of(code: object) -> str:
+    """What a function, or an object that is called, goes by, where it is audited and where it is charged: its own
+    `kind`, else its module and name. A script that runs is the module that it would be imported as."""
+    while isinstance(code, functools.partial):
+        code = code.func
+    kind = getattr(code, "kind", None)
+    if kind:
+        return str(kind)
     module = getattr(code, "__module__", None) or type(code).__module__
-    return next((name for name in (f"{module}.{own}", own) if _NAME.fullmatch(name)), DECLARED)
+    name = str(getattr(code, "__qualname__", type(code).__qualname__))
+    return f"{_imported(module)}.{name.replace('<locals>.', '').replace('<lambda>', 'lambda')}"
+
+
+def _imported(module: str) -> str:
+    """The name under which others import a module: that of what runs as `__main__` is in its spec (`python -m`), else
+    it is the file's. What was typed at a prompt has neither."""
+    if module != "__main__":
+        return module
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return str(spec.name)
+    return module if file is None else Path(file).stem
+
+
+def as_kind(name: str) -> str:
+    """A name in the ledger's alphabet. One that has to be changed for that ends in a digest of itself, so that two of
+    them stay two.
+
+    >>> as_kind("clinic.mean"), as_kind("Anfälle")
+    ('clinic.mean', 'Anf_lle@073c54ff')
+    """
+    kind = _OTHER.sub("_", name if re.match("[A-Za-z0-9]", name) else f"python:{name}")
+    if len(kind) > LONGEST_KIND or not kind.endswith(name):
+        kind = f"{kind[: LONGEST_KIND - 9]}@{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return kind
+
+
+def _named(code: object) -> str:
+    """What to call it: as an audit does, by which reports tie one to the other."""
+    return MEASUREMENT if isinstance(code, Measurement) else as_kind(name_of(code))
 
 
 def _words(parts: Composition) -> str:

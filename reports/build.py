@@ -12,7 +12,7 @@ from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports.first_page.page import first_page, first_page_of_unread
 from dpledger.reports.first_page.plain import budget_named
 from dpledger.reports.model import Answer, Page, ReportModel, Section, Table
-from dpledger.reports.promises import Promise, concerning, covering, members, promises
+from dpledger.reports.promises import Promise, concerning, covering, look_alikes, members, promises
 from dpledger.reports.sections.audits import audits_section
 from dpledger.reports.sections.declared import Declarations, declared_section
 from dpledger.reports.sections.failures import failures_section
@@ -62,7 +62,7 @@ class _Building:
             known = ", ".join(sorted(state.scopes)[:MOST_NAMED]) or "none was opened"
             raise ParameterError("scope", scope, f"a scope of the ledger ({known})")
         self.verified = verified
-        self.people = same_people(state)
+        self.people, self.alike = same_people(state), look_alikes(state.scopes)
         self.whole = Scopes.read(verified)
         self.promises = promises(self.whole.accounts, self.people, state.scopes)
         self.chosen = self.promises if scope is None else covering(self.promises, state.scopes[scope])
@@ -86,7 +86,7 @@ class _Building:
         )
         registry = tuple(self._fields(number, one) for number, one in enumerate(told, start=1)) or (self._fields(1),)
         elsewhere = (
-            questions_section(said, bool(shown.accounts)),
+            questions_section(self._said(self.named), bool(shown.accounts)),
             registry_section(registry, left_out),
         )
         pages = tuple(self._pages(told, _annexes(verified, evidence)))
@@ -97,7 +97,8 @@ class _Building:
     def _people(self) -> SamePeople:
         """The sums over the scopes that are shown, and what could not be added to them."""
         together = tuple(one for one in self.people.together if self.named.issuperset(one.scopes))
-        return SamePeople(together=together, apart=_about(self.people, self.named))
+        apart = (*_about(self.people.apart, self.named), *_about(self.alike, self.named))
+        return SamePeople(together=together, apart=apart)
 
     # ---- a promise --------------------------------------------------------------------------------------------------
 
@@ -109,21 +110,22 @@ class _Building:
 
     def _page(self, id_: str, one: Promise | None, sections: tuple[Section, ...]) -> Page:
         scopes = self._members(one)
-        said = self.declarations.about(tuple(sorted(scopes)))
+        said = self._said(scopes)
         answers = first_page(
             self.verified,
             one,
             others=tuple(other for other in self.promises if other is not one),
             entries=self._entries(scopes),
             accounts=self.whole.of(scopes).accounts,
-            apart=_about(self.people, scopes),
+            apart=_about(self.people.apart, scopes),
+            alike=_about(self.alike, scopes),
             declarations=said,
             sections=sections,
         )
-        product = said.of("product_name")
+        product = said.of_all("product_name")
         return Page(
             id=id_,
-            title=product[0].words(LONGEST_TITLE) if product else f"Ledger {self.verified.head.origin}",
+            title=product.words(LONGEST_TITLE) if product else f"Ledger {self.verified.head.origin}",
             about=self._which(one),
             scopes=() if one is None else one.scopes,
             answers=tuple(_on_page(answer, id_) for answer in answers),
@@ -145,8 +147,13 @@ class _Building:
             one,
             len(self.promises),
             self.whole.of(scopes).accounts,
-            self.declarations.about(tuple(sorted(scopes))),
+            self._said(scopes),
         )
+
+    def _said(self, scopes: frozenset[str]) -> Declarations:
+        """What was declared for these scopes: of what is charged to others of them, these say enough."""
+        states = self.verified.state.scopes
+        return self.declarations.about(scopes, (name for name in scopes if scopes.isdisjoint(states[name].parents)))
 
     def _members(self, one: Promise | None) -> frozenset[str]:
         return frozenset() if one is None else members((one,), self.verified.state.scopes)
@@ -155,8 +162,8 @@ class _Building:
         return concerning(self.entries, scopes)
 
 
-def _about(people: SamePeople, scopes: frozenset[str]) -> tuple[NotAdded, ...]:
-    return tuple(one for one in people.apart if scopes.intersection(one.scopes))
+def _about(apart: Sequence[NotAdded], scopes: frozenset[str]) -> tuple[NotAdded, ...]:
+    return tuple(one for one in apart if scopes.intersection(one.scopes))
 
 
 def _on_page(answer: Answer, page: str) -> Answer:

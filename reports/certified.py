@@ -1,11 +1,14 @@
 """What the engine answers for a report: each question asked once, and only so many of them.
 
-A report shows bounds and computes none. Where no theorem gives one the answer is None, and the report says unknown.
+A report shows bounds and computes none. Where no theorem gives one, or too many were asked for, the answer is None, and
+the report says unknown, and which it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal, localcontext
+from types import MappingProxyType
 
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
@@ -16,25 +19,37 @@ from dpledger.relations import Relation
 from dpledger.reports.explain import LARGEST, PRECISION, Odds, missed_at_least, odds
 from dpledger.reports.model import CurvePoint
 
-__all__ = ["ALPHAS", "CertifiedProfiles", "curve_of_guarantee"]
+__all__ = ["ALPHAS", "MOST", "CertifiedProfiles", "curve_of_guarantee"]
 
 MOST = 48  # distinct trees that one report composes; more would make a report of a long ledger slow
 ALPHAS = tuple(
     Decimal(rate) for rate in ("0", "0.02", "0.05", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9")
 )
 """False-positive rates at which a curve is drawn, before its end."""
+NOTHING: Mapping[tuple[Composition, Relation], Profile | None] = MappingProxyType({})
 END = CurvePoint(Decimal(1), Decimal(0))
 
 
 class CertifiedProfiles:
     """The profiles of one report, by tree and relation. Trees beyond the first MOST have no answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[tuple[Composition, Relation], Profile | None] = NOTHING) -> None:
+        self._known = known
         self._profiles: dict[tuple[Composition, Relation], Profile | None] = {}
+
+    def with_room(self) -> CertifiedProfiles:
+        """One that has answered nothing yet of its own MOST, and knows what this one was asked."""
+        return CertifiedProfiles(self._profiles)
+
+    def was_asked(self, tree: Composition, relation: Relation) -> bool:
+        """Whether the engine was asked: if it was not, too many others were before."""
+        return (tree, relation) in self._known or (tree, relation) in self._profiles
 
     def profile(self, tree: Composition, relation: Relation) -> Profile | None:
         """The certified profile of `tree`; None where no theorem gives one, or where too many were asked for."""
         key = (tree, relation)
+        if key in self._known:
+            return self._known[key]
         if key not in self._profiles:
             if len(self._profiles) >= MOST:
                 return None

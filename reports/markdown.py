@@ -2,6 +2,8 @@
 
 Whatever could start markup, a link, a formula or a mention is escaped, so text from a ledger shows as it is written.
 
+>>> print(escaped("# 1"), escaped("1. one"), escaped("---"), escaped("-0.5"), escaped("1.5"))
+\\# 1 1\\. one \\--- \\-0.5 1.5
 >>> escaped("see <b> http://a.b or *c*")
 'see \\\\<b\\\\> http\\\\://a.b or \\\\*c\\\\*'
 """
@@ -17,6 +19,8 @@ from dpledger.reports.model import Answer, Block, Cell, Item, Items, Origin, Pic
 __all__ = ["escaped", "render"]
 
 _MARKUP = re.compile(r"[\\`*_\[\]<>|~&$@!{}^]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
+_START = re.compile(r"^(?:([-+=#])|(\d{1,9})([.)])(?= |$))")
+"""What would begin a list, a heading or a rule, where the text is the first of its line."""
 _DEEPEST = 6  # levels of headings
 
 
@@ -47,7 +51,8 @@ def render(model: ReportModel, digest: str) -> str:
 
 def escaped(text: str) -> str:
     """`text` in one line, with a backslash before whatever Markdown could read as markup."""
-    return _MARKUP.sub(lambda found: "\\" + found.group(), re.sub(r"\s+", " ", text)).strip()
+    line = _MARKUP.sub(lambda found: "\\" + found.group(), re.sub(r"\s+", " ", text).strip())
+    return _START.sub(lambda found: f"{found[2] or ''}\\{found[1] or found[3]}", line)
 
 
 def _answer(answer: Answer, level: int) -> Iterator[str]:

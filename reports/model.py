@@ -70,18 +70,29 @@ Tone: TypeAlias = Literal["plain", "warning", "note"]
 
 
 def visible(text: str, limit: int = LONGEST) -> str:
-    """`text` with every character but the line feed that nobody sees, or that is private or unassigned, written out as
-    `[U+....]`, and what is beyond `limit` characters cut with a mark."""
+    """`text` with every character but the line feed that nobody sees, or that is private or unassigned, or that is one
+    mark too many on a letter, written out as `[U+....]`, and what is beyond `limit` characters cut with a mark."""
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     if text.isascii() and text.isprintable():
         return text
-    shown = "".join(character if _is_shown(character) else f"[U+{ord(character):04X}]" for character in text)
+    shown = "".join(_shown(text))
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 """Letters and marks that no font draws: those of Unicode's Default_Ignorable_Code_Point, and the empty Braille cell."""
+
+
+MOST_MARKS = 4
+"""Marks on one letter, as many as a language writes; more would pile up over the lines beside it."""
+
+
+def _shown(text: str) -> Iterator[str]:
+    marks = 0
+    for character in text:
+        marks = marks + 1 if unicodedata.category(character) in {"Mn", "Me"} else 0
+        yield character if _is_shown(character) and marks <= MOST_MARKS else f"[U+{ord(character):04X}]"
 
 
 def _is_shown(character: str) -> bool:

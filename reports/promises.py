@@ -11,15 +11,16 @@ from dpledger.accounting import filters
 from dpledger.accounting.adding import read_at
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.decimals import INFINITY, negative
-from dpledger.ledger.accounts.overlap import SamePeople, Together
+from dpledger.ledger.accounts.overlap import NotAdded, SamePeople, Together
 from dpledger.ledger.accounts.recomposition import ScopeAccount
-from dpledger.ledger.entries.bodies import Audited, Reserved
+from dpledger.ledger.entries.bodies import Aborted, Audited, Reserved
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.requests import DECLARED
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.relations import Relation, Unit
 from dpledger.reports.explain import worst_case
 
-__all__ = ["Promise", "concerning", "covering", "is_read", "members", "promises"]
+__all__ = ["Promise", "concerning", "covering", "is_read", "look_alikes", "members", "promises"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,24 @@ def _of_scope(account: ScopeAccount) -> Promise:
     )
 
 
+def look_alikes(scopes: Mapping[str, ScopeState]) -> tuple[NotAdded, ...]:
+    """The scopes whose datasets are told apart by case or spaces alone: nobody adds them up, and most likely they hold
+    the same people. One that is charged to another of them is in that one's promise."""
+    found: dict[str, list[ScopeState]] = {}
+    for scope in scopes.values():
+        if scope.dataset is not None:
+            found.setdefault(" ".join(scope.dataset.split()).casefold(), []).append(scope)
+    groups = []
+    for _, alike in sorted(found.items()):
+        named = {scope.scope for scope in alike}
+        tops = [scope for scope in alike if named.isdisjoint(set(scope.path) - {scope.scope})]
+        if len(texts := sorted({scope.dataset or "" for scope in tops})) > 1:
+            told = ", ".join(f"“{text}”" for text in texts)
+            reason = f"the datasets that they name differ only in case or spaces: {told}"
+            groups.append(NotAdded(scopes=tuple(sorted(scope.scope for scope in tops)), reason=reason))
+    return tuple(groups)
+
+
 # ---- what a promise is about ----------------------------------------------------------------------------------------
 
 
@@ -104,7 +123,8 @@ def members(found: Iterable[Promise], scopes: Mapping[str, ScopeState]) -> froze
 
 
 def concerning(entries: Iterable[Entry], scopes: frozenset[str]) -> tuple[Entry, ...]:
-    """The entries that are about some of `scopes`, or about no scope."""
+    """The entries that are about some of `scopes`, or about no scope; and every audit of what ran in them, whatever
+    scope it names: what it found of a mechanism holds wherever that ran."""
     known = tuple(entries)
     audited = {entry.body.charge for entry in known if isinstance(entry.body, Audited)}
     charged = {
@@ -112,11 +132,27 @@ def concerning(entries: Iterable[Entry], scopes: frozenset[str]) -> tuple[Entry,
         for entry in known
         if isinstance(entry.body, Reserved) and entry.body.charge in audited
     }
+    ran = _ran(known, scopes)
 
     def is_of_them(entry: Entry) -> bool:
-        path = getattr(entry.body, "path", ())
-        if not path and isinstance(entry.body, Audited) and entry.body.charge is not None:
-            path = charged.get(entry.body.charge, ())
+        path, body = getattr(entry.body, "path", ()), entry.body
+        if isinstance(body, Audited):
+            if body.mechanism.kind in ran:
+                return True
+            if not path and body.charge is not None:
+                path = charged.get(body.charge, ())
         return not path or any(level.scope in scopes for level in path)
 
     return tuple(entry for entry in known if is_of_them(entry))
+
+
+def _ran(entries: Iterable[Entry], scopes: frozenset[str]) -> frozenset[str]:
+    """What ran in these scopes, by its name."""
+    found = {}
+    for entry in entries:
+        body = entry.body
+        if isinstance(body, Reserved) and any(level.scope in scopes for level in body.path):
+            found[body.charge] = body.mechanism.kind
+        elif isinstance(body, Aborted):
+            found.pop(body.charge, None)
+    return frozenset(found.values()) - {DECLARED}

@@ -1,16 +1,25 @@
 """Which audits are of what is charged in a ledger: of what ran here, of what ran elsewhere, of neither.
 
-An audit that was blind is none: what it is of goes on being counted as never audited."""
+A violation counts against every run of its kind. An audit that refuted nothing is a test of those runs of its kind
+alone that had its very parameters, and only if it tested what they promise: under their relation, a claim that is no
+weaker than theirs, at a confidence of 90 % or more. One that was blind tests nothing. What no audit tests goes on being
+counted as never audited."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
-from dpledger.ledger.entries.bodies import Aborted, Audited, Intended, Reserved
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.ledger.entries.bodies import Aborted, Audited, Intended, Reserved, ScopeOpened
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import MechanismNote
 from dpledger.ledger.requests import DECLARED
+from dpledger.ledger.signed import wire
+from dpledger.relations import Relation
+from dpledger.schema import plain
 
 __all__ = [
     "AuditEntry",
@@ -18,8 +27,15 @@ __all__ = [
     "IntendedEntry",
     "RunsAndAudits",
     "RunsElsewhere",
+    "TestedKinds",
     "blind_reasons",
 ]
+
+LEAST_CONFIDENCE = Decimal("0.9")
+OTHER_PARAMETERS = "whose parameters no run here had"
+OTHER_RELATION = "whose relation is not that of the run"
+WEAKER = "whose claim is weaker than that of the run"
+UNSURE = "whose confidence is below 90 %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +117,34 @@ class RunsElsewhere:
         return ": refuted" if found == len(runs) else f": {found:,} refuted"
 
 
+@dataclass(frozen=True, slots=True)
+class TestedKinds:
+    """What audits tested of the kinds that ran here. `tested`: kinds that were in every way in which they ran, by
+    parameters, relation and claim; `partly`: in how many of how many others were; `refuted`: those of a violation;
+    `never`: the rest. `uncounted`: audits of kinds that ran here that test nothing of what ran, by the reason."""
+
+    tested: frozenset[str]
+    partly: Mapping[str, tuple[int, int]]
+    refuted: frozenset[str]
+    never: frozenset[str]
+    uncounted: Mapping[str, tuple[AuditEntry, ...]]
+
+    @property
+    def is_any(self) -> bool:
+        """Whether an audit says anything of what ran here."""
+        return bool(self.tested or self.partly or self.refuted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """A mechanism that ran here, as often as it did: its parameters in the ledger's bytes, and what it promised."""
+
+    kind: str
+    parameters: bytes
+    relation: Relation
+    claim: Guarantee
+
+
 class RunsAndAudits:
     """What ran in a ledger, or in a part of it, and what audits are of it; its entries are read once."""
 
@@ -108,10 +152,13 @@ class RunsAndAudits:
         ran: dict[str, Reserved] = {}
         audits: list[AuditEntry] = []
         intended: list[IntendedEntry] = []
+        self._relations: dict[str, Relation] = {}
         for entry in entries:
             body = entry.body
             if isinstance(body, Reserved):
                 ran[body.charge] = body
+            elif isinstance(body, ScopeOpened):
+                self._relations[body.path[0].scope] = body.relation
             elif isinstance(body, Aborted):
                 del ran[body.charge]
             elif isinstance(body, Audited):
@@ -121,19 +168,72 @@ class RunsAndAudits:
         self.audits = tuple(audits)
         """Every audit, in order."""
         self._intended = intended
-        self._here = [body.mechanism for body in ran.values() if body.attested is None]
+        self._here = [body for body in ran.values() if body.attested is None]
         self._elsewhere = [body for body in ran.values() if body.attested is not None]
 
     @functools.cached_property
     def kinds(self) -> frozenset[str]:
         """The tags of all mechanisms that were admitted to run here, and not given back. What runs elsewhere bears the
         name that somebody gave it: an audit of what bears that name here says nothing of it."""
-        return frozenset(mechanism.kind for mechanism in self._here)
+        return frozenset(body.mechanism.kind for body in self._here)
 
     @functools.cached_property
-    def mechanisms(self) -> frozenset[tuple[str, str]]:
-        """The tags and parameters of the same mechanisms."""
-        return frozenset((mechanism.kind, repr(mechanism.parameters)) for mechanism in self._here)
+    def _ran(self) -> frozenset[_Ran]:
+        """The mechanisms that ran here, of the kinds that were audited."""
+        audited = {one.body.mechanism.kind for one in self.audits}
+        return frozenset(
+            _Ran(body.mechanism.kind, _parameters(body.mechanism), self._relations[body.path[0].scope], body.claim)
+            for body in self._here
+            if body.mechanism.kind in audited
+        )
+
+    @functools.cached_property
+    def tests(self) -> TestedKinds:
+        """What the audits of kinds that ran here tested of them."""
+        tested: set[_Ran] = set()
+        refuted: set[str] = set()
+        uncounted: dict[str, list[AuditEntry]] = {}
+        for one in self.told_apart.here:
+            if one.body.verdict == "violation":
+                refuted.add(one.body.mechanism.kind)
+            elif why := self.why_not(one):
+                uncounted.setdefault(why, []).append(one)
+            else:
+                tested.update(self._tested_by(one.body))
+        all_of: dict[str, list[bool]] = {}
+        for ran in self._ran:
+            all_of.setdefault(ran.kind, []).append(ran in tested)
+        whole = frozenset(kind for kind, found in all_of.items() if all(found))
+        some = {kind: (sum(found), len(found)) for kind, found in all_of.items() if any(found) and not all(found)}
+        return TestedKinds(
+            tested=whole,
+            partly=some,
+            refuted=frozenset(refuted),
+            never=self.kinds - whole - some.keys() - refuted,
+            uncounted={why: tuple(found) for why, found in uncounted.items()},
+        )
+
+    def why_not(self, one: AuditEntry) -> str:
+        """Why an audit of a kind that ran here is no test of what ran; empty where it is one."""
+        body = one.body
+        same = self._alike(body)
+        if not same:
+            return OTHER_PARAMETERS
+        if all(ran.relation is not body.relation for ran in same):
+            return OTHER_RELATION
+        if not self._tested_by(body):
+            return WEAKER
+        return UNSURE if body.confidence < LEAST_CONFIDENCE else ""
+
+    def _alike(self, body: Audited) -> frozenset[_Ran]:
+        kind, parameters = body.mechanism.kind, _parameters(body.mechanism)
+        return frozenset(ran for ran in self._ran if (ran.kind, ran.parameters) == (kind, parameters))
+
+    def _tested_by(self, body: Audited) -> frozenset[_Ran]:
+        """The mechanisms that ran here whose promise this audit tested."""
+        return frozenset(
+            ran for ran in self._alike(body) if ran.relation is body.relation and _is_no_weaker(body.claim, ran.claim)
+        )
 
     @property
     def unfinished(self) -> tuple[IntendedEntry, ...]:
@@ -184,6 +284,21 @@ def blind_reasons(audits: Audits, kinds: Iterable[str]) -> dict[str, str]:
     wanted = frozenset(kinds)
     tried = ((one.body.mechanism.kind, one.body.blind) for one in audits.blind)
     return {kind: why for kind, why in tried if kind in wanted and why is not None}
+
+
+def _parameters(mechanism: MechanismNote) -> bytes:
+    return wire.dump(plain(mechanism.parameters))
+
+
+def _is_no_weaker(tested: Guarantee, promised: Guarantee) -> bool:
+    """Whether who keeps `tested` keeps `promised`: they are the same, or the one gives the epsilon of the other at its
+    delta. Claim: if so, it is so. Source: the Claim of each `epsilon_at`."""
+    if tested == promised:
+        return True
+    if not promised.is_point:
+        return False
+    delta = promised.own_delta
+    return delta is not None and tested.epsilon_at(delta) <= promised.epsilon_at(delta)
 
 
 def _named_by(audits: Iterable[Audited]) -> tuple[frozenset[str | None], frozenset[str | None]]:

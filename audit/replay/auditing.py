@@ -26,7 +26,7 @@ from dpledger.audit.replay.enumerated import broken_by_coins
 from dpledger.audit.replay.result import ReplayResult
 from dpledger.audit.replay.rows import Pairing, guesses, paired
 from dpledger.audit.replay.running import Job, recorded, replayed
-from dpledger.audit.tested.neighbours import apart, check_pair
+from dpledger.audit.tested.neighbours import alike, apart, check_pair
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.protocol import Inspects, Mechanism
@@ -115,7 +115,7 @@ def audit_replay(
         findings=findings,
         remarks=remarks,
         used=max(shares, default=None),
-        blind=_blind(ways, remarks),
+        blind=_blind(ways, remarks) or alike(left, right),
         seed=seed,
         seconds=time.perf_counter() - started,
     )

@@ -1,4 +1,4 @@
-"""Whether two datasets can be neighbours: how many rows differ, or how far a number moves.
+"""Whether two datasets can be neighbours: how many rows differ, or how far a number moves; and whether they differ.
 
 How many rows of each are not in the other is held against how many a unit may have; how far a number moves that
 somebody computed, against the declared sensitivity.
@@ -22,6 +22,7 @@ from typing import TypeAlias, TypeGuard, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.audit.sampling import digest
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.gaussian import Gaussian
 from dpledger.mechanisms.numeric.integers import Geometric, IntegerGaussian
@@ -29,7 +30,7 @@ from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.numeric.one_shot import OneShot, Vouched
 from dpledger.relations import Relation, Unit
 
-__all__ = ["ONE_UNIT", "OfNumbers", "apart", "as_read", "check_pair", "norm_of"]
+__all__ = ["ONE_UNIT", "OfNumbers", "alike", "apart", "as_read", "check_pair", "norm_of"]
 
 ONE_UNIT = (
     "differ in one unit (replace_one exchanges a row for another, max_contributions allows several rows of a unit)"
@@ -37,6 +38,7 @@ ONE_UNIT = (
 OfNumbers: TypeAlias = Laplace | Gaussian | Geometric | IntegerGaussian
 """Mechanisms that are given numbers, and are told how far one unit moves them."""
 
+ALIKE = "both datasets hold the same data, so no fault could show"
 SCALARS = (bool, int, float, str, bytes, type(None))
 
 
@@ -56,6 +58,16 @@ def apart(left: object, right: object, relation: Relation, unit: Unit) -> str | 
     return (
         f"no neighbours under {relation.value}: {gone:,} rows in left alone, {come:,} in right alone, {most:,} a unit"
     )
+
+
+def alike(left: object, right: object) -> str | None:
+    """Why nothing can be learnt from this pair: both datasets are the same; None where they differ. Lists in another
+    order do: they need not be rows.
+
+    >>> alike([1, 2], [1, 2]) == ALIKE, alike([1, 2], [2, 1]), alike([1, 2], [1.0, 2.0])
+    (True, None, None)
+    """
+    return ALIKE if digest(left) == digest(right) else None
 
 
 def check_pair(mechanism: object, left: object, right: object, relation: Relation, unit: Unit) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import platform
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from dpledger.audit.tested.claims import AuditTarget, target
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import LIBRARY, MechanismNote
-from dpledger.ledger.guards import Guarded
+from dpledger.ledger.guards import Guarded, as_kind, name_of
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, validated
@@ -46,7 +45,6 @@ __all__ = [
 
 _CLAIM: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
 FEWEST_TRIALS = 100
-LONGEST_KIND = 128
 MOST_TRIALS = 10**12
 ALL_CORES = -1  # of `jobs`, as joblib says it
 
@@ -192,16 +190,6 @@ def _takes_one(function: Callable[..., object]) -> bool:
     return default is not inspect.Parameter.empty and not isinstance(default, np.random.Generator | None)
 
 
-def name_of(function: object) -> str:
-    """What a function, or an object that is called, goes by: its own `kind`, else its module and name."""
-    kind = getattr(function, "kind", None)
-    if kind:
-        return str(kind)
-    module = getattr(function, "__module__", None) or type(function).__module__
-    name = str(getattr(function, "__qualname__", type(function).__qualname__))
-    return f"{module}.{name.replace('<locals>.', '').replace('<lambda>', 'lambda')}"
-
-
 def _own_parameters(function: object) -> Mapping[str, Plain]:
     parameters = getattr(function, "parameters", None)
     found = parameters() if callable(parameters) else {}
@@ -209,12 +197,8 @@ def _own_parameters(function: object) -> Mapping[str, Plain]:
 
 
 def named(kind: str, parameters: Mapping[str, Plain]) -> MechanismNote:
-    """What the ledger calls it: `kind` as a name in the ledger's alphabet. A name that has to be changed for that ends
-    in a digest of itself, so that two of them stay two."""
-    name = re.sub(r"[^A-Za-z0-9._:/@-]", "_", kind if re.match("[A-Za-z0-9]", kind) else f"python:{kind}")
-    if len(name) > LONGEST_KIND or not name.endswith(kind):
-        name = f"{name[: LONGEST_KIND - 9]}@{sha256(kind.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    return MechanismNote(kind=name, parameters=parameters, library=LIBRARY)
+    """What the ledger calls it: `kind` as a name in the ledger's alphabet."""
+    return MechanismNote(kind=as_kind(kind), parameters=parameters, library=LIBRARY)
 
 
 def seconds_of(given: Number | None, field: str) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
@@ -22,6 +22,7 @@ from dpledger.reports.tested import (
     Audits,
     IntendedEntry,
     RunsAndAudits,
+    TestedKinds,
     blind_reasons,
 )
 
@@ -84,8 +85,9 @@ def _missing(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         if isinstance(entry.body, KeyRevoked):
             yield (
-                f"Entry {entry.index:,} REVOKES the signing key. Whoever stole it may have written the entries after "
-                f"{entry.body.last_trusted:,}. This report counts their charges and ignores their refunds."
+                f"Entry {entry.index:,}, signed with the recovery key, REVOKES the signing key. Somebody else may have "
+                f"written the entries after {entry.body.last_trusted:,}. This report counts their charges and ignores "
+                "their refunds."
             )
         if isinstance(entry.body, RollbackAccepted):
             yield (
@@ -128,34 +130,31 @@ def audited(entries: Sequence[Entry]) -> Answer:
     """The verdicts on kinds of mechanisms that ran in this ledger, and those on others that are about what is charged
     in it, where a violation warns as well; those that nothing ties to it are counted apart."""
     known = RunsAndAudits(entries)
-    ran, audits, there = known.kinds, known.told_apart, known.elsewhere
-    here = [one.body for one in audits.here]
-    refuted = plainly((audit.mechanism.kind for audit in here if audit.verdict == "violation"), ran)
-    tested = {audit.mechanism.kind for audit in here}
-    missing = plainly(ran - tested, ran)
+    ran, audits, there, tests = known.kinds, known.told_apart, known.elsewhere, known.tests
     violations = tuple(_found_wrong(audits))
-    pairs = {(one.mechanism.kind, repr(one.mechanism.parameters)) for one in here}
-    same = {kind for kind, _ in pairs & known.mechanisms}
-    other = plainly(tested - same, ran)
     lines = [f"{_capital(how)}: {_of(some)}." for some, how in _concerning(audits) if not _all_violations(some)]
-    if other:
-        lines.append(f"Tested, but with other parameters than ran here: {_listed(other)}.")
-    if missing:
-        lines.append(f"Never audited: {_listed(missing)}.")
-    for kind, why in blind_reasons(audits, ran - tested).items():
+    lines += _not_all(known)
+    if tests.never:
+        lines.append(f"Never audited: {_listed(plainly(tests.never, ran))}.")
+    for kind, why in blind_reasons(audits, tests.never).items():
         lines.append(f"An audit of {plain(kind)} could see nothing: {visible(why, 200)}.")
     if distant := [one for one in (*audits.here, *audits.concerning) if one.body.apart is not None]:
         lines.append(f"On data that differ by more than one unit, if they are rows: {_of(distant)}.")
     if left := known.unfinished:
         lines.append(f"Intended but never finished: {words.count(len(left), 'audit')} ({_intended(left)}).")
-    if audits.apart:
-        lines.append(f"An annex lists audits of mechanisms whose names did not run here: {_counted(audits.apart)}.")
+    untied = tuple(one for one in audits.apart if one.body.verdict == "violation")
+    if untied:
+        found = f"{words.count(len(untied), 'violation')} of what nothing ties to this ledger: {_kinds(untied)}"
+        lines.append(f"Warning: {found}. If it ran here under another name, its promise is refuted.")
+    if harmless := len(audits.apart) - len(untied):
+        told = words.count(harmless, "audit")
+        lines.append(f"An annex lists audits of mechanisms whose names did not run here: {told}, nothing refuted.")
     if there.never:
         lines.append(f"{words.count(len(there.never), 'run')} elsewhere never audited.")
     if there.named:
         told = there.outcome(there.named)
         lines.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone{told}.")
-    if here or audits.concerning:
+    if audits.here or audits.concerning:
         lines.append("Not refuted does not mean proved.")
     if not lines:
         lines.append("No run and no audit is recorded.")
@@ -163,27 +162,42 @@ def audited(entries: Sequence[Entry]) -> Answer:
     return Answer(
         id="first_page/audits",
         question="What did audits find of what ran here?",
-        text=_verdict(ran, tested, refuted, violations),
+        text=_verdict(ran, tests, violations),
         lines=tuple(lines),
-        status="unknown" if untested and not here and not violations else "measured",
-        tone="warning" if refuted or violations else "plain",
+        status="unknown" if untested and not tests.is_any and not violations else "measured",
+        tone="warning" if tests.refuted or violations or untied else "plain",
         links=(Link("each audit", "audits"),),
     )
+
+
+def _not_all(known: RunsAndAudits) -> Iterator[str]:
+    """What audits of kinds that ran here say of a part of it alone, or of nothing of it."""
+    ran, tests = known.kinds, known.tests
+    for kind, (some, of) in sorted(tests.partly.items()):
+        yield f"Tested in part: {plainly([kind], ran)[0]}, {some:,} of the {of:,} ways in which it ran here."
+    why_not = [
+        f"{words.count(len(audits), 'audit')} {why} ({_kinds(audits, ran)})"
+        for why, audits in sorted(tests.uncounted.items())
+    ]
+    if why_not:
+        yield f"No test of what ran here: {'; '.join(why_not)}."
 
 
 def _intended(left: Sequence[IntendedEntry]) -> str:
     return _listed(plainly(one.body.mechanism.kind for one in left))
 
 
-def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], violations: Sequence[str]) -> str:
+def _verdict(ran: frozenset[str], tests: TestedKinds, violations: Sequence[str]) -> str:
+    refuted = plainly(tests.refuted, ran)
     found = [*([f"refuted: {_listed(refuted)}"] if refuted else []), *violations]
     if found:
         return "; ".join(found)
     if not ran:
         return "nothing ran here"
-    if not tested:
-        return "no audit"
-    return f"{len(tested):,} of {words.count(len(ran), 'kind')} tested, none refuted"
+    if not tests.is_any:
+        return "no audit that counts" if tests.uncounted else "no audit"
+    part = f", {len(tests.partly):,} in part" if tests.partly else ""
+    return f"{len(tests.tested):,} of {words.count(len(ran), 'kind')} tested{part}, none refuted"
 
 
 def _concerning(audits: Audits) -> tuple[tuple[tuple[AuditEntry, ...], str], ...]:
@@ -201,8 +215,7 @@ def _found_wrong(audits: Audits) -> Iterator[str]:
     for some, how in _concerning(audits):
         wrong = [one for one in some if one.body.verdict == "violation"]
         if wrong:
-            kinds = _listed(plainly(one.body.mechanism.kind for one in wrong))
-            yield f"{words.count(len(wrong), 'violation')}, {how}: {kinds}"
+            yield f"{words.count(len(wrong), 'violation')}, {how}: {_kinds(wrong)}"
 
 
 def _all_violations(audits: Sequence[AuditEntry]) -> bool:
@@ -224,7 +237,11 @@ def _counted(audits: Sequence[AuditEntry]) -> str:
 
 
 def _of(audits: Sequence[AuditEntry]) -> str:
-    return f"{_counted(audits)} ({_listed(plainly(one.body.mechanism.kind for one in audits))})"
+    return f"{_counted(audits)} ({_kinds(audits)})"
+
+
+def _kinds(audits: Sequence[AuditEntry], among: Iterable[str] = ()) -> str:
+    return _listed(plainly((one.body.mechanism.kind for one in audits), among))
 
 
 def _budgets(audits: Sequence[AuditEntry]) -> str:

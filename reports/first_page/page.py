@@ -25,15 +25,16 @@ def first_page(
     entries: tuple[Entry, ...],
     accounts: tuple[ScopeAccount, ...],
     apart: tuple[NotAdded, ...],
+    alike: tuple[NotAdded, ...],
     declarations: Declarations,
     sections: tuple[Section, ...],
 ) -> tuple[Answer, ...]:
-    """The answers, in the order in which they are asked. `entries`, `accounts`, `apart`, `declarations`: what concerns
-    the scopes of the promise; `sections`: the annexes, whose gaps are counted."""
+    """The answers, in the order in which they are asked. `entries`, `accounts`, `apart`, `alike`, `declarations`: what
+    concerns the scopes of the promise; `sections`: the annexes, whose gaps are counted."""
     names = frozenset(account.scope for account in accounts)
     return (
         protection.protected(promise, accounts, verified.state.scopes, declarations),
-        protection.promised(promise, others, apart, accounts, declarations),
+        protection.promised(promise, others, apart, alike, accounts, declarations),
         protection.used(accounts),
         protection.meaning(promise),
         purpose.decided(declarations),

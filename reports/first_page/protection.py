@@ -13,11 +13,12 @@ from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.reports import explain, words
 from dpledger.reports.first_page.plain import budget_named
+from dpledger.reports.first_page.said import budgets, names, said
 from dpledger.reports.grouping import in_entries
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
 from dpledger.reports.promises import Promise, is_read
-from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
-from dpledger.reports.sections.promise import READ_DELTA, bounds_of, warnings_of
+from dpledger.reports.sections.declared import COPIED, Declarations, trust_models, without_trust_model
+from dpledger.reports.sections.promise import bounds_of, is_large, population, read_delta, warnings_of
 from dpledger.reports.sections.runs import is_stated
 from dpledger.reports.sections.spending import native_sum, upper
 
@@ -45,6 +46,7 @@ def protected(
         )
     texts = tuple(dict.fromkeys(_data(scopes[account.scope]) for account in accounts))
     people = declarations.of("people")[:1]
+    told = said("people", declarations, LONG)
     unit = promise.unit
     return Answer(
         id=id_,
@@ -54,7 +56,7 @@ def protected(
             *texts[:MOST],
             *_more(len(texts) - MOST, "further dataset"),
             f"one {unit.name} has at most {words.count(unit.max_contributions, 'row')}: declared, not measured",
-            *(f"{one.words(LONG)} (declared by {one.speaker(40)})" for one in people),
+            *(f"{told} (declared by {one.speaker(40)})" for one in people),
             "Whoever opened the budget wrote this.",
         ),
         status="declared",
@@ -73,6 +75,7 @@ def promised(
     promise: Promise | None,
     others: Sequence[Promise],
     apart: Sequence[NotAdded],
+    alike: Sequence[NotAdded],
     accounts: Sequence[ScopeAccount],
     declarations: Declarations,
 ) -> Answer:
@@ -88,7 +91,7 @@ def promised(
     elif len(promise.scopes) > 1:
         lines.append("Budgets that name the same dataset are added up.")
     if others:
-        lines.append(f"This page is not about {_of_others(others)} of its own.")
+        lines.append(f"This page is not about {_of_others(others)} a page here or in a report of its own.")
     broken = [account.scope for account in accounts if account.contradiction is not None]
     if broken:
         lines.append(f"A claim in {budget_named(broken[0])} is false, so none of its numbers can be relied on.")
@@ -97,7 +100,13 @@ def promised(
         left = f"{words.count(len(outside), 'run')} left the guarantee ({in_entries(outside)})"
         lines.append(f"Warning: {left}. The promise does not cover what came of it.")
     unknown = promise.epsilon.is_infinite()
-    warned = () if unknown else warnings_of(promise.epsilon)
+    warned = (
+        *(() if unknown else (*warnings_of(promise.epsilon), *_large_delta(promise, accounts, declarations))),
+        *(
+            f"{budgets(one.scopes)} name datasets that differ only in case or spaces. Each is added up by itself."
+            for one in alike
+        ),
+    )
     lines += [f"Warning: {line}" for line in warned]
     lines.append(_trust(declarations))
     return Answer(
@@ -125,7 +134,7 @@ def _reading(promise: Promise) -> Iterator[str]:
     at = words.at_most(promise.delta)
     if is_read(promise.guarantee):
         yield f"read as ε ≤ {words.at_most(promise.epsilon)} at δ = {at}"
-        yield f"This δ is {READ_DELTA}."
+        yield f"This δ is {read_delta(promise.guarantee)}."
     elif promise.read:
         yield f"The report chose part of δ = {at}, because not all of these budgets are stated in ε."
     elif isinstance(promise.guarantee, BoundedRange | PrivacyCurve):
@@ -139,10 +148,22 @@ def _own_delta(promise: Promise) -> str:
     return "; the δ is the budget's own" if len(promise.scopes) == 1 else "; the δ is the budgets' own"
 
 
+def _large_delta(promise: Promise, accounts: Sequence[ScopeAccount], declarations: Declarations) -> tuple[str, ...]:
+    """What is to be said of a delta that is not below 1/n, n the largest number of people that is declared."""
+    sizes = (population(declarations.for_scope("population_size", account.scope)) for account in accounts)
+    size = max(sizes, default=0)
+    if not promise.delta or not is_large(promise.delta, size):
+        return ()
+    told = f"not below 1/n, with n = {size:,} as declared"
+    if promise.read and promise.guarantee is not None and not is_large(promise.guarantee.fails, size):
+        return (f"ε is read at a δ that is {told}. At a smaller δ it is larger.",)
+    return (f"δ is {told}: somebody's whole record may be published.",)
+
+
 def _of_others(others: Sequence[Promise]) -> str:
     if len(others) > 1:
-        return f"the {len(others):,} other promises of the ledger. Each has a page"
-    return f"the other promise of the ledger, {_named(others[0])}. That one has a page"
+        return f"any of the {len(others):,} other promises of the ledger, each of which has"
+    return f"the other promise of the ledger, {_named(others[0])}, which has"
 
 
 def _named(promise: Promise) -> str:
@@ -151,12 +172,18 @@ def _named(promise: Promise) -> str:
 
 
 def _trust(declarations: Declarations) -> str:
-    word, by = trust_model(declarations)
-    if not word and "trust_model" in declarations.copied:
+    """The trust model in a word, or that of each budget."""
+    found, rest = trust_models(declarations), without_trust_model(declarations)
+    if not found and "trust_model" in declarations.copied:
         return f"Trust model: unknown; what stands there is {COPIED}."
-    if not word:
+    if not found:
         return "Trust model: unknown. Nobody has said whether it is central, local or shuffled."
-    return f"Trust model: {word} (declared by {visible(by, 40)})."
+    by = f"(declared by {names([one for _, one in found[:MOST]])})"
+    if len({word for word, _ in found}) == 1 and not rest:
+        return f"Trust model: {found[0][0]} {by}."
+    of_each = [f"{word} for {budgets(declarations.counts_for(one))}" for word, one in found[:MOST]]
+    of_each += _more(len(found) - MOST, "further one")
+    return f"Trust model: {', '.join(of_each)} {by}" + (f"; unknown for {budgets(rest)}." if rest else ".")
 
 
 # ---- how much -------------------------------------------------------------------------------------------------------

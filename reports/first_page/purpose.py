@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpledger.reports.first_page.said import is_said, names, said
 from dpledger.reports.model import Answer, Link
 from dpledger.reports.sections.declared import COPIED, Declaration, Declarations, label
 
@@ -12,57 +13,53 @@ __all__ = ["decided", "unprotected"]
 
 LONG = 110  # characters of a text that somebody typed
 SHORT = 60  # characters of one that is an answer by itself
-NAME = 40  # characters of whose words they are
 
 
 def decided(declarations: Declarations) -> Answer:
     """Purpose, justification of the budget, and who decided: each as declared, or unknown."""
     asked = (("For", "intended_use"), ("Not for", "not_intended_for"), ("Why this budget", "justification"))
-    owner = declarations.of("decision_owner")[:1]
-    lines = tuple(_line(word, item, declarations) for word, item in asked)
-    needed = [declarations.of(item)[:1] for item in ("intended_use", "justification", "decision_owner")]
+    needed = ("intended_use", "justification", "decision_owner")
+    owner = declarations.of("decision_owner")
     return Answer(
         id="first_page/decision",
         question="What is it for, and who decided?",
-        text=owner[0].words(SHORT) if owner else "nobody has said who decided",
-        lines=(*lines, *_by([one for found in needed for one in found])),
-        status="declared" if all(found and not found[0].is_copied for found in needed) else "unknown",
-        links=_links(("intended_use", "justification", "decision_owner"), declarations),
+        text=said("decision_owner", declarations, SHORT) if owner else "nobody has said who decided",
+        lines=(*_lines(asked, declarations), *_by(_first(needed, declarations))),
+        status="declared" if all(is_said(item, declarations) for item in needed) else "unknown",
+        links=_links(needed, declarations),
     )
 
 
 def unprotected(declarations: Declarations) -> Answer:
     """What is published from the same data without noise: outside of every promise."""
     asked = (("Without noise", "non_dp_releases"), ("Exactly", "invariants"))
-    found = [one for _, item in asked for one in declarations.of(item)[:1]]
-    said = [one for one in found if not one.is_copied]
+    items = tuple(item for _, item in asked)
+    found = _first(items, declarations)
+    own = [one for one in found if not one.is_copied]
     return Answer(
         id="first_page/unprotected",
         question="What is published without this protection?",
-        text=f"In the words of {_names(said)}" if said else COPIED if found else "nobody has said",
+        text=f"In the words of {names(own)}" if own else COPIED if found else "nobody has said",
         lines=(
-            *(_line(word, item, declarations) for word, item in asked),
+            *_lines(asked, declarations),
             "No promise on this page covers it, or anything else that went around the record.",
         ),
-        status="declared" if len(said) == len(asked) else "unknown",
-        links=_links(tuple(item for _, item in asked), declarations),
+        status="declared" if all(is_said(item, declarations) for item in items) else "unknown",
+        links=_links(items, declarations),
     )
 
 
-def _line(word: str, item: str, declarations: Declarations) -> str:
-    found = declarations.of(item)
-    if not found:
-        return f"{word}: unknown. Nobody has said."
-    more = f" (and {len(found) - 1:,} more, for other budgets)" if len(found) > 1 else ""
-    return f"{word}: {found[0].words(LONG)}{more}"
+def _lines(asked: Sequence[tuple[str, str]], declarations: Declarations) -> tuple[str, ...]:
+    return tuple(f"{word}: {said(item, declarations, LONG)}" for word, item in asked)
+
+
+def _first(items: Sequence[str], declarations: Declarations) -> list[Declaration]:
+    """The declarations whose words stand on the page."""
+    return [one for item in items for one in declarations.of(item)[:1]]
 
 
 def _by(found: Sequence[Declaration]) -> tuple[str, ...]:
-    return (f"Declared by {_names(found)}.",) if found else ()
-
-
-def _names(found: Sequence[Declaration]) -> str:
-    return "; ".join(dict.fromkeys(one.speaker(NAME) for one in found))
+    return (f"Declared by {names(found)}.",) if found else ()
 
 
 def _links(items: Sequence[str], declarations: Declarations) -> tuple[Link, ...]:

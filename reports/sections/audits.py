@@ -76,7 +76,7 @@ def audits_section(entries: tuple[Entry, ...], engine: CertifiedProfiles) -> Sec
     caption = "Claims of what ran here that were tested, and what was found"
     blocks: list[Block] = [
         Prose(id="audits/not_proved", lines=PROVES_NOTHING, tone="note"),
-        _table("audits/results", caption, here, tested.mechanisms),
+        _table("audits/results", caption, here, tested),
     ]
     if there:
         blocks.append(_table("audits/elsewhere", OF_RUNS_ELSEWHERE, there, None))
@@ -143,10 +143,8 @@ def _kind(one: AuditEntry) -> str:
 # ---- the table ------------------------------------------------------------------------------------------------------
 
 
-def _table(
-    id_: str, caption: str, found: tuple[Alike[AuditEntry], ...], ran: frozenset[tuple[str, str]] | None
-) -> Table:
-    """`ran`: the mechanisms that ran here; None in a table of what did not."""
+def _table(id_: str, caption: str, found: tuple[Alike[AuditEntry], ...], tested: RunsAndAudits | None) -> Table:
+    """`tested`: what ran here; None in a table of what did not."""
     return Table(
         id=id_,
         caption=caption,
@@ -161,12 +159,12 @@ def _table(
             Column("Evidence"),
             Column("Budget"),
         ),
-        rows=tuple(_row(group, ran) for group in found),
+        rows=tuple(_row(group, tested) for group in found),
         empty="No audit of what ran here was recorded.",
     )
 
 
-def _row(group: Alike[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tuple[Cell, ...]:
+def _row(group: Alike[AuditEntry], tested: RunsAndAudits | None) -> tuple[Cell, ...]:
     body = group.first.body
     place = Cell(indices([member.index for member in group.members]), len(group.members))
     is_wrong = body.verdict == "violation"
@@ -185,7 +183,7 @@ def _row(group: Alike[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tu
             differs,
         )
     return (
-        _mechanism(group, ran),
+        _mechanism(group, tested),
         place,
         Cell(words.guarantee(body.claim), note=words.relation(body.relation)),
         verdict,
@@ -201,10 +199,10 @@ def _row(group: Alike[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tu
     )
 
 
-def _mechanism(group: Alike[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> Cell:
+def _mechanism(group: Alike[AuditEntry], tested: RunsAndAudits | None) -> Cell:
     note = group.first.body.mechanism
-    other = ran is not None and (note.kind, repr(note.parameters)) not in ran
-    told = words.parameters(note.parameters) + ("; what ran here had other parameters" if other else "")
+    why = "" if tested is None else tested.why_not(group.first)
+    told = words.parameters(note.parameters) + (f"; no test of what ran here, as an audit {why}" if why else "")
     return Cell(group.times(_kind(group.first)), note.kind, note=told)
 
 
@@ -289,12 +287,14 @@ def _method(body: Audited) -> str:
 def _never_audited(tested: RunsAndAudits) -> Item:
     id_, label = "audits/never_audited", "What ran and was never audited"
     ran, there, audits = tested.kinds, tested.elsewhere, tested.told_apart
-    missing = sorted(ran - {one.body.mechanism.kind for one in audits.here})
+    missing = sorted(tested.tests.never)
     gaps = []
     if missing:
         shown = ", ".join(words.tag(kind) for kind in missing[:20])
         more = f" and {len(missing) - 20} more kinds" if len(missing) > 20 else ""
         gaps.append(f"{shown}{more}: no evidence besides the proof")
+    for kind, (some, of) in sorted(tested.tests.partly.items()):
+        gaps.append(f"{words.tag(kind)}: tested in {some:,} of the {of:,} ways in which it ran here")
     for kind, why in blind_reasons(audits, missing).items():
         gaps.append(f"{words.tag(kind)}: an audit was tried and saw nothing: {visible(why, 400)}")
     if there.never:
@@ -305,7 +305,11 @@ def _never_audited(tested: RunsAndAudits) -> Item:
     if gaps:
         return unknown(id_, label, "; ".join(gaps))
     is_any = ran or there.charged
-    return Item(id=id_, label=label, text="none: each kind was audited at least once" if is_any else "nothing ran")
+    return Item(
+        id=id_,
+        label=label,
+        text="none: each kind was audited as it ran" if is_any else "nothing ran",
+    )
 
 
 # ---- the pictures ---------------------------------------------------------------------------------------------------

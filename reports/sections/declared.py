@@ -18,7 +18,17 @@ from dpledger.reports.grouping import MOST_ROWS, in_entries
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
 from dpledger.reports.sections.several import named
 
-__all__ = ["COPIED", "ITEMS", "REQUIRED", "Declaration", "Declarations", "declared_section", "label", "trust_model"]
+__all__ = [
+    "COPIED",
+    "ITEMS",
+    "REQUIRED",
+    "Declaration",
+    "Declarations",
+    "declared_section",
+    "label",
+    "trust_models",
+    "without_trust_model",
+]
 
 LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "product": (
@@ -184,6 +194,7 @@ class Declarations:
     """The last declaration of each item, for the ledger and for each scope."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
+        self._asked: tuple[str, ...] = ()
         self._last: dict[tuple[str, str], Declaration] = {}
         self.replaced: list[tuple[Declaration, int]] = []
         """Each declaration that does not count any more, and the index of the one that replaced it, in order."""
@@ -201,13 +212,35 @@ class Declarations:
         """Those of `item`: the ledger's first, then the scopes' in id order."""
         return tuple(found for (name, _), found in sorted(self._last.items()) if name == item)
 
-    def about(self, scopes: Sequence[str]) -> Declarations:
-        """Those that count for `scopes`: of each scope its own words, else the ledger's."""
-        found = Declarations(())
+    def about(self, scopes: Iterable[str], asked: Iterable[str]) -> Declarations:
+        """Those that count for `scopes`: of each scope its own words, else the ledger's. `asked`: the scopes of which
+        something must be said; the others are charged to them."""
+        found, scopes = Declarations(()), sorted(scopes)
+        found._asked = tuple(sorted(asked))
         for item in {name for name, _ in self._last}:
             counted = [self.for_scope(item, scope) for scope in scopes] or [self._last.get((item, ""))]
             found._last.update({(item, one.scope): one for one in counted if one is not None})
         return found
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The scopes of which something must be said."""
+        return self._asked
+
+    def unsaid(self, item: str) -> tuple[str, ...]:
+        """The scopes that are asked about of which nobody has said it."""
+        return tuple(scope for scope in self._asked if self.for_scope(item, scope) is None)
+
+    def counts_for(self, one: Declaration) -> tuple[str, ...]:
+        """The scopes for which it counts: its own, or all that are asked about and have no words of their own."""
+        if one.scope:
+            return (one.scope,)
+        return tuple(scope for scope in self._asked if (one.body.item, scope) not in self._last)
+
+    def of_all(self, item: str) -> Declaration | None:
+        """The declaration that counts for all scopes that are asked about; None where there is none, or several."""
+        found = self.of(item)
+        return found[0] if len(found) == 1 and not self.unsaid(item) else None
 
     def for_scope(self, item: str, scope: str) -> Declaration | None:
         """The declaration of `item` that counts in `scope`: its own, else the ledger's."""
@@ -233,9 +266,8 @@ class Declarations:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Items of the list that nobody has declared."""
-        declared = {name for name, _ in self._last}
-        return tuple(item for item in ITEMS if item not in declared)
+        """Items of the list that nobody has declared, or not for all scopes that are asked about."""
+        return tuple(item for item in ITEMS if not self.of(item) or self.unsaid(item))
 
 
 def label(item: str) -> str:
@@ -243,16 +275,17 @@ def label(item: str) -> str:
     return next((labels[item] for _, labels in LAYERS.values() if item in labels), words.name(item))
 
 
-def trust_model(declarations: Declarations) -> tuple[str, str]:
-    """The trust model in a word, and who said so; two empty texts where the declared text names none, or several, or
-    is the sample's."""
-    for declaration in declarations.of("trust_model"):
-        if declaration.is_copied:
-            continue
-        named = readings.trust(declaration.body.text)
-        if named:
-            return named, declaration.body.by
-    return "", ""
+def trust_models(declarations: Declarations) -> tuple[tuple[str, Declaration], ...]:
+    """The trust models that were declared, each in a word; a declaration that names none, or several, or is the
+    sample's, has none."""
+    found = ((readings.trust(one.body.text), one) for one in declarations.of("trust_model") if not one.is_copied)
+    return tuple((word, one) for word, one in found if word)
+
+
+def without_trust_model(declarations: Declarations) -> tuple[str, ...]:
+    """The scopes that are asked about of which no trust model is known."""
+    told = {scope for _, one in trust_models(declarations) for scope in declarations.counts_for(one)}
+    return tuple(scope for scope in declarations.asked if scope not in told)
 
 
 def declared_section(declarations: Declarations, scopes: Sequence[str]) -> Section:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeAlias
+from itertools import zip_longest
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.pricing.outcomes import planned
+from dpledger.decimals import INFINITY, negative
 from dpledger.ledger.accounts.recomposition import Admission, ScopeAccount
 from dpledger.reports import explain, words
-from dpledger.reports.certified import CertifiedProfiles, curve_of_guarantee
+from dpledger.reports.certified import MOST, CertifiedProfiles, curve_of_guarantee
 from dpledger.reports.grouping import in_entries, key_of
 from dpledger.reports.model import (
     Cell,
@@ -53,12 +54,21 @@ class PlannedRun:
         return in_entries([one.index for one in self.members])
 
 
-Plans: TypeAlias = tuple[tuple[PlannedRun, ...], int]
+@dataclass(frozen=True, slots=True)
+class PlansOfScope:
+    """The planned runs of a scope. `told`: the costliest of those whose curves were computed, `computed` in number;
+    `without`: how many have none by any theorem; `unasked`: how many no curve was computed of."""
+
+    told: tuple[PlannedRun, ...]
+    computed: int
+    without: int
+    unasked: int
 
 
 def meaning(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> Section:
     """The section that explains epsilon: in sentences where there is one scope, in one table of all."""
-    plans = {account.scope: _plans(account, engine) for account in accounts}
+    engine, room = engine.with_room(), max(1, MOST // max(1, len(accounts)))
+    plans = {account.scope: _plans(account, engine, room) for account in accounts}
     units = {account.unit.name for account in accounts}
     return Section(
         id="meaning",
@@ -68,7 +78,7 @@ def meaning(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> Sect
             *(_sentences(account) for account in accounts if len(accounts) == 1),
             _odds_table(accounts, plans, engine),
             *_left_out(plans),
-            *(_curves(account, plans[account.scope][0][:MOST_CURVES], engine) for account in accounts),
+            *(_curves(account, plans[account.scope].told[:MOST_CURVES], engine) for account in accounts),
         ),
     )
 
@@ -83,25 +93,47 @@ def _worst(account: ScopeAccount) -> explain.Odds:
     return explain.worst_case(*bounds_of(account))
 
 
-def _plans(account: ScopeAccount, engine: CertifiedProfiles) -> Plans:
-    """The distinct planned runs that the engine has a profile for, the costliest first; how many it has none for."""
+def _plans(account: ScopeAccount, engine: CertifiedProfiles, room: int) -> PlansOfScope:
+    """The distinct planned runs, of which the engine is asked about so many: those of the highest prices."""
     found: dict[Composition, list[Admission]] = {}
     for admission in account.admissions:
         if admission.status != "aborted":
             found.setdefault(planned(admission.parts), []).append(admission)
+    runs = _dearest_first([PlannedRun(tree, tuple(members)) for tree, members in found.items()])
     known = []
-    for tree, members in found.items():
-        bounds = engine.epsilon(tree, account.relation, account.delta)
-        if bounds is not None:
-            known.append((-bounds.upper, members[0].index, PlannedRun(tree, tuple(members))))
-    known.sort(key=lambda plan: plan[:2])
-    return tuple(plan for *_, plan in known), len(found) - len(known)
+    for run in runs[:room]:
+        bounds = engine.epsilon(run.tree, account.relation, account.delta)
+        if bounds is not None and engine.odds(run.tree, account.relation, account.delta) is not None:
+            known.append((-bounds.upper, run.members[0].index, run))
+    known.sort(key=lambda one: one[:2])
+    return PlansOfScope(
+        told=tuple(run for *_, run in known[:MOST_PLANS]),
+        computed=len(known),
+        without=len(runs[:room]) - len(known),
+        unasked=len(runs[room:]),
+    )
 
 
-def _odds_table(accounts: Sequence[ScopeAccount], plans: Mapping[str, Plans], engine: CertifiedProfiles) -> Table:
+def _dearest_first(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """By the price at which they were admitted. Those of different accounts do not compare: first comes the dearest of
+    each account, then the second of each."""
+    by_account: dict[str, list[PlannedRun]] = {}
+    for run in sorted(runs, key=lambda run: (negative(_price(run)), run.members[0].index)):
+        by_account.setdefault(run.members[0].account, []).append(run)
+    return [run for some in zip_longest(*by_account.values()) for run in some if run is not None]
+
+
+def _price(run: PlannedRun) -> Decimal:
+    first = run.members[0]
+    return first.reserved.get(first.account, INFINITY)
+
+
+def _odds_table(
+    accounts: Sequence[ScopeAccount], plans: Mapping[str, PlansOfScope], engine: CertifiedProfiles
+) -> Table:
     def rows(account: ScopeAccount) -> Iterator[tuple[Cell, ...]]:
         yield _odds_row("the whole budget", "worst case of its ε and δ", _worst(account))
-        for plan in plans[account.scope][0][:MOST_PLANS]:
+        for plan in plans[account.scope].told:
             found = engine.odds(plan.tree, account.relation, account.delta)
             if found is not None:
                 yield _odds_row(plan.name, f"{plan.entries}; by its own trade-off curve", found)
@@ -122,18 +154,22 @@ def _odds_table(accounts: Sequence[ScopeAccount], plans: Mapping[str, Plans], en
     )
 
 
-def _left_out(plans: Mapping[str, Plans]) -> tuple[Prose, ...]:
+def _left_out(plans: Mapping[str, PlansOfScope]) -> tuple[Prose, ...]:
     """Which runs the table does not tell of, and why."""
     lines = []
-    for scope, (known, without) in plans.items():
+    for scope, found in plans.items():
         of = f" of {scope}" if len(plans) > 1 else ""
-        more = len(known) - MOST_PLANS
-        if more > 0:
+        more = found.computed - len(found.told) + found.unasked
+        if more:
+            those = f"the {words.count(found.computed, 'kind')} of runs{of} whose curves were computed"
+            costliest = f"the {len(found.told)} costliest of " if found.computed > len(found.told) else ""
+            lines.append(f"The table has {costliest}{those}. “What was run” lists {more:,} more.")
+        if found.unasked:
             lines.append(
-                f"The table has the {MOST_PLANS} costliest kinds of runs{of}. “What was run” lists {more:,} more; each "
-                "of them alone costs no more than the last one here."
+                f"No curve was computed for {words.count(found.unasked, 'kind')} of runs{of}: a report computes {MOST} "
+                "at most, beginning with the highest prices in each account."
             )
-        if without:
+        if without := found.without:
             lines.append(
                 f"{words.count(without, 'kind')} of runs{of} {'is' if without == 1 else 'are'} not in it: no theorem "
                 "gives a trade-off curve for what ran there. The whole budget covers them."

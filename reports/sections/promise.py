@@ -8,6 +8,7 @@ from decimal import Decimal
 from dpledger import decimals
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import AllowanceFilter
+from dpledger.accounting.guarantees import Guarantee
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.transitions import ScopeState
 from dpledger.reports import readings, words
@@ -27,7 +28,7 @@ from dpledger.reports.sections.openings import Openings
 from dpledger.reports.sections.several import items_of, named
 from dpledger.reports.sections.spending import contradicted
 
-__all__ = ["READ_DELTA", "bounds_of", "promised", "reading_of", "warnings_of"]
+__all__ = ["bounds_of", "is_large", "population", "promised", "read_delta", "reading_of", "warnings_of"]
 
 WARN_AT = (Decimal(1), Decimal(10))  # our own defaults, printed as such
 MOST_ASSUMPTIONS = 5  # different texts; our own mechanisms have one each
@@ -89,7 +90,14 @@ def bounds_of(account: ScopeAccount) -> tuple[Decimal, Decimal]:
 
 
 OWN_DELTA = "the budget's own"
-READ_DELTA = "the report's choice, not the budget's: ε is read at this δ, and is larger at a smaller δ"
+
+
+def read_delta(guarantee: Guarantee) -> str:
+    """Whose delta it is at which an epsilon is read from a guarantee in another currency."""
+    own = (
+        f"1e-6 above the budget's own δ of {words.at_most(guarantee.fails)}" if guarantee.fails else "not the budget's"
+    )
+    return f"the report's choice, {own}: ε is read at this δ, and is larger at a smaller δ"
 
 
 def reading_of(account: ScopeAccount) -> str:
@@ -103,7 +111,7 @@ def reading_of(account: ScopeAccount) -> str:
 def _guarantee(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
     epsilon, delta = bounds_of(account)
     at = words.at_most(delta)
-    whose = READ_DELTA if is_read(account.guarantee) else OWN_DELTA
+    whose = read_delta(account.guarantee) if is_read(account.guarantee) else OWN_DELTA
     return (
         Item(
             id=f"{prefix}/native",
@@ -136,25 +144,35 @@ def _delta_meaning(account: ScopeAccount, prefix: str) -> Item:
     )
 
 
-def _delta_against_population(account: ScopeAccount, population: Declaration | None, prefix: str) -> Item:
+def _delta_against_population(account: ScopeAccount, declared: Declaration | None, prefix: str) -> Item:
     id_, label = f"{prefix}/delta_against_population", "δ compared with 1/n"
     delta = bounds_of(account)[1]
     if not delta:
         return Item(id=id_, label=label, text="nothing to compare: δ is 0", value=decimals.ZERO)
-    if population is not None and population.is_copied:
+    if declared is not None and declared.is_copied:
         return unknown(id_, label, f"the number of units: {COPIED} (item population_size)")
-    size = 0 if population is None else readings.number(population.body.text)
-    if population is None or size == 0:
+    size = population(declared)
+    if declared is None or size == 0:
         return unknown(id_, label, "the number of units is not declared as a number (item population_size)")
-    share = decimals.multiply(delta, size)
-    verdict = "below" if share < 1 else "not below: with a δ this large, somebody's whole record may be published"
+    share, is_below = decimals.multiply(delta, size), not is_large(delta, size)
+    verdict = "below" if is_below else "not below: with a δ this large, somebody's whole record may be published"
     return Item(
         id=id_,
         label=label,
-        text=f"n = {size:,} as declared; δ·n = {words.at_most(share)}, δ is {verdict}" + (" 1/n" if share < 1 else ""),
+        text=f"n = {size:,} as declared; δ·n = {words.at_most(share)}, δ is {verdict}" + (" 1/n" if is_below else ""),
         value=share,
-        origin=population.origin(),
+        origin=declared.origin(),
     )
+
+
+def population(declared: Declaration | None) -> int:
+    """How many units there are, as declared; 0 where nobody has said it as a number."""
+    return 0 if declared is None or declared.is_copied else readings.number(declared.body.text)
+
+
+def is_large(delta: Decimal, size: int) -> bool:
+    """Whether delta is at least 1/size: then one unit's whole record may be expected to be published."""
+    return decimals.multiply(delta, size) >= 1
 
 
 def _protected(account: ScopeAccount, opening: Origin, prefix: str) -> tuple[Item, ...]:

@@ -97,7 +97,7 @@ def _declared(items: tuple[str, ...], declarations: Declarations) -> Cell:
     if not items:
         return Cell("nothing is needed")
     copied = [item for item in items if item in declarations.copied]
-    missing = [item for item in items if not declarations.of(item)]
+    missing = [item for item in items if item in declarations.missing]
     told = [label(item) for item in items if item not in missing and item not in copied]
     if missing or copied:
         named = [*map(label, missing), *(f"{label(item)} ({COPIED})" for item in copied)]

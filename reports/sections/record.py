@@ -10,6 +10,7 @@ from dpledger.ledger.entries.bodies import (
     Audited,
     Committed,
     Declared,
+    KeyDelegated,
     KeyRevoked,
     KeyRotated,
     Lost,
@@ -45,6 +46,11 @@ TRUST = (
     "all (the root). Each bundle has one, in the file “checkpoint”. Keep it, and give it with --since the next time: "
     "the report then shows that nothing before it was cut off or changed.",
 )
+CHANGED = {
+    KeyRotated: "the signing key was replaced by a new one",
+    OwnerRotated: "the owner's key was replaced by a new one",
+    KeyRevoked: "the recovery key revoked the signing key",
+}
 POLICIES = {
     "off": "off: no witness is asked",
     "after": "after: witnesses cosign checkpoints after the fact",
@@ -132,7 +138,9 @@ def _changes(entries: Sequence[Entry]) -> str:
             words.count(counted[Audited], "audit"),
             words.count(counted[PolicyChanged], "change of a budget or policy", "changes of budgets or policies"),
             words.count(
-                counted[KeyRotated] + counted[OwnerRotated] + counted[KeyRevoked], "change of a key", "changes of keys"
+                sum(counted[kind] for kind in (KeyRotated, KeyDelegated, OwnerRotated, KeyRevoked)),
+                "change of a key",
+                "changes of keys",
             ),
         )
     )
@@ -148,12 +156,13 @@ def record_section(verified: Verified) -> Section:
         Item(id="record/root", label="Root", text=verified.head.root.hex(), value=verified.head.root.hex()),
         *_witness(verified),
         _predecessor(verified),
+        _keys(verified),
         *_open(verified),
     ]
     return Section(
         id="record",
         heading="The record",
-        about="Ledger, root, witness, predecessor; what was never settled.",
+        about="Ledger, root, witness, predecessor, changes of keys; what was never settled.",
         blocks=(Items(items=(*items, *_kinds(verified.entries))),),
     )
 
@@ -205,6 +214,26 @@ def _predecessor(verified: Verified) -> Item:
         text=f"{before.ledger}, last known checkpoint of {before.size:,} entries, root {before.root}; what it held "
         "after that is lost",
     )
+
+
+def _keys(verified: Verified) -> Item:
+    """Where keys were replaced, lent to others, or revoked."""
+    id_, label = "record/keys", "Changes of keys"
+    if verified.mode == "quick":
+        return unknown(id_, label, NOT_READ)
+    found: dict[str, list[int]] = {}
+    for entry in verified.entries:
+        if isinstance(entry.body, KeyDelegated):
+            what = (
+                "another key signs for it until an entry that is named"
+                if entry.body.public_key
+                else "it signs itself again"
+            )
+            found.setdefault(what, []).append(entry.index)
+        elif isinstance(entry.body, KeyRotated | OwnerRotated | KeyRevoked):
+            found.setdefault(CHANGED[type(entry.body)], []).append(entry.index)
+    told = "; ".join(f"{what} ({in_entries(places)})" for what, places in found.items())
+    return Item(id=id_, label=label, text=told or "none: the keys are those of the first entry")
 
 
 def _open(verified: Verified) -> tuple[Item, ...]:

@@ -17,7 +17,7 @@ from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.reports import readings, words
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, visible
 from dpledger.reports.promises import Promise
-from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
+from dpledger.reports.sections.declared import COPIED, Declarations, trust_models, without_trust_model
 from dpledger.reports.sections.several import named
 
 __all__ = ["LISTS", "entry_fields", "registry_section"]
@@ -116,16 +116,34 @@ def _declared(
     declarations: Declarations, field: str, item: str, *, required: str = "", taken: Callable[[str], str] = str
 ) -> Row:
     """A field from a declared item. `taken`: the text as the field takes it, empty where it does not."""
-    for one in declarations.of(item)[:1]:
-        if one.is_copied:
-            return Cell(field), Cell("missing", status="unknown", note=f"{required}item {item} has {COPIED}")
-        text = visible(one.body.text)
-        word = taken(text)
-        if word:
-            return Cell(field), Cell(word, word, status="declared", note=f"declared by {one.speaker(200)}")
-        why = f"{required}item {item} says “{visible(one.body.text, 60)}”, which the field does not accept"
-        return Cell(field), Cell("missing", status="unknown", note=why)
-    return Cell(field), Cell("missing", status="unknown", note=f"{required}declare {item}")
+    text, by, why = _of_each(declarations, item, taken)
+    if why:
+        return Cell(field), Cell("missing", status="unknown", note=required + why)
+    return Cell(field), Cell(text, text, status="declared", note=f"declared by {by}")
+
+
+def _of_each(declarations: Declarations, item: str, taken: Callable[[str], str] = str) -> tuple[str, str, str]:
+    """What was declared of a promise, by whom, and why it does not fill a field; the text of each scope where they
+    differ, which a field of certain words does not take."""
+    found, unsaid = declarations.of(item), declarations.unsaid(item)
+    if not found:
+        return "", "", f"declare {item}"
+    if any(one.is_copied for one in found):
+        return "", "", f"item {item} has {COPIED}"
+    if unsaid:
+        return "", "", f"declare {item} for {named(unsaid)}"
+    texts = {one: visible(one.body.text) for one in found}
+    for text in texts.values():
+        if not taken(text):
+            return "", "", f"item {item} says “{visible(text, 60)}”, which the field does not accept"
+    by = "; ".join(dict.fromkeys(one.speaker(200) for one in found))
+    said = dict.fromkeys(taken(text) for text in texts.values())
+    if len(said) == 1:
+        return next(iter(said)), by, ""
+    if taken is not str:
+        return "", "", f"item {item} is not the same for all scopes: {', '.join(said)}"
+    text = "; ".join(f"{named(declarations.counts_for(one))}: {text}" for one, text in texts.items())
+    return visible(text), by, ""
 
 
 def _basic(declarations: Declarations) -> tuple[Row, ...]:
@@ -173,27 +191,29 @@ UNPROTECTED = {"Exactly": "invariants", "without noise": "non_dp_releases"}
 def _unprotected(declarations: Declarations) -> Row:
     """What no promise covers: known only where both items are declared."""
     field = Cell("deployment.dp_variant.unprotected_quantities")
-    said = {word: one for word, item in UNPROTECTED.items() for one in declarations.of(item)[:1]}
-    why = [f"declare {item}" for word, item in UNPROTECTED.items() if word not in said]
-    why += [f"item {one.body.item} has {COPIED}" for one in said.values() if one.is_copied]
-    if why:
+    said = {word: _of_each(declarations, item) for word, item in UNPROTECTED.items()}
+    if why := [missing for _, _, missing in said.values() if missing]:
         return field, Cell("missing", status="unknown", note="; ".join(why))
-    texts = {word: visible(one.body.text) for word, one in said.items()}
-    some = [f"{word}: {text}" for word, text in texts.items() if text.strip(" .").lower() != "none"]
+    some = [f"{word}: {text}" for word, (text, _, _) in said.items() if text.strip(" .").lower() != "none"]
     text = "; ".join(some) or "None"
     text = visible(text[:1].upper() + text[1:])
-    by = "; ".join(dict.fromkeys(one.speaker(200) for one in said.values()))
+    by = "; ".join(dict.fromkeys(by for _, by, _ in said.values()))
     return field, Cell(text, text, status="declared", note=f"declared by {by}")
 
 
 def _model(declarations: Declarations) -> Row:
-    word, by = trust_model(declarations)
     field = Cell("deployment.deployment_model.model_name")
-    if not word:
+    found, rest = trust_models(declarations), without_trust_model(declarations)
+    models = sorted({MODELS[word] for word, _ in found})
+    if not models:
         why = "declare trust_model, and name one of central, local, shuffled"
         return field, Cell("missing", status="unknown", note=why)
-    said = MODELS[word]
-    return field, Cell(said, said, status="declared", note=f"declared by {visible(by, 200)}")
+    if len(models) > 1 or rest:
+        told = [*models, *([f"unknown for {named(rest)}"] if rest else [])]
+        why = f"item trust_model is not the same for all scopes: {', '.join(told)}"
+        return field, Cell("missing", status="unknown", note=why)
+    by = "; ".join(dict.fromkeys(one.speaker(200) for _, one in found))
+    return field, Cell(models[0], models[0], status="declared", note=f"declared by {by}")
 
 
 # ---- what the record shows ------------------------------------------------------------------------------------------

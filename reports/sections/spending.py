@@ -25,7 +25,7 @@ from dpledger.decimals import ZERO
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.reports import words
-from dpledger.reports.certified import CertifiedProfiles
+from dpledger.reports.certified import MOST, CertifiedProfiles
 from dpledger.reports.model import (
     Cell,
     Column,
@@ -213,7 +213,9 @@ def _other_readings(account: ScopeAccount, engine: CertifiedProfiles) -> tuple[C
     tree = trees.Sequence(tuple(trees.Repeated(part, times=times) for part, times in counted.items()))
     found = engine.epsilon(tree, account.relation, account.delta)
     if found is None:
-        return _told(cap), Cell("unknown", status="unknown", note="no theorem gives one for these runs together")
+        asked = engine.was_asked(tree, account.relation)
+        why = "no theorem gives one for these runs together" if asked else f"a report composes {MOST} trees at most"
+        return _told(cap), Cell("unknown", status="unknown", note=why)
     return _told(cap), _told(min(decimals.round_up(found.upper), cap))  # what holds of adaptive choices holds of a plan
 
 

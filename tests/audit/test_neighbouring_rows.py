@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import dpledger as dpl
-from dpledger.audit.tested.neighbours import apart, check_pair
+from dpledger.audit.tested.neighbours import ALIKE, apart, check_pair
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 
@@ -176,3 +176,27 @@ NEIGHBOURS = [
 def test_numbers_of_neighbours_are_none_of_these(mechanism: Any, left: object, right: object) -> None:
     check_pair(mechanism, left, right, Relation.ADD_REMOVE, Unit())
     check_pair(mechanism, right, left, Relation.ADD_REMOVE, Unit())
+
+
+# ---- datasets that are the same -------------------------------------------------------------------------------------
+
+
+def test_an_audit_on_the_same_data_twice_is_blind() -> None:
+    """Also of a mechanism that publishes its data: its claim could not fall."""
+    count = dpl.Count(epsilon="0.5", of="rows")
+    for result in (
+        dpl.audit_mechanism(count, [1, 2], [1, 2], **TRIALS),
+        dpl.audit_mechanism(size, [1, 2], [1, 2], dpl.PureDP(1), **TRIALS),
+        dpl.audit_mechanism(lambda data: sum(data) + np.random.normal(), [1, 2], [1, 2], dpl.PureDP(1), **TRIALS),
+    ):
+        assert (result.verdict, result.blind, result.power) == ("not_refuted", ALIKE, None)
+        assert result.body().blind == ALIKE
+    assert dpl.audit_replay(count, [1, 2], [1, 2]).verdict == "blind"
+    assert dpl.audit_replay(count, [1, 2], [1]).verdict == "not_refuted"
+    assert dpl.audit_mechanism(count, [1, 2], [1], **TRIALS).blind is None
+
+
+def test_a_service_that_is_asked_about_the_same_data_is_blind() -> None:
+    noise = np.random.default_rng(1)
+    result = dpl.audit_service(lambda rows: 1 + noise.laplace(), [1], [1], dpl.PureDP(1), quota=400, seed=1)
+    assert result.blind == ALIKE

@@ -3,8 +3,11 @@ Against OpenDP itself, and against datasets enumerated by hand."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import pickle
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
@@ -17,9 +20,10 @@ import pytest
 
 from dpledger.accounting.composition import GaussianLaw, Group, Repeated
 from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PureDP
+from dpledger.audit.tested.subjects import subject_of
 from dpledger.errors import AlreadySpent, BudgetRefused, ContractViolation, ParameterError, RelationError
 from dpledger.ledger.entries.bodies import Committed, Reserved
-from dpledger.ledger.guards import LATE, RAISED, Guarded
+from dpledger.ledger.guards import LATE, RAISED, Guarded, name_of
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.measurements import rows_apart
@@ -269,7 +273,7 @@ def test_any_function_is_charged_what_is_stated_of_it_at_each_call() -> None:
     assert "not recomputed" in ask.__doc__
     plan = scope.guard(survey, **{**STATED, "claim": [(GaussianLaw(40), 2)]})
     survey_here = type("odd name", (), {"__call__": lambda self, rows: 1})()
-    assert repr(scope.guard(survey_here, **STATED)).startswith("<Guarded declared_run: ")
+    assert repr(scope.guard(survey_here, **STATED)).startswith(f"<Guarded {__name__}.odd_name@")
     assert plan.parts == Repeated(GaussianLaw(40), times=2)
 
 
@@ -430,3 +434,45 @@ def test_a_forked_child_is_refused_and_calls_nothing(tmp_path: Path) -> None:
         told = in_child(lambda: ask(1))
         assert told.startswith("ForkedProcess")
         assert kinds(scope) == []
+
+
+SCRIPT = """
+import dpledger as dpl
+from dpledger.audit.tested.subjects import subject_of
+from dpledger.relations import Relation, Unit
+
+
+def survey(rows, rng=None):
+    return len(rows)
+
+
+if __name__ == "__main__":
+    scope = dpl.Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    scope.guard(survey, claim=dpl.PureDP(1), relation="add_remove", by="A. Smith", reason="counts")([1])
+    (one,) = scope.releases()
+    note = subject_of(survey, dpl.PureDP(1), Relation.ADD_REMOVE, Unit.read("patient"), batched=False).note
+    print(one.mechanism.kind, note.kind)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "name"), [(["study_job.py"], "study_job.survey"), (["-m", "jobs.study"], "jobs.study.survey")]
+)
+def test_a_script_is_named_as_the_module_that_others_import(tmp_path: Path, how: list[str], name: str) -> None:
+    """So an audit of it in a test, which imports it, is of what the script charged."""
+    (tmp_path / "jobs").mkdir()
+    for place in ("study_job.py", "jobs/study.py"):
+        (tmp_path / place).write_text(SCRIPT)
+    done = subprocess.run([sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == [name, name]
+
+
+def test_code_goes_by_one_name_where_it_is_charged_and_where_it_is_audited() -> None:
+    named = SimpleNamespace(kind="clinic.mean")
+    odd = type("Anfälle je Tag", (), {"__call__": lambda self, rows: 1})()
+    assert name_of(survey) == name_of(functools.partial(survey, extra=1)) == f"{__name__}.survey"
+    assert name_of(named) == "clinic.mean"
+    scope = opened(PureDP(1))
+    scope.guard(odd, **STATED)(["a"])
+    (one,) = scope.releases()
+    assert one.mechanism.kind == subject_of(odd, PureDP(1), Relation.ADD_REMOVE, Unit(), batched=False).note.kind

@@ -24,6 +24,7 @@ from dpledger.ledger.accounts.overlap import same_people
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.signed import wire
+from dpledger.ledger.signed.keys import SigningKey
 from dpledger.mechanisms.numeric.gaussian import Gaussian
 from dpledger.mechanisms.numeric.integers import Geometric, IntegerGaussian
 from dpledger.mechanisms.numeric.laplace import Laplace
@@ -47,6 +48,10 @@ QUESTIONS = [
     *("who", "promise", "used", "meaning", "decision", "unprotected"),
     *("record", "audits", "refusal", "gaps"),
 ]
+UNTIED = (
+    "Warning: {} of what nothing ties to this ledger: {}. If it ran here under another name, its promise is refuted."
+)
+HALF = Laplace(sensitivity=1, epsilon="0.5")
 TABLES_OF_AUDITS = ("results", "elsewhere", "nowhere")
 
 
@@ -127,7 +132,9 @@ def test_scopes_that_share_people_are_one_promise_and_the_weakest_comes_first() 
     everything = "for everything that is ever released under budgets “a”, “b” about one patient"
     assert found.lines[0] == f"{everything}; the δ is the budgets' own"
     assert "Budgets that name the same dataset are added up." in found.lines
-    nothing = "This page is not about the other promise of the ledger, {}. That one has a page of its own."
+    nothing = (
+        "This page is not about the other promise of the ledger, {}, which has a page here or in a report of its own."
+    )
     assert nothing.format("budget “survey”") in found.lines
     assert other.text == "ε ≤ 0.5, δ = 0"
     assert other.lines[0] == "for everything that is ever released under budget “survey” about one employee"
@@ -173,6 +180,63 @@ def test_scopes_of_which_it_is_not_known_whether_they_share_people_say_so() -> N
     for name in ("a", "b"):
         record.scope(name, PureDP(1))
     assert "Not added up: 2 budgets that may, or may not, share people with others." in page(record)["promise"].lines
+
+
+@pytest.mark.parametrize("other", ["Visits", " visits", "VISITS  ", "visits\u00a0"])
+def test_datasets_that_differ_in_case_or_spaces_alone_are_warned_of_and_not_added(other: str) -> None:
+    record = Record()
+    record.scope("a", PureDP(1), dataset="visits")
+    record.scope("b", PureDP(1), dataset=other)
+    record.scope("c", PureDP(1), dataset="staff")
+    told = "Warning: budgets “a”, “b” name datasets that differ only in case or spaces. Each is added up by itself."
+    answers = {page.scopes: page.answers[1] for page in build(record.verified()).pages}
+    assert {scopes: told in answer.lines for scopes, answer in answers.items()} == {
+        ("a",): True,
+        ("b",): True,
+        ("c",): False,
+    }
+    assert (answers[("a",)].text, answers[("a",)].tone, answers[("c",)].tone) == ("ε ≤ 1, δ = 0", "warning", "plain")
+    items = (
+        item for block in blocks(build(record.verified()).sections) if isinstance(block, Items) for item in block.items
+    )
+    (found,) = (item for item in items if item.id.startswith("scopes/not_added/"))
+    assert found.text.startswith("the datasets that they name differ only in case or spaces: ")
+
+
+def test_a_scope_that_is_charged_to_another_is_not_warned_of_beside_it() -> None:
+    with dpl.Ledger.in_memory() as book:
+        book.scope("all", unit="patient", relation="add_remove", budget=PureDP(2), dataset="visits")
+        book.scope("part", unit="patient", relation="add_remove", budget=PureDP(1), parents=["all"], dataset="Visits")
+        found = first_page(book)["promise"]
+    assert not any("differ only" in line for line in found.lines)
+
+
+@pytest.mark.parametrize(
+    ("budget", "size", "told"),
+    [
+        (
+            ApproxDP(1, "1e-3"),
+            "1,000",
+            "δ is not below 1/n, with n = 1,000 as declared: somebody's whole record may be",
+        ),
+        (ApproxDP(1, "1e-3"), "999", None),
+        (ApproxDP(1, "1e-3"), "many", None),
+        (PureDP(1), "1,000", None),
+        (
+            ZCDP("0.01", "1e-3"),
+            "1,000",
+            "δ is not below 1/n, with n = 1,000 as declared: somebody's whole record may be",
+        ),
+        (ZCDP("0.01"), "1,000,000", "ε is read at a δ that is not below 1/n, with n = 1,000,000 as declared."),
+    ],
+)
+def test_a_delta_that_is_not_below_one_in_n_is_warned_of(budget: Guarantee, size: str, told: str | None) -> None:
+    record = one_scope(budget=budget)
+    record.declare("population_size", size, "A. Lindqvist", scope="patients")
+    found = page(record)["promise"]
+    lines = [line for line in found.lines if "1/n" in line]
+    assert found.tone == ("plain" if told is None else "warning")
+    assert [line.startswith(f"Warning: {told}") for line in lines] == ([] if told is None else [True])
 
 
 def test_a_scope_within_another_one_is_covered_by_its_promise() -> None:
@@ -322,18 +386,20 @@ def test_the_record_says_key_time_and_witness() -> None:
     [
         ((), "1 of 1 kind tested, none refuted", "plain"),
         (("laplace",), "refuted: noisy numbers", "warning"),
-        (("twin",), "1 of 1 kind tested, none refuted", "plain"),
+        (("twin",), "1 of 1 kind tested, none refuted", "warning"),
         (("laplace", "twin"), "refuted: noisy numbers", "warning"),
     ],
 )
-def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], text: str, tone: str) -> None:
+def test_only_audits_of_what_ran_here_make_the_answer_and_any_violation_warns(
+    refuted: tuple[str, ...], text: str, tone: str
+) -> None:
     record = one_scope("0.5")
-    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+    record.add(audit(HALF, PureDP("0.5"), "0.4", "not_refuted"))
     for kind in refuted:
         record.add(audit(kind, PureDP("0.5"), "0.9", "violation"))
     found = page(record)["audits"]
     assert (found.text, found.tone) == (text, tone)
-    apart = "An annex lists audits of mechanisms whose names did not run here: 1 audit, a violation."
+    apart = f"{UNTIED.format('1 violation', 'twin')}"
     assert (apart in found.lines) == ("twin" in refuted)
 
 
@@ -385,7 +451,7 @@ def test_violations_of_what_ran_elsewhere_and_of_what_ran_nowhere_are_counted_ap
     )
     assert found.lines == (
         "Under the name of a run elsewhere: 2 audits, 1 of them a violation (mine.other, mine.release).",
-        "An annex lists audits of mechanisms whose names did not run here: 1 audit, a violation.",
+        UNTIED.format("1 violation", "twin"),
         "2 runs elsewhere audited by name alone: 1 refuted.",
         "Not refuted does not mean proved.",
     )
@@ -444,10 +510,7 @@ def test_no_audit_is_of_what_was_given_back() -> None:
     assert page(record)["audits"].text == "nothing ran here"
 
 
-def test_an_audit_of_other_parameters_says_so() -> None:
-    record = one_scope("0.5")
-    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
-    assert "Tested, but with other parameters than ran here: noisy numbers." in page(record)["audits"].lines
+def test_an_audit_of_what_ran_with_its_parameters_is_a_test_of_it() -> None:
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
         scope.release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
@@ -456,10 +519,112 @@ def test_an_audit_of_other_parameters_says_so() -> None:
     assert answers["first_page/audits"].lines == ("Not refuted does not mean proved.",)
 
 
+@pytest.mark.parametrize(
+    ("of", "claim", "changes", "why"),
+    [
+        (Laplace(sensitivity=1, epsilon="0.4"), PureDP("0.4"), {}, "whose parameters no run here had"),
+        (HALF, PureDP("0.5"), {"relation": Relation.REPLACE_ONE}, "whose relation is not that of the run"),
+        (HALF, PureDP("0.51"), {}, "whose claim is weaker than that of the run"),
+        (HALF, ApproxDP("0.5", "1e-9"), {}, "whose claim is weaker than that of the run"),
+        (HALF, ZCDP("0.125"), {}, "whose claim is weaker than that of the run"),
+        (HALF, PureDP("0.5"), {"confidence": Decimal("0.89")}, "whose confidence is below 90 %"),
+    ],
+)
+def test_an_audit_of_less_than_what_ran_is_no_test_of_it(
+    of: Laplace, claim: Guarantee, changes: dict[str, Any], why: str
+) -> None:
+    record = one_scope("0.5")
+    record.add(replace(audit(of, claim, "0", "not_refuted"), **changes))
+    model = build(record.verified())
+    found = {answer.id: answer for answer in model.pages[0].answers}["first_page/audits"]
+    assert (found.text, found.status) == ("no audit that counts", "unknown")
+    assert found.lines[:2] == (
+        f"No test of what ran here: 1 audit {why} (noisy numbers).",
+        "Never audited: noisy numbers.",
+    )
+    (row,) = table_of(model.sections, "audits/results").rows
+    assert row[0].note.endswith(f"; no test of what ran here, as an audit {why}")
+    record.add(audit(HALF, PureDP("0.5"), "0.4", "not_refuted"))
+    found = page(record)["audits"]
+    assert found.text == "1 of 1 kind tested, none refuted"
+    assert found.lines[0].startswith("No test of what ran here: 1 audit")
+
+
+@pytest.mark.parametrize("claim", [PureDP("0.5"), PureDP("0.3")])
+def test_an_audit_of_as_much_as_ran_is_a_test_of_it(claim: Guarantee) -> None:
+    record = one_scope("0.5")
+    record.add(replace(audit(HALF, claim, "0.2", "not_refuted"), confidence=Decimal("0.9")))
+    assert page(record)["audits"].text == "1 of 1 kind tested, none refuted"
+
+
+def test_a_kind_is_tested_where_it_is_in_every_way_in_which_it_ran() -> None:
+    record = one_scope("0.5", "0.25", "0.25")
+    record.add(audit(HALF, PureDP("0.5"), "0.4", "not_refuted"))
+    found = page(record)["audits"]
+    assert (found.text, found.status) == ("0 of 1 kind tested, 1 in part, none refuted", "measured")
+    assert found.lines[0] == "Tested in part: noisy numbers, 1 of the 2 ways in which it ran here."
+    assert not any("Never audited" in line for line in found.lines)
+    record.add(audit(Laplace(sensitivity=1, epsilon="0.25"), PureDP("0.25"), "0.2", "not_refuted"))
+    assert page(record)["audits"].text == "1 of 1 kind tested, none refuted"
+
+
+def test_a_violation_counts_whatever_its_parameters_and_its_confidence() -> None:
+    record = one_scope("0.5")
+    of = Laplace(sensitivity=1, epsilon="0.4")
+    record.add(replace(audit(of, PureDP("0.4"), "0.9", "violation"), confidence=Decimal("0.5")))
+    found = page(record)["audits"]
+    assert (found.text, found.tone) == ("refuted: noisy numbers", "warning")
+
+
+def test_what_an_audit_found_stands_on_every_page_under_which_the_same_ran() -> None:
+    """Whatever budget it was recorded about: of a mechanism that ran in both, and of a run elsewhere by its name."""
+    with dpl.Ledger.in_memory() as book:
+        for name in ("a", "b", "c"):
+            scope = book.scope(name, unit=f"person-{name}", relation="add_remove", budget=PureDP(1), dataset=name)
+            if name != "c":
+                scope.release(HALF, 3)
+                scope.charge(PureDP("0.1"), relation="add_remove", by="A. Smith", reason="x", mechanism="myjob.mean")
+        for of in (HALF, "myjob.mean"):
+            book.record(audit(of, PureDP("0.5"), "0.9", "violation"), about=["a"])
+        model = build(book.verify())
+        alone = build(book.verify(), "b")
+    answers = {page.scopes: page.answers[QUESTIONS.index("audits")] for page in model.pages}
+    told = "refuted: noisy numbers; 1 violation, under the name of a run elsewhere: myjob.mean"
+    for name in ("a", "b"):
+        assert (answers[(name,)].text, answers[(name,)].tone) == (told, "warning")
+    assert alone.pages[0].answers[QUESTIONS.index("audits")].text == told
+    assert answers[("c",)].text == "nothing ran here"
+
+
 def test_what_was_never_audited_is_named() -> None:
     found = page(one_scope("0.5"))["audits"]
     assert (found.text, found.status) == ("no audit", "unknown")
     assert found.lines == ("Never audited: noisy numbers.",)
+
+
+def test_changes_of_keys_are_told_and_a_revocation_says_which_key_did_it(tmp_path: Path) -> None:
+    path = tmp_path / "clinic.ledger"
+    with dpl.Ledger.create(path) as book:
+        model = build(book.verify())
+        assert item_of(model.sections, "record/keys").text == "none: the keys are those of the first entry"
+        book.rotate_key(SigningKey.generate(book.id))
+        model = build(book.verify())
+        assert item_of(model.sections, "record/keys").text == "the signing key was replaced by a new one (entry 1)"
+    recovery = path.with_name("clinic.ledger.recovery.key")
+    dpl.Ledger.revoke_key(path, recovery=recovery, last_trusted=1, reason="stolen")
+    with dpl.Ledger.look(path) as book:
+        model = build(book.verify())
+    told = item_of(model.sections, "record/keys").text
+    assert told.endswith("the recovery key revoked the signing key (entry 2)")
+    (answer,) = (one for one in model.pages[0].answers if one.id == "first_page/record")
+    assert answer.lines[0].startswith(
+        "Entry 2, signed with the recovery key, REVOKES the signing key. Somebody else may"
+    )
+
+
+def item_of(sections: tuple[Section, ...], id_: str) -> Item:
+    items = (item for block in blocks(sections) if isinstance(block, Items) for item in block.items)
+    return next(item for item in items if item.id == id_)
 
 
 def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
@@ -646,7 +811,7 @@ def test_every_mechanism_of_ours_has_a_plain_name_on_the_page() -> None:
 def test_two_mechanisms_with_one_plain_name_are_told_apart() -> None:
     record = one_scope("0.25", budget=ApproxDP(3, "1e-6"))
     record.release("patients", Gaussian(sensitivity=1, noise_multiplier=20))
-    record.add(audit("laplace", PureDP("0.25"), "0.2", "not_refuted"))
+    record.add(audit(Laplace(sensitivity=1, epsilon="0.25"), PureDP("0.25"), "0.2", "not_refuted"))
     found = page(record)["audits"]
     assert found.text == "1 of 2 kinds tested, none refuted"
     assert "Never audited: noisy numbers (gaussian)." in found.lines

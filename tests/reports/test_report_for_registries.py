@@ -17,7 +17,7 @@ from dpledger.ledger.entries import declared_files
 from dpledger.ledger.entries.declarations import ITEMS
 from dpledger.reports import Report
 from dpledger.reports.build import build
-from dpledger.reports.model import Section, Table, blocks
+from dpledger.reports.model import Cell, Section, Table, blocks
 from dpledger.reports.sections.questions import QUESTIONS
 from report_records import HOSTILE, Record, report_on_hostile, report_on_sample
 
@@ -249,11 +249,35 @@ def test_each_promise_has_an_entry_of_its_own() -> None:
     assert (staff[f"{place}unit"], staff[f"{place}parameters.rho"]) == ("employee", 0.5)
     assert staff["deployment.implementation.mechanisms"].startswith("gaussian ")
     assert "ε is read at δ = 1e-6, which the report chose" in staff[f"{place}parameters_details"]
-    assert patients["deployment.basic.intended_use"] == "Predicting the length of a stay"
+    assert "deployment.basic.intended_use" not in patients  # declared for one of its two scopes
     assert (patients[f"{place}unit"], patients[f"{place}parameters.epsilon"]) == ("patient", 4)
     assert f"{place}parameters.rho" not in patients
     assert "deployment.implementation.mechanisms" not in patients
     assert "at most 12 rows of one patient, as declared when" in patients[f"{place}unit_details"]
+
+
+def test_a_field_tells_what_each_scope_says_and_is_missing_where_one_says_nothing() -> None:
+    book, place = hospital(), "deployment.basic.intended_use"
+    kind, model = "deployment.basic.data_product_type", "deployment.deployment_model.model_name"
+
+    def said() -> dict[str, Cell]:
+        found = next(one for one in dpl.report(book).model.registry if "counts" in one.caption)
+        return {field.text: cell for field, cell in found.rows}
+
+    assert said()[place].note == "required; declare intended_use for counts"
+    counts, training = book.scope("counts"), book.scope("training")
+    counts.declare("intended_use", "Yearly figures", by="S. Boss")
+    for scope, product, trust in ((counts, "Dataset", "central"), (training, "Synthetic data", "local")):
+        scope.declare("kind_of_product", product, by="A. Lindqvist")
+        scope.declare("trust_model", trust, by="A. Lindqvist")
+    found = said()
+    assert found[place].text == "counts: Yearly figures; training: Predicting the length of a stay"
+    assert found[place].note == "declared by S. Boss; A. Lindqvist"
+    assert (found[kind].status, found[model].status) == ("unknown", "unknown")
+    assert found[model].note == "item trust_model is not the same for all scopes: Central, Local"
+    training.declare("intended_use", "Yearly figures", by="A. Lindqvist")
+    training.declare("trust_model", "central", by="S. Boss")
+    assert (said()[place].text, said()[model].text) == ("Yearly figures", "Central")
 
 
 def test_a_report_of_one_scope_has_the_entry_of_the_promise_that_covers_it() -> None:

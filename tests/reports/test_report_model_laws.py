@@ -425,7 +425,30 @@ def test_the_odds_say_which_runs_they_leave_out() -> None:
         *(f"laplace (key-{number}), alone" for number in range(11, 3, -1)),
     ]
     (note,) = (one for one in blocks(made.sections) if isinstance(one, Prose) and one.id == "meaning/odds_left_out")
-    assert "8 costliest kinds of runs. “What was run” lists 3 more" in note.lines[0]
+    told = "The table has the 8 costliest of the 11 kinds of runs whose curves were computed."
+    assert note.lines == (f"{told} “What was run” lists 3 more.",)
+
+
+@pytest.mark.parametrize("last", ["0.9", "0.0001"])
+def test_the_odds_tell_of_the_costliest_runs_wherever_in_the_record_they_stand(last: str) -> None:
+    """Also beyond the trees that a report composes; and what was not computed is not said to be without a theorem."""
+    record = Record()
+    record.scope("s", ApproxDP(9, "1e-6"))
+    for number in range(1, 60):
+        record.release("s", Laplace(sensitivity=1, epsilon=f"0.0{number:02d}"))
+    record.release("s", Laplace(sensitivity=1, epsilon=last))
+    made = build(record.verified())
+    rows = tables_of(made)["meaning/odds"].rows
+    first = ["laplace (key-60), alone"] if last == "0.9" else []
+    wanted = [*first, *(f"laplace (key-{number}), alone" for number in range(59, 50, -1))][:8]
+    assert [row[0].text for row in rows] == ["the whole budget", *wanted]
+    (note,) = (one for one in blocks(made.sections) if isinstance(one, Prose) and one.id == "meaning/odds_left_out")
+    assert note.lines == (
+        "The table has the 8 costliest of the 48 kinds of runs whose curves were computed. “What was run” lists 52 "
+        "more.",
+        "No curve was computed for 12 kinds of runs: a report computes 48 at most, beginning with the highest prices "
+        "in each account.",
+    )
 
 
 def test_a_quick_verification_reports_no_content() -> None:

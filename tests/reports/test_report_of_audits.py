@@ -54,7 +54,7 @@ def test_an_audit_that_saw_nothing_leaves_what_ran_as_never_audited_and_says_why
         "Never audited: noisy numbers.",
         f"An audit of noisy numbers could see nothing: {BLIND}.",
     )
-    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+    record.add(audit(Laplace(sensitivity=1, epsilon="0.5"), PureDP("0.5"), "0.4", "not_refuted"))
     assert not any(
         "Never audited" in line or "saw nothing" in line for line in answer_of(build(record.verified())).lines
     )

@@ -58,7 +58,8 @@ def test_each_promise_has_a_page_that_says_nothing_of_the_others(book: dpl.Ledge
     assert staff["who"].text == "One employee"
     assert patients["who"].text == "One patient"
     assert "Why this budget: A survey of one evening" in staff["decision"].lines
-    assert "Why this budget: The board agreed" in patients["decision"].lines
+    agreed = "Why this budget: The board agreed (for budget “training”); nobody has said for budget “counts”"
+    assert agreed in patients["decision"].lines
     assert (staff["refusal"].text, patients["refusal"].text) == ("nothing", "Counts")
     assert staff["audits"].lines == ("Never audited: noisy numbers.",)
     assert patients["audits"].lines == ("Never audited: counts.",)
@@ -92,6 +93,7 @@ def test_a_promise_in_another_currency_is_told_in_it_first(book: dpl.Ledger) -> 
     ("budgets", "text", "whose"),
     [
         ((GDP(1),), "μ ≤ 1", "This δ is the report's choice"),
+        ((ZCDP("0.1", "1e-3"),), "ρ ≤ 0.1, δ = 0.001", "the report's choice, 1e-6 above the budget's own δ of 0.001"),
         ((ZCDP("0.25"), ZCDP("0.25")), "ρ ≤ 0.5", "This δ is the report's choice"),
         ((ZCDP("0.5"), PureDP(1)), None, "The report chose part of δ"),
         ((ApproxDP(1, "1e-6"),), "ε ≤ 1, δ = 1e-6", "; the δ is the budget's own"),
@@ -201,6 +203,72 @@ def test_a_gap_of_one_promise_is_no_gap_of_another() -> None:
     assert [gaps[(name,)].text for name in "ab"] == ["9 of the 10 required items", "10 of the 10 required items"]
     compared = "δ compared with 1/n: b"
     assert [any(link.label == compared for link in gaps[(name,)].links) for name in "ab"] == [False, True]
+
+
+def shared() -> tuple[dpl.Ledger, dpl.Scope, dpl.Scope]:
+    """One promise of two budgets, and a third that is charged to the first."""
+    book = dpl.Ledger.in_memory()
+    for name, parents in (("a", []), ("b", []), ("part", ["a"])):
+        dataset = None if parents else "visits"
+        book.scope(name, unit="patient", relation="add_remove", budget=PureDP(1), dataset=dataset, parents=parents)
+    return book, book.scope("a"), book.scope("b")
+
+
+def test_words_about_one_budget_are_not_told_as_those_of_its_promise() -> None:
+    book, a, b = shared()
+    for item in ("intended_use", "justification", "decision_owner", "non_dp_releases", "invariants", "people"):
+        a.declare(item, "Said of a", by="A. Lindqvist")
+    (page,) = pages(dpl.report(book))
+    some = "Said of a (for budget “a”); nobody has said for budget “b”"
+    assert (page["decision"].text, page["decision"].status) == (some, "unknown")
+    assert f"For: {some}" in page["decision"].lines
+    assert (page["unprotected"].lines[0], page["unprotected"].status) == (f"Without noise: {some}", "unknown")
+    assert f"{some} (declared by A. Lindqvist)" in page["who"].lines
+    assert page["gaps"].text == "10 of the 10 required items"
+    for item in ("intended_use", "justification", "decision_owner", "non_dp_releases", "invariants"):
+        b.declare(item, "Said of b", by="S. Boss")
+    (page,) = pages(dpl.report(book))
+    both = "Said of a (for budget “a”); 1 more for other budgets"
+    assert (page["decision"].text, page["decision"].status) == (both, "declared")
+    assert page["unprotected"].status == "declared"
+    assert page["gaps"].text == "7 of the 10 required items"
+
+
+def test_words_about_the_ledger_are_of_every_budget_that_has_none_of_its_own() -> None:
+    book, a, _ = shared()
+    book.declare("intended_use", "Planning", by="A. Lindqvist")
+    (page,) = pages(dpl.report(book))
+    assert "For: Planning" in page["decision"].lines
+    a.declare("intended_use", "Research", by="A. Lindqvist")
+    (page,) = pages(dpl.report(book))
+    assert "For: Planning (for budget “b”); 1 more for other budgets" in page["decision"].lines
+
+
+def test_each_budget_has_its_own_trust_model() -> None:
+    book, a, b = shared()
+    a.declare("trust_model", "local, on each phone", by="A. Lindqvist")
+    told = "Trust model: local for budget “a” (declared by A. Lindqvist); unknown for budget “b”."
+    assert told in pages(dpl.report(book))[0]["promise"].lines
+    b.declare("trust_model", "central", by="S. Boss")
+    told = "Trust model: local for budget “a”, central for budget “b” (declared by A. Lindqvist; S. Boss)."
+    assert told in pages(dpl.report(book))[0]["promise"].lines
+    a.declare("trust_model", "central: the clinic", by="A. Lindqvist")
+    told = "Trust model: central (declared by A. Lindqvist; S. Boss)."
+    assert told in pages(dpl.report(book))[0]["promise"].lines
+
+
+def test_a_question_is_open_while_one_budget_has_no_answer() -> None:
+    book, a, b = shared()
+
+    def asked() -> set[str | None]:
+        tables = (one for one in blocks(dpl.report(book).model.sections) if isinstance(one, Table))
+        (table,) = (one for one in tables if one.id == "questions/table")
+        return {row[3].status for row in table.rows if row[0].text.startswith("Whom must one trust")}
+
+    a.declare("trust_model", "central", by="A. Lindqvist")
+    assert asked() == {"unknown"}
+    b.declare("trust_model", "central", by="A. Lindqvist")
+    assert asked() == {"declared"}
 
 
 def test_the_command_takes_a_scope(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from urllib.parse import unquote
 
 import pytest
+from hypothesis import example, given, strategies as st
 from markdown_it import MarkdownIt
 
 from dpledger.ledger.signed import wire
@@ -218,6 +219,22 @@ def test_markdown_holds_no_link_no_image_no_html(made: Report) -> None:
     kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
     assert kinds & ACTIVE_TOKENS == set()
     assert "table_open" in kinds
+
+
+@given(st.text("#-+=*~_>`|<1.)a \n\t", min_size=1), st.sampled_from(["", "- ", "> ", "> - "]))
+@example("# Heading", "- ")
+@example("---", "")
+@example("1. one", "> ")
+@example("===", "- ")
+@example("-  + 12)", "")
+def test_text_at_the_beginning_of_a_line_is_no_heading_list_or_rule(text: str, before: str) -> None:
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(f"Above\n\n{before}{escaped(text)}\n")
+    began = MarkdownIt("commonmark").parse(f"Above\n\n{before}x\n")
+    if not text.strip():
+        return
+    assert [token.type for token in tokens] == [token.type for token in began]
+    read = ["".join(child.content for child in token.children or ()) for token in tokens if token.type == "inline"]
+    assert read == ["Above", squeezed(text)]
 
 
 def test_markdown_keeps_the_shape_of_its_tables(made: Report) -> None:

@@ -145,3 +145,9 @@ def test_ticks_are_few_and_inside(high: float) -> None:
 def test_svg_escapes_text_and_attributes() -> None:
     made = element("text", "<b>", class_='"><script>')
     assert made == Markup('<text class="&#34;&gt;&lt;script&gt;">&lt;b&gt;</text>')
+
+
+def test_marks_do_not_pile_up_over_other_lines() -> None:
+    assert visible("Z" + "\u0301" * 6 + "a\u0301") == "Z" + "\u0301" * 4 + "[U+0301]" * 2 + "a\u0301"
+    for word in ("Tie\u0302\u0301ng", "\u05d1\u05bc\u05b0\u0596", "\u0e17\u0e35\u0e48"):
+        assert visible(word) == word

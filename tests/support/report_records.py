@@ -200,7 +200,7 @@ class Record:
 
 
 def audit(
-    kind: str,
+    of: str | Described,
     claim: Guarantee,
     lower: str,
     verdict: Literal["violation", "not_refuted"],
@@ -208,9 +208,14 @@ def audit(
     delta: str = "0",
     event: str = "the value is above 3.5; likelier on the left data",
 ) -> Audited:
-    """The result of an audit."""
+    """The result of an audit, of a mechanism as it runs in a scope of patients, or of what is called so."""
+    if isinstance(of, str):
+        note = MechanismNote(of, {"sensitivity": "1", "epsilon": "0.5"}, LIBRARY)
+    else:
+        ready = of.under(Relation.ADD_REMOVE, Unit("patient", 1))
+        note = MechanismNote(ready.kind, ready.parameters(), LIBRARY)
     return Audited(
-        mechanism=MechanismNote(kind, {"sensitivity": "1", "epsilon": "0.5"}, LIBRARY),
+        mechanism=note,
         claim=claim,
         relation=Relation.ADD_REMOVE,
         verdict=verdict,
