@@ -6,6 +6,7 @@ import gc
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ __all__ = [
     "Commands",
     "Voice",
     "bounds_in_words",
+    "in_line",
     "inert",
     "number",
     "share_above",
@@ -47,6 +49,7 @@ REFUSED = 1
 BAD_INPUT = 2
 WHOLE_ROWS = 10**6  # columns of a terminal that a pipe or a file is taken for: no row is folded
 COLLECTED_AFTER = 200_000  # objects; by default 700, and a report would look at all entries of its record over and over
+FOLLOWING_BLANK = re.compile("(?<=[ \u115f\u1160\u2800\u3164\uffa0])[ \u115f\u1160\u2800\u3164\uffa0]")
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer itself does not name it, and where it lives has changed
 
 
@@ -67,6 +70,12 @@ class Commands(TyperGroup):
                 raise
             print(json.dumps({"error": {"kind": "UsageError", "message": error.format_message()}}))
             raise typer.Exit(BAD_INPUT) from None
+
+
+def in_line(text: str) -> str:
+    """Text from others inside a line of ours, which it cannot end: neither by a line feed, nor by so many blanks that
+    the terminal goes on below."""
+    return FOLLOWING_BLANK.sub(lambda blank: f"\\u{ord(blank[0]):04x}", inert(text).replace("\n", "\\n"))
 
 
 class Voice:
