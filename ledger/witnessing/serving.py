@@ -1,16 +1,17 @@
 """A witness over HTTP (c2sp.org/tlog-witness): `POST /add-checkpoint`, and `GET /<SHA-256 of the origin>/checkpoint`.
 
 It listens on loopback; TLS, and who may ask from elsewhere, are for a proxy before it. A request is bounded in bytes
-and in time, and so is the number of requests at once. Nothing of what is asked is logged.
+and in time, from its first byte to its last, and so is the number of connections at once: where all are taken, each is
+closed after its answer. Nothing of what is asked is logged.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
@@ -19,6 +20,7 @@ from typing import Any
 
 from dpledger.errors import ParameterError, StoreFailure, VerificationError
 from dpledger.ledger.witnessing.cosigning import CosigningKey
+from dpledger.ledger.witnessing.deadlines import Within
 from dpledger.ledger.witnessing.submission import MAX_BYTES, PATH, SIZE_TYPE, Submission
 from dpledger.ledger.witnessing.witness_file import WitnessFile
 
@@ -80,6 +82,13 @@ class WitnessServer(ThreadingHTTPServer):
         else:
             self.shutdown_request(request)
 
+    def is_full(self) -> bool:
+        """Whether no place is left."""
+        if self._places.acquire(blocking=False):
+            self._places.release()
+            return False
+        return True
+
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
@@ -90,6 +99,22 @@ class WitnessServer(ThreadingHTTPServer):
         """Whoever went away in the middle, or was too slow, is no error of ours; nothing is written of it."""
 
 
+class _Whole(io.BytesIO):
+    """An answer, which goes out whole when it is flushed: in so much time, however slowly it is taken."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def flush(self) -> None:
+        answer = self.getvalue()
+        self.seek(0)
+        self.truncate()
+        if answer:
+            self._connection.settimeout(SECONDS)
+            self._connection.sendall(answer)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """One connection."""
 
@@ -97,12 +122,20 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "dpledger-witness"
     sys_version = ""
-    timeout = SECONDS
-    wbufsize = -1  # an answer goes out whole
 
     def setup(self) -> None:
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.rfile.close()
+        self.wfile.close()
+        self._within = Within(self.connection, SECONDS)
+        self.rfile = io.BufferedReader(self._within)
+        self.wfile = _Whole(self.connection)
+
+    def handle_one_request(self) -> None:
+        """One, from its first byte on in so much time."""
+        self._within.begin()
+        super().handle_one_request()
 
     def do_POST(self) -> None:
         """A head to be cosigned."""
@@ -149,18 +182,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return None
-        deadline, parts, left = time.monotonic() + SECONDS, [], int(length)
-        while left:
-            part = self.rfile.read1(left) if time.monotonic() < deadline else b""
-            if not part:
-                self.close_connection = True
-                self._answer(HTTPStatus.REQUEST_TIMEOUT)
-                return None
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
+        body = b""
+        with suppress(TimeoutError):
+            body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            self.close_connection = True
+            self._answer(HTTPStatus.REQUEST_TIMEOUT)
+            return None
+        return body
 
     def _answer(self, status: HTTPStatus, body: bytes = b"", kind: str = _NOTE_TYPE) -> None:
+        self.close_connection = self.close_connection or self.server.is_full()
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
