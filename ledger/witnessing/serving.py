@@ -45,14 +45,17 @@ class WitnessServer(ThreadingHTTPServer):
     request_queue_size = AT_ONCE  # that wait to be heard; beyond, the system resets them
 
     def __init__(self, kept: WitnessFile, signer: CosigningKey, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        """`port` 0: one that is free. ParameterError where nobody can listen there."""
+        """`port` 0: one that is free. ParameterError where nobody can listen there, and for no host, which would be
+        every network of the machine."""
+        if not host:
+            raise ParameterError("host", host, "an address of this machine, like 127.0.0.1")
         self.kept = kept
         self.signer = signer
         self._places = threading.BoundedSemaphore(AT_ONCE)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), _Handler)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, TypeError, ValueError) as error:  # the last two of what can be no host
             told = getattr(error, "strerror", None) or str(error)
             raise ParameterError("port", f"{host}:{port}", f"an address to listen on ({told})") from None
 

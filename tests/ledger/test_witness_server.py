@@ -321,3 +321,6 @@ def test_a_port_that_is_taken_is_told(witness: Running) -> None:
         WitnessServer(witness.files[0], CosigningKey.generate("w"), host="256.0.0.1", port=port)
     with pytest.raises(ParameterError, match="an address to listen on"):
         WitnessServer(witness.files[0], CosigningKey.generate("w"), port=70_000)
+    for host in ("", "\udcff", "a\0b", "a" * 300):
+        with pytest.raises(ParameterError):
+            WitnessServer(witness.files[0], CosigningKey.generate("w"), host=host)

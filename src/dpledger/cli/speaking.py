@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import math
 import os
@@ -55,6 +56,12 @@ USAGE_ERROR: Any = typer.BadParameter.__base__  # typer itself does not name it,
 
 class Commands(TyperGroup):
     """The group of all commands: with --json among the words, a wrong use of a command is told as JSON too."""
+
+    def main(self, *given: Any, **named: Any) -> Any:
+        """Also what the output's encoding cannot say is said, written out, and so is a path that is no text."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        return super().main(*given, **named)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.obj = "--json" in args
@@ -111,7 +118,7 @@ class Voice:
     def give(self, answer: Mapping[str, Any]) -> None:
         """The answer for programs."""
         if self.as_json:
-            print(json.dumps(answer, ensure_ascii=False))
+            print(json.dumps(answer))
 
 
 @contextmanager
@@ -129,6 +136,15 @@ def speaking(as_json: bool) -> Iterator[Voice]:
             else:
                 print("\n".join([f"dpledger: {_finding(error)}{error}", *notes]), file=sys.stderr)
             raise typer.Exit(_status(error)) from None
+        except OSError as error:
+            if not as_json or isinstance(error, BrokenPipeError):
+                raise
+            print(json.dumps({"error": {"kind": type(error).__name__, "message": _what_failed(error)}}))
+            raise typer.Exit(BAD_INPUT) from None
+
+
+def _what_failed(error: OSError) -> str:
+    return f"{error.filename or 'a file, or standard output'}: {error.strerror}"
 
 
 def _warned(message: Warning | str, *_: object, **__: object) -> None:
