@@ -27,7 +27,7 @@ from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import envelope, wire
 from dpledger.ledger.signed.keys import Signer, VerifyingKey
 
-__all__ = ["Approved", "Asked", "approval_of", "asked", "check", "request_of", "require"]
+__all__ = ["ApprovalRequest", "Approved", "approval_of", "asked", "check", "request_of", "require"]
 
 Approved: TypeAlias = ScopeOpened | Closed | OwnerRotated
 """What the owner of a ledger approves."""
@@ -37,7 +37,7 @@ PLACE = ("index", "previous")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ApprovalRequest:
     """What a request is about: `body`, in `ledger`, once so many `rollbacks` were accepted in it and another owner took
     over so many times."""
 
@@ -66,7 +66,7 @@ def _request_in(state: State, body: Approved) -> bytes:
     )
 
 
-def asked(request: bytes) -> Asked:
+def asked(request: bytes) -> ApprovalRequest:
     """What a request is about. ParameterError for anything else; ClaimTooSmall for a budget that does not follow from
     its filter, which no ledger would take."""
     expected = "a request for approval: what `ApprovalNeeded.request` holds"
@@ -84,7 +84,7 @@ def asked(request: bytes) -> Asked:
     if isinstance(body, ScopeOpened):
         for rule in (body.filter,) if body.instead is None else (body.filter, body.instead):
             rules.check(body.budget, filters.budget_guarantee(rule), body.relation)
-    return Asked(ledger=entry.ledger, body=body, rollbacks=rollbacks, owner_changes=owner_changes)
+    return ApprovalRequest(ledger=entry.ledger, body=body, rollbacks=rollbacks, owner_changes=owner_changes)
 
 
 def _is_count(value: object) -> TypeGuard[int]:

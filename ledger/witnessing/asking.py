@@ -16,7 +16,7 @@ from dpledger.ledger.signed import checkpoint
 from dpledger.ledger.signed.checkpoint import SignatureLine
 from dpledger.ledger.witnessing import submission
 from dpledger.ledger.witnessing.cosigning import cosigned_by
-from dpledger.ledger.witnessing.deadlines import Within
+from dpledger.ledger.witnessing.deadlines import TimedReader
 from dpledger.ledger.witnessing.policy import Watcher
 from dpledger.ledger.witnessing.submission import Submission
 
@@ -69,7 +69,7 @@ class _Answered(HTTPResponse):
         seconds = sock.gettimeout()
         assert seconds is not None, "each connection has a timeout"
         self.fp.close()
-        self.fp = io.BufferedReader(Within(sock, seconds, has_begun=True))
+        self.fp = io.BufferedReader(TimedReader(sock, seconds, has_begun=True))
 
 
 class Asker:

@@ -8,10 +8,10 @@ import socket
 import time
 from typing import Any
 
-__all__ = ["Within"]
+__all__ = ["TimedReader"]
 
 
-class Within(io.RawIOBase):
+class TimedReader(io.RawIOBase):
     """What comes from a socket, until `seconds` after the first byte since `begin`; before that byte, until `seconds`
     after the call. TimeoutError from there on."""
 

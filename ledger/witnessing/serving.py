@@ -20,7 +20,7 @@ from typing import Any
 
 from dpledger.errors import ParameterError, StoreFailure, VerificationError
 from dpledger.ledger.witnessing.cosigning import CosigningKey
-from dpledger.ledger.witnessing.deadlines import Within
+from dpledger.ledger.witnessing.deadlines import TimedReader
 from dpledger.ledger.witnessing.submission import MAX_BYTES, PATH, SIZE_TYPE, Submission
 from dpledger.ledger.witnessing.witness_file import WitnessFile
 
@@ -131,13 +131,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rfile.close()
         self.wfile.close()
-        self._within = Within(self.connection, SECONDS)
-        self.rfile = io.BufferedReader(self._within)
+        self._timed = TimedReader(self.connection, SECONDS)
+        self.rfile = io.BufferedReader(self._timed)
         self.wfile = _Whole(self.connection)
 
     def handle_one_request(self) -> None:
         """One, from its first byte on in so much time."""
-        self._within.begin()
+        self._timed.begin()
         super().handle_one_request()
 
     def do_POST(self) -> None:
