@@ -22,11 +22,11 @@ not seen here. The index tells the order of events from several threads. How to 
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
-
-import structlog
 
 from dpledger.errors import EvidenceError
 from dpledger.ledger.entries.bodies import KINDS, Committed
@@ -43,13 +43,25 @@ FIELDS = frozenset({"ledger", "index", "scopes", "charge", "rule", "size", "erro
 
 logging.getLogger("dpledger").addHandler(logging.NullHandler())  # else a warning would go to standard error
 _HEARD_BY = logging.getLogger("dpledger.ledger")
-_log = structlog.wrap_logger(
-    _HEARD_BY,
-    processors=[structlog.stdlib.filter_by_level, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-    wrapper_class=structlog.stdlib.BoundLogger,
-    context_class=dict,
-    cache_logger_on_first_use=True,
-)
+
+
+@cache
+def _log() -> Any:
+    """Made once somebody listens. With structlog comes rich, which draws from the generator of `random` as it is
+    imported: that is put back, for the program may have seeded it."""
+    drawn = random.getstate()
+    try:
+        import structlog
+    finally:
+        random.setstate(drawn)
+
+    return structlog.wrap_logger(
+        _HEARD_BY,
+        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        context_class=dict,
+        cache_logger_on_first_use=True,
+    )
 
 
 def appended(entries: Iterable[Entry]) -> None:
@@ -65,13 +77,14 @@ def appended(entries: Iterable[Entry]) -> None:
             "rule": body.rule if isinstance(body, Committed) else None,
         }
         with suppress(Exception):
-            _log.info(body.kind, ledger=entry.ledger, index=entry.index, **{k: v for k, v in found.items() if v})
+            _log().info(body.kind, ledger=entry.ledger, index=entry.index, **{k: v for k, v in found.items() if v})
 
 
 def resumed(state: State) -> None:
     """A handle was opened on the ledger that `state` is of."""
     with suppress(Exception):
-        _log.info(RESUMED, **_seen(state))
+        if _HEARD_BY.isEnabledFor(logging.INFO):
+            _log().info(RESUMED, **_seen(state))
 
 
 @contextmanager
@@ -82,7 +95,8 @@ def failures(state: State) -> Iterator[None]:
         yield
     except EvidenceError as error:
         with suppress(Exception):
-            _log.warning(FAILED, error=type(error).__name__, **_seen(state))
+            if _HEARD_BY.isEnabledFor(logging.WARNING):
+                _log().warning(FAILED, error=type(error).__name__, **_seen(state))
         raise
 
 

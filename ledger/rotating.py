@@ -118,7 +118,8 @@ def _public_half(signing: Path) -> str:
 def _write_public(path: Path, key: VerifyingKey) -> None:
     """In place of what is there, whole or not at all."""
     beside = path.with_name(path.name + ".next")
-    with beside.open("w", encoding="ascii") as file:
+    beside.unlink(missing_ok=True)  # what was interrupted left it; or it is somebody's link, which is not followed
+    with beside.open("x", encoding="ascii") as file:
         file.write(key.text + "\n")
         file.flush()
         os.fsync(file.fileno())

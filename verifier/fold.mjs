@@ -57,7 +57,7 @@ export class State {
     return this.skipped;
   }
 
-  /** Raises unless an entry has the owner's approval where it must, and nowhere else. Before `step`: it counts rollbacks. */
+  /** Raises unless an entry has the owner's approval where it must, and nowhere else. Before `step`: it counts what stands before the entry. */
   async requireApproval(entry, authority) {
     const { approval, index: _, previous: __, time: ___, ...request } = entry;
     const isAsked = authority?.owner !== undefined && ["scope_opened", "closed", "owner_rotated"].includes(entry.kind);
@@ -65,6 +65,7 @@ export class State {
     if (!isAsked) return;
     if (request.path) request.path = request.path.map(({ scope }) => ({ index: 0, scope }));
     if (this.rollbacks.length) request.rollbacks = this.rollbacks.length;
+    if (authority.owners.length > 1) request.owner_changes = authority.owners.length - 1;
     const message = signedMessage(APPROVAL, dump(request));
     const keys = entry.kind === "owner_rotated" ? [authority.owner, authority.recovery] : [authority.owner];
     const signature = base64(approval, "approval");

@@ -96,7 +96,7 @@ export class Authority {
   }
 
   withTerm(term) {
-    return new Authority([...this.terms, term], this.recovery, this.owners);
+    return new Authority([...this.terms, term], this.recovery, this.owners, this.revoked);
   }
 
   requireNew(named) {
@@ -114,8 +114,8 @@ export class Authority {
   withOwner(named) {
     const key = Key.parse(named);
     requireThat(this.all().every((own) => hex(own.point) !== hex(key.point)), "names one of its own keys as the owner's");
-    requireThat(this.owners.every((old) => old.text !== key.text), "names an owner's key that was one before");
-    return new Authority(this.terms, this.recovery, [...this.owners, key]);
+    requireThat(this.owners.every((old) => hex(old.point) !== hex(key.point)), "names an owner's key that was one before");
+    return new Authority(this.terms, this.recovery, [...this.owners, key], this.revoked);
   }
 
   /** What entries after the first say of keys, as a snapshot has it. */
@@ -174,12 +174,14 @@ export async function authorityOf(leaves, head, key) {
     const { index } = unverified(leaf);
     const isInOrder = before < index && index < head.size && (authority === undefined) === (index === 0);
     requireThat(isInOrder, "the entries that name its keys are not in order");
+    requireThat(!authority?.revoked, "nothing may follow a revocation");
     const entry = await signedEntry(index, leaf, head.origin, authority);
     authority = authority ? authority.after(index, entry) : Authority.opened(entry);
     before = index;
     lastTrusted = entry.kind === "key_revoked" ? entry.last_trusted : undefined;
   }
   authority ??= new Authority([{ key, first: 0 }]);
+  requireThat(!authority.revoked || before === head.size - 1, "nothing may follow a revocation");
   authority.requireTrusted(key, lastTrusted);
   return { authority, lastTrusted };
 }

@@ -6,7 +6,9 @@ import { Key } from "./signed.mjs";
 const COSIGNATURE = 4;
 const MOST = 4096;
 const NAME = /^[!-~]{1,64}$/;
-const ADDRESS = /^https?:\/\/[A-Za-z0-9._~:[\]-]+(\/[A-Za-z0-9._~%!$&'()*+,;=:-]*)*$/;
+const HOST = String.raw`([A-Za-z0-9_~-]{1,63}(\.[A-Za-z0-9_~-]{1,63})*|\[[0-9A-Fa-f:.]{2,45}\])`;
+const PORT = ":([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"; // 1 to 65535
+const ADDRESS = new RegExp(String.raw`^https?://${HOST}(${PORT})?(/[A-Za-z0-9._~%!$&'()*+,;=:-]*)*$`);
 const COUNT = /^[1-9][0-9]{0,3}$/;
 const requireThat = (holds, reason) => {
   if (!holds) throw new Invalid(`witnesses: ${reason}`);

@@ -189,7 +189,7 @@ class Authority:
         new = key_of(key)
         if any(new.public == key_of(own).public for own in self._all()):
             raise VerificationError("the owner's key is one of the ledger's own: two keys are two secrets")
-        if key in self.owners:
+        if any(new.public == key_of(old).public for old in self.owners):  # under another name it is the same secret
             raise VerificationError("names an owner's key that was one before: none comes back")
         return replace(self, owners=(*self.owners, key))
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
@@ -293,9 +294,12 @@ class SQLiteStore:
     def close(self) -> None:
         self._close(CLOSING_SECONDS)
 
-    def __del__(self) -> None:
-        if suppress is not None:  # as a process ends, the names of this module may go before its objects
+    def __del__(self, _is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        try:
             self._close(0.0)
+        except BaseException:  # as a process ends, what this needs may go before it does, of any module
+            if not _is_ending():
+                raise
 
     def _close(self, seconds: float) -> None:
         """Close the file. Where no writer is at work, its log is emptied; where nobody else is there, SQLite removes

@@ -64,11 +64,15 @@ def authority_of(leaves: Sequence[bytes], head: Checkpoint, key: VerifyingKey) -
         index = entry_of(leaf).index
         if not before < index < head.size or (authority is None) is not (index == 0):
             raise VerificationError("the entries that name its keys are not in order")
+        if authority is not None and authority.revoked:
+            raise VerificationError("nothing may follow a revocation", index=index)
         body = signed_entry(index, leaf, head.origin, authority).body
         authority = authority_after(authority, index, body)
         before, last_trusted = index, last_trusted_of(leaf)
     if authority is None:
         authority = Authority(terms=(Term(key=key.text, first=0),), recovery=None)
+    if authority.revoked and before != head.size - 1:
+        raise VerificationError("nothing may follow a revocation", index=before + 1)
     authority.require_trusted(key, last_trusted)
     return authority, last_trusted
 

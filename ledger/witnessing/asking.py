@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import socket
 import threading
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import TypeAlias
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from dpledger.errors import VerificationError
@@ -14,6 +16,7 @@ from dpledger.ledger.signed import checkpoint
 from dpledger.ledger.signed.checkpoint import SignatureLine
 from dpledger.ledger.witnessing import submission
 from dpledger.ledger.witnessing.cosigning import cosigned_by
+from dpledger.ledger.witnessing.deadlines import TimedReader
 from dpledger.ledger.witnessing.policy import Watcher
 from dpledger.ledger.witnessing.submission import Submission
 
@@ -57,6 +60,18 @@ _REFUSALS: dict[int, str] = {
 }
 
 
+class _Answered(HTTPResponse):
+    """An answer that comes, whole, in the time that its connection has for one read: beginning again with `100
+    Continue`, or sent byte by byte, it takes no longer."""
+
+    def __init__(self, sock: socket.socket, *given: Any, **named: Any) -> None:
+        super().__init__(sock, *given, **named)
+        seconds = sock.gettimeout()
+        assert seconds is not None, "each connection has a timeout"
+        self.fp.close()
+        self.fp = io.BufferedReader(TimedReader(sock, seconds, has_begun=True))
+
+
 class Asker:
     """The connection to one witness. Any thread may ask; they take turns."""
 
@@ -93,7 +108,7 @@ class Asker:
         is_kept = self._connection is not None
         try:
             return self._judged(*self._posted(url, sent), sent)
-        except (OSError, HTTPException, ValueError) as error:  # the last one of a strange address, or of strange chunks
+        except (OSError, HTTPException, ValueError) as error:  # the last one of strange chunks
             self._drop()
             if is_kept and not isinstance(error, TimeoutError):  # it may have been closed meanwhile: once more, afresh
                 return self._said(url, sent)
@@ -107,6 +122,9 @@ class Asker:
         if self._connection is None:
             kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
             self._connection = kind(parts.netloc, timeout=self._seconds)
+            self._connection.response_class = _Answered
+        elif self._connection.sock is not None:
+            self._connection.sock.settimeout(self._seconds)  # the answer before left less of it
         path = f"{parts.path.rstrip('/')}/{submission.PATH}"
         self._connection.request("POST", path, sent.body, {"Content-Type": "text/plain; charset=utf-8"})
         response = self._connection.getresponse()

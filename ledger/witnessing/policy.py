@@ -29,7 +29,9 @@ from dpledger.ledger.witnessing.cosigning import WitnessKey
 __all__ = ["Watcher", "WitnessGroup", "WitnessPolicy", "read_policy"]
 
 _NAME = re.compile(r"[!-~]{1,64}")
-_URL = re.compile(r"https?://[A-Za-z0-9._~:\[\]-]+(/[A-Za-z0-9._~%!$&'()*+,;=:-]*)*")
+_HOST = r"([A-Za-z0-9_~-]{1,63}(\.[A-Za-z0-9_~-]{1,63})*|\[[0-9A-Fa-f:.]{2,45}\])"
+_PORT = r":([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"  # 1 to 65535
+_URL = re.compile(rf"https?://{_HOST}({_PORT})?(/[A-Za-z0-9._~%!$&'()*+,;=:-]*)*")
 _COUNT = re.compile(r"[1-9][0-9]{0,3}")
 _NONE = "none"
 
@@ -210,7 +212,7 @@ def _least(text: str, members: int, where: str) -> int:
 def _url(words: list[str], where: str) -> str | None:
     for url in words:
         if not _URL.fullmatch(url):
-            expected = "http:// or https://, a host, and a path; without a user, a query or a fragment"
+            expected = "http:// or https://, a host, a port or none, and a path; without a user, a query or a fragment"
             raise ParameterError(where, "another address", expected)
         return url
     return None

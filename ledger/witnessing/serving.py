@@ -1,16 +1,17 @@
 """A witness over HTTP (c2sp.org/tlog-witness): `POST /add-checkpoint`, and `GET /<SHA-256 of the origin>/checkpoint`.
 
 It listens on loopback; TLS, and who may ask from elsewhere, are for a proxy before it. A request is bounded in bytes
-and in time, and so is the number of requests at once. Nothing of what is asked is logged.
+and in time, from its first byte to its last, and so is the number of connections at once: where all are taken, each is
+closed after its answer. Nothing of what is asked is logged.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
@@ -19,6 +20,7 @@ from typing import Any
 
 from dpledger.errors import ParameterError, StoreFailure, VerificationError
 from dpledger.ledger.witnessing.cosigning import CosigningKey
+from dpledger.ledger.witnessing.deadlines import TimedReader
 from dpledger.ledger.witnessing.submission import MAX_BYTES, PATH, SIZE_TYPE, Submission
 from dpledger.ledger.witnessing.witness_file import WitnessFile
 
@@ -43,14 +45,17 @@ class WitnessServer(ThreadingHTTPServer):
     request_queue_size = AT_ONCE  # that wait to be heard; beyond, the system resets them
 
     def __init__(self, kept: WitnessFile, signer: CosigningKey, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        """`port` 0: one that is free. ParameterError where nobody can listen there."""
+        """`port` 0: one that is free. ParameterError where nobody can listen there, and for no host, which would be
+        every network of the machine."""
+        if not host:
+            raise ParameterError("host", host, "an address of this machine, like 127.0.0.1")
         self.kept = kept
         self.signer = signer
         self._places = threading.BoundedSemaphore(AT_ONCE)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), _Handler)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, TypeError, ValueError) as error:  # the last two of what can be no host
             told = getattr(error, "strerror", None) or str(error)
             raise ParameterError("port", f"{host}:{port}", f"an address to listen on ({told})") from None
 
@@ -80,6 +85,13 @@ class WitnessServer(ThreadingHTTPServer):
         else:
             self.shutdown_request(request)
 
+    def is_full(self) -> bool:
+        """Whether no place is left."""
+        if self._places.acquire(blocking=False):
+            self._places.release()
+            return False
+        return True
+
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
@@ -90,6 +102,22 @@ class WitnessServer(ThreadingHTTPServer):
         """Whoever went away in the middle, or was too slow, is no error of ours; nothing is written of it."""
 
 
+class _Whole(io.BytesIO):
+    """An answer, which goes out whole when it is flushed: in so much time, however slowly it is taken."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def flush(self) -> None:
+        answer = self.getvalue()
+        self.seek(0)
+        self.truncate()
+        if answer:
+            self._connection.settimeout(SECONDS)
+            self._connection.sendall(answer)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """One connection."""
 
@@ -97,12 +125,20 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "dpledger-witness"
     sys_version = ""
-    timeout = SECONDS
-    wbufsize = -1  # an answer goes out whole
 
     def setup(self) -> None:
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.rfile.close()
+        self.wfile.close()
+        self._timed = TimedReader(self.connection, SECONDS)
+        self.rfile = io.BufferedReader(self._timed)
+        self.wfile = _Whole(self.connection)
+
+    def handle_one_request(self) -> None:
+        """One, from its first byte on in so much time."""
+        self._timed.begin()
+        super().handle_one_request()
 
     def do_POST(self) -> None:
         """A head to be cosigned."""
@@ -149,18 +185,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return None
-        deadline, parts, left = time.monotonic() + SECONDS, [], int(length)
-        while left:
-            part = self.rfile.read1(left) if time.monotonic() < deadline else b""
-            if not part:
-                self.close_connection = True
-                self._answer(HTTPStatus.REQUEST_TIMEOUT)
-                return None
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
+        body = b""
+        with suppress(TimeoutError):
+            body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            self.close_connection = True
+            self._answer(HTTPStatus.REQUEST_TIMEOUT)
+            return None
+        return body
 
     def _answer(self, status: HTTPStatus, body: bytes = b"", kind: str = _NOTE_TYPE) -> None:
+        self.close_connection = self.close_connection or self.server.is_full()
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

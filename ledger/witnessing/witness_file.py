@@ -19,7 +19,7 @@ from typing import Literal, Self
 
 from dpledger.errors import ParameterError, StoreFailure, VerificationError
 from dpledger.ledger.signed import checkpoint, merkle
-from dpledger.ledger.signed.checkpoint import Checkpoint
+from dpledger.ledger.signed.checkpoint import Checkpoint, SignatureLine
 from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.ledger.witnessing.cosigning import CosigningKey, line_of
 from dpledger.ledger.witnessing.submission import Submission
@@ -34,6 +34,7 @@ CREATE TABLE heads (
 ) WITHOUT ROWID;
 """
 _BUSY_SECONDS = 10.0
+_SIGNATURE_BYTES = 64  # of Ed25519
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +125,11 @@ class WitnessFile:
             except VerificationError:
                 return Said(400)
             own = _own_lines(submission.note, [VerifyingKey.parse(text) for (text,) in rows])
-            if not own:
+            if own is None:
                 return Said(403)
             if submission.old > parsed.size:
                 return Said(400)
-            row = database.execute("SELECT size, root FROM heads WHERE origin = ?", (origin,)).fetchone()
+            row = database.execute("SELECT size, root, note FROM heads WHERE origin = ?", (origin,)).fetchone()
             seen = Checkpoint(origin=origin, size=0, root=merkle.EMPTY_ROOT)
             if row is not None:
                 seen = Checkpoint(origin=origin, size=row[0], root=bytes(row[1]))
@@ -145,7 +146,9 @@ class WitnessFile:
             except VerificationError:
                 return Said(422)
             line = line_of(signer.cosign(parsed, int(self._clock())))
-            note = f"{parsed.text}\n{own}{line}".encode()
+            if row is not None and seen.size == parsed.size:  # nobody puts lines in place of those that came first
+                own = [one for one in checkpoint.parse_unverified(bytes(row[2]))[1] if one.name == origin]
+            note = f"{parsed.text}\n{''.join(map(line_of, own))}{line}".encode()
             database.execute(
                 "INSERT OR REPLACE INTO heads (origin, hash, size, root, note) VALUES (?, ?, ?, ?, ?)",
                 (origin, _hash(origin), parsed.size, parsed.root, note),
@@ -178,9 +181,10 @@ def _connected(path: Path) -> sqlite3.Connection:
     return database
 
 
-def _own_lines(note: bytes, known: list[VerifyingKey]) -> str:
-    """The signature lines of the ledger's name, where one is that of a `known` key: beside it stands that of a key to
-    which it delegates. Nothing if none is, or one does not hold."""
+def _own_lines(note: bytes, known: list[VerifyingKey]) -> list[SignatureLine] | None:
+    """The signature lines of the ledger's name that are kept: of `known` keys, which hold, and one other, of a key to
+    which they delegate, for nobody here can tell whether that holds; of several others none. None without a known one,
+    or where one does not hold."""
     origin = known[0].name
     lines = [line for line in checkpoint.parse_unverified(note)[1] if line.name == origin]
     signers = [key for key in known if any(line.key_id == key.key_id for line in lines)]
@@ -188,8 +192,11 @@ def _own_lines(note: bytes, known: list[VerifyingKey]) -> str:
         for key in signers:
             checkpoint.verify(note, key)
     except VerificationError:
-        return ""
-    return "".join(map(line_of, lines)) if signers else ""
+        return None
+    verified = {key.key_id for key in signers}
+    others = [line for line in lines if line.key_id not in verified]
+    is_kept = len(others) == 1 and len(others[0].signature) == _SIGNATURE_BYTES
+    return [line for line in lines if line.key_id in verified or is_kept] if signers else None
 
 
 def _hash(origin: str) -> str:

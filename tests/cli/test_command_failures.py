@@ -15,6 +15,9 @@ import dpledger as dpl
 from dpledger.cli import app
 from dpledger.cli.speaking import bounds_in_words, number
 from dpledger.decimals import float_up, read
+from dpledger.ledger.entries.bodies import Closed
+from dpledger.ledger.rules import approvals
+from dpledger.ledger.signed.keyfiles import save_owner_key
 
 pytestmark = pytest.mark.sliced
 
@@ -55,6 +58,74 @@ def test_backup_copies_a_ledger_and_says_what_not_to_do(ledger: Path, tmp_path: 
     assert "copy.ledger" in refused("backup", ledger, "-o", tmp_path / "copy.ledger")
     answer = run("backup", ledger, "-o", tmp_path / "second.ledger", "--json")
     assert json.loads(answer.stdout) == {"backup": str(tmp_path / "second.ledger"), "size": 4}
+
+
+# ---- where the words go ---------------------------------------------------------------------------------------------
+
+ENCODINGS = [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=["ascii", "C"])
+def test_what_an_encoding_cannot_say_is_written_out(ledger: Path, encoding: dict[str, str]) -> None:
+    """A word of another language, and a name of a file that is no text."""
+    with dpl.Ledger.open(ledger) as book:
+        book.declare("accuracy", "\u00e9tude \u2192 \u6f22", by="me")
+    folder = os.fsencode(ledger.parent)
+    os.rename(ledger, os.path.join(folder, b"\xff.ledger"))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
+
+    def said(*words: bytes) -> str:
+        program = [os.fsencode(sys.executable), b"-m", b"dpledger", *words]
+        done = subprocess.run(
+            program, cwd=folder, env={**environment, **encoding}, capture_output=True, timeout=120, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout.decode("ascii")
+
+    assert "declared" in said(b"show", b"\xff.ledger")
+    (ledger.parent / "ask.json").write_bytes(approvals.request_of(book.id, Closed(reason="\u00e9tude")))
+    save_owner_key(ledger.parent / "clerk.key")
+    assert "reason: \\xe9tude" in said(b"approve", b"ask.json", b"--key", b"clerk.key", b"--yes")
+    assert "\u00e9tude" in str(json.loads(said(b"show", b"\xff.ledger", b"--index", b"4", b"--json")))
+    assert "\\udcff" in said(b"backup", b"\xff.ledger", b"-o", b"\xff.copy")
+
+
+def test_a_file_that_is_in_the_way_is_told_to_programs_as_well(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "there")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dpl.Ledger, "look", fails)
+        done = run("scopes", ledger, "--json")
+    assert done.exit_code == 2
+    assert json.loads(done.stdout) == {"error": {"kind": "PermissionError", "message": "there: Permission denied"}}
+    owned = tmp_path / "owned.ledger"
+    assert run("owner-key", tmp_path / "clerk.key").exit_code == 0
+    assert run("owner-key", tmp_path / "deputy.key").exit_code == 0
+    assert run("init", owned, "--owner", tmp_path / "clerk.key.pub").exit_code == 0
+    words = ("rotate-owner", owned, tmp_path / "deputy.key.pub")
+    assert "--approval" in refused(*words)
+    asked = tmp_path / "ask.json"
+    done = run(*words, "--request", asked)
+    assert (done.exit_code, f"dpledger approve {asked} --key KEY" in done.stdout) == (0, True)
+    assert str(asked) in refused(*words, "--request", asked)
+    done = run(*words, "--request", asked, "--json")
+    assert (done.exit_code, json.loads(done.stdout)["error"]["kind"]) == (2, "ParameterError")
+    approval = run("approve", asked, "--key", tmp_path / "clerk.key", "--yes").stdout.splitlines()[-1]
+    assert run(*words, "--approval", approval).exit_code == 0
+
+
+def test_a_link_in_the_place_of_a_new_public_key_is_not_followed(ledger: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    public = ledger.with_name(f"{ledger.name}.pub")
+    ledger.with_name(f"{public.name}.next").symlink_to(victim)
+    assert run("rotate-key", ledger).exit_code == 0
+    assert victim.read_text() == "mine"
+    assert not public.is_symlink()
+    assert run("verify", ledger, "--key", public).exit_code == 0
 
 
 # ---- keys and checkpoints -------------------------------------------------------------------------------------------

@@ -427,3 +427,14 @@ def test_the_command_line_prints_its_answer_alone(tmp_path: Path) -> None:
         )
         assert isinstance(json.loads(done.stdout), dict)
         assert done.stderr == ""
+
+
+LISTENING = "import logging\nlogging.basicConfig(level=logging.INFO)\n"
+
+
+@pytest.mark.parametrize("setup", ["", LISTENING], ids=["nobody", "somebody"])
+def test_the_sequence_that_a_program_seeded_goes_on(tmp_path: Path, setup: str) -> None:
+    """A library under structlog draws from it as it is imported."""
+    seeded = "import random\nrandom.seed(7)\nbefore = random.getstate()\n"
+    words = [sys.executable, "-c", setup + seeded + WALK + "assert random.getstate() == before\n"]
+    subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120, check=True)

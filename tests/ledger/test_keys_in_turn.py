@@ -50,7 +50,9 @@ pytestmark = pytest.mark.sliced
 NAME = "example.org/turns/000102030405060708090a0b0c0d0e0f"
 FIRST, RECOVERY, SECOND, THIRD, THIEF, ENTRY = (SigningKey.from_seed(NAME, bytes([n]) * 32) for n in range(1, 7))
 ELSEWHERE = SigningKey.from_seed("example.org/other/000102030405060708090a0b0c0d0e0f", bytes([9]) * 32)
-OWNER, NEW_OWNER = (SigningKey.from_seed("example.org/owner/" + "0" * 32, bytes([n]) * 32) for n in (7, 8))
+OWNER, NEW_OWNER, OTHER_OWNER = (
+    SigningKey.from_seed("example.org/owner/" + "0" * 32, bytes([n]) * 32) for n in (7, 8, 9)
+)
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove", "budget": dpl.PureDP(1)}
 
 
@@ -544,6 +546,35 @@ def test_what_a_thief_can_still_show_after_a_revocation() -> None:
         verification.verify(leaves, head, FIRST.public, since=[ended])
 
 
+def test_no_proof_of_one_entry_goes_on_after_a_revocation() -> None:
+    """Nor is one good under a head that does: with the recovery key, whoever signed what follows."""
+    revoked = Said(KeyRevoked(last_trusted=1, reason="stolen"), RECOVERY)
+    begun = [opened(), *beats(FIRST), revoked]
+    cases: list[tuple[list[Said], SigningKey, tuple[int, ...], bool]] = [
+        (begun, RECOVERY, (0, 2), True),
+        ([*begun, *beats(FIRST)], RECOVERY, (0, 2), False),
+        ([*begun, rotated(THIEF, FIRST)], RECOVERY, (0, 2), False),
+        ([*begun, rotated(THIEF, FIRST)], RECOVERY, (0, 2, 3), False),
+        ([*begun, rotated(THIEF, FIRST)], THIEF, (0, 2, 3), False),
+        ([*begun, delegated(THIEF, FIRST, 9)], THIEF, (0, 2, 3), False),
+        ([*begun, *beats(FIRST)], RECOVERY, (0, 2, 3), False),
+        ([*begun, revoked], RECOVERY, (0, 2, 3), False),
+    ]
+    expected, told, contents = [], [], []
+    for parts, head_key, named, is_good in cases:
+        leaves, head = record(parts, head_key)
+        first, _, *rest = proof.prove(leaves, head, 1).split(b"\n")
+        extra = wire.to_base64(b"\n".join([leaves[1], *(leaves[index] for index in named)]))
+        contents.append(b"\n".join([first, f"extra {extra}".encode(), *rest]))
+        expected.append(is_good)
+        try:
+            told.append(proof.verify(contents[-1], FIRST.public).is_trusted)
+        except VerificationError:
+            told.append(False)
+    theirs = judged({"judge": "proof", "data": data(content), "key": FIRST.public.text} for content in contents)
+    assert ([said.accepted for said in theirs], told) == (expected, expected)
+
+
 # ---- the owner ------------------------------------------------------------------------------------------------------
 
 
@@ -579,6 +610,37 @@ def test_the_recovery_key_replaces_an_owner_s_that_was_lost_and_no_other_does() 
         approved(partial(book.scope, "s", **RULES), RECOVERY)
     approved(partial(book.scope, "s", **RULES), NEW_OWNER)
     both_accept(book, FIRST)
+
+
+@pytest.mark.parametrize("by", [OWNER, RECOVERY], ids=["owner", "recovery"])
+def test_no_approval_outlives_a_change_of_the_owner(by: SigningKey) -> None:
+    """Whoever signed it: the recovery key's of a key that was stolen since would undo the change that came after."""
+    book = book_of(owner=OWNER)
+    stolen, newest = OTHER_OWNER.public, NEW_OWNER.public
+    with pytest.raises(ApprovalNeeded) as needed:
+        book.rotate_owner(stolen)
+    unused = approvals.approval_of(needed.value.request, by)
+    approved(book.rotate_owner, RECOVERY, newest)
+    with pytest.raises(ParameterError, match="approval"):
+        book.rotate_owner(stolen, approval=unused)
+    late = OwnerRotated(owner_key=stolen.text, approval=unused)
+    entries = [Said(entry.body, FIRST) for entry in book.entries()]
+    assert verdict(*record([*entries, Said(late, FIRST)], FIRST), FIRST) == (False, len(entries))
+    approved(book.rotate_owner, RECOVERY, stolen)  # asked again
+    both_accept(book, FIRST)
+
+
+def test_an_owner_s_key_does_not_come_back_under_another_name() -> None:
+    book = book_of(owner=OWNER)
+    approved(book.rotate_owner, OWNER, NEW_OWNER.public)
+    renamed = replace(OWNER.public, name="another.example/owner")
+    with pytest.raises(ParameterError, match="none comes back"):
+        approved(book.rotate_owner, NEW_OWNER, renamed)
+    body = OwnerRotated(owner_key=renamed.text)
+    asked = approvals.request_of(NAME, body, owner_changes=1)
+    signed = replace(body, approval=approvals.approval_of(asked, NEW_OWNER))
+    entries = [Said(entry.body, FIRST) for entry in book.entries()]
+    assert verdict(*record([*entries, Said(signed, FIRST)], FIRST), FIRST) == (False, len(entries))
 
 
 def test_records_with_an_owner_s_key() -> None:

@@ -18,11 +18,12 @@ import ledger_golden
 import ledger_spec
 from dpledger.cli import app
 from dpledger.errors import ApprovalNeeded, VerificationError
-from dpledger.ledger.entries.bodies import RollbackAccepted
+from dpledger.ledger.entries.bodies import Closed, RollbackAccepted
+from dpledger.ledger.entries.members import Step
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules import approvals
 from dpledger.ledger.rules.transitions import EMPTY, fold, step
-from dpledger.ledger.signed import envelope
+from dpledger.ledger.signed import envelope, wire
 from dpledger.ledger.signed.keyfiles import save_owner_key
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.stores.memory import MemoryStore
@@ -139,6 +140,16 @@ def test_without_an_owner_there_is_no_approval() -> None:
     assert book.owner is None
 
 
+def test_a_request_has_whole_counts_above_zero() -> None:
+    asked = json.loads(request(owned()))
+    for name in ("rollbacks", "owner_changes"):
+        for count in (True, False, -5, 0, "1"):
+            changed = wire.dump({**asked, name: count})
+            with pytest.raises(dpl.ParameterError, match="request"):
+                approvals.asked(changed)
+        assert getattr(approvals.asked(wire.dump({**asked, name: 2})), name) == 2
+
+
 # ---- for whoever verifies -------------------------------------------------------------------------------------------
 
 
@@ -231,7 +242,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with dpl.Ledger.open_or_create("clinic.ledger", owner="officer.key.pub") as book:
         Path("request.json").write_bytes(request(book, dataset="wards"))
         status, said = run("approve", "request.json", "--key", "officer.key", given="n\n")
-        assert status == 1
+        assert (status, "not approved; nothing was signed" in said) == (2, True)
         assert "open scope s" in said
         assert "budget: " in said
         status, said = run("approve", "request.json", "--key", "officer.key", given="y\n")
@@ -255,3 +266,36 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     another = save_owner_key(tmp_path / "another.key")[0]
     with pytest.raises(dpl.ParameterError, match="owner: expected that of the ledger"):
         dpl.Ledger.open_or_create("clinic.ledger", owner=another)
+
+
+BLANK = " " * 60
+
+
+@pytest.mark.parametrize(
+    "said",
+    [f"over{between}budget: epsilon 1" for between in ("\n  ", BLANK, chr(0x2800) * 60)],
+)
+def test_what_is_asked_cannot_write_lines_of_its_own(tmp_path: Path, said: str) -> None:
+    book = owned()
+    opened(book)
+    questions = [Closed(reason=said), replace(BODIES[1], dataset=said)]
+    save_owner_key(tmp_path / "officer.key")
+    for number, body in enumerate(questions):
+        file = tmp_path / f"{number}.json"
+        file.write_bytes(approvals.request_of(book.id, body))
+        done = CliRunner().invoke(app, ["approve", str(file), "--key", str(tmp_path / "officer.key"), "--yes"])
+        assert done.exit_code == 0, done.output
+        forged = [line for line in done.output.splitlines() if line.strip().startswith("budget: epsilon 1")]
+        assert not forged
+        assert BLANK not in done.output
+        assert chr(0x2800) * 2 not in done.output
+
+
+def test_each_scope_that_would_end_is_named(tmp_path: Path) -> None:
+    save_owner_key(tmp_path / "officer.key")
+    body = Closed(reason="over", path=(Step("one", 0), Step("two", 0)))
+    (tmp_path / "ask.json").write_bytes(approvals.request_of(OWNED_KEY.public.name, body, owner_changes=3))
+    words = ["approve", str(tmp_path / "ask.json"), "--key", str(tmp_path / "officer.key"), "--yes"]
+    said = CliRunner().invoke(app, words).output
+    assert "close scope one, two\n" in said
+    assert "another owner took over 3 times before\n" in said

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -381,3 +383,16 @@ def test_a_store_that_went_back_is_not_continued(tmp_path: Path) -> None:
             book.declare("limits", "none", by="me")
         with pytest.raises(StoreBehind, match="signed head"):
             other.declare("limits", "none", by="me")
+
+
+NAME_THAT_WENT = (
+    "import dpledger.ledger.stores.sqlite as home; store = home.SQLiteStore.create('s'); home.ExitStack = None"
+)
+
+
+@pytest.mark.parametrize(("end", "is_told"), [("", False), ("; del store; home.ExitStack = object", True)])
+def test_a_file_that_is_open_as_a_process_ends_is_no_error_to_be_told(tmp_path: Path, end: str, is_told: bool) -> None:
+    """Names of modules may be gone before it is; while the process lives, they are there, and an error is one."""
+    words = [sys.executable, "-c", NAME_THAT_WENT + end]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert ("Exception ignored" in done.stderr) == is_told, done.stderr

@@ -17,6 +17,7 @@ from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.witnessing.cosigning import CosigningKey, WitnessKey, cosigned_by, line_of
 from dpledger.ledger.witnessing.policy import Watcher, WitnessGroup, WitnessPolicy, read_policy
 from dpledger.ledger.witnessing.submission import Submission, read_size
+from javascript_verifier import judged
 
 LOG = SigningKey.from_seed("clinic/" + "0" * 32, bytes(32))
 SEED, NAME = bytes(range(32)), "witness.example/w1"
@@ -161,6 +162,28 @@ def test_a_policy_of_a_stock_file_is_read_and_has_one_text() -> None:
 def test_what_is_no_policy_is_refused(text: str, what: str) -> None:
     with pytest.raises(ParameterError, match=what):
         WitnessPolicy.parse(text)
+
+
+ADDRESSES = [  # of a witness, and whether it is one
+    ("http://localhost:8642", True),
+    ("https://a-b.example:65535/x", True),
+    ("http://[::1]:80/", True),
+    ("http://127.0.0.1/", True),
+    *((f"http://w:{port}/", False) for port in ("", "0", "080", "65536", "99999", "100000", "1:2", "x")),
+    *((f"http://{host}/", False) for host in ("", ".", "a..b", "a.", "[", "[]", "[::1", "::1", "[a]b", "x" * 64)),
+]
+
+
+@pytest.mark.parametrize(("address", "is_one"), ADDRESSES)
+def test_an_address_is_a_host_and_a_port_that_can_be_asked(address: str, is_one: bool) -> None:
+    text = f"witness w {KEYS[0].text} {address}\nquorum w\n"
+    (theirs,) = judged([{"judge": "policy", "text": text}])
+    assert theirs.accepted == is_one
+    if is_one:
+        assert WitnessPolicy.written(text).text == text
+    else:
+        with pytest.raises(ParameterError, match="a host, a port"):
+            WitnessPolicy.parse(text)
 
 
 def test_a_key_in_the_place_of_a_policy_is_not_shown(tmp_path: Path) -> None:

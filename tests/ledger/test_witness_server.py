@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.client
 import logging
@@ -9,7 +10,9 @@ import socket
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -144,7 +147,6 @@ def test_bodies_are_bounded(witness: Running) -> None:
 
 
 def test_who_is_too_slow_is_left(witness: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving._Handler, "timeout", 0.2)
     monkeypatch.setattr(serving, "SECONDS", 0.2)
     with socket.create_connection(witness.servers[0].server_address[:2]) as raw:  # type: ignore[arg-type]
         raw.sendall(b"POST /add-checkpoint HTTP/1.1\r\nHost: w\r\nContent-Length: 100\r\n\r\nold")
@@ -154,12 +156,86 @@ def test_who_is_too_slow_is_left(witness: Running, monkeypatch: pytest.MonkeyPat
     assert added(witness, 0, 5)[0] == 200
 
 
+@pytest.mark.parametrize(
+    "begun",
+    [b"GET / HTTP/1.1\r\n", b"POST /add-checkpoint HTTP/1.1\r\nHost: w\r\nContent-Length: 100\r\n\r\n", b"G"],
+    ids=["headers", "body", "line"],
+)
+def test_a_byte_now_and_then_does_not_hold_a_place(
+    witness: Running, monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(serving, "SECONDS", 0.5)
+    with socket.create_connection(witness.servers[0].server_address[:2]) as raw:  # type: ignore[arg-type]
+        raw.sendall(begun)
+        begun_at = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() < begun_at + 10:
+                raw.sendall(b"a")
+                time.sleep(0.1)
+    assert time.monotonic() < begun_at + 5
+
+
+def test_an_answer_that_nobody_takes_does_not_hold_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "SECONDS", 0.5)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        answer = serving._Whole(ours)
+        answer.write(b"x" * 10**8)
+        stopped = threading.Event()
+
+        def trickle() -> None:
+            while not stopped.wait(0.1):
+                theirs.recv(1)
+
+        taking = threading.Thread(target=trickle, daemon=True)
+        taking.start()
+        begun = time.monotonic()
+        with pytest.raises(TimeoutError):
+            answer.flush()
+        assert time.monotonic() - begun < 5
+        stopped.set()
+        taking.join()
+
+
+def test_where_all_places_are_taken_each_is_free_after_its_answer(witness: Running) -> None:
+    witness.servers[0]._places = threading.BoundedSemaphore(1)
+    with socket.create_connection(witness.servers[0].server_address[:2]) as raw:  # type: ignore[arg-type]
+        raw.settimeout(5)  # less than a silent connection is kept
+        raw.sendall(b"GET / HTTP/1.1\r\nHost: w\r\n\r\n")
+        with raw.makefile("rb") as stream:
+            assert b"Connection: close" in stream.read()  # to its end
+
+
+def test_only_lines_that_may_count_are_kept(witness: Running) -> None:
+    """Of the ledger's name: those of keys that it knows, and one of a key to which they may delegate."""
+
+    def line(number: int, size: int = 64) -> bytes:
+        junk = base64.b64encode(bytes([number]) * (4 + size)).decode()
+        return f"\u2014 {LOG.public.name} {junk}\n".encode()
+
+    def kept() -> list[bytes]:
+        served = asked(witness, "GET", f"/{HASH}/checkpoint")[1]
+        return [line(number) for number in range(9) if line(number) in served]
+
+    assert added(witness, 0, 5, note=note(5) + line(1) + line(2))[0] == 200
+    assert kept() == []
+    assert added(witness, 5, 5, note=note(5) + line(3))[0] == 200  # later than what is kept of this size
+    assert kept() == []
+    assert added(witness, 5, 6, note=note(6) + line(4, 65))[0] == 200
+    assert line(4, 65) not in asked(witness, "GET", f"/{HASH}/checkpoint")[1]
+    assert added(witness, 6, 7, note=note(7) + line(5))[0] == 200
+    assert kept() == [line(5)]
+    assert added(witness, 7, 7, note=note(7) + line(6))[0] == 200
+    assert kept() == [line(5)]
+    checkpoint.verify(asked(witness, "GET", f"/{HASH}/checkpoint")[1], LOG.public)
+
+
 def test_too_many_at_once_are_not_heard(witness: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     witness.servers[0]._places = threading.BoundedSemaphore(2)
     idle = [socket.create_connection(witness.servers[0].server_address[:2]) for _ in range(2)]  # type: ignore[arg-type]
-    for one in idle:  # both are heard
-        one.sendall(b"GET / HTTP/1.1\r\nHost: w\r\n\r\n")
-        assert one.recv(12) == b"HTTP/1.1 404"
+    until = time.monotonic() + 10
+    while not witness.servers[0].is_full() and time.monotonic() < until:
+        time.sleep(0.01)
     with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
         asked(witness, "GET", "/")
     for one in idle:
@@ -245,3 +321,6 @@ def test_a_port_that_is_taken_is_told(witness: Running) -> None:
         WitnessServer(witness.files[0], CosigningKey.generate("w"), host="256.0.0.1", port=port)
     with pytest.raises(ParameterError, match="an address to listen on"):
         WitnessServer(witness.files[0], CosigningKey.generate("w"), port=70_000)
+    for host in ("", "\udcff", "a\0b", "a" * 300):
+        with pytest.raises(ParameterError):
+            WitnessServer(witness.files[0], CosigningKey.generate("w"), host=host)

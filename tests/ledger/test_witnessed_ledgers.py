@@ -4,6 +4,7 @@ one, `test_remembered_heads` says: a copy on another machine, a clone, a fork.""
 from __future__ import annotations
 
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +26,10 @@ from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.verifying import verification
 from dpledger.ledger.witnessing import watch
-from dpledger.ledger.witnessing.policy import WitnessPolicy
+from dpledger.ledger.witnessing.asking import Asker, Silent
+from dpledger.ledger.witnessing.cosigning import CosigningKey
+from dpledger.ledger.witnessing.policy import Watcher, WitnessPolicy
+from dpledger.ledger.witnessing.submission import Submission
 from dpledger.ledger.witnessing.witness_file import Said
 from dpledger.mechanisms.protocol import Release
 from forking import ignores_fork_warnings, in_child
@@ -354,6 +358,36 @@ def test_a_slow_witness_is_waited_for_no_longer_than_said(
     with pytest.raises(NotWitnessed, match=r"busy with an earlier head|no answer in time"):
         scope_of(book).release(laplace(), 7)
     stop.set()
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nConnection: close\r\n\r\n",
+        b"H",
+    ],
+    ids=["100 Continue", "a byte now and then", "closing", "line"],
+)
+def test_an_answer_without_an_end_is_left(book: Ledger, endless: bytes) -> None:
+    """The asker is free afterwards, though a byte came all the time."""
+
+    def answer(server: socket.socket) -> None:
+        with suppress(OSError), server.accept()[0] as connection:
+            begins = 50 if endless.startswith(b"HTTP/1.1 100") else 1
+            for number in range(50):
+                connection.sendall(endless if number < begins else b"a")
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, args=(server,), daemon=True).start()
+        key = CosigningKey.generate("w").public
+        asker = Asker(Watcher("w", key, f"http://127.0.0.1:{server.getsockname()[1]}/"), seconds=0.5)
+        begun = time.monotonic()
+        assert asker.ask(Submission(0, (), book.head)) == Silent("cannot be reached (no answer in time)")
+        assert time.monotonic() - begun < 2
+        asker.close()
 
 
 def test_a_witness_that_claims_to_have_seen_more_stops_a_release_and_no_more(book: Ledger, witness: Running) -> None:

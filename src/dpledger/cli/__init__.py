@@ -1,7 +1,7 @@
 """The command line: one module a command group. Each parses, calls one room, and prints; no rule lives here.
 
-Exit status: 0 success; 1 refuted, does not verify, or refused by a budget; 2 input that cannot be used; 3 what was
-verified holds, but not everything was verified.
+Exit status: 0 success; 1 refuted, does not verify, or refused by a budget; 2 input that cannot be used, or a question
+to which nobody said yes; 3 what was verified holds, but not everything was verified.
 Only typer is imported at the top: what a command needs is imported inside it.
 """
 

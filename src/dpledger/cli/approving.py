@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
 
@@ -9,7 +10,7 @@ import typer
 
 from dpledger.cli import passphrases
 from dpledger.cli.passphrases import Locked
-from dpledger.cli.speaking import AsJson, inert, speaking
+from dpledger.cli.speaking import BAD_INPUT, AsJson, in_line, speaking
 
 if TYPE_CHECKING:
     from dpledger.ledger.rules.approvals import Approved
@@ -50,23 +51,38 @@ def approve(
         from dpledger.ledger.signed.keys import SigningKey
 
         asked = files.read_whole(request, limit=LONGEST, field="request").removesuffix(b"\n")
-        ledger, body, rollbacks = approvals.asked(asked)
+        what = approvals.asked(asked)
         owner = SigningKey.load(key, passphrase=passphrases.asked)
-        voice.say(f"in {ledger}:")
-        for line in _in_words(body):
+        voice.say(f"in {what.ledger}:")
+        for line in _in_words(what.body):
             voice.say(f"  {line}")
-        if rollbacks:
-            voice.say(f"  entries of this ledger are missing: it was continued from an older copy {rollbacks} times")
+        if what.rollbacks:
+            voice.say(
+                f"  entries of this ledger are missing: it was continued from an older copy {what.rollbacks} times"
+            )
+        if what.owner_changes:
+            voice.say(f"  another owner took over {what.owner_changes} times before")
         if not yes:
             if as_json:
                 raise ParameterError(
                     "yes", "not given", "--yes together with --json, which cannot ask for confirmation"
                 )
-            typer.confirm("approve this?", abort=True)
+            _require_yes()
         approval = approvals.approval_of(asked, owner)
         voice.say("approved; pass this on, as `approval`:")
         voice.say(approval)
-        voice.give({"ledger": ledger, "kind": body.kind, "approval": approval})
+        voice.give({"ledger": what.ledger, "kind": what.body.kind, "approval": approval})
+
+
+def _require_yes() -> None:
+    """Ends the command, as input that cannot be used, unless somebody says yes."""
+    try:
+        is_approved = typer.confirm("approve this?")
+    except typer.Abort:
+        is_approved = False
+    if not is_approved:
+        print("dpledger: not approved; nothing was signed", file=sys.stderr)
+        raise typer.Exit(BAD_INPUT)
 
 
 def _in_words(body: Approved) -> list[str]:
@@ -78,10 +94,11 @@ def _in_words(body: Approved) -> list[str]:
 
     match body:
         case Closed(path=path, reason=reason):
-            what = f"close scope {path[0].scope}" if path else "end the ledger: nothing may follow"
-            return [what, f"reason: {inert(reason)}"]
+            ends = ", ".join(level.scope for level in path)
+            what = f"close scope {ends}" if ends else "end the ledger: nothing may follow"
+            return [what, f"reason: {in_line(reason)}"]
         case OwnerRotated(owner_key=key):
-            return [f"from here on another key approves: {inert(key)}"]
+            return [f"from here on another key approves: {in_line(key)}"]
         case ScopeOpened():
             most = body.unit.max_contributions
             unit = f"{body.unit.name} with at most {most} row{'s' if most > 1 else ''}"
@@ -90,7 +107,7 @@ def _in_words(body: Approved) -> list[str]:
                 f"budget: {guarantee_in_words(body.budget)}",
                 f"for one {unit}; relation {body.relation.value}",
                 f"released values kept in the ledger: {body.keep}",
-                f"dataset: {'none is named' if body.dataset is None else inert(body.dataset)}",
+                f"dataset: {'none is named' if body.dataset is None else in_line(body.dataset)}",
                 f"charged to other scopes as well: {', '.join(body.parents) or 'no'}",
                 f"rule for each request: {filter_rule(body.filter)}",
             ]

@@ -176,7 +176,7 @@ def audit(
         else:
             noted = _compared(asked, result, earlier) | {"again": again}
         if as_json:
-            print(json.dumps(json.loads(result.to_json()) | noted, indent=2, ensure_ascii=False))
+            print(json.dumps(json.loads(result.to_json()) | noted, indent=2))
         for line in _as_told(noted, ledger):
             voice.say(line)
         if "not_recorded" in noted and not as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -67,7 +68,8 @@ def rotate_owner(
 ) -> None:
     """Let another key approve what opens or ends a scope. Without --approval, writes the request for it."""
     with speaking(as_json) as voice:
-        from dpledger.errors import ApprovalNeeded
+        from dpledger import files
+        from dpledger.errors import ApprovalNeeded, ParameterError
         from dpledger.ledger.ledger import Ledger
 
         with Ledger.open(ledger, key=key, passphrase=passphrases.asked) as book:
@@ -75,10 +77,12 @@ def rotate_owner(
                 entry = book.rotate_owner(owner, approval=approval)
             except ApprovalNeeded as needed:
                 if request is None:
-                    raise
-                with request.open("xb") as file:
-                    file.write(needed.request)
-                voice.say(f"wrote {request}: the owner approves it (dpledger approve), then give --approval")
+                    expected = "a file for the request that the owner approves, or --approval with her line"
+                    raise ParameterError("request", "not given", expected) from None
+                files.write_new(request, needed.request, field="request")
+                voice.say(f"wrote {request}: whoever has the owner's key, or the recovery key, runs")
+                voice.say(f"  dpledger approve {shlex.quote(str(request))} --key KEY")
+                voice.say("then run this again, with --approval and the line that it prints in place of --request")
                 voice.give({"ledger": book.id, "request": str(request)})
                 return
             voice.say(f"{entry.ledger} has another owner from entry {entry.index} on; old approvals are void")

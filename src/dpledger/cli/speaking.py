@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +36,7 @@ __all__ = [
     "Commands",
     "Voice",
     "bounds_in_words",
+    "in_line",
     "inert",
     "number",
     "share_above",
@@ -47,11 +50,18 @@ REFUSED = 1
 BAD_INPUT = 2
 WHOLE_ROWS = 10**6  # columns of a terminal that a pipe or a file is taken for: no row is folded
 COLLECTED_AFTER = 200_000  # objects; by default 700, and a report would look at all entries of its record over and over
+FOLLOWING_BLANK = re.compile("(?<=[ \u115f\u1160\u2800\u3164\uffa0])[ \u115f\u1160\u2800\u3164\uffa0]")
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer itself does not name it, and where it lives has changed
 
 
 class Commands(TyperGroup):
     """The group of all commands: with --json among the words, a wrong use of a command is told as JSON too."""
+
+    def main(self, *given: Any, **named: Any) -> Any:
+        """Also what the output's encoding cannot say is said, written out, and so is a path that is no text."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        return super().main(*given, **named)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.obj = "--json" in args
@@ -67,6 +77,12 @@ class Commands(TyperGroup):
                 raise
             print(json.dumps({"error": {"kind": "UsageError", "message": error.format_message()}}))
             raise typer.Exit(BAD_INPUT) from None
+
+
+def in_line(text: str) -> str:
+    """Text from others inside a line of ours, which it cannot end: neither by a line feed, nor by so many blanks that
+    the terminal goes on below."""
+    return FOLLOWING_BLANK.sub(lambda blank: f"\\u{ord(blank[0]):04x}", inert(text).replace("\n", "\\n"))
 
 
 class Voice:
@@ -102,7 +118,7 @@ class Voice:
     def give(self, answer: Mapping[str, Any]) -> None:
         """The answer for programs."""
         if self.as_json:
-            print(json.dumps(answer, ensure_ascii=False))
+            print(json.dumps(answer))
 
 
 @contextmanager
@@ -120,6 +136,15 @@ def speaking(as_json: bool) -> Iterator[Voice]:
             else:
                 print("\n".join([f"dpledger: {_finding(error)}{error}", *notes]), file=sys.stderr)
             raise typer.Exit(_status(error)) from None
+        except OSError as error:
+            if not as_json or isinstance(error, BrokenPipeError):
+                raise
+            print(json.dumps({"error": {"kind": type(error).__name__, "message": _what_failed(error)}}))
+            raise typer.Exit(BAD_INPUT) from None
+
+
+def _what_failed(error: OSError) -> str:
+    return f"{error.filename or 'a file, or standard output'}: {error.strerror}"
 
 
 def _warned(message: Warning | str, *_: object, **__: object) -> None:

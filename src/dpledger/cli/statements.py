@@ -9,7 +9,7 @@ import typer
 
 from dpledger.cli import passphrases, records
 from dpledger.cli.entries_in_words import guarantee_in_words
-from dpledger.cli.speaking import AsJson, Voice, inert, speaking
+from dpledger.cli.speaking import AsJson, Voice, in_line, speaking
 
 if TYPE_CHECKING:
     from dpledger.attach.intoto import FileStatement
@@ -51,7 +51,7 @@ def attest(
         files.write_new(target, data + b"\n", field="output")
         statement = intoto.read(data, public)
         voice.say(f"wrote {target}")
-        voice.say(f"  sha256 {statement.sha256}  {inert(statement.name)}")
+        voice.say(f"  sha256 {statement.sha256}  {in_line(statement.name)}")
         voice.say(f"  {_guarantee(statement)}")
         pub = records.public_key_of(ledger)
         voice.say(f"  check it with: dpledger verify {target} --key {pub} --file {file} --ledger {ledger}")
@@ -62,12 +62,12 @@ def say(voice: Voice, statement: FileStatement, record: Verified | None, *, has_
     """What was verified of a statement, and what was not."""
     told, said = statement.predicate, statement.head
     voice.say(
-        f"verified (statement): {inert(statement.name)}, of scope {inert(told['scope']['name'])} in {said.origin}"
+        f"verified (statement): {in_line(statement.name)}, of scope {in_line(told['scope']['name'])} in {said.origin}"
     )
     voice.say(f"  {_guarantee(statement)}")
     first, last = told["entries"]["first"], told["entries"]["last"]
     run = f"the run {told['run']['key']} ({told['run']['mechanism']}): " if "run" in told else ""
-    voice.say(f"  {inert(run)}entries {first} to {last}, as the ledger stood at {said.size} entries")
+    voice.say(f"  {in_line(run)}entries {first} to {last}, as the ledger stood at {said.size} entries")
     if has_file:
         voice.say(f"  file: its SHA-256 is the one that was signed, {statement.sha256}")
     else:
@@ -76,7 +76,7 @@ def say(voice: Voice, statement: FileStatement, record: Verified | None, *, has_
         voice.say("  ledger: not looked at; range and guarantee are what the key signed (--ledger recomputes them)")
     else:
         voice.say(f"  ledger: {record.head.size} entries verified; range and guarantee are what they come to")
-    voice.say(f"  that these entries made the file is the word of {inert(told['by'])}, and cannot be verified here")
+    voice.say(f"  that these entries made the file is the word of {in_line(told['by'])}, and cannot be verified here")
     voice.give(
         {
             "verified": "statement",
@@ -99,4 +99,4 @@ def _guarantee(statement: FileStatement) -> str:
     words += "" if spent is None else f"; spent at most {spent['epsilon']} at delta {spent['delta']}"
     words += f"; {charges['elsewhere']} of {charges['all']} charges attested"
     broken = charges["outside_guarantee"]
-    return inert(words + (f"; {broken} OUTSIDE the guarantee" if broken else ""))
+    return in_line(words + (f"; {broken} OUTSIDE the guarantee" if broken else ""))
