@@ -145,7 +145,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
     untied = tuple(one for one in audits.apart if one.body.verdict == "violation")
     if untied:
         found = f"{words.count(len(untied), 'violation')} of what nothing ties to this ledger: {_kinds(untied)}"
-        lines.append(f"Warning: {found}. If it ran here under another name, its promise is refuted.")
+        lines.append(f"{found}. If it ran here under another name, its promise is refuted.")
     if harmless := len(audits.apart) - len(untied):
         told = words.count(harmless, "audit")
         lines.append(f"An annex lists audits of mechanisms whose names did not run here: {told}, nothing refuted.")
@@ -165,7 +165,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
         text=_verdict(ran, tests, violations),
         lines=tuple(lines),
         status="unknown" if untested and not tests.is_any and not violations else "measured",
-        tone="warning" if tests.refuted or violations or untied else "plain",
+        tone="warning" if tests.refuted or violations else "plain",
         links=(Link("each audit", "audits"),),
     )
 

@@ -48,9 +48,7 @@ QUESTIONS = [
     *("who", "promise", "used", "meaning", "decision", "unprotected"),
     *("record", "audits", "refusal", "gaps"),
 ]
-UNTIED = (
-    "Warning: {} of what nothing ties to this ledger: {}. If it ran here under another name, its promise is refuted."
-)
+UNTIED = "{} of what nothing ties to this ledger: {}. If it ran here under another name, its promise is refuted."
 HALF = Laplace(sensitivity=1, epsilon="0.5")
 TABLES_OF_AUDITS = ("results", "elsewhere", "nowhere")
 
@@ -387,12 +385,10 @@ def test_the_record_says_key_time_and_witness() -> None:
         ((), "1 of 1 kind tested, none refuted", "plain"),
         (("laplace",), "refuted: noisy numbers", "warning"),
         (("twin",), "1 of 1 kind tested, none refuted", "warning"),
-        (("laplace", "twin"), "refuted: noisy numbers", "warning"),
+        (("laplace", "twin"), "refuted: noisy numbers", "plain"),
     ],
 )
-def test_only_audits_of_what_ran_here_make_the_answer_and_any_violation_warns(
-    refuted: tuple[str, ...], text: str, tone: str
-) -> None:
+def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], text: str, tone: str) -> None:
     record = one_scope("0.5")
     record.add(audit(HALF, PureDP("0.5"), "0.4", "not_refuted"))
     for kind in refuted:
