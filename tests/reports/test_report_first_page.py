@@ -384,8 +384,8 @@ def test_the_record_says_key_time_and_witness() -> None:
     [
         ((), "1 of 1 kind tested, none refuted", "plain"),
         (("laplace",), "refuted: noisy numbers", "warning"),
-        (("twin",), "1 of 1 kind tested, none refuted", "warning"),
-        (("laplace", "twin"), "refuted: noisy numbers", "plain"),
+        (("twin",), "1 of 1 kind tested, none refuted", "plain"),
+        (("laplace", "twin"), "refuted: noisy numbers", "warning"),
     ],
 )
 def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], text: str, tone: str) -> None:
