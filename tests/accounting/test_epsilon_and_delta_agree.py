@@ -22,7 +22,7 @@ ALMOST_SURE = (
 
 @pytest.mark.parametrize("delta", ["0.95", "0.953", "0.1", "1e-6"])
 def test_an_epsilon_is_as_narrow_as_the_deltas_around_it(delta: str) -> None:
-    """Where delta hardly falls, between heavy outcomes, no method for epsilon says anything, but each delta is known."""
+    """Where delta hardly falls, between heavy outcomes, no method for epsilon says anything; each delta is known."""
     profile = dpl.compose(*STEPPED)
     found = profile.epsilon(delta)
     assert found.upper - found.lower <= 1.1e-3 * found.upper
