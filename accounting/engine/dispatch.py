@@ -53,7 +53,7 @@ ALMOST_SURE = (0.9999, 0.99, 0.5)
 ROUGH = 1e-3  # relative width of an epsilon for a guess
 _FAR_ABOVE, _FAR = (1.0, 4.0, 12.0, 30.0), 600.0  # above epsilon: losses that one run is tested for; an epsilon
 _SLACK = 1e-12  # relative: more than a few roundings
-_GRID, _GRID_WIDTH = 0.0625, 0.1  # steps of log delta at which epsilon is asked; relative width of delta that is wide
+_GRID, _GRID_WIDTH = 1 / 256, 0.01  # steps of log delta at which epsilon is asked; relative width of delta that is wide
 _GRID_SPAN = 1e-4  # of what delta is at most: the least that is asked
 _LEAST = 1e-280  # a delta: of less no logarithm is asked
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
@@ -130,7 +130,27 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
         found = found.meet(method.epsilon(composed, down, up))
         if found.upper < math.inf and found.upper - found.lower <= method.enough * max(found.upper, room):
             return found
-    return found.meet(_part_by_part(composed, down, up)) if len(composed.parts) <= FEW_PARTS else found
+    if len(composed.parts) <= FEW_PARTS:
+        found = found.meet(_part_by_part(composed, down, up))
+    return _by_deltas(composed, down, up, found) if found.upper > floor else found
+
+
+def _by_deltas(composed: Composed, down: float, up: float, known: Interval) -> Interval:
+    """`known`, where it is wide, with what delta is at epsilons inside it: where d is at most `down`, the least epsilon
+    is at most this one, and where it is above `up`, more.
+
+    Claim: holds epsilon. Source: that of `_by_epsilons`.
+    """
+    while NARROW_ENOUGH * known.upper < known.upper - known.lower < math.inf:
+        middle = (known.lower + known.upper) / 2
+        at = _delta_by_methods(composed, middle)
+        if at.upper <= down:
+            known = Interval(known.lower, middle)
+        elif at.lower > up:
+            known = Interval(middle, known.upper)
+        else:
+            break
+    return known
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
@@ -196,6 +216,12 @@ def _mass_beside_curves(composed: Composed | None, what: PldList) -> float:
 
 def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Interval:
     """Bounds of the profile of the finite loss; where that is not above `floor`, however wide."""
+    result = _from_below(composed, epsilon, _delta_by_methods(composed, epsilon, floor))
+    return _by_epsilons(composed, epsilon, result) if result.upper > floor else result
+
+
+def _delta_by_methods(composed: Composed, epsilon: float, floor: float = 0.0) -> Interval:
+    """The same, but for what epsilons say of it."""
     result = Interval(0.0, 1.0)
     direct = direct_deltas(composed)
     if direct is not None:
@@ -213,9 +239,8 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
         if len(composed.parts) > 1 and result.relative_width() > NARROW_ENOUGH:
             result = _delta_of_parts(composed, epsilon, result)
     if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
-        result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
-    result = _from_below(composed, epsilon, result)
-    return _by_epsilons(composed, epsilon, result) if result.upper > floor else result
+        result = result.meet(Interval(0.0, _delta_by_methods(composed, math.sqrt(epsilon)).upper))
+    return result
 
 
 def _delta_of_runs(composed: Composed, epsilon: float, known: Interval) -> Interval:

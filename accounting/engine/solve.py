@@ -55,7 +55,7 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
         for _ in range(ATTEMPTS):
             contour = choose_contour(composed, saddle, chernoff, tolerance=tolerance, width=width, most=most)
             found = found.meet(solved(contour, found, guess, log_delta_down, log_delta_up))
-            sharp = SHARP + 2 * (log_delta_up - log_delta_down) / (contour.c * max(found.upper, 1e-300))
+            sharp = SHARP + 2 * (log_delta_up - log_delta_down) / max(contour.c * found.upper, 1e-300)
             if found.relative_width() <= (WIDTH if contour.mu_squared else min(WIDTH, sharp)) or found.upper <= 0:
                 break
             guess = _middle(found, saddle)

@@ -90,7 +90,7 @@ def saddle_for_epsilon(composed: Composed, epsilon: float) -> Saddle:
     """The c that gives the least Chernoff bound of delta at epsilon; not so small, where delta is close to 1, that the
     window would span many deviations."""
     still = composed.moments(_NO_TILT)
-    floor = 1 / (4 * math.sqrt(max(still.variance, 0.0)) + max(still.mean - epsilon, 0.0) + 1)
+    floor = 1 / (math.sqrt(max(still.variance, 0.0)) + max(still.mean - epsilon, 0.0) / 4 + 1)
     low, high = 0.0, math.inf
     c = max(1.0, floor)
     for _ in range(_ITERATIONS):

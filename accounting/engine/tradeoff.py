@@ -32,9 +32,10 @@ _SLACK = 1e-11  # relative: more than the roundings of e^epsilon and of the line
 _ROUNDING = 1e-14  # more than a few roundings
 _LARGEST_EPSILON = 690.0  # e^690 is a float
 _BEYOND = 1e300  # an epsilon at which only what is lost at infinity is left
-_FIRST, _MORE, _ROUNDS = 97, 12, 6  # points at first, new ones in a segment and round, rounds
+_FIRST, _MORE, _ROUNDS = 49, 12, 6  # points at first, new ones in a segment and round, rounds
 _NEARER, _NEAR = 1e14, 12  # how much nearer to 0 the first point is than an even one; how many lie between
 _NARROW = 1e-6  # relative width at which no more points are asked
+_OWN = 0.9  # a share of the width that is there because delta is known no better: more points narrow it little
 _DROP = 1e-3  # of alpha: what is left beyond the last point
 _APART = 1e-9  # relative distance of two y - 1 at which they count as one
 _LEAST_EPSILON = 1e-12  # what is asked spans so much at least
@@ -125,10 +126,13 @@ def _least(deltas: Deltas, lines: tuple[TestLine, ...], reach: float, alphas: Ar
         beyond = [line(curve.over[-1:], floor, alpha)[:, 0] for line in lines]
         bottoms = [np.minimum(np.min(valley, axis=1), end) for valley, end in zip(valleys, beyond, strict=True)]
         lower, upper = np.maximum(lower, np.min(bottoms, axis=0)), np.minimum(upper, np.min(tops, axis=0))
-        wide = upper - lower > _NARROW * upper
+        known = np.min([np.min(line(curve.over, curve.lower, alpha), axis=1) for line in lines], axis=0)
+        wide = (upper - lower > _NARROW * upper) & (upper - known < _OWN * (upper - lower))
         if left == 0 or not wide.any():
             break
-        worst = np.unique([np.argmin(valley, axis=1)[wide] for valley in valleys])
+        worst = np.unique(
+            np.concatenate([np.argmin(one, axis=1)[wide & (np.min(one, axis=1) < upper)] for one in valleys])
+        )
         finer = curve.with_points(deltas, _between(curve, worst))
         if finer is curve:
             break

@@ -101,9 +101,14 @@ def _hull(ratios: Array, bounds: Array) -> tuple[Array, Array]:
 
 
 def convex_chain(x: list[float], y: list[float]) -> list[int]:
-    """The corners of the greatest convex polygon below some points, whose x rise. Source: Andrew 1979."""
+    """The corners of the greatest convex polygon below some points, whose x do not fall: of several at one x the lowest
+    counts. Source: Andrew 1979."""
     chain: list[int] = []
     for k in range(len(x)):
+        if chain and x[k] == x[chain[-1]]:
+            if y[k] >= y[chain[-1]]:
+                continue
+            chain.pop()
         while len(chain) > 1:
             i, j = chain[-2], chain[-1]
             if (y[j] - y[i]) * (x[k] - x[j]) < (y[k] - y[j]) * (x[j] - x[i]):

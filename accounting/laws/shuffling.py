@@ -38,7 +38,7 @@ PROFILE_POINTS = 160  # epsilons of the profile up to where delta is LEAST_DELTA
 FEW_POINTS = 24  # from there to the local epsilon
 LEAST_DELTA = 1e-25
 LARGEST_EPSILON = 40.0  # of a local randomiser: beyond, hardly another user is expected to hide it among 10^9
-LEAST_EPSILON = 1e-9  # below it no share of those who differ is told apart from 1 in floats
+LEAST_EPSILON = math.nextafter(1e-9, 0)  # 1e-9 rounded down: below, next to nobody's answer tells anything
 SINGLE = 1500  # numbers M that are looked at one by one; of more, groups
 MOST_RESPONSES = 2048  # outcomes of the bound from users who agree
 DEVIATIONS = 16.0  # standard deviations of M
@@ -85,12 +85,13 @@ def shuffled_deltas(local: float, categories: int, users: int, epsilons: Array) 
     steep, ratios = scalars.expm1(local), elementary.exp(epsilons)
     whole = steep * (1 + ratios)
     rise, fall = ratios * elementary.expm1(local - epsilons) / whole, elementary.expm1(epsilons) / whole
-    shown = (categories - 2) / (steep + categories - 2) if categories > 2 else 0.0
+    third = categories - 2  # the weight of all values but two, beside `steep` that of the likelier one
+    shown = third / (steep + third)
     lower, upper = np.zeros(epsilons.size), np.zeros(epsilons.size)
-    for first, last, mass in _groups(users, 2 / (steep + categories), SINGLE):
+    for first, last, mass in _groups(users, 2, steep + third, SINGLE):
         lag, slack = (0.5 - rise) * (last - first), 64 * UNIT * (users * fall + rise * last + 1)
         means = _Means.of(last, 1)
-        least, share = _starts(users - last, shown)
+        least, share = _starts(users - last, third, steep)
         upper += mass * (
             elementary.product(share, means.at(rise * last - np.multiply.outer(least, fall) + lag + slack))
         )
@@ -104,18 +105,19 @@ def shuffled_deltas(local: float, categories: int, users: int, epsilons: Array) 
 
 
 @functools.lru_cache(maxsize=4096)
-def _groups(trials: int, chance: float, single: int) -> tuple[tuple[int, int, float], ...]:
-    """Groups first..last of values of Bin(trials, chance), and their probability, within 1e-9, relative; up to `single`
-    of them are each a group.
+def _groups(trials: int, for_it: float, against: float, single: int) -> tuple[tuple[int, int, float], ...]:
+    """Groups first..last of values of Bin(trials, for_it / (for_it + against)), and their probability, within 1e-9,
+    relative; up to `single` of them are each a group.
 
     What is not listed has a probability below UNLISTED in all: Bernstein's inequality at 16 (s + 4), s the standard
     deviation, is 2 exp(-128 (s + 4)^2 / (s^2 + 16 (s + 4)/3)) <= 2 e^{-96}, the least at s = 0.
     """
-    if chance == 0.0 or trials == 0:
+    if not for_it or not trials:
         return ((0, 0, 1.0),)
-    mean, spread = trials * chance, math.sqrt(trials * chance * (1 - chance)) + 4
+    mean = trials * (for_it / (for_it + against))
+    spread = math.sqrt(mean * (against / (for_it + against))) + 4
     first, last = max(0, math.floor(mean - DEVIATIONS * spread)), min(trials, math.ceil(mean + DEVIATIONS * spread))
-    masses = _shares(trials, min(trials, math.floor(mean)), first, last, chance / (1 - chance))
+    masses = _shares(trials, min(trials, math.floor(mean)), first, last, for_it / against)
     edges = np.arange(first, last + 2)
     if edges.size > single + 1:
         places = mean + spread * _PLACES
@@ -126,9 +128,9 @@ def _groups(trials: int, chance: float, single: int) -> tuple[tuple[int, int, fl
 
 
 @functools.lru_cache(maxsize=2048)
-def _starts(trials: int, chance: float) -> tuple[Array, Array]:
-    """The least of each group of values of Bin(trials, chance), and their probabilities."""
-    groups = _groups(trials, chance, 0)
+def _starts(trials: int, for_it: float, against: float) -> tuple[Array, Array]:
+    """The least of each group of such values, and their probabilities."""
+    groups = _groups(trials, for_it, against, 0)
     return np.array([float(least) for least, _, _ in groups]), np.array([share for _, _, share in groups])
 
 

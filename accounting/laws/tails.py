@@ -60,7 +60,8 @@ class TailProfile:
         slack = self.slack(points)
         tails = self.tails(points - slack)
         near = elementary.exp(np.minimum(points, LARGEST_EXPONENT)) * tails.right  # less only raises the bound
-        error = (tails.error + 16 * UNIT) * (tails.left + near) + 2.02 * slack * near + 2 * TINY
+        with np.errstate(over="ignore"):  # an infinite error is a valid one
+            error = (tails.error + 16 * UNIT) * (tails.left + near) + 2.02 * slack * near + 2 * TINY
         bounds = np.minimum(1.0, tails.left - near + error)
         return np.where(points >= self.largest, 0.0, np.maximum(bounds, 0.0))
 

@@ -16,6 +16,7 @@ from dpledger.accounting.composition import (
     Repeated,
 )
 from dpledger.accounting.profile import compose
+from dpledger.errors import CannotCertify
 
 EPSILON = 1.3
 STEPS = (0.0, 0.4, 1.1, 3.0)
@@ -85,3 +86,18 @@ def test_a_sample_of_it_is_above_what_two_candidates_show() -> None:
         shown = max(hockey_stick(here, there, epsilon), hockey_stick(there, here, epsilon))
         bounds = profile.delta(epsilon)
         assert bounds.lower - 1e-9 <= shown <= bounds.upper
+
+
+@pytest.mark.parametrize(("epsilon", "runs"), [("1e-60", 1), ("1500", 1), ("1500", 1420), ("9e17", 3)])
+def test_however_large_an_epsilon_is_bounded(epsilon: str, runs: int) -> None:
+    """Two candidates lose epsilon log(2 e^{epsilon/2} - 1), where e^{epsilon/2} is no float too."""
+    spent = compose(Repeated(PermuteAndFlipLaw(epsilon), times=runs)).epsilon(0)
+    half = float(epsilon) / 2
+    truth = runs * (half + math.log1p(-math.expm1(-half)))
+    assert truth * (1 - 1e-12) <= spent.lower <= truth * (1 + 1e-15)
+    assert runs * float(epsilon) <= spent.upper <= runs * float(epsilon) * (1 + 1e-12)
+
+
+def test_a_sample_of_more_than_floats_hold_is_refused_by_name() -> None:
+    with pytest.raises(CannotCertify, match="losses this large"):
+        compose(PoissonSampled(PermuteAndFlipLaw(1500), rate="0.01"))

@@ -242,3 +242,51 @@ def test_more_points_are_kept_in_order_and_apart() -> None:
     assert (np.diff(both.over) > 0).all()
     assert np.allclose(both.upper, deltas(np.log1p(both.over))[1], rtol=1e-12)
     assert np.allclose(both.lower, deltas(np.log1p(both.over))[0], rtol=1e-12)
+
+
+def test_no_more_points_are_asked_than_what_is_known_of_delta_is_worth() -> None:
+    """Of a profile known within a tenth a few rounds tell all there is; of an exact one they lie where the rate is."""
+    exact, asked = gaussian(1.0), list[Array]()
+
+    def known(epsilons: Array) -> tuple[Array, Array]:
+        asked.append(epsilons)
+        lower, upper = exact(epsilons)
+        return 0.9 * lower, upper
+
+    power_bounds(known, known, 8.0, np.array([0.05]))
+    assert sum(epsilons.size for epsilons in asked) <= 130
+    asked.clear()
+
+    def sharp(epsilons: Array) -> tuple[Array, Array]:
+        asked.append(epsilons)
+        return exact(epsilons)
+
+    power_bounds(sharp, sharp, 8.0, np.array([0.05]))
+    least = norm.isf(0.05) - 0.5  # the epsilon whose line is the least
+    assert all(abs(epsilon - least) < 1 for epsilons in asked[4:] for epsilon in epsilons.tolist())
+
+
+def test_a_power_asks_for_no_delta_far_below_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = dpl.compose((dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 100))
+    asked = list[float]()
+    real = tradeoff.power_bounds
+
+    def spied(there: Deltas, back: Deltas, reach: float, alphas: Array) -> tuple[Array, Array]:
+        asked.append(reach)
+        return real(there, back, reach, alphas)
+
+    monkeypatch.setattr("dpledger.accounting.profile.power_bounds", spied)
+    profile.tradeoff("0.05")
+    assert asked[0] <= profile.epsilon("4.9e-8").upper
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        dpl.planning.GaussianWithReplacementLaw(noise_multiplier=2, population=1000, draws=10),
+        dpl.planning.TruncatedSampledGaussianLaw(noise_multiplier=1, rate="0.01", population=1000, batch=30),
+    ],
+)
+def test_what_dominates_both_ways_of_an_exchange_is_asked_once(draw: dpl.Composition) -> None:
+    profile = dpl.compose((draw, 10), relation="replace_one")
+    assert sum(case.covers for case in profile.cases) == 1

@@ -131,3 +131,18 @@ def test_runs_of_shuffles_are_as_narrow_as_one() -> None:
 def test_local_epsilons_beyond_forty_are_refused() -> None:
     with pytest.raises(CannotCertify, match="local epsilons up to 40"):
         shuffled_bracket(41.0, 2, 10)
+
+
+@pytest.mark.parametrize("local", [1e-9, 1e-8, 1e-3])
+@pytest.mark.parametrize("categories", [3, 10**8, 10**12])
+def test_next_to_no_epsilon_on_very_many_values_is_bounded(local: float, categories: int) -> None:
+    """The other one of two users gives a third value with a chance that no float tells from 1. By hand: what differs is
+    whether the own value is there, beside what is not the neighbour's."""
+    lower, upper = (float(side[0]) for side in shuffled_deltas(local, categories, 2, np.array([0.0])))
+    whole = math.expm1(local) + categories
+    truth = math.expm1(local) / whole * (1 - 1 / whole)
+    assert truth <= upper <= truth * (1 + 1e-2)
+    assert (0.0 if categories > 10**8 else truth * 0.99) <= lower <= truth
+    with np.errstate(divide="raise", invalid="raise"):
+        found = shuffled_bracket(local, categories, 2)
+    assert all(map(math.isfinite, (*found.above.left, *found.below.left)))

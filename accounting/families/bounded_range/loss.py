@@ -194,7 +194,7 @@ def _tails(eta: float, points: Array) -> Tails:
     whole = -scalars.expm1(-eta)
     left = -elementary.expm1((at - eta) / 2) / whole
     right = elementary.exp(-(eta + at) / 2) * left
-    room = np.maximum(eta - at, 1e-300)
+    room = np.maximum(eta - at, 1e-250)
     error = UNIT * (48 + 4 * eta + 8 * (eta + np.abs(at)) / room)
     return Tails(left, right, np.minimum(error, 1.0))
 

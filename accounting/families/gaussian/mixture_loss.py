@@ -98,11 +98,12 @@ class MixtureLoss(ByTheRule):
 
     @property
     def bend(self) -> float:
-        """The least of those of its shifts, each alone."""
+        """The least of those of its shifts, each alone, that are not sure."""
         if self.direction == "add":
             return math.inf
         each = zip(self.mixture.shifts, self.mixture.log_weights, strict=True)
-        return min(-2 * scalars.square(self.mixture.sigma / shift) * weight for shift, weight in each)
+        bends = (-2 * scalars.square(self.mixture.sigma / shift) * weight for shift, weight in each if weight < 0)
+        return min(bends, default=math.inf)
 
     def profile(self) -> TailProfile:
         """The loss rises with the outcome: its tails are those of normal laws."""

@@ -34,15 +34,16 @@ class RareGaussian:
     def log_density(self, losses: Array) -> Array:
         """log of the density of the loss under P."""
         x = self._outcomes(losses)
-        slopes = 1 - (1 - self.rate) * elementary.exp(-losses)
-        density: Array = (
-            losses - x * x / (2 * scalars.square(self.sigma)) + scalars.log(self.sigma) - elementary.log(slopes)
-        )
-        return density
+        density: Array = losses - x * x / (2 * scalars.square(self.sigma)) + scalars.log(self.sigma)
+        return density - self._log_slopes(losses)
+
+    def _log_slopes(self, losses: Array) -> Array:
+        """log(1 - (1 - q) e^{-l}), of the rate q, however small both are."""
+        return elementary.log(self.rate * elementary.exp(-losses) - elementary.expm1(-losses))
 
     def _outcomes(self, losses: Array) -> Array:
         """x, where L(x) = l > 0."""
-        far = losses - scalars.log(self.rate) + elementary.log1p(-(1 - self.rate) * elementary.exp(-losses))
+        far = losses - scalars.log(self.rate) + self._log_slopes(losses)
         outcomes: Array = 0.5 + scalars.square(self.sigma) * far
         return outcomes
 

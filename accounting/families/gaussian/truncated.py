@@ -127,7 +127,8 @@ def _below(leaf: TruncatedSampledGaussianLaw, relation: Relation) -> FinitePair:
 
 
 def _alone(leaf: TruncatedSampledGaussianLaw, relation: Relation, direction: Direction) -> LossBracket:
-    return LossBracket(_above(leaf, relation).loss_in(direction), _below(leaf, relation).loss_in(direction))
+    side: Direction = "remove" if shift_of(relation) == 2 else direction
+    return LossBracket(_above(leaf, relation).loss_in(side), _below(leaf, relation).loss_in(side))
 
 
 def _mirrors(_leaf: TruncatedSampledGaussianLaw) -> Mirror:

@@ -87,7 +87,7 @@ def _below(leaf: GaussianWithReplacementLaw, shift: int) -> FinitePair:
 def _alone(leaf: GaussianWithReplacementLaw, relation: Relation, direction: Direction) -> LossBracket:
     _require_fixed(relation)
     below = _below(leaf, 1 if relation is Relation.ZERO_OUT else 2)
-    return LossBracket(_above(leaf).loss_in(direction), below.loss_in(direction))
+    return LossBracket(_above(leaf).loss_in("remove"), below.loss_in(direction))  # above, it is the same both ways
 
 
 def _mirrors(_leaf: GaussianWithReplacementLaw) -> Mirror:

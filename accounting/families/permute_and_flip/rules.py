@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.families.laplace.price import laplace_mu_squared, laplace_rdp, laplace_rho
 from dpledger.accounting.families.leaf_rules import (
-    BY_ITS_BRACKET,
     HAS_A_PAIR,
     NO_ALLOWANCE,
     NO_FIELDS,
@@ -15,6 +15,7 @@ from dpledger.accounting.families.leaf_rules import (
     ONE_MECHANISM,
     GroupFacts,
     LeafRules,
+    LossBracket,
     Orders,
     PairFacts,
     found_by_its_bracket,
@@ -25,7 +26,8 @@ from dpledger.accounting.families.leaf_rules import (
 )
 from dpledger.accounting.families.permute_and_flip.leaf import PermuteAndFlipLaw
 from dpledger.accounting.laws.cells import PairBracket, laplace_bracket
-from dpledger.accounting.laws.finite import randomised_response_pair
+from dpledger.accounting.laws.finite import FinitePair, randomised_response_pair
+from dpledger.accounting.laws.law import Direction
 from dpledger.decimals import float_down, multiply
 from dpledger.relations import Relation
 
@@ -44,13 +46,22 @@ def _cost(leaf: PermuteAndFlipLaw, _relation: Relation, orders: Orders) -> Cost:
     )
 
 
+def _of_two(leaf: PermuteAndFlipLaw) -> FinitePair:
+    """Two candidates, of which the unit makes the worse one the better: a response of epsilon log(2 e^{epsilon/2} - 1)
+    = epsilon/2 + log(2 - e^{-epsilon/2})."""
+    half = float_down(leaf.epsilon) / 2
+    return randomised_response_pair((half + scalars.log1p(-scalars.expm1(-half))) * (1 - ROUNDING), 2)
+
+
 def _bracket(leaf: PermuteAndFlipLaw, _relation: Relation) -> PairBracket | None:
-    """Above, Laplace noise. Below, two candidates, of which the unit makes the worse one the better: a response of
-    epsilon log(2 e^{epsilon/2} - 1)."""
+    """Above, Laplace noise; below, two candidates."""
     if not leaf.epsilon:
         return None
-    of_two = scalars.log1p(2 * scalars.expm1(float_down(leaf.epsilon) / 2)) * (1 - ROUNDING)
-    return PairBracket(laplace_bracket(float(leaf.epsilon)).above, randomised_response_pair(of_two, 2))
+    return PairBracket(laplace_bracket(float(leaf.epsilon)).above, _of_two(leaf))
+
+
+def _alone(leaf: PermuteAndFlipLaw, _relation: Relation, _direction: Direction) -> LossBracket | None:
+    return LossBracket(LaplaceLoss(float(leaf.epsilon)), _of_two(leaf).loss()) if leaf.epsilon else None
 
 
 PERMUTE_AND_FLIP = LeafRules(
@@ -61,7 +72,7 @@ PERMUTE_AND_FLIP = LeafRules(
         failure=never_fails,
         mirrors=mirrors_itself,
         bracket=_bracket,
-        alone=BY_ITS_BRACKET,
+        alone=_alone,
         squares=NO_SQUARES,
         renyi=HAS_A_PAIR,
         envelope=ONE_MECHANISM,
