@@ -69,11 +69,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is loaded meanwhile stays to the end: a search for garbage would find none."""
+    """What is loaded meanwhile stays to the end: no search for garbage looks at it."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
