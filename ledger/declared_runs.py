@@ -38,7 +38,7 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.reach import Of
 from dpledger.decimals import Number, whole
-from dpledger.errors import AlreadySpent, ContractViolation, Halted, PolicyError, ScopeError
+from dpledger.errors import AlreadySpent, ContractViolation, Halted, ParameterError, PolicyError, ScopeError
 from dpledger.ledger import requests
 from dpledger.ledger.admission import enter
 from dpledger.ledger.charges import Attempt, Receipt
@@ -72,6 +72,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_STEPS = 10**12  # of a plan
+UNSAID = "why it broke off was said in words that no entry may hold"
 LATE = "the function returned before it had run, with a coroutine or a generator"
 
 
@@ -393,12 +394,18 @@ class DeclaredRun:
 
     def broke_off(self, why: str) -> Receipt[None]:
         """End the run outside of its guarantee: the full charge stands, and the record says `why`, in words that hold
-        no data. Halted once it is over."""
-        words(why, "why")
+        no data. Halted once it is over. ParameterError for words that no entry may hold: it is ended so all the same,
+        without them."""
         self._home.require()
         with self._turn:
-            broken = Release(value=None, parts=self._parts, warnings=(why,), outside_guarantee=True)
-            return self._commit(self._require_open(), broken)
+            broken = Release(value=None, parts=self._parts, warnings=(UNSAID,), outside_guarantee=True)
+            attempt = self._require_open()
+            try:
+                words(why, "why")
+            except ParameterError:
+                self._commit(attempt, broken)
+                raise
+            return self._commit(attempt, replace(broken, warnings=(why,)))
 
     def close(self) -> Receipt[None]:
         """Commit the charge: at the steps that were granted, if any were, else at its cap. A second call returns the

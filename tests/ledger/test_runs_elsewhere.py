@@ -744,9 +744,21 @@ def test_a_run_that_ends_outside_of_its_guarantee_is_charged_whole_and_says_why(
     (one,) = scope.releases()
     assert (one.outside_guarantee, one.warnings) == (True, ("the state of the optimizer was put back",))
     assert run.close() == receipt
-    for why in ("", " ", "a\x00", 7):
+    verified(scope)
+
+
+@pytest.mark.parametrize("why", ["", " ", "Traceback:\n\tFile", 7])
+def test_a_run_that_broke_off_is_outside_of_its_guarantee_though_its_words_are_refused(why: str) -> None:
+    scope = opened(ZCDP(2))
+    with stepped(scope) as run:
+        run.grant(2)
         with pytest.raises(ParameterError, match="why"):
-            stepped(scope).broke_off(why)  # type: ignore[arg-type]
+            run.broke_off(why)
+    (one,) = scope.releases()
+    assert (one.outside_guarantee, one.warnings) == (
+        True,
+        ("why it broke off was said in words that no entry may hold",),
+    )
     verified(scope)
 
 
