@@ -19,6 +19,7 @@ from dpledger.attach.huggingface.refusals import require_rows
 from dpledger.attach.opacus.public import Public, by_declaration, require_declared
 from dpledger.decimals import Number, whole
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.callers import came_to
 from dpledger.relations import Relation
 
 with extra("huggingface"):
@@ -44,14 +45,19 @@ LABELS_EXPECTED = "rows with a column 'label' or 'labels', or row_losses= for a 
 
 
 class Pieces:
-    """The rows of one step as batches of at most `most` of them, each with how many it has."""
+    """The rows of one step as batches of at most `most` of them, each with how many it has; None in place of one of
+    which the collator raised, for that may be of one row."""
 
     def __init__(self, collate: Callable[[list[Any]], Mapping[str, Any]], most: int) -> None:
         self._collate, self._most = collate, most
 
-    def __call__(self, rows: list[Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    def __call__(self, rows: list[Any]) -> list[tuple[int, Mapping[str, Any] | None]]:
         pieces = [rows[start : start + self._most] for start in range(0, len(rows), self._most)]
-        return [(len(piece), self._collate(piece)) for piece in pieces]
+        return [(len(piece), self._collated(piece)) for piece in pieces]
+
+    def _collated(self, piece: list[Any]) -> Mapping[str, Any] | None:
+        found = came_to(lambda: self._collate(piece))
+        return None if found is None else found[0]
 
 
 def require_labels(dataset: Any) -> None:

@@ -45,6 +45,7 @@ _SEQUENCES = frozenset(
 _TOKENS = frozenset({"ForTokenClassification", "ForMaskedLM"})
 _CLOSE = 1e-4  # relative, between sums of float32 in two orders
 _ROWS, _LENGTH = 3, 6  # of what is made up
+_OF_ONE_ROW = "one whose gradients of a row depend on that row alone, and which keeps nothing else of rows"
 
 
 def row_losses_of(model: torch.nn.Module) -> RowLosses:
@@ -57,7 +58,7 @@ def row_losses_of(model: torch.nn.Module) -> RowLosses:
     if kind in _TOKENS:
         return lambda model, batch: of_tokens(_logits(model, batch), batch["labels"])
     if kind == "ForCausalLM":
-        return lambda model, batch: of_tokens(_logits(model, batch)[:, :-1], batch["labels"][:, 1:])
+        return _of_next_tokens
     expected = (
         "row_losses=, a function of the model and a batch to the loss of each row: this kind of model has none here"
     )
@@ -69,6 +70,14 @@ def of_tokens(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     have a label, int[rows, tokens]; 0 of a row that has none."""
     losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
     return losses.sum(1) / labels.ne(IGNORED).sum(1).clamp(min=1)
+
+
+def _of_next_tokens(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    """Of each token but the first one, whether that stands behind padding or not."""
+    following, mask = batch["labels"][:, 1:], batch.get("attention_mask")
+    if mask is not None:
+        following = following.masked_fill(mask[:, :-1] == 0, IGNORED)
+    return of_tokens(_logits(model, batch)[:, :-1], following)
 
 
 def _of_sequences(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
@@ -133,25 +142,30 @@ def one_by_one(batch: Batch) -> list[Batch]:
 
 def unpadded(batch: Batch, collated: Sequence[Batch]) -> list[Batch]:
     """Each row of `batch` as a batch of its own: the one of `collated`, if all that `batch` has beside it is padding
-    behind it, else as long as it is there (a collator may draw)."""
+    behind it or before it, else as long as it is there (a collator may draw)."""
     return [
-        own
-        if all(
-            torch.equal(padded[name][:, : value.shape[-1]] if value.dim() > 1 else padded[name], value)
-            for name, value in own.items()
-        )
-        else padded
+        own if _is_padded(padded, own, before=False) or _is_padded(padded, own, before=True) else padded
         for own, padded in zip(collated, one_by_one(batch), strict=True)
     ]
 
 
+def _is_padded(padded: Batch, own: Batch, *, before: bool) -> bool:
+    def part(there: torch.Tensor, size: int) -> torch.Tensor:
+        return there[:, there.shape[1] - size :] if before else there[:, :size]
+
+    return all(
+        torch.equal(part(padded[name], value.shape[1]) if value.dim() > 1 else padded[name], value)
+        for name, value in own.items()
+    )
+
+
 def with_positions(row_losses: RowLosses) -> RowLosses:
-    """The same losses, with the positions of tokens given for each row: models that look them up once for a batch have
-    no gradients of single rows there."""
+    """The same losses, with the positions of tokens given for each row, from the first that is no padding: models that
+    look them up once for a batch have no gradients of single rows there."""
 
     def told(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        tokens = batch["input_ids"]
-        positions = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape)
+        counted = batch.get("attention_mask", torch.ones_like(batch["input_ids"]))
+        positions = (counted.long().cumsum(1) - 1).clamp(min=0)
         return row_losses(model, {"position_ids": positions, **batch})
 
     return told
@@ -163,7 +177,7 @@ def rehearse(
     """The losses of rows to train with: `row_losses`, or the same `with_positions`, once the gradients of each row of
     `batch`, in which no row is anybody's, are those of its batch in `alone`.
 
-    Assumes: `model` has the hooks of Opacus. Dropout is off, and nothing is drawn.
+    Assumes: `model` has the hooks of Opacus. Dropout is off; then all is as in training, twice with the same draws.
     ParameterError where neither passes: whatever goes wrong is told, for it is of made-up rows."""
     trained = list(trained)
     ways = [row_losses]
@@ -184,8 +198,13 @@ def rehearse(
         for way in ways:
             found = _difference(model, trained, way, batch, gradients)
             if found is None:
+                mixed = _mixed(model, trained, way, batch)
+                if mixed is not None:
+                    raise ParameterError("model", mixed, _OF_ONE_ROW)
                 return way
             why = found
+    except ParameterError:
+        raise
     except Exception as error:
         raise ParameterError(
             "model", f"{type(error).__name__}: {error}", "one that Opacus takes apart by rows"
@@ -193,7 +212,7 @@ def rehearse(
     finally:
         clear(trained)
         model.train()
-    raise ParameterError("model", why, "one whose gradients of a row depend on that row alone")
+    raise ParameterError("model", why, _OF_ONE_ROW)
 
 
 def _only_layers_train(model: torch.nn.Module) -> None:
@@ -237,6 +256,27 @@ def _difference(
         if not off**0.5 <= _CLOSE * size:
             return "the gradient of a row changes with the rest of its batch"
     return None
+
+
+def _mixed(model: torch.nn.Module, trained: list[Any], row_losses: RowLosses, batch: Batch) -> str | None:
+    """What one row shows of the others in training, which `_only_layers_train` leaves out; None where it is nothing:
+    its gradient among others and among copies of itself, with the same draws; and what layers keep of rows."""
+    model.train()
+    kept = {name: one.clone() for name, one in model.named_buffers()}
+    copies = {name: value[:1].expand(value.shape).clone() for name, value in batch.items()}
+    found: list[list[torch.Tensor]] = []
+    for rows in (batch, copies):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            clear(trained)
+            row_losses(model, rows).mean().backward()
+        found.append([one.grad_sample[0].clone() for one in trained])
+    for name, one in model.named_buffers():
+        if not torch.equal(one.nan_to_num(), kept[name].nan_to_num()):
+            return f"{name} keeps what rows were like, exactly"
+    size = sum(float(one.square().sum()) for one in found[0]) ** 0.5
+    off = sum(float((one - other).square().sum()) for one, other in zip(*found, strict=True)) ** 0.5
+    return None if off <= _CLOSE * size else "the gradient of a row changes, in training, with the rest of its batch"
 
 
 def _unlearnt(model: torch.nn.Module) -> dict[int, int]:

@@ -46,6 +46,7 @@ whose gradients are not those of single rows (`rows`).
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import math
 import os
@@ -84,6 +85,7 @@ from dpledger.decimals import Number, read, whole
 from dpledger.errors import ChargeInProgress, ContractViolation, ParameterError, ScopeError
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.takeovers import Resume
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.training.training_plans import TrainingPlan
 
 with extra("huggingface"):
@@ -347,22 +349,28 @@ class PrivateTrainer(QuietTrainer):
                 self._private.step()
                 self._private.zero_grad()
             if inputs:
-                self._backward(model, *inputs[piece])
+                found = came_to(functools.partial(self._wrong_of, model, *inputs[piece]))
+                if found != (None,):
+                    self._break("the model raised of a batch" if found is None else str(found[0]))
             else:  # nobody was drawn
                 for one in trained:
                     one.grad_sample = torch.zeros(0, *one.shape, dtype=one.dtype, device=one.device)
         self._private.signal_skip_step(do_skip=False)
         return torch.zeros((), device=self.args.device)
 
-    def _backward(self, model: Any, rows: int, piece: Mapping[str, Any]) -> None:
+    def _wrong_of(self, model: Any, rows: int, piece: Mapping[str, Any] | None) -> str | None:
+        """The gradients of the rows of a piece; what is wrong with it, or None."""
+        if piece is None:
+            return "the collator raised of a batch"
         if self._labelled and "labels" not in piece:
-            self._break(f"a batch has no labels (expected {LABELS_EXPECTED})")
+            return f"a batch has no labels (expected {LABELS_EXPECTED})"
         losses = self._losses(model, self._prepare_inputs(piece))
         if losses.shape != (rows,):
-            self._break("the losses of a batch are not one for each row")
+            return "the losses of a batch are not one for each row"
         losses.mean().backward()
         if any(len(one.grad_sample) != rows for one in self._private.params):
-            self._break("the gradients of a batch are not one for each row")
+            return "the gradients of a batch are not one for each row"
+        return None
 
     def _break(self, why: str) -> NoReturn:
         self.run.broke_off(why)

@@ -54,7 +54,7 @@ __all__ = [
 
 _RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
 _BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
-_SAMPLED_IN = (torch.float32, torch.float64)
+_FLOATS = (torch.float32, torch.float64)
 _CLIPPED = "clipping by hooks in one process: make_private(clipping='flat' or 'per_layer', grad_sample_mode='hooks')"
 _DISTRIBUTED = (
     "one of several processes: the one that adds the noise cannot see how the others clip, and one that draws an "
@@ -80,6 +80,10 @@ def require_clipped(optimizer: Any) -> None:
             raise ParameterError("optimizer", why, _CLIPPED)
     if type(optimizer) not in (DPOptimizer, DPPerLayerOptimizer):
         raise ParameterError("optimizer", type(optimizer).__name__, f"the DPOptimizer of make_private: {_CLIPPED}")
+    coarse = sorted({str(one.dtype) for one in optimizer.params if one.dtype not in _FLOATS})
+    if coarse:
+        expected = "float32 or float64: sums of coarser floats round by more than they were clipped to"
+        raise ParameterError("optimizer", f"parameters of {', '.join(coarse)}", expected)
 
 
 def clipping_of(optimizer: Any) -> str:
@@ -99,12 +103,16 @@ def clipped_to(optimizer: Any) -> float:
 
 def null_odd_rows(optimizer: Any) -> None:
     """Rows of which a gradient is not finite count as zero, as in `DPSGD`: a sum would show them. Of one pass."""
-    samples = [one.grad_sample for one in optimizer.params if getattr(one, "grad_sample", None) is not None]
-    samples = [one[0] if isinstance(one, list) else one for one in samples]
-    if samples:  # else Opacus says what it lacks
-        finite = torch.stack([one.isfinite().unsqueeze(-1).flatten(1).all(1) for one in samples]).all(0)
-        for one in samples:
-            one[~finite] = 0
+    held = [one for one in optimizer.params if getattr(one, "grad_sample", None) is not None]
+    samples = [one.grad_sample[0] if isinstance(one.grad_sample, list) else one.grad_sample for one in held]
+    if not samples:  # Opacus says what it lacks
+        return
+    finite = torch.stack([one.isfinite().unsqueeze(-1).flatten(1).all(1) for one in samples]).all(0)
+    if bool(finite.all()):
+        return
+    for one, sample in zip(held, samples, strict=True):  # in fresh memory: rows of some samples share theirs
+        found = torch.where(finite.view(-1, *[1] * (sample.dim() - 1)), sample, torch.zeros_like(sample))
+        one.grad_sample = [found] if isinstance(one.grad_sample, list) else found
 
 
 def noise_of(optimizer: Any) -> float:
@@ -152,15 +160,22 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
 
     Physical batches (`BatchMemoryManager`) are added up until the optimizer is told, over a queue, that a logical batch
     is whole. A loop that is left in the middle leaves its sum and its place in the queue to the next pass, whose rows
-    would come on top: some of them twice, under the noise for once. What was left is dropped: nobody has seen it."""
+    would come on top: some of them twice, under the noise for once. What was left is dropped: nobody has seen it.
 
+    `drawn_at`: the largest rate of a pass that began here; None of none. `unused`: the batches of the last one of which
+    no step was taken."""
+
+    drawn_at: Decimal | None
+    unused: int
     _optimizer: Any
     _reseeds: bool
 
     @classmethod
     def watch(cls, sampler: Any, optimizer: Any, *, reseeds: bool) -> None:
         """Make `sampler` one of these, where it stands: loaders hold it already. `reseeds`: of a run that goes on where
-        another process left it."""
+        another process left it. Passes that began before do not count, unless they were watched at this rate."""
+        if type(sampler) is not cls or sampler.drawn_at != rate_of(sampler):
+            sampler.drawn_at, sampler.unused = None, 0
         sampler.__class__, sampler._optimizer, sampler._reseeds = cls, optimizer, reseeds
 
     def __iter__(self) -> Generator[list[int], None, None]:
@@ -168,9 +183,15 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
             reseed(self._optimizer, self)
         self._optimizer._step_skip_queue.clear()
         self._optimizer._is_last_step_skipped = False
-        for one in self._optimizer.params:
-            one.summed_grad = None
-        yield from super().__iter__()
+        for group in self._optimizer.param_groups:  # of frozen layers too
+            for one in group["params"]:
+                one.summed_grad = None
+        self.unused = 0
+        for batch in super().__iter__():
+            rate = rate_of(self)
+            self.drawn_at = rate if self.drawn_at is None else max(self.drawn_at, rate)
+            self.unused += 1
+            yield batch
 
 
 def rate_of(sampler: Any) -> Decimal:
@@ -181,7 +202,7 @@ def rate_of(sampler: Any) -> Decimal:
 
 def rate_at(asked: float) -> Decimal:
     """The same of a sampler that will be made with this sample rate."""
-    if torch.get_default_dtype() not in _SAMPLED_IN:
+    if torch.get_default_dtype() not in _FLOATS:
         raise ParameterError("torch.get_default_dtype()", str(torch.get_default_dtype()), "float32 or float64")
     if not 0 < asked <= 1:
         raise ParameterError("loader", f"a sample rate of {asked}", "one in (0, 1]")

@@ -12,7 +12,7 @@ from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, 
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.attach.extras import extra
 from dpledger.attach.fitting import told_what_fits
-from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, null_odd_rows, rate_of, reseed, state_of
+from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, null_odd_rows, reseed, state_of
 from dpledger.attach.opacus.public import Public
 from dpledger.decimals import Number, read, text
 from dpledger.errors import ContractViolation, Halted, ParameterError
@@ -218,8 +218,10 @@ class OpacusRun:
             passes = self._optimizer.accumulated_iterations
             if passes != 1:
                 raise Halted(f"gradients of {passes} passes in one sum, where a row may be in several: one pass a step")
-            if (rate := rate_of(self._sampler)) > (planned := self._plan.public.rate):
-                raise Halted(f"the sampler takes a row with probability {rate}, above the planned {planned}")
+            if (rate := self._sampler.drawn_at) is None:
+                raise Halted("no batch was drawn since the run began: begin the pass over the loader inside its block")
+            if rate > (planned := self._plan.public.rate):
+                raise Halted(f"the sampler took a row with probability {rate}, above the planned {planned}")
             self._clipped_to = max(self._clipped_to, clipped_to(self._optimizer))
             null_odd_rows(self._optimizer)
             self._clip_and_accumulate()
@@ -230,6 +232,8 @@ class OpacusRun:
         with self._turn:
             if self._is_over:
                 raise Halted("the run is over, so this step is not charged: open another run for more steps")
+            if not self._sampler.unused:
+                raise Halted("a step without a batch of its own: each takes a new one of the loader")
             self._require_history()
             self._require_noise()
             self._require_divisor()
@@ -247,6 +251,7 @@ class OpacusRun:
                 if state_of(self._optimizer) != state:
                     self._drawn_from.add(state)
             self._clipped_to, self._is_noised = 0.0, True
+            self._sampler.unused -= 1
             self._taken += 1
 
     def _require_history(self) -> None:

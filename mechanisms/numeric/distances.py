@@ -62,6 +62,7 @@ class Distances:
         """The most steps that a value lies from the centre."""
         return math.ceil(Fraction(subtract(self.upper, self.lower)) / 2 / Fraction(self.grid))
 
+    @np.errstate(all="ignore")  # the caller's would raise of a denormal number
     def steps(self, data: object) -> npt.NDArray[np.int64]:
         """Each row as a clipped value in whole steps from the centre, each by itself. Total: never raises."""
         values = numbers(data, missing=float(self.missing))

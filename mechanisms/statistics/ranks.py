@@ -256,7 +256,11 @@ class Places:
         return float(place * Fraction(self.grid))
 
     def _blocks(self, data: object) -> Iterator[Wholes]:
-        lower, upper, grid = float(self.lower), float(self.upper), float(self.grid)
         for values in blocks(data, missing=float(self.missing)):
-            steps = nearest_whole(np.clip(values, lower, upper) / grid)
-            yield np.clip(steps, self.first, self.last).astype(np.int64)
+            yield self._whole(values)
+
+    @np.errstate(all="ignore")  # the caller's would raise of a denormal number
+    def _whole(self, values: npt.NDArray[np.float64]) -> Wholes:
+        lower, upper, grid = float(self.lower), float(self.upper), float(self.grid)
+        steps = nearest_whole(np.clip(values, lower, upper) / grid)
+        return np.clip(steps, self.first, self.last).astype(np.int64)

@@ -65,6 +65,7 @@ class Values:
         for values in blocks(data, missing=float(self.missing)):
             yield self.whole(values)
 
+    @np.errstate(all="ignore")  # the caller's would raise of a denormal number
     def whole(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Numbers, none of them missing, in whole steps: each by itself."""
         lower, upper, scale = float(self.lower), float(self.upper), 1 / float(self.grid)

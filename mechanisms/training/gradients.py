@@ -129,7 +129,7 @@ def _row(row: Any, dimension: int) -> npt.NDArray[np.float64]:
 
 
 def _array(result: Any) -> npt.NDArray[Any]:
-    found = array_of(result)
+    found = None if type(result) is np.ndarray else array_of(result)
     return np.asarray(result) if found is None else found
 
 

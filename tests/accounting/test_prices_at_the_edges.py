@@ -251,7 +251,7 @@ def test_a_claim_with_many_digits_is_held_against_its_parts_like_any_other(mu: s
 
 
 @pytest.mark.parametrize("users", [2, 10**9])
-@pytest.mark.parametrize("leaf", [PureDP("1e-45"), RandomizedResponseLaw("1e-9", k=3)], ids=str)
+@pytest.mark.parametrize("leaf", [PureDP("1e-45"), RandomizedResponseLaw("9e-10", k=3)], ids=str)
 def test_shuffled_answers_that_tell_next_to_nothing_have_a_price_and_no_profile(leaf: Composition, users: int) -> None:
     tree = Shuffled(leaf, users=users)
     assert cost(tree, REPLACE, orders=(Decimal(2),)).pure is not None

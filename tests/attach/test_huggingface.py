@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from opacus.optimizers import DPOptimizer
 from transformers import TrainerCallback, TrainingArguments
 
 from dpledger.accounting.composition import PoissonSampled, Repeated
@@ -50,6 +51,7 @@ pytestmark = [
 ]
 WHO: dict[str, Any] = {"by": "A. Smith", "reason": "the model of the study"}
 RATE = 0.2
+ADD_NOISE = DPOptimizer.add_noise
 OPENED = 2  # entries of a ledger with a scope: nothing was charged
 SMALL: dict[str, Any] = {
     "vocab_size": 30,
@@ -98,10 +100,10 @@ def bert(**more: Any) -> Any:
     return transformers.BertForSequenceClassification(transformers.BertConfig(**SMALL, num_labels=3, **more))
 
 
-def gpt2() -> Any:
+def gpt2(**more: Any) -> Any:
     torch.manual_seed(3)
     small = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 16, "bos_token_id": 0, "eos_token_id": 0}
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=30, **small))
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=30, **small, **more))
 
 
 def arguments(folder: Path, **more: Any) -> TrainingArguments:
@@ -465,6 +467,78 @@ def test_a_model_whose_gradients_are_not_of_rows_is_refused_before_it_trains(
     with pytest.raises(ParameterError, match=why):
         trainer_of(scope, tmp_path, model(), rows, **more).train()
     assert len(tuple(book.entries())) == OPENED
+
+
+class Centred(torch.nn.Module):  # type: ignore[misc]
+    """It acts in training alone, as dropout does, and mixes rows."""
+
+    def forward(self, rows: Any) -> Any:
+        return rows - rows.mean(0) if self.training else rows
+
+
+@pytest.mark.parametrize(
+    ("layer", "match"),
+    [(torch.nn.BatchNorm1d(8, affine=False), "running_mean keeps"), (Centred(), "in training, with the rest")],
+    ids=["batch norm", "centred"],
+)
+def test_a_layer_without_weights_that_mixes_rows_in_training_is_refused(
+    scope: Scope, tmp_path: Path, layer: Any, match: str
+) -> None:
+    model = bert()
+    model.dropout = layer
+    with pytest.raises(ParameterError, match=match):
+        trainer_of(scope, tmp_path, model).train()
+    assert scope.spent(delta="1e-6").upper == 0
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_row_moves_a_sum_by_its_own_gradient_whichever_side_is_padded(
+    scope: Scope, tmp_path: Path, side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions are counted from the first token of a row, and padding predicts nothing."""
+
+    def collated(rows: list[Any]) -> dict[str, torch.Tensor]:
+        most = max(len(row["input_ids"]) for row in rows)
+        padded: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": [], "labels": []}
+        for row in rows:
+            tokens, missing = row["input_ids"], most - len(row["input_ids"])
+            for name, said, filled in (
+                ("input_ids", tokens, 0),
+                ("attention_mask", [1] * len(tokens), 0),
+                ("labels", tokens, -100),
+            ):
+                padded[name].append([filled] * missing + said if side == "left" else said + [filled] * missing)
+        return {name: torch.tensor(found) for name, found in padded.items()}
+
+    sums: list[torch.Tensor] = []
+
+    def add_noise(optimizer: Any) -> None:
+        sums.append(torch.cat([one.summed_grad.flatten() for one in optimizer.params]))
+        ADD_NOISE(optimizer)
+
+    monkeypatch.setattr(DPOptimizer, "add_noise", add_noise)
+    rows = [{"input_ids": [3, row % 20 + 4, 7]} for row in range(20)]
+    examples = [{"input_ids": [3, 5, 7]}, {"input_ids": [3, 5, 7, 9, 11]}, {"input_ids": [8, 8]}]
+    for data in (rows, [*rows, {"input_ids": list(range(2, 14))}]):
+        model = gpt2(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+        asked = {"data_collator": collated, "example_rows": examples, "rate": 1, "max_steps": 1}
+        sizes = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "max_grad_norm": 0.1}
+        trainer_of(
+            scope, tmp_path, model, data, noise_multiplier=50, remove_unused_columns=False, **asked, **sizes
+        ).train()
+    assert float((sums[0] - sums[1]).norm()) <= 0.1 * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("odd", [[7, 99, 2], ["a word", 9, 2]], ids=["model", "collator"])
+def test_a_row_of_which_model_or_collator_raises_ends_the_run_outside_of_its_guarantee(
+    scope: Scope, tmp_path: Path, odd: list[Any]
+) -> None:
+    trainer = trainer_of(scope, tmp_path, rows=[*ROWS, {"input_ids": odd, "label": 0}], rate=1)
+    with pytest.raises(ContractViolation, match="raised of a batch") as raised:
+        trainer.train()
+    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
+    assert [one.outside_guarantee for one in scope.releases()] == [True]
 
 
 def test_padding_that_is_not_masked_shows_on_rows_of_different_lengths(scope: Scope, tmp_path: Path) -> None:

@@ -61,8 +61,10 @@ class Module(pl.LightningModule):  # type: ignore[misc]
         super().__init__()
         self.model, self.private = model, optimizer
         self.logs = self.dies_after = 0
+        self.seen: list[list[float]] = []
 
     def training_step(self, batch: Any) -> Any:
+        self.seen.append(batch[0][:, 0].tolist())
         loss = torch.nn.functional.cross_entropy(self.model(batch[0]), batch[1])
         if self.logs:
             self.log("train_loss", loss)
@@ -82,7 +84,7 @@ class Module(pl.LightningModule):  # type: ignore[misc]
 class Process:
     """What a script makes when it starts, its generators seeded as ever."""
 
-    def __init__(self, rows: int = 60, seed: int = 14) -> None:
+    def __init__(self, rows: int = 60, seed: int = 14, workers: int = 0) -> None:
         torch.manual_seed(seed)
         x = torch.randn(rows, 4)
         self.public = DataLoader(TensorDataset(x[:6], (x[:6, 0] > 0).long()), batch_size=6)
@@ -91,7 +93,7 @@ class Process:
         made: Any = self.engine.make_private(
             module=plain,
             optimizer=torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.5),
-            data_loader=DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), batch_size=10),
+            data_loader=DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), batch_size=10, num_workers=workers),
             noise_multiplier=4.0,
             max_grad_norm=1.0,
         )
@@ -141,6 +143,16 @@ def test_epochs_and_steps_do_not_follow_the_number_of_rows(scope: Scope) -> None
         charged = one.charged(scope)
         trainer = fit(charged, one.module, one.loader, max_epochs=1)
         assert trainer.num_training_batches == charged.run.done == 6
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_do_not_follow_the_seed_also_where_workers_draw_them_ahead(scope: Scope, workers: int) -> None:
+    drawn: list[list[list[float]]] = []
+    for _ in range(2):
+        one = Process(workers=workers)
+        fit(one.charged(scope, steps=3), one.module, one.loader)
+        drawn.append(one.module.seen)
+    assert all(here != there for here, there in zip(*drawn, strict=True))
 
 
 def test_noise_does_not_follow_the_seed(scope: Scope) -> None:

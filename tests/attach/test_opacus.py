@@ -30,7 +30,7 @@ from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.profile import compose
 from dpledger.attach.opacus import OpacusRun, charging
 from dpledger.attach.opacus.charging import ASSUMES, BY_ROW, CHOSEN, GROUPED, NULL_ROW, ROWS_PUBLIC
-from dpledger.attach.opacus.objects import rate_of
+from dpledger.attach.opacus.objects import null_odd_rows, rate_of
 from dpledger.errors import (
     BudgetRefused,
     ContractViolation,
@@ -501,6 +501,7 @@ def test_a_step_that_opacus_itself_refuses_draws_nothing_and_can_be_made_up_for(
     study = Study(noise_generator=torch.Generator().manual_seed(3))
     with study.charging(scope) as run:
         study.train(1)
+        study.loader.batch_sampler.unused = 1
         study.keeps_its_weights_when(study.optimizer.add_noise, ValueError, "cleared")
         study.train(1)
     assert run.taken == 2
@@ -758,6 +759,7 @@ def test_a_row_whose_gradient_is_not_finite_counts_as_zero(options: dict[str, An
     study = Study(**options)
     rows, sums = torch.randn(9, 4), []
     with study.charging(scope):
+        next(study.batches())
         for taken in (torch.cat([torch.full((1, 4), odd), rows]), rows):
             study.optimizer.zero_grad()
             study.backward((taken, torch.ones(len(taken)).long()))
@@ -765,6 +767,60 @@ def test_a_row_whose_gradient_is_not_finite_counts_as_zero(options: dict[str, An
             sums.append([one.summed_grad.clone() for one in study.optimizer.params])
     assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*sums, strict=True))
     assert all(bool(one.abs().max() > 0) for one in sums[0])
+
+
+def test_a_row_that_is_not_finite_moves_no_other_whose_gradient_lies_in_the_same_memory() -> None:
+    """In the mode `ew` the gradients of a bias may be one row, shown as many."""
+    shared, own = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(3))
+    shared.grad_sample, own.grad_sample = torch.ones(2).expand(5, 2), [torch.ones(5, 3)]
+    own.grad_sample[0][1, 2] = math.nan
+    null_odd_rows(SimpleNamespace(params=[shared, own]))
+    counts = torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0])
+    assert torch.equal(shared.grad_sample.sum(1), 2 * counts)
+    assert torch.equal(own.grad_sample[0].sum(1), 3 * counts)
+
+
+def test_each_step_takes_a_batch_that_was_drawn_in_the_block_at_its_rate() -> None:
+    _, scope = scope_of()
+    study = Study()
+    before = iter(study.loader)
+    drawn = next(before)
+
+    def step() -> None:
+        study.optimizer.zero_grad()
+        study.backward(drawn)
+        study.optimizer.step()
+
+    with study.charging(scope) as run:
+        study.keeps_its_weights_when(step, Halted, "inside its block")
+        drawn = next(before)  # of a pass that began before
+        study.keeps_its_weights_when(step, Halted, "inside its block")
+        study.optimizer.zero_grad()
+        study.train(2)
+        study.keeps_its_weights_when(step, Halted, "a batch of its own")
+        study.optimizer.zero_grad()
+        study.train(2)
+    assert run.taken == 4
+
+
+def test_a_sum_of_a_layer_that_was_frozen_since_is_dropped_with_the_others() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope):
+        for one in study.optimizer.params:
+            one.summed_grad = torch.ones(1)
+        next(study.model.parameters()).requires_grad_(False)
+        next(study.batches())
+        assert [one.summed_grad for one in study.model.parameters()] == [None, None]
+
+
+def test_coarse_floats_are_refused_before_anything_is_charged() -> None:
+    book, scope = scope_of()
+    study = Study()
+    study.model.to(torch.bfloat16)
+    with pytest.raises(ParameterError, match="bfloat16"):
+        study.charging(scope)
+    assert len(book) == 2
 
 
 def test_noise_that_is_drawn_without_an_update_is_a_step() -> None:
@@ -907,6 +963,7 @@ def test_threads_take_turns() -> None:
         busy.release()
 
     with study.charging(scope, steps=40) as run:
+        study.loader.batch_sampler.unused = 40
         run._draw_and_add = draw
         threads = [threading.Thread(target=lambda: [study.optimizer.add_noise() for _ in range(10)]) for _ in range(4)]
         for thread in threads:

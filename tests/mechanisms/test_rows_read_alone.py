@@ -36,6 +36,11 @@ from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.grid import TotalMap, to_steps, vector_to_steps
 from dpledger.mechanisms.numeric.rows import numbers, word
 from dpledger.mechanisms.stability.ensembles.forms import Form
+from dpledger.mechanisms.statistics.column_bounds import ColumnBounds
+from dpledger.mechanisms.statistics.quantile import Quantile
+from dpledger.mechanisms.statistics.quantiles import Quantiles
+from dpledger.mechanisms.statistics.sums import ClippedSum
+from dpledger.mechanisms.statistics.variance import Variance
 from dpledger.mechanisms.units import ByUnit
 from dpledger.relations import Relation, Unit
 
@@ -249,6 +254,31 @@ def test_what_a_row_of_a_learner_raises_itself_stays_in_it(odd: object) -> None:
     bins = Binning({"a": [1, 2]}, source="public")
     assert bins.read([{"a": 1}, odd]).known.tolist() == expected
     assert Binning({0: [1, 2]}, source="public").read([[1], odd]).known[0]
+
+
+RANGE: dict[str, Any] = {"lower": -4, "upper": 4}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        ClippedMean(1, **RANGE),
+        ClippedSum(1, **RANGE),
+        Variance(1, **RANGE),
+        Quantile(1, q="0.5", grid="0.5", **RANGE),
+        Quantiles(1, qs=("0.25", "0.5"), grid="0.5", **RANGE),
+        ColumnBounds(1),
+        Histogram(1, edges=(-4, 0, 4)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_no_number_raises_of_the_callers_float_errors(mechanism: Any) -> None:
+    """Of a denormal one numpy says that it lost digits."""
+    placed = mechanism.under(Relation.ADD_REMOVE, UNIT)
+    for odd in (1e-310, 5e-324, -1e-308, 1e308, np.longdouble("1e-4000"), np.inf, np.nan):
+        with np.errstate(all="raise"):
+            placed.release([1.5, -2.0, odd], entropy=seeded(1))
+            placed.release(np.array([1.5, -2.0, odd]), entropy=seeded(1))
 
 
 def test_an_id_of_any_length_is_an_id() -> None:

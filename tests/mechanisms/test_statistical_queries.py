@@ -326,9 +326,17 @@ def test_means_are_of_a_public_number_of_records_alone() -> None:
 def test_a_mean_is_divided_by_the_public_number_also_where_records_count_nowhere() -> None:
     """Two of four records count: [k/2] tells that, [k/4] does not."""
     unit = Unit("user", 2)
-    oracle = StatisticalQueryOracle(epsilon=10**9, queries=1, values="whole", n=4).under(Relation.REPLACE_ONE, unit)
+    oracle = StatisticalQueryOracle(epsilon=10**9, queries=1, values="whole", n=4).under(Relation.ZERO_OUT, unit)
     told = LabeledSample([1] * 4, [1] * 4, units=["ann", "bob", None, float("nan")])
     assert oracle.open(told, entropy=seeded(1)).ask(same) == 0.5
+
+
+def test_a_public_number_is_refused_where_an_exchanged_unit_changes_it() -> None:
+    """Whether 6 or 4 records are refused before the charge would tell the two apart."""
+    oracle = StatisticalQueryOracle(epsilon=1, queries=1, n=4)
+    oracle.under(Relation.REPLACE_ONE, Unit("user"))
+    with pytest.raises(RelationError, match="more or fewer"):
+        oracle.under(Relation.REPLACE_ONE, Unit("user", 3))
 
 
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ZERO_OUT])

@@ -134,8 +134,13 @@ class StatisticalQueryOracle:
 
     def under(self, relation: Relation, unit: Unit) -> Self:
         """The same oracle for this relation and unit, its grid fixed. RelationError under add_remove where `n` is
-        given, and in mode split where a unit may have many records."""
+        given, under replace_one where it is and a unit may have many records, and in mode split where one may."""
         own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
+        if self.n is not None and own_relation is Relation.REPLACE_ONE and rows_of(own_unit) > 1:
+            raise RelationError(
+                f"n records are public where one {own_unit.name} has one record: exchanged for another, one of up to "
+                f"{rows_of(own_unit)} may have more or fewer"
+            )
         placed = dataclasses.replace(self, relation=own_relation, unit=own_unit)
         return placed if self.values == "whole" else dataclasses.replace(placed, grid=placed.range.grid)
 

@@ -93,6 +93,7 @@ class QueryRange:
         steps = self.steps(values)
         return int(steps.sum(dtype=np.int64)) if rows * self.reach < _SMALL else sum(steps.tolist())
 
+    @np.errstate(all="ignore")  # the caller's would raise of a denormal number
     def steps(self, values: object) -> npt.NDArray[np.int64]:
         """Each value by itself, in steps: clipped to the range, NaN and what is no number at its low end."""
         read = np.clip(numbers(values, missing=float_up(self.low)), float_down(self.low), float_up(self.high))
