@@ -4,7 +4,8 @@
     plan = plan_training(scope, model, loader, steps=100, **public, key="model")
     model, optimizer, loader = engine.make_private(..., noise_multiplier=float(plan.noise_multiplier))
     asked = {"steps": plan.steps, "tail_delta": plan.tail_delta}
-    with charging(scope, engine, optimizer, loader, **asked, **public, by=..., reason=..., key="model", resume=True):
+    said = {"by": ..., "reason": ..., "key": "model", "resume": True}
+    with charging(scope, engine, optimizer, loader, **asked, **public, **said):
 
 >>> from dpledger.accounting.guarantees import ApproxDP
 >>> from dpledger.ledger.ledger import Ledger
