@@ -134,7 +134,7 @@ def _require_price(level: Counting, tree: Composition) -> None:
     if counts_pure and cost.pure is None and _is_sampled(tree) and _has_renyi_price(tree, level.relation):
         raise CannotCertify(
             f"the budget counts pure epsilons, and {tree.kind} has none, only a Renyi price: use an approx_dp budget "
-            "with a delta above 0, like ApproxDP(3, '1e-6')"
+            "with a delta above 0, like ApproxDP(3, '1e-6'), and leave tail_delta out"
         )
 
 
