@@ -79,7 +79,7 @@ class Profile:
     )
 
     def __repr__(self) -> str:
-        counts = {loss: count for case in self.cases for loss, count in case.losses}
+        counts = {loss: count for case in self.cases[:1] for loss, count in case.losses}  # others: other directions
         kinds = [f"{type(loss).__name__} x {count:,}" for loss, count in counts.items()]
         kinds += [f"{count:,} known by a curve" for case in self.cases[:1] for _, count in case.curves]
         more = [f"{len(kinds) - _FEW} more"] if len(kinds) > _FEW else []

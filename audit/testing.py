@@ -92,7 +92,8 @@ def assert_not_refuted(
 
 def _pairs(pairs: object) -> list[tuple[object, object]]:
     if not isinstance(pairs, (list, tuple)) or not pairs:
-        raise ParameterError("pairs", pairs, "a list of pairs (left, right) of neighbouring datasets")
+        given = "an empty list" if isinstance(pairs, (list, tuple)) else pairs
+        raise ParameterError("pairs", given, "a list of pairs (left, right) of neighbouring datasets")
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise ParameterError("pairs", pair, "pairs (left, right), like [(0, 1)]")

@@ -54,6 +54,8 @@ with dpl.Ledger.in_memory() as book:
         expected_batch_size=expected,
         by="A. Smith",
         reason="the network that reads forms",
+        key="network",
+        resume=True,
     ) as run:
         for _ in range(EPOCHS):
             for batch, truth in loader:

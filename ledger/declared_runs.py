@@ -73,6 +73,10 @@ T = TypeVar("T")
 
 MOST_STEPS = 10**12  # of a plan
 UNSAID = "why it broke off was said in words that no entry may hold"
+_NO_STEP = (
+    "If an error ended it before its first step, it saved nothing, and its charge stands all the same: with "
+    "resume=True it would have stayed open. "
+)
 LATE = "the function returned before it had run, with a coroutine or a generator"
 
 
@@ -158,7 +162,7 @@ class TakesDeclaredRuns:
         `DeclaredRun.nothing_ran` gives it back. If the process dies, it stands.
 
         `steps`: for a run with granted steps (`DeclaredRun.grant`): as many as the parts have, a `Repeated` or a
-        `Sequence`; without a tail_delta, steps that were never granted come back. `resume`: of such a run under `key`,
+        `Sequence`; with tail_delta=0, steps that were never granted come back. `resume`: of such a run under `key`,
         whose steps are independent of one another: True, or the token of the model that goes on (`DeclaredRun.token`).
         An open run under the key is taken over where the block is entered, and goes on after the steps that were
         granted; what is raised in the block then leaves it open. The rest is as of `charge`, and so are the errors:
@@ -178,8 +182,8 @@ class TakesDeclaredRuns:
                     return Attempt(self._ledger, taken.charge, redeem, mechanism, stays=True, taken=taken)
                 if isinstance(enter(self._ledger, request), Replayed):
                     raise AlreadySpent(
-                        f"key {request.key!r} was used in scope {self.name!r} for a run that is charged already. Its "
-                        "results were released then: load what that run saved. A run under a new key is paid for "
+                        f"key {request.key!r} was used in scope {self.name!r} for a run that is charged already: load "
+                        f"what that run saved. {'' if steps is None else _NO_STEP}A run under a new key is paid for "
                         "again"
                     )
                 return attempt

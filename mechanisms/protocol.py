@@ -271,8 +271,16 @@ def fixed(
             "make the mechanism for the scope's relation. One is never converted into the other silently"
         )
     if own_unit is not None and own_unit != unit:
-        raise RelationError(f"the mechanism protects one {own_unit.name}, the scope one {unit.name}")
+        raise RelationError(
+            f"the mechanism protects one {_rows_of(own_unit)}, the scope one {_rows_of(unit)}: make the mechanism "
+            "without a unit, and it takes that of the scope"
+        )
     return relation, unit
+
+
+def _rows_of(unit: Unit) -> str:
+    rows = unit.max_contributions
+    return f"{unit.name} with {'one row' if rows == 1 else f'at most {rows} rows'}"
 
 
 def check_declared(sensitivity: Decimal | int, justification: str, unit: Unit) -> None:

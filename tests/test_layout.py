@@ -124,6 +124,8 @@ def test_what_people_use_every_day_is_74_names_and_no_name_is_in_two_places() ->
             getattr(dpledger, name)
     with pytest.raises(AttributeError, match=r"it is dpledger\.Laplace$"):
         getattr(dpledger.learning, "Laplace")  # noqa: B009
+    with pytest.raises(AttributeError, match=r"has no Sum \(did you mean dpledger\.ClippedSum\?\)$"):
+        getattr(dpledger, "Sum")  # noqa: B009
     misspelt = {"laplce": "Laplace or dpledger.LaplaceLaw", "PrivateClasifier": "stability.PrivateClassifier"}
     for name, told in misspelt.items():
         with pytest.raises(AttributeError, match=rf"has no {name} \(did you mean dpledger\.{told}\?\)$"):

@@ -17,7 +17,7 @@ from dpledger.accounting.documents import parse_document, parse_tree
 from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import MechanismNote
-from dpledger.mechanisms.numeric import Count, Histogram
+from dpledger.mechanisms.numeric import Count, Gaussian, Histogram
 from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner
 from dpledger.mechanisms.stability.noisy_votes import NoisyVotes
 from dpledger.mechanisms.stability.voting import PrivateClassifier
@@ -143,6 +143,12 @@ def test_a_field_that_is_not_there_is_told_with_those_that_are(make: Callable[[]
     with pytest.raises(ParameterError) as caught:
         make()
     assert caught.value.expected == expected
+
+
+@pytest.mark.parametrize("asked", [{"epsilon": 1, "delta": "1e-5"}, {"delta": "1e-5"}])
+def test_whoever_has_an_epsilon_and_no_noise_is_told_who_finds_it(asked: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=r"no such field .*: `dpl\.calibrate` finds the noise"):
+        Gaussian(sensitivity=1, **asked)
 
 
 @pytest.mark.parametrize(

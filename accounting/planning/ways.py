@@ -121,12 +121,20 @@ def charge(level: Counting, tree: Composition, tail_delta: Decimal = PARTS) -> C
 
 def _require_price(level: Counting, tree: Composition) -> None:
     _, left = costs.remaining(level.filter, tree, level.relation)
-    cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
+    try:
+        cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
+    except CannotCertify:
+        if filters.tail_budget(level.filter) is None and certified.has_profile_price(tree, level.relation):
+            raise CannotCertify(
+                f"a budget without a delta has no price for this {tree.kind}, which is priced by its privacy profile: "
+                "use a budget with a delta above 0, like ZCDP(1, '1e-6') or ApproxDP(3, '1e-6')"
+            ) from None
+        raise
     counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
     if counts_pure and cost.pure is None and _is_sampled(tree) and _has_renyi_price(tree, level.relation):
         raise CannotCertify(
-            f"the budget counts pure epsilons, and {tree.kind} has none, only a Renyi price: use an approx_dp budget, "
-            "like ApproxDP(3, '1e-6'), and a tail_delta"
+            f"the budget counts pure epsilons, and {tree.kind} has none, only a Renyi price: use an approx_dp budget "
+            "with a delta above 0, like ApproxDP(3, '1e-6'), and leave tail_delta out"
         )
 
 

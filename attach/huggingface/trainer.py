@@ -79,8 +79,8 @@ from dpledger.attach.huggingface.rows import (
     unpadded,
 )
 from dpledger.attach.opacus import OpacusRun, charging
-from dpledger.attach.opacus.charging import KIND
 from dpledger.attach.opacus.objects import forget_seeds, require_relation
+from dpledger.attach.opacus.planning import charged_noise, charged_under
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ChargeInProgress, ContractViolation, ParameterError, ScopeError
 from dpledger.ledger.scope import Scope
@@ -300,10 +300,8 @@ class PrivateTrainer(QuietTrainer):
 
     def _charged(self) -> tuple[Decimal, Number | None] | None:
         """The noise of the run under the key and how its price was asked for; None where none is charged."""
-        for one in () if self._key is None else self._scope.releases():
-            if (one.scope, one.key, one.mechanism.kind) == (self._scope.name, self._key, KIND):
-                return read(str(one.mechanism.parameters["noise_multiplier"]), field="noise_multiplier"), one.tail_delta
-        return None
+        found = None if self._key is None else charged_under(self._scope, self._key)
+        return None if found is None else (charged_noise(found), found.tail_delta)
 
     def _enter(self, state: Any) -> None:
         """Hold the charge, once model, optimizer and schedule are as the checkpoint has them; the steps that were

@@ -1,10 +1,11 @@
 """A few lines around training with Opacus: what its sampler and its optimizer do is charged, and recorded as attested.
 
     public = {"rate": "0.1", "expected_batch_size": 100}
-    plan = plan_training(scope, model, loader, steps=100, **public)
+    plan = plan_training(scope, model, loader, steps=100, **public, key="model")
     model, optimizer, loader = engine.make_private(module=..., noise_multiplier=float(plan.noise_multiplier), ...)
     asked = {"steps": plan.steps, "tail_delta": plan.tail_delta}
-    with charging(scope, engine, optimizer, loader, **asked, **public, by=..., reason=...) as run:
+    said = {"by": ..., "reason": ..., "key": "model", "resume": True}
+    with charging(scope, engine, optimizer, loader, **asked, **public, **said) as run:
         train(model, optimizer, loader)
     print(run.epsilons("1e-6"))
 

@@ -1,10 +1,11 @@
 """How much noise a run of Opacus takes, before `make_private` is called: the least one that the scope admits now.
 
     public = {"rate": "0.1", "expected_batch_size": 100}
-    plan = plan_training(scope, model, loader, steps=100, **public)
+    plan = plan_training(scope, model, loader, steps=100, **public, key="model")
     model, optimizer, loader = engine.make_private(..., noise_multiplier=float(plan.noise_multiplier))
     asked = {"steps": plan.steps, "tail_delta": plan.tail_delta}
-    with charging(scope, engine, optimizer, loader, **asked, **public, by=..., reason=...):
+    said = {"by": ..., "reason": ..., "key": "model", "resume": True}
+    with charging(scope, engine, optimizer, loader, **asked, **public, **said):
 
 >>> from dpledger.accounting.guarantees import ApproxDP
 >>> from dpledger.ledger.ledger import Ledger
@@ -20,23 +21,26 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from dpledger.attach.extras import extra
+from dpledger.attach.opacus.charging import KIND
 from dpledger.attach.opacus.objects import rate_at, rate_of, require_relation, require_unweighted, sampler_of
 from dpledger.attach.opacus.public import by_declaration, require_declared
-from dpledger.decimals import Number, round_up
+from dpledger.decimals import Number, RoundsUp, read, round_up, text, whole
 from dpledger.errors import ParameterError
+from dpledger.ledger.accounts.recomposition import Admission
 from dpledger.ledger.scope import Scope
-from dpledger.mechanisms.training.training_plans import TrainingPlan
+from dpledger.mechanisms.training.training_plans import TrainingPlan, signal_to_noise
 from dpledger.relations import Relation
 
 with extra("opacus"):
     import torch
     from opacus.data_loader import DPDataLoader
 
-__all__ = ["plan_training"]
+__all__ = ["charged_noise", "charged_under", "plan_training"]
 
 
 def plan_training(
@@ -47,15 +51,17 @@ def plan_training(
     steps: int,
     rate: Number | None = None,
     expected_batch_size: int | None = None,
+    key: str | None = None,
 ) -> TrainingPlan:
     """The least noise with which `scope` admits so many steps over `loader` now, by the cheapest way of asking: give
-    its `noise_multiplier` to `make_private`, its `tail_delta` to `charging`.
+    its `noise_multiplier` to `make_private`, its `tail_delta` to `charging`. Of a run that is charged under `key`
+    already: the noise and the `tail_delta` that it was admitted with, so that the script that began it goes on with it.
 
     `loader`: the one that `make_private` is given, or returned. `steps`: updates. `rate`,
     `expected_batch_size`: as of `charging`, and required but under zero_out, as there. Of the model only
     its size is looked at, for what the plan says of signal and noise.
-    Claim: such a run is admitted as long as nothing else is charged before it. Source: `Scope.plan_training`, at the
-    rate of Opacus's sampler.
+    Claim: such a run is admitted as long as nothing else is charged before it, or is charged. Source:
+    `Scope.plan_training`, at the rate of Opacus's sampler.
     Raises, as `Scope.plan_training` does; RelationError under label_flip."""
     if not isinstance(scope, Scope):
         raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
@@ -80,4 +86,29 @@ def plan_training(
         drawn = rate_of(sampler_of(loader)) if isinstance(loader, DPDataLoader) else rate_at(1 / batches)
     trained = sum(one.numel() for one in model.parameters() if one.requires_grad)
     size = round_up(Fraction(rows) * Fraction(drawn)) if expected_batch_size is None else expected_batch_size
-    return scope.plan_training(rate=drawn, steps=steps, expected_batch_size=size, dimension=max(1, trained))
+    dimension = max(1, trained)
+    charged = None if key is None else charged_under(scope, key)
+    if charged is None:
+        return scope.plan_training(rate=drawn, steps=steps, expected_batch_size=size, dimension=dimension)
+    noise = charged_noise(charged)
+    return TrainingPlan(
+        rate=drawn,
+        steps=whole(steps, field="steps", least=1),
+        noise_multiplier=RoundsUp(noise),
+        expected_batch_size=Decimal(size),
+        tail_delta=charged.tail_delta,
+        prices={charged.account: text(charged.reserved[charged.account])},
+        fits=True,
+        signal_to_noise=signal_to_noise(Decimal(size), noise, dimension),
+    )
+
+
+def charged_under(scope: Scope, key: str) -> Admission | None:
+    """The run of Opacus that is charged under `key`; None where none is."""
+    every = scope.releases()
+    return next((one for one in every if (one.scope, one.key, one.mechanism.kind) == (scope.name, key, KIND)), None)
+
+
+def charged_noise(run: Admission) -> Decimal:
+    """The noise multiplier that a run of Opacus is charged with."""
+    return read(str(run.mechanism.parameters["noise_multiplier"]), field="noise_multiplier")

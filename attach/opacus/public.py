@@ -23,7 +23,7 @@ from dpledger.relations import Relation
 
 __all__ = ["Public", "by_declaration", "of_relation", "require_declared"]
 
-_WHY = "but under zero_out, neighbours may differ in their number of rows, from which Opacus takes it"
+_WHY = "Opacus takes it from the number of rows, in which neighbours may differ (not under zero_out)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,4 +96,4 @@ def by_declaration(*, rate: Number, expected_batch_size: int | None) -> Public:
 def require_declared(name: str, given: object) -> None:
     """ParameterError for a number that Opacus takes from the rows, where nobody said what it is."""
     if given is None:
-        raise ParameterError(name, None, f"a number chosen without looking at the rows: {_WHY}")
+        raise ParameterError(name, None, f"a number that you choose without looking at the rows: {_WHY}")

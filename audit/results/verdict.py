@@ -228,6 +228,7 @@ class AuditResult:
             ("mechanism", self.mechanism.kind),
             ("verdict", self._head()),
             *([("blind", self.blind)] if self.blind else ()),
+            *([("the pair", self.apart)] if self.apart else ()),
             (f"epsilon at delta {decimals.text(self.delta)}", f"at least {float(self.epsilon_lower):.6g}"),
             ("confidence", decimals.text(self.confidence)),
             ("runs", f"{self.trials_left:,} and {self.trials_right:,}"),
@@ -246,7 +247,8 @@ class AuditResult:
         part = ", by its privacy curve as a whole" if self.fell_as_a_whole and not self.evidence.strata else ""
         if self._fell_to_replay:
             part = ", by replay"
-        return f"violation: {self._claimed_words()} is refuted{part}"
+        distant = ", on data that are no neighbours if they are rows" if self.apart else ""
+        return f"violation: {self._claimed_words()} is refuted{part}{distant}"
 
     def _lines(self, *, public: bool) -> Iterator[str]:
         yield self._head()

@@ -55,8 +55,11 @@ def apart(left: object, right: object, relation: Relation, unit: Unit) -> str | 
     if _may_be_neighbours(gone, come, relation, unit):
         return None
     most = unit.max_contributions
+    exchanged = relation is Relation.ADD_REMOVE and gone == come <= most
+    hint = "; they differ by an exchanged row: say relation='replace_one' if that is meant" if exchanged else ""
     return (
         f"no neighbours under {relation.value}: {gone:,} rows in left alone, {come:,} in right alone, {most:,} a unit"
+        f"{hint}"
     )
 
 

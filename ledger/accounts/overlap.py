@@ -166,6 +166,7 @@ def warn_where_unrelated(state: State, opening: ScopeOpened) -> None:
     """Warn (`UnrelatedScopes`) of a scope that may be about the same people as another, where nothing says so."""
     if opening.parents:
         return
+    _warn_where_respelt(state, opening)
     unrelated = (
         scope
         for scope in state.scopes.in_any_order()
@@ -188,3 +189,23 @@ def warn_where_unrelated(state: State, opening: ScopeOpened) -> None:
         f"they are, so their budgets are not added up. {asked}"
     )
     warnings.warn(words, UnrelatedScopes, stacklevel=3)
+
+
+def _warn_where_respelt(state: State, opening: ScopeOpened) -> None:
+    """Warn of a dataset that another scope spells otherwise, and none alike: `Visits` or `visit` beside `visits`."""
+    given = opening.dataset
+    named = {scope.dataset for scope in state.scopes.in_any_order() if scope.dataset is not None}
+    if given is None or given in named:
+        return
+    alike = min((one for one in named if _spelling(one) == _spelling(given)), default=None)
+    if alike is not None:
+        words = (
+            f"scope {opening.path[0].scope} is of dataset {given!r}, and another scope is of {alike!r}: did you mean "
+            "that? Two texts are two datasets, whose budgets are not added up"
+        )
+        warnings.warn(words, UnrelatedScopes, stacklevel=4)
+
+
+def _spelling(dataset: str) -> str:
+    """Its letters and digits, without case and a last s."""
+    return "".join(filter(str.isalnum, dataset.casefold())).removesuffix("s")

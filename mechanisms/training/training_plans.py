@@ -23,7 +23,16 @@ from dpledger.decimals import ZERO, Number, RoundsUp, read, round_up, text, whol
 from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 
-__all__ = ["PlansTraining", "Sizes", "TrainingPlan", "dpsgd_plan", "planned", "sizes_of", "training_plan"]
+__all__ = [
+    "PlansTraining",
+    "Sizes",
+    "TrainingPlan",
+    "dpsgd_plan",
+    "planned",
+    "signal_to_noise",
+    "sizes_of",
+    "training_plan",
+]
 
 MOST_STEPS = 10**12
 MOST_UNITS = 10**17  # a decimal of the profile, as the rate is
@@ -150,7 +159,9 @@ def training_plan(
         no_delta = f". {SAMPLING}" if chance < 1 and _ignores_sampling(levels) else ""
         raise InfeasiblePlan(
             f"no noise multiplier up to {MOST_NOISE} lets the scope admit {planned} steps at rate {text(chance)}: take "
-            f"fewer steps, a smaller rate, or a scope with more left (see `scope.account()`){no_delta}"
+            f"fewer steps, a smaller rate, or a scope with more left (see `scope.account()`). A run that is open "
+            "already (see `scope.releases()`) holds its charge: go on with it under its key, with its own noise and "
+            f"tail_delta{no_delta}"
         )
     plan = _told(levels, chance, planned, found.value, found.tail_delta, size, entries)
     return replace(plan, levels=levels)
@@ -185,8 +196,13 @@ def _told(
         tail_delta=tail_delta,
         prices=filters.asked(own.filter, own.sums, planning.charge(own, plan, tail_delta)),
         fits=planning.admits(levels, plan, tail_delta),
-        signal_to_noise=float(size) / (float(noise) * math.sqrt(dimension)),
+        signal_to_noise=signal_to_noise(size, noise, dimension),
     )
+
+
+def signal_to_noise(size: Decimal, noise: Decimal, dimension: int) -> float:
+    """The largest norm of a mean gradient over the typical norm of the noise on it. An indication, no bound."""
+    return float(size) / (float(noise) * math.sqrt(dimension))
 
 
 def dpsgd_plan(

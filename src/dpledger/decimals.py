@@ -46,7 +46,7 @@ from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -199,7 +199,9 @@ def whole(value: object, *, field: str = "number", least: int = 0, most: int | N
     number = whole_or_none(value)
     if number is None or number < least or (most is not None and number > most):
         raise ParameterError(
-            field, value, f"a whole number {f'of at least {least}' if most is None else f'from {least} to {most}'}"
+            field,
+            shown(value),
+            f"a whole number {f'of at least {least}' if most is None else f'from {least} to {most}'}",
         )
     return number
 

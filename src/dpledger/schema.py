@@ -199,6 +199,8 @@ def _as_parameter_error(
     if first["type"] in _UNKNOWN and len(loc) == 1 and fields:
         names = [name for name in fields if name != "kind"]
         expected += meant(loc[0], names) or f" ({what} has {', '.join(names)})"
+        if "noise_multiplier" in names and loc[0] in ("epsilon", "delta"):
+            expected += ": `dpl.calibrate` finds the noise for an epsilon and a delta"
     told = UnknownWord if _is_unknown_word(first) else ParameterError
     return told(field, _shown_at(root, loc, first["input"]), expected)
 

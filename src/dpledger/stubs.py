@@ -52,4 +52,7 @@ def _elsewhere(name: str, folder: Path) -> str:
     for stub in sorted(folder.glob("*.pyi")):
         space = PACKAGE if stub.stem == "__init__" else f"{PACKAGE}.{stub.stem}"
         homes |= {one: f"{space}.{one}" for one, home in _listed(stub).items() if home}
-    return f": it is {homes[name]}" if name in homes else meant(name, homes)
+    if name in homes:
+        return f": it is {homes[name]}"
+    longer = [homes[one] for one in homes if name[0].isupper() and one.endswith(name)]  # ClippedMean for Mean
+    return meant(name, homes) or (f" (did you mean {' or '.join(longer[:2])}?)" if longer else "")

@@ -29,6 +29,10 @@ DELTAS = ("0", "1e-9", "1e-3", "0.02", "0.1", "0.3")
 ALPHAS = ("0", "1e-6", "0.01", "0.2", "0.5", "0.9", "1")
 
 
+def test_it_is_shown_once_though_it_has_two_directions() -> None:
+    assert repr(compose((TREE, 3))).count(" x 3") == 1
+
+
 def outcomes(runs: int, direction: Direction) -> list[tuple[Real, Real]]:
     found = [(mp.mpf(1), mp.mpf(1))]
     for _ in range(runs):

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.attach.opacus import charging, plan_training
 from dpledger.attach.opacus.objects import rate_of
+from dpledger.decimals import text
 from dpledger.errors import BudgetRefused, InfeasiblePlan, ParameterError, RelationError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -178,3 +179,30 @@ def test_a_run_of_replaced_units_is_planned_with_more_noise_and_declared_numbers
     with charging(scope, *private, steps=STEPS, tail_delta=plan.tail_delta, **PUBLIC | WHO) as run:
         assert run.granted == 0
     assert scope.spent().upper <= 2
+
+
+def test_the_plan_of_a_run_that_is_open_is_the_one_that_it_was_admitted_with() -> None:
+    """A script whose first step raises, run again with nothing changed: the scope has nothing left for a second run."""
+    scope = scope_of()
+
+    def script(*, fails: bool) -> TrainingPlan:
+        plan = plan_training(scope, model(), loader_of(), steps=STEPS, **PUBLIC, key="model")
+        engine, optimizer, loader = made_private(loader_of(), float(plan.noise_multiplier))
+        asked: dict[str, Any] = {"steps": plan.steps, "tail_delta": plan.tail_delta, **PUBLIC, **WHO}
+        with charging(scope, engine, optimizer, loader, **asked, key="model", resume=True) as run:
+            if fails:
+                raise OSError("the machine goes down")
+            assert run.left == STEPS
+        return plan
+
+    with pytest.raises(OSError, match="goes down"):
+        script(fails=True)
+    with pytest.raises(InfeasiblePlan, match="is open already"):
+        plan_of(scope, loader_of())
+    plan = script(fails=False)
+    [one] = scope.releases()
+    assert (one.parts, one.tail_delta, plan.fits) == (plan.parts(), plan.tail_delta, True)
+    assert plan.prices == {one.account: text(one.reserved[one.account])}
+    assert plan.others == {}
+    with pytest.raises(InfeasiblePlan):
+        plan_training(scope, model(), loader_of(), steps=STEPS, **PUBLIC, key="another")

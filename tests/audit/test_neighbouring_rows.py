@@ -72,6 +72,17 @@ def test_rows_that_no_single_unit_tells_apart_are_no_neighbours(
     assert apart(right, left, Relation(relation), unit) is not None
 
 
+def test_an_exchanged_row_is_told_as_one() -> None:
+    """Lists of one length that differ in one place are neighbours under replace_one, and not under add_remove."""
+    told = apart([0, 0], [0, 1], Relation.ADD_REMOVE, Unit())
+    assert told is not None
+    assert "they differ by an exchanged row: say relation='replace_one'" in told
+    assert apart([0, 0], [0, 1], Relation.REPLACE_ONE, Unit()) is None
+    further = apart([0, 0], [1, 1], Relation.ADD_REMOVE, Unit())
+    assert further is not None
+    assert "exchanged" not in further
+
+
 def test_equal_rows_are_equal_however_they_are_held() -> None:
     nan = float("nan")
     for right in (np.array([1.0, nan, 0.0]), [True, np.nan, False], [1, -nan, 0.0]):

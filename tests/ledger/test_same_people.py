@@ -192,6 +192,14 @@ def test_whoever_opens_a_second_scope_is_asked_for_a_dataset_or_parents() -> Non
     assert "item people" in words
 
 
+def test_a_dataset_that_is_spelt_otherwise_is_asked_about() -> None:
+    for spelt in ("Visits", "visit", "vis-its"):
+        (words,) = opened(named("a", "visits"), named("b", spelt))
+        assert f"is of dataset {spelt!r}, and another scope is of 'visits': did you mean that?" in words
+        assert opened(named("a", "visits"), named("b", spelt), named("c", spelt), named("d", "visits")) == [words]
+    assert opened(named("a", "visits 2025"), named("b", "visits 2026")) == []
+
+
 def test_nobody_is_asked_what_is_known() -> None:
     assert opened(named("a"), named("b"), named("c", "school")) == []
     assert opened(named("a", None), named("b", None, unit="visit")) == []

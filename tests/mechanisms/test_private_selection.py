@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.composition import Selected
-from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
+from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, PureDP
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
-from dpledger.errors import BudgetRefused, ContractViolation, ParameterError
+from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation, ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import Entropy, seeded
 from dpledger.mechanisms.noise import recording
@@ -123,6 +123,13 @@ def test_one_charge_covers_all_trials() -> None:
     with pytest.raises(BudgetRefused):
         scope.release(best, 12, key="another")
     assert [entry.body.kind for entry in book.entries()].count("reserved") == 1
+
+
+def test_a_budget_without_a_delta_says_what_it_lacks() -> None:
+    best = PrivateSelection(of=Gaussian(sensitivity=1, noise_multiplier=9), repeats=GEOMETRIC)
+    scope = Ledger.in_memory().scope("people", unit="record", relation="add_remove", budget=ZCDP(1))
+    with pytest.raises(CannotCertify, match="use a budget with a delta above 0"):
+        scope.release(best, 12)
 
 
 def test_nothing_published_can_be_kept_too() -> None:
