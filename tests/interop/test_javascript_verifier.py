@@ -365,7 +365,11 @@ def test_the_exit_status_tells_refuted_from_unusable(tmp_path: Any) -> None:
 
 
 def test_both_commands_tell_keys_and_a_revocation_alike() -> None:
-    for folder, key, status in ((ledger_golden.DATA, KEY, 3), (ledger_golden.KINDS_DATA, ledger_golden.KINDS_KEY, 0), (ledger_golden.KEYS_DATA, ledger_golden.TURNS_KEY, 3)):
+    for folder, key, status in (
+        (ledger_golden.DATA, KEY, 3),
+        (ledger_golden.KINDS_DATA, ledger_golden.KINDS_KEY, 0),
+        (ledger_golden.KEYS_DATA, ledger_golden.TURNS_KEY, 3),
+    ):
         words = [str(folder), "--key", key.public.text, "--json"]
         theirs = run(*words)
         ours = CliRunner().invoke(app, ["verify", *words])
