@@ -17,7 +17,7 @@ from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.accounting.planning.allotting import Allowance
-from dpledger.errors import ParameterError, ScopeError, VerificationError
+from dpledger.errors import ParameterError, ScopeError, VerificationError, shown
 from dpledger.ledger.accounts.overlap import SamePeople, same_people, warn_where_unrelated
 from dpledger.ledger.entries.bodies import Body, Closed, Declared, Intended, KeyRotated, OwnerRotated
 from dpledger.ledger.entries.entry import Entry
@@ -184,7 +184,10 @@ class Ledger(LedgerHandle):
                 body = one.body()
                 before = last.get((one.scope, one.item))
                 if before is None or (before.text, before.by) != (body.text, body.by):
-                    placed = notes.placed(body, (one.scope,) if one.scope else (), state)
+                    try:
+                        placed = notes.placed(body, (one.scope,) if one.scope else (), state)
+                    except ScopeError as error:
+                        raise ScopeError(f"{shown(str(path))}, {one.place}: {error}") from None
                     state = step(state, placed)
                     bodies.append(placed)
             return bodies
@@ -221,15 +224,14 @@ class Ledger(LedgerHandle):
         request). ParameterError for a key that was an owner's before, or is one of the ledger's own."""
         new = public_key_of(owner, "owner")
         body = OwnerRotated(owner_key=new.text, approval=approval)
-        approvals.require(self.refresh(), body)
+        state = self.refresh()
+        _require_usable(state, body, "owner")
+        approvals.require(state, body)
         return self._named_key(body, "owner", None)
 
     def _named_key(self, body: KeyRotated | OwnerRotated, field: str, successor: keys.Signer | None) -> Entry:
         def named(state: State, _: Writing) -> Sequence[Body]:
-            try:
-                state.keys.after(state.size, body)
-            except VerificationError as error:
-                raise ParameterError(field, "a key", f"another one: this {error.reason}") from None
+            _require_usable(state, body, field)
             return [body]
 
         return self.transact(named, successor=successor)[0]
@@ -245,3 +247,11 @@ class Ledger(LedgerHandle):
 def _about(declared: Declared) -> tuple[str, str]:
     """The scope, or an empty text, and the item."""
     return (declared.path[0].scope if declared.path else "", declared.item)
+
+
+def _require_usable(state: State, body: KeyRotated | OwnerRotated, field: str) -> None:
+    """ParameterError, naming `field`, for a key that cannot follow those of the ledger."""
+    try:
+        state.keys.after(state.size, body)
+    except VerificationError as error:
+        raise ParameterError(field, "a key", f"another one: this {error.reason}") from None

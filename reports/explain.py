@@ -172,7 +172,7 @@ def _suspicion_sentence(found: Odds) -> str:
     sentence = f"A suspicion of 1 % becomes at most {words.percent(found.suspicion)}"
     if found.exception == ZERO:
         return sentence + "."
-    return sentence + f", except with probability {words.at_most(found.exception)}."
+    return sentence + f", except with probability {words.at_most(found.exception)} (1000 δ)."
 
 
 def _question(relation: Relation, unit: str) -> str:

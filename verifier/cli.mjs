@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // node verifier/cli.mjs BUNDLE_OR_PROOF --key KEY [--since CHECKPOINT_OR_BUNDLE] [--witness POLICY_OR_KEY] [--json]
-// Exit: 0 verified, 1 refuted, 2 cannot be used as asked, 3 newer than this verifier.
+// Exit: 0 verified, 1 refuted, 2 cannot be used as asked, 3 what was verified holds, but its key was revoked, entries are
+// missing, or it is newer than this verifier.
 
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -81,7 +82,7 @@ async function run() {
     });
     if (asJson) console.log(JSON.stringify({ verified: true, ...found }));
     else speak(found);
-    return 0;
+    return found.revoked || found.rollbacks?.length || found.trusted === false ? 3 : 0;
   } catch (error) {
     const code = error instanceof Newer ? 3 : error instanceof Invalid ? 1 : error instanceof Unusable ? 2 : undefined;
     if (code === undefined) throw error;

@@ -55,7 +55,7 @@ function whoSaw(found) {
     parts.push(table("Witnesses that you trust, and when they saw it", ["Witness", "Time, by its clock"],
       found.seen.map(({ witness, time }) => [witness.split("+")[0], moment(time)])));
   } else if (found.witnesses_named.length) {
-    parts.push(paragraph(`The record names witnesses (${found.witnesses_named.join(", ")}). Whether they saw it is not checked here: that needs a cosigned head, and the keys of those whom you trust, under 3.`));
+    parts.push(paragraph(`The record names witnesses (${found.witnesses_named.join(", ")}). Whether they saw it is not checked here: that needs a cosigned checkpoint, and the keys of those whom you trust, under 3.`));
   }
   return parts;
 }
@@ -114,7 +114,7 @@ function showError(error) {
   if (error instanceof Newer) {
     answer("open", "Newer than this page", paragraph(error.message), paragraph("A later version wrote this. It is neither verified nor refuted: get a newer page."));
   } else if (error instanceof Invalid) {
-    const where = error.index === undefined ? "It is no entry that is at fault, but a head, a key or a proof." : `Entry ${error.index} is the first at fault.`;
+    const where = error.index === undefined ? "It is no entry that is at fault, but a checkpoint, a key or a proof." : `Entry ${error.index} is the first at fault.`;
     answer("bad", "Does not verify", paragraph(where), paragraph(error.reason), paragraph("Do not rely on anything in this record."));
   } else if (error instanceof Unusable) answer("open", "Nothing was verified", paragraph(error.message));
   else throw error;
@@ -140,7 +140,7 @@ async function check(event) {
     const witnesses = trusted ? policyOf(trusted) : undefined;
     const { proof, entries, head } = await contentOf(files);
     if (proof) {
-      if (kept || witnesses) throw new Unusable("a proof is of one entry: a head that you kept, and witnesses, go with a bundle. Leave 3 empty");
+      if (kept || witnesses) throw new Unusable("a proof is of one entry: a checkpoint that you kept, and witnesses, go with a bundle. Leave 3 empty");
       showProven(await verifyProof(proof, own));
       return;
     }

@@ -110,50 +110,55 @@ export function signedMessage(type, payload) {
 
 /** The head in a signed note, its signatures NOT verified: origin, size, root, text, and the lines. */
 export function parseHead(bytes) {
-  if (bytes.length > MOST_HEAD_BYTES) throw new Invalid("head: too large");
-  const note = text(bytes, "head");
-  if (/[\u0000-\u0009\u000b-\u001f]/.test(note)) throw new Invalid("head: a control character");
+  if (bytes.length > MOST_HEAD_BYTES) throw new Invalid("checkpoint: too large");
+  const note = text(bytes, "checkpoint");
+  if (/[\u0000-\u0009\u000b-\u001f]/.test(note)) throw new Invalid("checkpoint: a control character");
   const end = note.lastIndexOf("\n\n");
   if (end < 0 || end + 2 === note.length || !note.endsWith("\n")) {
-    throw new Invalid("head: expected a text, an empty line and signature lines");
+    throw new Invalid("checkpoint: expected a text, an empty line and signature lines");
   }
   const rows = note.slice(0, end).split("\n");
   const lines = note.slice(end + 2, -1).split("\n");
-  if (rows.length !== 3) throw new Invalid("head: expected an origin, a size and a root");
-  if (lines.length > MOST_SIGNATURES) throw new Invalid("head: too many signature lines");
+  if (rows.length !== 3) throw new Invalid("checkpoint: expected an origin, a size and a root");
+  if (lines.length > MOST_SIGNATURES) throw new Invalid("checkpoint: too many signature lines");
   const [origin, count] = rows;
-  if (!isLedgerId(origin)) throw new Invalid("head: the origin is no ledger id");
+  if (!isLedgerId(origin)) throw new Invalid("checkpoint: the origin is no ledger id");
   const size = Number(count);
-  if (!/^(?:0|[1-9][0-9]{0,15})$/.test(count) || !Number.isSafeInteger(size)) throw new Invalid("head: no size");
-  const root = base64(rows[2], "head: root");
-  if (root.length !== 32) throw new Invalid("head: a root has 32 bytes");
-  if (size === 0 && hex(root) !== hex(sha256())) throw new Invalid("head: not the root of no leaves");
+  if (!/^(?:0|[1-9][0-9]{0,15})$/.test(count) || !Number.isSafeInteger(size)) throw new Invalid("checkpoint: no size");
+  const root = base64(rows[2], "checkpoint: root");
+  if (root.length !== 32) throw new Invalid("checkpoint: a root has 32 bytes");
+  if (size === 0 && hex(root) !== hex(sha256())) throw new Invalid("checkpoint: not the root of no leaves");
   return { origin, size, root, text: `${rows.join("\n")}\n`, lines: lines.map(signatureLine) };
 }
 
 function signatureLine(line) {
   const found = /^\u2014 ([^ ]+) ([^ ]*)$/u.exec(line);
   if (!found || [...found[1]].length > 255 || /[+\p{White_Space}]/u.test(found[1])) {
-    throw new Invalid("head: a malformed signature line");
+    throw new Invalid("checkpoint: a malformed signature line");
   }
-  const data = base64(found[2], "head: signature");
-  if (data.length <= 4) throw new Invalid("head: a signature line without a signature");
+  const data = base64(found[2], "checkpoint: signature");
+  if (data.length <= 4) throw new Invalid("checkpoint: a signature line without a signature");
   return { name: found[1], id: hex(data.subarray(0, 4)), signature: data.slice(4) };
 }
 
 /** The head in a note, if it is of the ledger that `key` is named after and signed by it. */
 export async function verifyHead(bytes, key) {
   const head = parseHead(bytes);
-  if (head.origin !== key.name) throw new Invalid("head: of another ledger than the key");
+  requireOrigin(head, key);
   await requireHeadSigned(head, key);
   return head;
+}
+
+/** Raises unless a head is of the ledger that `key` is named after. */
+export function requireOrigin({ origin }, { name }) {
+  if (origin !== name) throw new Invalid(`checkpoint: of the ledger ${origin}, but the key is of ${name}: perhaps the wrong key`);
 }
 
 /** Raises unless `key` signed a head that was read. */
 export async function requireHeadSigned(head, key) {
   const own = head.lines.filter((line) => line.name === key.name && line.id === key.id);
-  if (own.length !== 1) throw new Invalid(`head: expected one signature of the key ${key.id}, got ${own.length}`);
-  if (!(await key.holds(own[0].signature, utf8(head.text)))) throw new Invalid(`head: not signed by the key ${key.id}`);
+  if (own.length !== 1) throw new Invalid(`checkpoint: expected one signature of the key ${key.id}, got ${own.length}`);
+  if (!(await key.holds(own[0].signature, utf8(head.text)))) throw new Invalid(`checkpoint: not signed by the key ${key.id}`);
 }
 
 // ---- the tree -------------------------------------------------------------------------------------------------------
@@ -252,7 +257,7 @@ function split(data) {
 export function parseProof(data) {
   if (data.length > MOST_PROOF_BYTES) throw new Invalid("proof: too large");
   const end = data.findIndex((byte, place) => byte === 10 && data[place + 1] === 10);
-  if (end < 0) throw new Invalid("proof: no empty line before the head");
+  if (end < 0) throw new Invalid("proof: no empty line before the checkpoint");
   const [first, extra, index, ...path] = text(data.subarray(0, end), "proof").split("\n");
   if (first !== PROOF) throw new Invalid("proof: of another form, perhaps newer than this verifier");
   if (!extra?.startsWith("extra ")) throw new Invalid("proof: no entry in line 2");

@@ -6,7 +6,7 @@ import { Authority, authorityOf, isPrivate, lastTrustedOf, signedEntry } from ".
 import { balance } from "./prices.mjs";
 import { parse } from "./profile.mjs";
 import { requireEntry } from "./schema.mjs";
-import { envelope, Key, leafHash, parseHead, parseProof, requireHeadSigned, requireIncluded, Tree } from "./signed.mjs";
+import { envelope, Key, leafHash, parseHead, parseProof, requireHeadSigned, requireIncluded, requireOrigin, Tree } from "./signed.mjs";
 import { cosigned } from "./witnesses.mjs";
 
 const TOGETHER = 256; // signatures that are checked at once
@@ -39,7 +39,7 @@ export function keyOf(text) {
     return Key.parse(text.trim());
   } catch (error) {
     if (!(error instanceof Invalid)) throw error;
-    throw new Unusable(error.reason);
+    throw new Unusable(`${error.reason}. Paste the line of the .pub file`);
   }
 }
 
@@ -143,6 +143,12 @@ export async function verify(entries, head, key, { advance = () => {}, since, wi
     seen,
     witnesses_named: state.witnesses,
     key_in_force: authority.own(signed.size).text,
+    keys: {
+      given: key.text,
+      in_force: authority.revoked ? null : authority.own(signed.size).text,
+      owner: authority.owner?.text ?? null,
+    },
+    revoked: authority.revoked ? { index: signed.size - 1, last_trusted: lastTrusted } : null,
     last_trusted: lastTrusted,
     kinds,
     closed: state.closed,
@@ -165,11 +171,11 @@ export async function verify(entries, head, key, { advance = () => {}, since, wi
 
 /** What a head from before shows of what `verify` returned, and what it does not. */
 export function whoHasSeen({ size, witnessed, is_own: isOwn, seen }) {
-  if (isOwn) return "The head that you gave is this record's own, or as new as it: it shows nothing about earlier copies. Keep it, and give it the next time.";
-  if (!witnessed) return "You gave no head from before: that none of the last entries was cut off cannot be seen from the record alone.";
+  if (isOwn) return "The checkpoint that you gave is this record's own, or as new as it: it shows nothing about earlier copies. Keep it, and give it the next time.";
+  if (!witnessed) return "You gave no checkpoint from before: that none of the last entries was cut off cannot be seen from the record alone.";
   if (seen.length && witnessed === size) return "Witnesses cosigned the newest entry: none was cut off, and no copy went on by itself before it.";
   const follow = size - witnessed === 1 ? "1 entry follows" : `${size - witnessed} entries follow`;
-  return `${follow} the head that you gave; that none was cut off after it cannot be seen from the record alone.`;
+  return `${follow} the checkpoint that you gave; that none was cut off after it cannot be seen from the record alone.`;
 }
 
 /**
@@ -195,7 +201,7 @@ export async function verifyProof(data, key) {
 /** A head of the key's ledger. If it bears the key's signature, that holds; whose it must bear, the record says. */
 async function headOf(bytes, key) {
   const head = parseHead(bytes);
-  if (head.origin !== key.name) throw new Invalid("head: of another ledger than the key");
+  requireOrigin(head, key);
   if (head.lines.some((line) => line.name === key.name && line.id === key.id)) await requireHeadSigned(head, key);
   return head;
 }
@@ -204,19 +210,19 @@ async function headOf(bytes, key) {
 function keptHead(bytes, key) {
   try {
     const head = parseHead(bytes);
-    if (head.origin === key.name) return head;
-    throw new Invalid("head: of another ledger than the key");
+    requireOrigin(head, key);
+    return head;
   } catch (error) {
     if (!(error instanceof Invalid)) throw error;
-    throw new Unusable(`the head that you kept: ${error.reason}`);
+    throw new Unusable(`the checkpoint that you kept: ${error.reason}`);
   }
 }
 
 /** Step 4: the record, whose first leaves have this root, continues a head that was kept. */
 function requireContinued(kept, signed, root) {
-  if (kept.size > signed.size) throw new Invalid(`the record ends here, a remembered head covers ${kept.size} entries`, signed.size);
+  if (kept.size > signed.size) throw new Invalid(`the record ends here, a remembered checkpoint covers ${kept.size} entries`, signed.size);
   if (hex(root) !== hex(kept.root)) {
-    const reason = `at or before this entry, the record is not the one that a remembered head of ${kept.size} entries is of`;
+    const reason = `at or before this entry, the record is not the one that a remembered checkpoint of ${kept.size} entries is of`;
     throw new Invalid(reason, Math.max(0, kept.size - 1));
   }
 }
@@ -226,15 +232,15 @@ async function requireKeptSigned(kept, signed, authority) {
     await requireHeadSigned(kept, kept.size === signed.size ? authority.ofHead(kept.size) : authority.usual(kept.size));
   } catch (error) {
     if (!(error instanceof Invalid)) throw error;
-    throw new Unusable(`the head that you kept, of ${kept.size} entries, no key of this ledger signed: ${error.reason}`);
+    throw new Unusable(`the checkpoint that you kept, of ${kept.size} entries, no key of this ledger signed: ${error.reason}`);
   }
 }
 
 /** The leaves are not those of the head: says which entry is at fault. */
 async function nameTheEntry(leaves, signed) {
   await readThrough(leaves, signed.origin, () => {});
-  if (leaves.length < signed.size) throw new Invalid(`the record ends here, its head covers ${signed.size} entries`, leaves.length);
-  if (leaves.length > signed.size) throw new Invalid(`beyond the signed head, which covers ${signed.size} entries`, signed.size);
-  throw new Invalid("each entry is signed and linked, and yet the signed head is of others", leaves.length - 1);
+  if (leaves.length < signed.size) throw new Invalid(`the record ends here, its checkpoint covers ${signed.size} entries`, leaves.length);
+  if (leaves.length > signed.size) throw new Invalid(`beyond the signed checkpoint, which covers ${signed.size} entries`, signed.size);
+  throw new Invalid("each entry is signed and linked, and yet the signed checkpoint is of others", leaves.length - 1);
 }
 

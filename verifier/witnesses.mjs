@@ -133,6 +133,6 @@ export async function cosigned(head, policy) {
       if (!(found.get(key) >= time)) found.set(key, time);
     }
   }
-  requireThat(policy.isMet(new Set([...found.keys()].map((key) => key.text))), "too few of those that you trust cosigned the head");
+  requireThat(policy.isMet(new Set([...found.keys()].map((key) => key.text))), "too few of those that you trust cosigned the checkpoint");
   return [...found].map(([key, time]) => ({ witness: key.text, time: String(time) }));
 }

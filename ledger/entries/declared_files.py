@@ -30,7 +30,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final, Protocol
 
@@ -74,12 +74,14 @@ KINDS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One declaration of a file. `scope`: empty where it is about the whole ledger."""
+    """One declaration of a file. `scope`: empty where it is about the whole ledger; `place`: its part of the file,
+    with the line."""
 
     scope: str
     item: str
     text: str
     by: str
+    place: str = field(default="", compare=False)
 
     def body(self) -> Declared:
         """The declaration as an entry holds it, without its place. ParameterError as `Declared`."""
@@ -158,13 +160,15 @@ def _statements(items: object, scope: str, place: str, by: _Author) -> Iterator[
     for item, words in said.items():
         where = f"{item}{said.at(item)}"
         if isinstance(words, str):
-            one = Statement(scope=scope, item=item, text=words, by=by.named())
+            one = Statement(scope=scope, item=item, text=words, by=by.named(), place=place)
         else:
             own = _mapping(words, where, ITEM)
             if own.keys() != {"by", "text"}:
                 raise ParameterError(where, ", ".join(sorted(own)), ITEM)
             own_by = _Author(_text(own["by"], where, ITEM), f"by of {where}")
-            one = Statement(scope=scope, item=item, text=_text(own["text"], where, ITEM), by=own_by.named())
+            one = Statement(
+                scope=scope, item=item, text=_text(own["text"], where, ITEM), by=own_by.named(), place=place
+            )
         _check(one, said.at(item))
         yield one
 

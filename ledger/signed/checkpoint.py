@@ -27,7 +27,16 @@ from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.signed import merkle, wire
 from dpledger.ledger.signed.keys import Signer, VerifyingKey, signature_of
 
-__all__ = ["MAX_BYTES", "MAX_SIGNATURES", "Checkpoint", "SignatureLine", "parse_unverified", "sign", "verify"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_SIGNATURES",
+    "Checkpoint",
+    "SignatureLine",
+    "parse_unverified",
+    "require_origin",
+    "sign",
+    "verify",
+]
 
 MAX_SIGNATURES = 64  # C2SP asks for at least 16
 MAX_BYTES = 524_288  # 64 lines of the longest signatures in use, ML-DSA's of 5 kB
@@ -87,6 +96,14 @@ def sign(checkpoint: Checkpoint, signer: Signer) -> bytes:
     return f"{checkpoint.text}\n{_DASH}{key.name} {signature}\n".encode()
 
 
+def require_origin(head: Checkpoint, key: VerifyingKey) -> None:
+    """VerificationError unless `head` is of the ledger that `key` is named after."""
+    if head.origin != key.name:
+        raise VerificationError(
+            f"checkpoint: of the ledger {head.origin}, but the key is of {key.name}: perhaps the wrong key"
+        )
+
+
 def verify(data: bytes, key: VerifyingKey) -> Checkpoint:
     """The head in the signed note `data`, if it is one of the ledger that `key` is named after and `key` signed it.
 
@@ -94,8 +111,7 @@ def verify(data: bytes, key: VerifyingKey) -> Checkpoint:
     or one that does not hold.
     """
     checkpoint, lines = parse_unverified(data)
-    if checkpoint.origin != key.name:
-        raise VerificationError("checkpoint: of another ledger than the key")
+    require_origin(checkpoint, key)
     ours = [line.signature for line in lines if (line.name, line.key_id) == (key.name, key.key_id)]
     if len(ours) != 1:
         raise VerificationError(f"checkpoint: expected one signature of the key {key.key_id_hex}, got {len(ours)}")

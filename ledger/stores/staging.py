@@ -69,6 +69,8 @@ def _folder(main: Path, field: str, home: Home, wait: float) -> Iterator[Path]:
         descriptor = _locked_within(folder, wait)
     except BlockingIOError:
         raise ParameterError(field, str(main), "a path at which no other process is making a file now") from None
+    except FileNotFoundError:
+        raise ParameterError(field, str(main), f"a path in a folder that exists: there is no {main.parent}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ParameterError(field, str(main), f"a path that can be written ({folder}: {reason})") from None

@@ -82,8 +82,7 @@ def verify(data: bytes, key: VerifyingKey) -> Proven:
         raise VerificationError("proof: expected an empty line before the head: the file was truncated")
     index, (leaf, *keys), hashes = _parsed(text)
     signed, _ = checkpoint.parse_unverified(head)
-    if signed.origin != key.name:
-        raise VerificationError("checkpoint: of another ledger than the key")
+    checkpoint.require_origin(signed, key)
     authority, last_trusted = following.authority_of(keys, signed, key)
     checkpoint.verify(head, authority.of_head(signed.size))
     try:

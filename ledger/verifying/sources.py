@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpledger.errors import ForeignLedger
+from dpledger.errors import ForeignLedger, ParameterError
 from dpledger.ledger.remembered import Heads, is_behind
 from dpledger.ledger.signed import checkpoint
 from dpledger.ledger.stores.places import Place, is_address, looked
@@ -34,6 +34,8 @@ def opened(place: Place) -> Iterator[Source]:
     if not is_address(place) and Path(place).is_dir():
         yield Source(*bundle.read(place))
         return
+    if not is_address(place) and not Path(place).exists():
+        raise ParameterError("ledger", str(place), "a ledger file, or the folder of a bundle, that is there")
     store = looked(place)
     try:
         first = store.tail(None).head

@@ -203,8 +203,7 @@ class _Read:
 def _read(leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequence[Remembered]) -> _Read:
     """Steps 1 to 4."""
     signed, lines = checkpoint.parse_unverified(head)
-    if signed.origin != key.name:
-        raise VerificationError("checkpoint: of another ledger than the key")
+    checkpoint.require_origin(signed, key)
     if any((line.name, line.key_id) == (key.name, key.key_id) for line in lines):
         checkpoint.verify(head, key)
     kept = [one if isinstance(one, Checkpoint) else checkpoint.parse_unverified(one)[0] for one in since]

@@ -35,7 +35,7 @@ def first_page(
     return (
         protection.protected(promise, accounts, verified.state.scopes, declarations),
         protection.promised(promise, others, apart, alike, accounts, declarations),
-        protection.used(accounts),
+        protection.used(accounts, verified.state.scopes),
         protection.meaning(promise),
         purpose.decided(declarations),
         purpose.unprotected(declarations),

@@ -7,12 +7,14 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpledger import decimals
+from dpledger.accounting import filters
+from dpledger.accounting.filters import EitherFilter, RDPFilter
 from dpledger.accounting.guarantees import BoundedRange, PrivacyCurve
 from dpledger.ledger.accounts.overlap import NotAdded
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.reports import explain, words
-from dpledger.reports.first_page.plain import budget_named
+from dpledger.reports.first_page.plain import budget_named, unit_of
 from dpledger.reports.first_page.said import budgets, names, said
 from dpledger.reports.grouping import in_entries
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
@@ -20,7 +22,7 @@ from dpledger.reports.promises import Promise, is_read
 from dpledger.reports.sections.declared import COPIED, Declarations, trust_models, without_trust_model
 from dpledger.reports.sections.promise import bounds_of, is_large, population, read_delta, warnings_of
 from dpledger.reports.sections.runs import is_stated
-from dpledger.reports.sections.spending import native_sum, upper
+from dpledger.reports.sections.spending import in_native, native_sum, upper
 
 __all__ = ["meaning", "promised", "protected", "share", "used"]
 
@@ -189,7 +191,7 @@ def _trust(declarations: Declarations) -> str:
 # ---- how much -------------------------------------------------------------------------------------------------------
 
 
-def used(accounts: Sequence[ScopeAccount]) -> Answer:
+def used(accounts: Sequence[ScopeAccount], scopes: Mapping[str, ScopeState]) -> Answer:
     """One number: the share of its budget that the fullest scope has used, by the reading of the record."""
     id_, question = "first_page/used", "How much of it is used?"
     if not accounts:
@@ -205,12 +207,15 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
         )
     lost = [account for account in accounts if account.rollback is not None]
     others = len(accounts) - 1
+    native = in_native(fullest)
     lines = [
         *(_lost(account) for account in lost[:MOST]),
         *_more(len(lost) - MOST, "further budget that ended so", several="further budgets that ended so"),
         f"{_counted(fullest)}, in {budget_named(fullest.scope)}"
         + (f", the fullest of {others + 1:,}" if others else ""),
+        *_left(fullest, scopes),
         *_delta_used(fullest, part),
+        *(() if native is None else (_read(fullest), f"Why: {native[1]}.")),
         "This is computed from the record, afterwards. The promise is still the whole budget.",
         *_open(accounts),
         *_attested(accounts),
@@ -236,17 +241,35 @@ def _lost(account: ScopeAccount) -> str:
 
 
 def _counted(account: ScopeAccount) -> str:
-    """What is used of how much, in the currency in which the budget counts, and what that is read as."""
+    """What is used of how much, in the currency in which the budget counts."""
+    native = in_native(account)
+    return _reading_of(account) if native is None else native[0]
+
+
+def _reading_of(account: ScopeAccount) -> str:
     budget, delta = bounds_of(account)
-    reading = f"ε ≤ {words.at_most(upper(account))} of {words.at_most(budget)}"
-    native = native_sum(account)
-    if native is None:
-        return f"{reading}, at δ = {words.at_most(delta)}"
-    symbol, spent, limit = native
-    return (
-        f"{symbol} ≤ {words.at_most(spent)} of {words.at_most(limit)} (read as {reading}, at δ = "
-        f"{words.at_most(delta)}, the report's choice)"
-    )
+    return f"ε ≤ {words.at_most(upper(account))} of {words.at_most(budget)}, at δ = {words.at_most(delta)}"
+
+
+def _read(account: ScopeAccount) -> str:
+    return f"Read as {_reading_of(account)}, the report's choice. That is no share."
+
+
+def _left(account: ScopeAccount, scopes: Mapping[str, ScopeState]) -> tuple[str, ...]:
+    """What is left in the accounts that decide what is admitted, rounded down; of many orders, in the fullest."""
+    if account.rollback is not None:
+        return ()
+    if scopes[account.scope].closed:
+        return ("Left: nothing, because the budget is closed.",)
+    match account.filter:
+        case RDPFilter() as rule:
+            deciding = [filters.fullest(rule, account.sums)]
+        case EitherFilter():
+            deciding = ["mixed", "delta"]
+        case _:
+            deciding = list(account.left_by_account)
+    left = {name: decimals.parse(account.left_by_account[name], field=name) for name in deciding}
+    return (f"Left: {', '.join(f'{words.at_least(of)} of {unit_of(name)}' for name, of in left.items())}.",)
 
 
 def _delta_used(account: ScopeAccount, part: Decimal) -> tuple[str, ...]:

@@ -45,7 +45,11 @@ FIELDS: Mapping[str, tuple[type[Any], tuple[str, ...], str]] = {
     ),
 }
 """By kind: what is made again, from which of its parameters, and of what the interval is."""
-WITH_VALUE = {"clipped_mean": "stated with the value: it depends on the noisy number of rows"}
+WITH_VALUE = {
+    "clipped_mean": "stated with the value: it depends on the noisy number of rows",
+    "group_by": "stated with the value, beside each number of the table",
+    "variance": "stated with the value: it depends on the noisy number of rows",
+}
 
 
 class _Sized(Described, Protocol):

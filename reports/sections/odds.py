@@ -178,7 +178,7 @@ def _left_out(plans: Mapping[str, PlansOfScope]) -> tuple[Prose, ...]:
 
 
 def _odds_row(name: str, note: str, found: explain.Odds) -> tuple[Cell, ...]:
-    exception = f"except with probability {words.at_most(found.exception)}" if found.exception else ""
+    exception = f"except with probability {words.at_most(found.exception)}, 1000 δ" if found.exception else ""
     suspicion = (
         Cell("no limit: δ is too large", status="unknown")
         if found.suspicion is None

@@ -208,6 +208,12 @@ def _worst_cases(account: ScopeAccount, engine: CertifiedProfiles, prefix: str) 
         worst = Item(id=release, label=label, text="nothing was released")
     elif len(known) < len(found):
         worst = unknown(release, label, f"not every claim has a certified epsilon at {at}")
+    elif max(known) > epsilon and not any(admission.outside_guarantee for admission in account.admissions):
+        text = (
+            f"ε ≤ {words.at_most(epsilon)}, {at}, by the budget, which covers every release; its "
+            f"claim alone, read at this δ, gives only ε ≤ {words.at_most(max(known))}"
+        )
+        worst = Item(id=release, label=label, text=text, value=epsilon)
     else:
         worst = Item(
             id=release, label=label, text=f"ε ≤ {words.at_most(max(known))}, {at}, by its claim", value=max(known)

@@ -127,11 +127,18 @@ def _parameters(group: Admitted) -> str:
 def _sensitivity(group: Admitted) -> Cell:
     found = {_declared_sensitivity(member) for member in group.members}
     if found == {None}:
-        return Cell("not stated", status="unknown")
+        return _by_its_kind(group)
     if len(found) > 1:
         return Cell("differs: see the entries", status="declared")
     ((value, why),) = (pair for pair in found if pair is not None)
     return Cell(value, value, status="unknown" if why.startswith(UNSAID) else "declared", note=why)
+
+
+def _by_its_kind(group: Admitted) -> Cell:
+    """Where no parameter says it: a mechanism of ours bounds by itself what one unit moves, and nobody declares it."""
+    if all(one.attested is None and one.mechanism.library.startswith(OURS) for one in group.members):
+        return Cell("by the mechanism itself", note="no parameter of its own: its proof bounds what one unit moves")
+    return Cell("not stated", status="unknown")
 
 
 def _declared_sensitivity(one: Admission) -> tuple[str, str] | None:
@@ -196,7 +203,7 @@ def _told_apart(account: ScopeAccount, engine: CertifiedProfiles) -> tuple[str, 
     charged = words.at_most(_charged(one) or ZERO)
     return (
         f"The {words.tag(one.mechanism.kind)} in entry {one.index} has several ε. Its claim gives ε ≤ "
-        f"{words.at_most(told[claim])}, {at}, which “Worst case of one release” uses.{alone} Together with all "
+        f"{words.at_most(told[claim])}, {at}, which “Worst case of one release” names.{alone} Together with all "
         f"others it is charged {charged} ({words.account(one.account)}{share}). Only the charge counts against the "
         "budget.",
     )

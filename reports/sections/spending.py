@@ -38,7 +38,7 @@ from dpledger.reports.model import (
 )
 from dpledger.reports.sections.several import SCOPE, table_of
 
-__all__ = ["contradicted", "has_changed", "native_sum", "reading_before", "spending", "upper"]
+__all__ = ["contradicted", "has_changed", "in_native", "native_sum", "reading_before", "spending", "upper"]
 
 T = TypeVar("T")
 
@@ -122,7 +122,7 @@ def spending(accounts: Sequence[ScopeAccount], size: int, engine: CertifiedProfi
             *contradicted(accounts, "spent"),
             Prose(id="spent/is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
             _readings(accounts, engine),
-            Prose(id="spent/readings_mean", lines=READINGS_MEAN),
+            Prose(id="spent/readings_mean", lines=(*READINGS_MEAN, *_read_as_whole(accounts))),
             *(_picture(account, size) for account in accounts),
             _accounts(accounts),
         ),
@@ -162,6 +162,20 @@ def native_sum(account: ScopeAccount) -> tuple[str, Decimal, Decimal] | None:
     return symbol, decimals.parse(account.spent_by_account[name], field=name, infinite=True), limit
 
 
+def in_native(account: ScopeAccount) -> tuple[str, str] | None:
+    """What is used of a budget in rho or mu, as `ρ ≤ 0.01 of 0.1`, and why its reading in epsilon does not say it."""
+    native = native_sum(account)
+    if native is None:
+        return None
+    symbol, spent, limit = native
+    return f"{symbol} ≤ {words.at_most(spent)} of {words.at_most(limit)}", READ_AS_WHOLE.format(symbol)
+
+
+READ_AS_WHOLE = (
+    "later runs may be chosen by earlier results, so how ε is read from {} is fixed for the whole budget when it "
+    "opens: the first charge, however small, brings much or all of the budget's ε"
+)
+
 READINGS_MEAN = (
     "At most: the answer on the first page. It leaves out what came back, and holds even if parameters were chosen as "
     "the runs went along.",
@@ -186,6 +200,12 @@ def _readings(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> Ta
         rows=tuple(_reading_row(account, engine) for account in accounts),
         empty="",
     )
+
+
+def _read_as_whole(accounts: Sequence[ScopeAccount]) -> Iterator[str]:
+    told = {native[0].split()[0]: native[1] for account in accounts if (native := in_native(account)) is not None}
+    for symbol, why in told.items():
+        yield f"A budget in {symbol}: {why}. The share of {symbol} says how much is used."
 
 
 def _reading_row(account: ScopeAccount, engine: CertifiedProfiles) -> tuple[Cell, ...]:

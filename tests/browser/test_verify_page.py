@@ -165,14 +165,14 @@ def test_a_proof_of_one_entry_is_shown_with_what_it_does_not_show(page: Page) ->
 def test_a_head_from_before_and_witnesses_are_held_against_the_record(page: Page) -> None:
     older = signed_head(LEAVES[:20], ledger_golden.KEY)
     said = answer(page, files(LEAVES), kept=older)
-    assert f"{len(LEAVES) - 20} entries follow the head that you gave" in said
+    assert f"{len(LEAVES) - 20} entries follow the checkpoint that you gave" in said
     assert "this record's own" in answer(page, files(LEAVES), kept=HEAD)
     forked = signed_head([*LEAVES[:19], LEAVES[20]], ledger_golden.KEY)
     refused = answer(page, files(LEAVES), kept=forked)
     assert refused.startswith("Does not verify")
     assert "Entry 19 is the first at fault." in refused
     longer = answer(page, files(LEAVES[:20], older), kept=HEAD)
-    assert f"a remembered head covers {len(LEAVES)} entries" in longer
+    assert f"a remembered checkpoint covers {len(LEAVES)} entries" in longer
 
     text = HEAD.partition(b"\n\n")[0] + b"\n"
     north = c2sp_reader.cosigner_key("north.example/w", bytes(32))

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import dpledger as dpl
+import ledger_golden
 from dpledger.cli import app
 from dpledger.cli.speaking import bounds_in_words, number
 from dpledger.decimals import float_up, read
@@ -115,6 +116,51 @@ def test_a_file_that_is_in_the_way_is_told_to_programs_as_well(
     assert (done.exit_code, json.loads(done.stdout)["error"]["kind"]) == (2, "ParameterError")
     approval = run("approve", asked, "--key", tmp_path / "clerk.key", "--yes").stdout.splitlines()[-1]
     assert run(*words, "--approval", approval).exit_code == 0
+    other = tmp_path / "other.json"
+    assert "an owner's key that was one before" in refused(*words, "--request", other)
+    assert not other.exists()
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    public = ledger_golden.KEY.public.text
+    assert "the folder of a bundle, that is there" in refused("verify", tmp_path / "missing", "--key", public)
+    assert f"there is no {tmp_path / 'missing'}" in refused("init", tmp_path / "missing" / "clinic.ledger")
+
+
+def test_a_record_that_no_witness_cosigned_says_where_a_cosigned_checkpoint_is(tmp_path: Path) -> None:
+    assert run("witness", "init", tmp_path / "wit", "--name", "north.example/w").exit_code == 0
+    words = ("verify", ledger_golden.DATA, "--key", ledger_golden.KEY.public.text)
+    done = run(*words, "--witness", tmp_path / "wit.policy")
+    assert (done.exit_code, "give it as --since" in done.stderr) == (1, True)
+
+
+def test_a_report_is_not_written_where_it_cannot_be_recorded(ledger: Path, tmp_path: Path) -> None:
+    Path(f"{ledger}.key").write_text("no key", encoding="ascii")
+    target = tmp_path / "report.json"
+    assert "signing key" in refused("report", ledger, "-o", target, "--record")
+    assert not target.exists()
+
+
+def test_a_scope_that_is_not_there_is_named_with_its_line(ledger: Path, tmp_path: Path) -> None:
+    file = tmp_path / "said.yaml"
+    file.write_text("by: A\nscopes:\n  nobody:\n    region: Europe\n", encoding="utf-8")
+    said = refused("declare", ledger, file)
+    assert "said.yaml" in said
+    assert "nobody in line 3: no scope 'nobody'" in said
+
+
+def test_a_claim_on_the_command_line_is_told_by_its_option(tmp_path: Path) -> None:
+    said = refused("audit", "math:sqrt", "--left", "1", "--right", "2", "--epsilon", "-1")
+    assert said.startswith("dpledger: --epsilon: expected")
+    template = tmp_path / "free.json"
+    one = '{"mechanism": {"kind": "gaussian", "noise_multiplier": "free"}}'
+    template.write_text(f'{{"relation": "add_remove", "entries": [{one}]}}', encoding="ascii")
+    assert "give --delta" in run("calibrate", template, "--epsilon", "1").stderr
+    assert refused("calibrate", template, "--epsilon", "-1").startswith("dpledger: --epsilon: expected")
+    other = tmp_path / "other.json"
+    other.write_text('{"steps": 3}', encoding="ascii")
+    assert "has the fields relation, entries" in run("compose", other, "--delta", "1e-6").stderr
+    assert len(refused("audit", "zoo:nope")) < 200
 
 
 def test_a_link_in_the_place_of_a_new_public_key_is_not_followed(ledger: Path, tmp_path: Path) -> None:

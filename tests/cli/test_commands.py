@@ -224,17 +224,41 @@ def test_the_only_scope_need_not_be_named(run: Run, ledger: Path) -> None:
     assert json.loads(run("spent", str(ledger), "--json").stdout)["scope"] == "patients"
 
 
-def test_of_several_scopes_one_is_named_and_of_none_nothing_is_read(run: Run, tmp_path: Path) -> None:
+def test_of_several_scopes_each_is_read_and_of_none_nothing(run: Run, tmp_path: Path) -> None:
     with dpl.Ledger.create(tmp_path / "many.ledger") as book:
         none = run("spent", "many.ledger")
         for number in range(21):
             rules: Any = {"unit": "patient", "relation": "add_remove", "budget": dpl.PureDP(1)}
             book.scope(f"s{number:02}", dataset=f"d{number}", **rules)
     several = run("spent", "many.ledger")
-    assert (none.exit_code, several.exit_code) == (2, 2)
+    assert (none.exit_code, several.exit_code) == (2, 0)
     assert "the ledger has no scope" in none.stderr
-    assert "with --scope: s00, s01, s02" in several.stderr
-    assert "s19 and 1 more" in several.stderr
+    assert "s00: spent epsilon" in several.stdout
+    assert "s20: spent epsilon" in several.stdout
+    told = json.loads(run("spent", "many.ledger", "--json").stdout)["scopes"]
+    assert told[20] == json.loads(run("spent", "many.ledger", "--scope", "s20", "--json").stdout)
+
+
+@pytest.mark.parametrize(("budget", "used"), [(dpl.GDP(1), "μ² ≤ 4e-4 of 1"), (dpl.ZCDP(1, "1e-6"), "ρ ≤ 2e-4 of 1")])
+def test_of_a_budget_in_rho_or_mu_what_is_used_is_told_beside_its_epsilon(
+    run: Run, tmp_path: Path, budget: Any, used: str
+) -> None:
+    with dpl.Ledger.create(tmp_path / "native.ledger") as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, dataset="d")
+        unused = run("spent", "native.ledger").stdout
+        scope.release(dpl.Gaussian(sensitivity=1, noise_multiplier=50), 5)
+    words = run("spent", "native.ledger").stdout
+    assert f"how much is used: {used}; look at this, not at the second bound" in words
+    assert "the first charge, however small, brings much or all" in words
+    assert f"used: {used}" in run("scopes", "native.ledger").stdout
+    assert "how much is used" not in unused
+
+
+def test_of_runs_elsewhere_alone_it_is_said_why_nothing_is_known_from_below(run: Run, tmp_path: Path) -> None:
+    with dpl.Ledger.create(tmp_path / "other.ledger") as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.PureDP(1), dataset="d")
+        scope.charge(dpl.PureDP("0.5"), relation="add_remove", by="A. Lindqvist", reason="ran at the partner's")
+    assert "the first is 0 because every charge is for a run elsewhere" in run("spent", "other.ledger").stdout
 
 
 def test_an_odometer_is_read_beside_what_was_spent(run: Run, tmp_path: Path) -> None:
@@ -520,7 +544,7 @@ def test_an_unknown_target_is_bad_input(run: Run, target: str) -> None:
         ("json:_", "a name that json has"),
         ("not_there:f", "current folder (ModuleNotFoundError"),
         ("zoo:laplase", "like zoo:laplace"),
-        ("zoo:", "one of laplace"),
+        ("zoo:", "one of the names in dpledger.audit.zoo.ZOO"),
     ],
 )
 def test_a_target_that_is_none_is_told_what_one_is(run: Run, target: str, told: str) -> None:

@@ -46,7 +46,7 @@ def lost(tmp_path: Path) -> Path:
 
 def test_scopes_that_a_rollback_ended_are_named(lost: Path) -> None:
     told = run("verify", lost, "--key", f"{lost}.pub")
-    assert told.exit_code == 0, told.output
+    assert told.exit_code == 3, told.output
     assert "it ended scope s; what the missing entries charged there is not known" in told.stdout
     told = run("verify", lost, "--key", f"{lost}.pub", "--json")
     assert json.loads(told.stdout)["ended_by_rollback"] == ["s"]
@@ -86,7 +86,7 @@ def test_the_first_page_says_that_what_is_used_is_not_known(lost: Path) -> None:
 
 
 def test_what_was_left_out_has_an_exit_status_of_its_own(tmp_path: Path) -> None:
-    golden, key = ledger_golden.DATA, ledger_golden.KEY.public.text
+    golden, key = ledger_golden.KINDS_DATA, ledger_golden.KINDS_KEY.public.text
     full = run("verify", golden, "--key", key, "--most-seconds", 1000, "--json")
     assert (full.exit_code, json.loads(full.stdout)["not_verified"]) == (0, [])
     some = run("verify", golden, "--key", key, "--most-seconds", "1e-9", "--json")
@@ -131,3 +131,27 @@ def test_a_warning_is_one_line_without_a_place_in_the_code(tmp_path: Path) -> No
     (line,) = ran.stderr.splitlines()
     assert line.startswith("dpledger: warning: ")
     assert ".py" not in line
+
+
+def test_keys_and_a_revocation_are_told_to_programs_and_have_the_exit_status_of_what_is_not_whole() -> None:
+    key = ledger_golden.TURNS_KEY.public.text
+    revoked = run("verify", ledger_golden.KEYS_DATA, "--key", key, "--json")
+    told = json.loads(revoked.stdout)
+    assert revoked.exit_code == 3
+    assert told["revoked"] == {"index": told["size"] - 1, "last_trusted": told["revoked"]["last_trusted"]}
+    assert (told["keys"]["given"], told["keys"]["in_force"]) == (key, None)
+    whole = run("verify", ledger_golden.DATA, "--key", ledger_golden.KEY.public.text, "--json")
+    told = json.loads(whole.stdout)
+    assert (whole.exit_code, told["revoked"]) == (3, None)  # its entry 31 accepts a rollback
+    own = ledger_golden.KEY.public.text
+    assert told["keys"] == {"given": own, "in_force": own, "owner": None}
+    quick = json.loads(run("verify", ledger_golden.DATA, "--key", own, "--quick", "--json").stdout)
+    assert not quick.keys() & {"keys", "revoked"}
+
+
+def test_the_key_of_another_ledger_is_told_as_perhaps_the_wrong_one() -> None:
+    other = ledger_golden.TURNS_KEY.public
+    told = run("verify", ledger_golden.DATA, "--key", other.text)
+    assert told.exit_code == 1
+    said = f"of the ledger {ledger_golden.KEY.public.name}, but the key is of {other.name}: perhaps the wrong key"
+    assert said in told.stderr

@@ -241,6 +241,8 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert run("init", "clinic.ledger", "--owner", "officer.key.pub")[0] == 0
     with dpl.Ledger.open_or_create("clinic.ledger", owner="officer.key.pub") as book:
         Path("request.json").write_bytes(request(book, dataset="wards"))
+        status, said = run("approve", "request.json", "--key", "clinic.ledger.key", "--yes")
+        assert (status, "a key of the ledger" in said, "approved" in said) == (2, True, False)
         status, said = run("approve", "request.json", "--key", "officer.key", given="n\n")
         assert (status, "not approved; nothing was signed" in said) == (2, True)
         assert "open scope s" in said

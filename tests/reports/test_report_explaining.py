@@ -144,7 +144,7 @@ def test_the_sentences_ask_the_question_of_the_relation(relation: Relation) -> N
     }
     assert expected[relation] in said[0]
     assert "73.2 %" in said[0]
-    assert said[1] == "A suspicion of 1 % becomes at most 2.68 %, except with probability 0.001."
+    assert said[1] == "A suspicion of 1 % becomes at most 2.68 %, except with probability 0.001 (1000 δ)."
 
 
 @given(st.decimals("0", "1", places=20))

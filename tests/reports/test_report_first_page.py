@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 import dpledger as dpl
 from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.accounting.filters import BasicFilter
-from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
+from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.decimals import round_up
 from dpledger.errors import BudgetRefused
 from dpledger.ledger.accounts.overlap import same_people
@@ -281,6 +281,36 @@ def test_of_many_scopes_the_fullest_counts() -> None:
     record.scope("other", PureDP(1), dataset="visits")
     record.release("other", Laplace(sensitivity=1, epsilon="0.5"))
     assert page(record)["used"].lines[0].endswith("in budget “other”, the fullest of 2")
+
+
+def test_of_a_budget_in_mu_its_share_is_told_and_why_the_epsilon_is_none() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.GDP(1), dataset="d")
+        scope.release(Gaussian(sensitivity=1, noise_multiplier=50), 5)
+        found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/used"]
+        scope.end("the study has ended")
+        closed = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/used"]
+    assert found.text == "0.04 %"
+    assert found.lines[:2] == ("μ² ≤ 4e-4 of 1, in budget “s”", "Left: 0.9996 of μ².")
+    assert found.lines[2].startswith("Read as ε ≤ 4.887 of 4.887, at δ = 1e-6")
+    assert "the first charge, however small, brings much or all of the budget's ε" in found.lines[3]
+    assert closed.lines[1] == "Left: nothing, because the budget is closed."
+
+
+@pytest.mark.parametrize(
+    ("budget", "left"),
+    [
+        (dpl.PureDP(1), "Left: 0.75 of ε."),
+        (dpl.ApproxDP(1, "1e-6"), "Left: 0.75 of ε, 5e-7 of δ."),
+        (RDP((2, 8), (2, 4)), "Left: 3.836 of the divergence that is allowed."),
+    ],
+)
+def test_what_is_left_in_the_accounts_that_decide_is_rounded_down(budget: Guarantee, left: str) -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, dataset="d")
+        scope.release(Laplace(sensitivity=1, epsilon="0.25"), 5)
+        found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/used"]
+    assert [line for line in found.lines if line.startswith(left)], found.lines
 
 
 def test_where_delta_runs_out_first_that_is_how_much_is_used() -> None:

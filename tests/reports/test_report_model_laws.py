@@ -512,3 +512,31 @@ def test_the_suffix_names_the_form(tmp_path: Path) -> None:
 def test_the_manual_lists_the_items_that_people_must_state() -> None:
     manual = (Path(__file__).parents[2] / "docs" / "reports.md").read_text("utf-8")
     assert [name for name in ITEMS if f"`{name}`" not in manual] == []
+
+
+def test_one_release_is_never_told_as_worse_than_the_lifetime_that_covers_it() -> None:
+    with dpl.Ledger.in_memory() as book:
+        budget = dpl.ApproxDP(2, "1e-6")
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, dataset="d")
+        plan = dpl.DPSGD(
+            rate="0.02", steps=200, noise_multiplier="1.1", clip_norm=1, dimension=3, expected_batch_size=20
+        )
+        with scope.open(plan, [[0.0] * 3] * 20):
+            pass
+        made = build(book.verify())
+    worst, lifetime = (item(made, f"scope:s/worst_{span}") for span in ("release", "lifetime"))
+    assert worst.value == lifetime.value == 2
+    assert "by the budget, which covers every release; its claim alone, read at this δ, gives only ε ≤ 2." in worst.text
+
+
+def test_what_a_mechanism_of_ours_bounds_by_itself_is_no_gap() -> None:
+    ours, others = Record(), Record()
+    costs = ("cost", dpl.ClippedMean(epsilon="0.1", lower=0, upper=9))
+    by_kind = dpl.GroupBy("ward", [dpl.Count(epsilon="0.1", of="rows"), costs], keys=["N", "S"])
+    for record, library in ((ours, "dpledger 0.1.0"), (others, "somebody 1.0")):
+        record.scope("s", PureDP(1), dataset="d")
+        record.settle(record.ask("s", by_kind, library=library))
+    for record, is_gap in ((ours, False), (others, True)):
+        found = tables_of(build(record.verified()))
+        cells = [found["ran/admissions"].rows[0][2], found["ran/accuracy"].rows[0][2]]
+        assert [cell.status == "unknown" for cell in cells] == [is_gap, is_gap], cells

@@ -47,12 +47,16 @@ def approve(
     with speaking(as_json) as voice:
         from dpledger import files
         from dpledger.errors import ParameterError
+        from dpledger.ledger.entries.bodies import OwnerRotated
         from dpledger.ledger.rules import approvals
         from dpledger.ledger.signed.keys import SigningKey
 
         asked = files.read_whole(request, limit=LONGEST, field="request").removesuffix(b"\n")
         what = approvals.asked(asked)
         owner = SigningKey.load(key, passphrase=passphrases.asked)
+        if owner.public.name == what.ledger and not isinstance(what.body, OwnerRotated):
+            expected = "the owner's key, which has a name of its own (dpledger owner-key makes one)"
+            raise ParameterError("key", f"{key}, a key of the ledger {what.ledger} itself", expected)
         voice.say(f"in {what.ledger}:")
         for line in _in_words(what.body):
             voice.say(f"  {line}")

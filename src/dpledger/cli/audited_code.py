@@ -62,14 +62,18 @@ class AuditedPair:
     batched: bool = False
 
 
+NAMES = "the names in dpledger.audit.zoo.ZOO, like zoo:laplace_half_noise"
+
+
 def subject_of(target: str, left: str | None, right: str | None) -> AuditedPair:
     """What `module:name`, or `zoo:NAME`, names. ParameterError that says what to write instead."""
     module, _, name = target.partition(":")
     if module == "zoo":
         from dpledger.audit.zoo import ZOO, case
 
-        if name not in ZOO and (near := _near(name, ZOO)):
-            raise ParameterError("target", target, "a case, like " + ", ".join(f"zoo:{one}" for one in near))
+        if name not in ZOO:
+            near = ", ".join(f"zoo:{one}" for one in _near(name, ZOO))
+            raise ParameterError("target", target, f"a case, like {near}" if near else f"a case, one of {NAMES}")
         shown = case(name)
         return AuditedPair(shown.mechanism, shown.left, shown.right, shown.claim, shown.batched)
     if left is None or right is None:

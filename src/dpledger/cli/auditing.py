@@ -13,7 +13,7 @@ import typer
 from dpledger.cli.audit_records import Record
 from dpledger.cli.audited_code import AuditedPair, causes_shown, current_folder_first, imported, subject_of
 from dpledger.cli.records import RecordIn
-from dpledger.cli.speaking import AsJson, Voice, speaking
+from dpledger.cli.speaking import AsJson, Voice, as_options, speaking
 from dpledger.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -275,8 +275,9 @@ def _claim(epsilon: str | None, delta: str, loss: str | None) -> Guarantee | ExP
     if epsilon is not None and loss is not None:
         raise ParameterError("loss", loss, "one claim: either --epsilon or --loss")
     if epsilon is not None:
-        approximate = ApproxDP(epsilon, delta)
-        return approximate if approximate.delta else PureDP(epsilon)
+        with as_options():
+            approximate = ApproxDP(epsilon, delta)
+            return approximate if approximate.delta else PureDP(epsilon)
     if loss == RECORDED:
         return ExPostClaim(delta=None if delta == "0" else delta)
     if loss is not None:

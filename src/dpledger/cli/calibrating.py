@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpledger.cli.composing import document_in
-from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
-from dpledger.errors import ParameterError
+from dpledger.cli.speaking import AsJson, as_options, bounds_in_words, number, speaking
+from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError
 
 if TYPE_CHECKING:
     from dpledger.accounting.guarantees import Guarantee
@@ -29,7 +29,8 @@ def calibrate(
 ) -> None:
     """Find the free number: the least noise, or the most of anything else, that certifiably meets the target."""
     with speaking(as_json) as voice:
-        target = _target(epsilon, delta, rho, mu)
+        with as_options():
+            target = _target(epsilon, delta, rho, mu)
         from decimal import Decimal
 
         from dpledger.accounting.planning.templates import read_template
@@ -37,7 +38,14 @@ def calibrate(
         from dpledger.decimals import text
 
         template = read_template(document_in(file))
-        found = template.calibrated(target)
+        try:
+            found = template.calibrated(target)
+        except (CannotCertify, InfeasiblePlan) as error:
+            if epsilon is not None and delta is None:
+                error.add_note(
+                    "the target has delta 0, which no Gaussian noise and no sampled training meets: give --delta"
+                )
+            raise
         at = delta if delta is not None else (DELTA_TO_SHOW if epsilon is None else "0")
         spent = compose(template.filled(found)).epsilon(at)
         value = text(Decimal(found))

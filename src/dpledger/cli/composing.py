@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["compose", "composition_in", "document_in"]
 
 LEAST = 1e-300  # below, the bounds are about what a float holds
+FORM = (
+    "a composition document has the fields relation, entries and, optionally, direction, like "
+    '{"relation": "add_remove", "entries": [{"mechanism": {"kind": "gaussian", "noise_multiplier": "10"}, "count": 3}]}'
+)
 WIDE = 1e-3  # share of the upper bound
 WIDE_FOR_WORK = "every part is priced exactly; the gap is rounding, or work above the engine's own limit"
 
@@ -103,4 +107,9 @@ def composition_in(file: Path) -> Document:
     """The composition document in a file; - is standard input. Raises as `document_in`, for another document too."""
     from dpledger.accounting.documents import Document, parse_document
 
-    return Document.read(file) if str(file) != "-" else parse_document(document_in(file))
+    try:
+        return Document.read(file) if str(file) != "-" else parse_document(document_in(file))
+    except ParameterError as error:
+        if error.field.rpartition(": ")[2].count(".") <= 1:  # the document itself, or one of its fields
+            error.add_note(FORM)
+        raise

@@ -7,7 +7,7 @@ beside it.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -135,9 +135,9 @@ def verify(
         voice.say(f"  {_seen(found)}")
         for one in found.seen:
             voice.say(f"  cosigned by {one.key.name}, {one.moment} by its clock")
-        if found.mode == "full" and (in_force := found.state.keys.own(found.head.size)) != found.key:
+        if found.mode != "quick" and (in_force := found.state.keys.own(found.head.size)) != found.key:
             voice.say(f"  its key was rotated; the key in force now is {in_force.text}")
-        if found.mode == "full" and found.state.keys.revoked:
+        if found.mode != "quick" and found.state.keys.revoked:
             last = found.state.last_trusted
             voice.say(f"  entry {found.head.size - 1}: the key was REVOKED, only entries up to {last} are trusted")
         for index, accepted in rollbacks.accepted.items():
@@ -165,13 +165,30 @@ def verify(
                 "unwitnessed": found.unwitnessed,
                 "seen": [{"witness": one.key.text, "time": one.time} for one in found.seen],
                 "attested": sorted(found.attested),
+                **_keys(found),
                 "rollbacks": list(rollbacks.accepted),
                 "ended_by_rollback": sorted(rollbacks.ended),
                 "not_verified": list(found.unpriced),
             }
         )
-        if found.unpriced:
+        if found.unpriced or rollbacks.accepted or found.state.keys.revoked:
             raise typer.Exit(records.NOT_ALL)
+
+
+def _keys(found: Verified) -> dict[str, Any]:
+    """For programs: which keys the record names, and its revocation or None. A quick check reads neither."""
+    if found.mode == "quick":
+        return {}
+    keys, size = found.state.keys, found.head.size
+    revoked = {"index": size - 1, "last_trusted": found.state.last_trusted} if keys.revoked else None
+    return {
+        "keys": {
+            "given": found.key.text,
+            "in_force": None if keys.revoked else keys.own(size).text,
+            "owner": None if keys.owner is None else keys.owner.text,
+        },
+        "revoked": revoked,
+    }
 
 
 def export(

@@ -14,7 +14,7 @@ import typer
 
 from dpledger.cli import records
 from dpledger.cli.entries_in_words import elsewhere, guarantee_in_words, names_of, rows_of
-from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
+from dpledger.cli.speaking import AsJson, Voice, bounds_in_words, number, speaking
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["scopes", "show", "spent"]
 
-MOST_LISTED = 20  # scopes, in an error
 IN_NO_NUMBER = "what the missing entries charged is not in it"
 
 
@@ -34,6 +33,7 @@ def scopes(source: records.Record, key: records.Key = None, as_json: AsJson = Fa
     with speaking(as_json) as voice:
         from dpledger.ledger.accounts.overlap import same_people
         from dpledger.ledger.accounts.recomposition import accounts
+        from dpledger.reports.sections.spending import in_native
 
         record = records.looked(source, key)
         people = same_people(record.state)
@@ -41,6 +41,8 @@ def scopes(source: records.Record, key: records.Key = None, as_json: AsJson = Fa
         rows = [_account_row(account) for account in found]
         heads = ["scope", "unit", "relation", "budget", "spent (reading)", "admitted", "refused"]
         voice.table("", heads, rows)
+        for why in dict.fromkeys(told[1] for account in found if (told := in_native(account)) is not None):
+            voice.say(f"used: {why}")
         for group in people.together:
             voice.say(_together(group))
         for apart in people.apart:
@@ -56,54 +58,72 @@ def scopes(source: records.Record, key: records.Key = None, as_json: AsJson = Fa
 
 def spent(
     source: records.Record,
-    scope: Annotated[str | None, typer.Option(help="The scope to read (default: the only one).")] = None,
+    scope: Annotated[str | None, typer.Option(help="The scope to read (default: each).")] = None,
     delta: Annotated[str | None, typer.Option(help="Read at this delta (default: the budget's).")] = None,
     key: records.Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read what a scope has spent: an ex-post reading with both bounds. The guarantee is the budget."""
+    """Read what scopes have spent: an ex-post reading with both bounds. The guarantee is the budget."""
     with speaking(as_json) as voice:
-        from dpledger import decimals
-        from dpledger.ledger.accounts import readings
         from dpledger.ledger.accounts.recomposition import accounts
 
         record = records.looked(source, key)
-        name = _only(record.state.scopes) if scope is None else scope
-        opened = _scope(record.state, name)
-        account = next(one for one in accounts(record.entries, record.state) if one.scope == name)
-        at = decimals.read(delta, field="delta") if delta is not None else account.delta
-        lower, upper = readings.spent(opened, at).lower, account.reading(at)
-        left = _left(record.state, opened)
-        voice.say(f"{name}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
-        if lower < decimals.float_up(upper):
-            voice.say(
-                "  the first: at least what the costliest run costs by itself; the second: what all runs were charged"
-            )
-        if account.rollback is not None:
-            voice.say(f"  the scope was ended by the rollback of entry {account.rollback}: {IN_NO_NUMBER}")
-        voice.say(f"  left: {decimals.text(left)}, the most epsilon that one more release may promise by itself")
-        words = [one.attested.by for one in account.attested if one.attested is not None]
-        if words:
-            voice.say(f"  included: {elsewhere(len(words))}, on the word of {names_of(words)}")
-        answer: dict[str, Any] = {
-            "scope": name,
-            "delta": decimals.text(at),
-            "epsilon": {"lower": number(lower), "upper": number(upper)},
-            "left": {"epsilon": float(decimals.text(left))},
-            "attested": {"charges": len(words), "by": sorted(set(words))},
-            **({} if account.rollback is None else {"rollback": account.rollback}),
+        found = accounts(record.entries, record.state)
+        if scope is None and len(found) > 1:
+            voice.give({"scopes": [_said_of(voice, record.state, account, delta) for account in found]})
+            return
+        name = _only(record.state.scopes) if scope is None else _scope(record.state, scope).scope
+        voice.give(_said_of(voice, record.state, next(one for one in found if one.scope == name), delta))
+
+
+def _said_of(voice: Voice, state: State, account: ScopeAccount, delta: str | None) -> dict[str, Any]:
+    """What one scope has spent, said; the same for programs."""
+    from dpledger import decimals
+    from dpledger.ledger.accounts import readings
+    from dpledger.reports.sections.spending import in_native
+
+    name, opened = account.scope, state.scopes[account.scope]
+    at = decimals.read(delta, field="delta") if delta is not None else account.delta
+    lower, upper = readings.spent(opened, at).lower, account.reading(at)
+    left = _left(state, opened)
+    words = [one.attested.by for one in account.attested if one.attested is not None]
+    native = in_native(account)
+    voice.say(f"{name}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
+    if lower < decimals.float_up(upper):
+        second = "the second: what all runs were charged" if native is None else "the second: read as below"
+        voice.say(f"  the first: at least what the costliest run costs by itself; {second}")
+    if lower == 0 and len(words) == sum(one.status != "aborted" for one in account.admissions) > 0:
+        voice.say("  the first is 0 because every charge is for a run elsewhere: nothing here shows what it costs")
+    if native is not None and lower < decimals.float_up(upper):
+        share, why = native
+        voice.say(f"  how much is used: {share}; look at this, not at the second bound")
+        voice.say(f"  {why}")
+    if account.rollback is not None:
+        voice.say(f"  the scope was ended by the rollback of entry {account.rollback}: {IN_NO_NUMBER}")
+    voice.say(f"  left: {decimals.text(left)}, the most epsilon that one more release may promise by itself")
+    if words:
+        voice.say(f"  included: {elsewhere(len(words))}, on the word of {names_of(words)}")
+    answer: dict[str, Any] = {
+        "scope": name,
+        "delta": decimals.text(at),
+        "epsilon": {"lower": number(lower), "upper": number(upper)},
+        "accounts": {
+            account_name: {"spent": of, "left": account.left_by_account[account_name]}
+            for account_name, of in account.spent_by_account.items()
+        },
+        "left": {"epsilon": float(decimals.text(left))},
+        "attested": {"charges": len(words), "by": sorted(set(words))},
+        **({} if account.rollback is None else {"rollback": account.rollback}),
+    }
+    shown = account.odometer()
+    if shown is not None:
+        at_most = bounds_in_words(0, shown.epsilon_upper)
+        voice.say(f"  odometer, at every moment and at delta {decimals.text(shown.delta)}: {at_most}; no DP guarantee")
+        answer["odometer"] = {
+            "delta": decimals.text(shown.delta),
+            "epsilon": {"upper": number(shown.epsilon_upper)},
         }
-        shown = account.odometer()
-        if shown is not None:
-            at_most = bounds_in_words(0, shown.epsilon_upper)
-            voice.say(
-                f"  odometer, at every moment and at delta {decimals.text(shown.delta)}: {at_most}; no DP guarantee"
-            )
-            answer["odometer"] = {
-                "delta": decimals.text(shown.delta),
-                "epsilon": {"upper": number(shown.epsilon_upper)},
-            }
-        voice.give(answer)
+    return answer
 
 
 def show(
@@ -158,27 +178,26 @@ def _left(state: State, scope: ScopeState) -> Decimal:
         return decimals.ZERO
 
 
-def _only(named: Iterable[str]) -> str:
-    """The scope that is meant where none is named."""
+def _only(scopes: Iterable[str]) -> str:
+    """The scope of a ledger that has no other."""
     from dpledger.errors import ScopeError
 
-    scopes = sorted(named)
-    if not scopes:
-        raise ScopeError("the ledger has no scope")
-    if len(scopes) > 1:
-        more = f" and {len(scopes) - MOST_LISTED} more (`dpledger scopes`)" if len(scopes) > MOST_LISTED else ""
-        raise ScopeError(f"name one of its scopes with --scope: {', '.join(scopes[:MOST_LISTED])}{more}")
-    return scopes[0]
+    for name in scopes:
+        return name
+    raise ScopeError("the ledger has no scope")
 
 
 def _spent(account: ScopeAccount) -> str:
     from dpledger.decimals import text
+    from dpledger.reports.sections.spending import in_native
 
     if account.contradiction is not None:
         return account.contradiction
     words = bounds_in_words(account.spent.lower, account.reading(account.delta))
+    native = in_native(account)
+    used = "" if native is None else f"; used: {native[0]}"
     lost = "" if account.rollback is None else f"; ended by the rollback of entry {account.rollback}, {IN_NO_NUMBER}"
-    return f"{words} at delta {text(account.delta)}{lost}"
+    return f"{words} at delta {text(account.delta)}{used}{lost}"
 
 
 def _account_row(account: ScopeAccount) -> list[str]:

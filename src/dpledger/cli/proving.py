@@ -60,3 +60,5 @@ def say(voice: Voice, found: Proven) -> None:
             "trusted": found.is_trusted,
         }
     )
+    if not found.is_trusted:
+        raise typer.Exit(records.NOT_ALL)

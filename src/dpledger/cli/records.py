@@ -47,8 +47,12 @@ __all__ = [
 WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
 STATEMENT = ".intoto.json"  # after a file's name, where `dpledger attest` puts what it says of it
 REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
-NOT_ALL = 3  # the exit status where what was verified holds, and not all was
+NOT_ALL = 3  # the exit status where what was verified holds, and not all was, or entries are missing or untrusted
 MOST_SECONDS = 3600.0  # that the prices of a record may take, unless a command is told otherwise
+COSIGNED_ELSEWHERE = (
+    "the record's own checkpoint need not be cosigned: ask a witness for the newest head, or the team for a cosigned "
+    "one (dpledger witness ask), and give it as --since"
+)
 BEGINNING = 16  # bytes of a file, by which an envelope and a proof are told from a ledger
 
 
@@ -188,6 +192,7 @@ def verified(
     """`source`, verified with a key (of a ledger file, without one, with that beside it), against a checkpoint that was
     kept if one is given. `witness`: who has to have cosigned that checkpoint, or without one the record's own. The rest
     is as in `verification.verify`."""
+    from dpledger.errors import VerificationError
     from dpledger.ledger.signed import checkpoint
     from dpledger.ledger.verifying import seen, verification
     from dpledger.ledger.witnessing.policy import read_policy
@@ -198,7 +203,13 @@ def verified(
         kept = [] if since is None else [_kept(since, trusted)]
         cosigned = []
         if witness is not None:
-            cosigned.append(seen.read_cosigned(kept[0] if kept else signed.head, read_policy(witness)))
+            policy = read_policy(witness)
+            try:
+                cosigned.append(seen.read_cosigned(kept[0] if kept else signed.head, policy))
+            except VerificationError as error:
+                if not kept:
+                    error.add_note(COSIGNED_ELSEWHERE)
+                raise
         with bar("verifying", checkpoint.parse_unverified(signed.head)[0].size) as advance:
             if quick:
                 found = verification.verify_quick(signed.leaves, signed.head, trusted, since=kept)
@@ -314,8 +325,7 @@ def _kept(path: Path, trusted: VerifyingKey) -> bytes:
     file = path / bundle.CHECKPOINT if path.is_dir() else path
     try:
         note = bounded.read(file, checkpoint.MAX_BYTES)
-        if checkpoint.parse_unverified(note)[0].origin != trusted.name:
-            raise VerificationError("checkpoint: of another ledger than the key")
+        checkpoint.require_origin(checkpoint.parse_unverified(note)[0], trusted)
     except OSError as error:
         raise ParameterError("since", str(file), f"a readable checkpoint ({error.strerror})") from None
     except VerificationError as error:

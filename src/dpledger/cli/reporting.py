@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from dpledger.cli import passphrases, records
 from dpledger.cli.speaking import AsJson, speaking
 
 if TYPE_CHECKING:
-    from dpledger.reports import Report
+    from dpledger.ledger.ledger import Ledger
     from dpledger.reports.sections.declared import Declarations
 
 __all__ = ["declare", "report"]
@@ -66,20 +67,22 @@ def report(
         _check_forms(output, summary)
         if record:
             _check_recorded(source, output, summary)
-        verified = records.verified(source, key, since, most_seconds=most_seconds, witness=witness)
-        whole = reported(verified, scope=scope)
-        made = whole.summary() if summary else whole
-        for path in output:
-            made.save(path)
-            voice.say(f"wrote {path}")
+        with _to_record(source) if record else nullcontext() as book:
+            verified = records.verified(source, key, since, most_seconds=most_seconds, witness=witness)
+            whole = reported(verified, scope=scope)
+            made = whole.summary() if summary else whole
+            for path in output:
+                made.save(path)
+                voice.say(f"wrote {path}")
+            recorded = None if book is None else book.record(whole.body()).index
         answer: dict[str, Any] = {
             "reports": [str(path) for path in output],
             "ledger": verified.head.origin,
             "digest": whole.digest,
             "promises": [list(page.scopes) for page in whole.model.pages],
         }
-        if record:
-            answer["recorded"] = _recorded(source, whole)
+        if recorded is not None:
+            answer["recorded"] = recorded
             voice.say(f"recorded in entry {answer['recorded']}: SHA-256 {whole.digest}")
         if verified.unpriced:
             voice.say(f"NOT VERIFIED: the prices of {records.unpriced(verified)}; the report says so")
@@ -120,12 +123,11 @@ def _check_recorded(source: str, output: list[Path], summary: bool) -> None:
         raise ParameterError("record", ", ".join(map(str, output)), expected)
 
 
-def _recorded(source: str, made: Report) -> int:
-    """The index of the entry that records a report."""
+def _to_record(source: str) -> Ledger:
+    """The ledger, with its signing key: where the key cannot be used, nothing is written."""
     from dpledger.ledger.ledger import Ledger
 
-    with Ledger.open(source, passphrase=passphrases.asked) as book:
-        return book.record(made.body()).index
+    return Ledger.open(source, passphrase=passphrases.asked)
 
 
 def declare(

@@ -25,6 +25,7 @@ from dpledger.errors import (
     InputError,
     NewerThanVerifier,
     NotWitnessed,
+    ParameterError,
     StoreBehind,
     StoreFailure,
     VerificationError,
@@ -35,6 +36,7 @@ __all__ = [
     "AsJson",
     "Commands",
     "Voice",
+    "as_options",
     "bounds_in_words",
     "in_line",
     "inert",
@@ -141,6 +143,18 @@ def speaking(as_json: bool) -> Iterator[Voice]:
                 raise
             print(json.dumps({"error": {"kind": type(error).__name__, "message": _what_failed(error)}}))
             raise typer.Exit(BAD_INPUT) from None
+
+
+@contextmanager
+def as_options() -> Iterator[None]:
+    """Where a guarantee is made of options, an error names the option, not the guarantee's field."""
+    try:
+        yield
+    except ParameterError as error:
+        kind, _, field = error.field.rpartition(".")
+        if not kind:
+            raise
+        raise ParameterError(f"--{field}", error.value, error.expected) from None
 
 
 def _what_failed(error: OSError) -> str:
