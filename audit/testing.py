@@ -6,6 +6,7 @@ the error budget is small, the seed is fixed, and a budget of runs that could ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -112,9 +113,12 @@ def _judged(result: AuditResult, place: int, factor: Decimal) -> AuditResult:
     wanted = decimals.multiply(factor, result.target.point.epsilon)
     if result.power is None or result.power.epsilon > wanted:
         seen = "no epsilon" if result.power is None else f"an epsilon of {float(result.power.epsilon):.4g}"
+        more = "more trials"
+        if result.power is None and result.trials * result.delta < 1 and result.delta:
+            more = f"at least {math.ceil(1 / result.delta):,} trials, as fewer show no event of probability delta"
         weak = (
             f"{where}: {result.trials:,} runs a side would have refuted {seen} with probability 0.9, and must_detect "
-            f"asks for {float(wanted):.4g}, {factor} times the claim: more trials, or a larger must_detect"
+            f"asks for {float(wanted):.4g}, {factor} times the claim: {more}, or a larger must_detect"
         )
         raise AuditTooWeak(weak, found=result.to_json())
     return result

@@ -41,6 +41,11 @@ class Edges:
         if not good or min(self.slopes) <= 0 or list(self.slopes) != sorted(set(self.slopes)):
             raise ParameterError("slopes", self.slopes, "rising finite numbers above 0, each with a finite cost")
 
+    @property
+    def is_curve(self) -> bool:
+        """Whether it says more than one epsilon at one delta."""
+        return len(self.slopes) > 2
+
     @classmethod
     def of_points(cls, points: Sequence[tuple[float, float]]) -> Edges:
         """Edges of statements (epsilon, delta): P(S) <= e^epsilon Q(S) + delta both ways; of several at one slope the
@@ -63,6 +68,11 @@ class StrataClaim:
 
     epsilons: tuple[float, ...]
     delta: float
+
+    @property
+    def is_curve(self) -> bool:
+        """It says nothing of a curve."""
+        return False
 
 
 Claim = Edges | StrataClaim

@@ -12,18 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim
 from dpledger.audit.evidence.estimates import by_line
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.outcomes.structure import Floats
 
-__all__ = ["PRICE", "Detectable", "least_event", "least_stretch", "needed"]
+__all__ = ["PRICE", "Detectable", "as_gaussian", "least_event", "least_stretch", "needed"]
 
 PRICE = 4.0  # nats: what learning costs where outputs are numbers
 STRETCHES = (0.05, 40.0)  # of log ratios
 EVENTS = (1e-9, 0.5)  # probabilities
 ROUNDS, STEPS = 3, 16  # of a search
+MOST_EPSILON = 200.0  # that is told of a Gaussian
 IMPOSSIBLE = 1e-12  # probability of an event on its other side
 
 
@@ -59,6 +61,18 @@ def least_stretch(
         return None
     (left,), (right,) = stretched(np.array([factor]))
     return left, right
+
+
+def as_gaussian(p: Floats, q: Floats, delta: float) -> float:
+    """The epsilon at `delta` of a Gaussian shift that tells the sides apart as well as p and q do: what a claimed curve
+    has in the tail where no cell shows it."""
+    mu = 2 * float(ndtri((1 + min(float(np.abs(p - q).sum()) / 2, 1 - 1e-12)) / 2))
+    low, high = 0.0, MOST_EPSILON
+    for _ in range(40):
+        middle = (low + high) / 2
+        held = mu <= 0 or ndtr(mu / 2 - middle / mu) - math.exp(middle + log_ndtr(-mu / 2 - middle / mu)) <= delta
+        low, high = (low, middle) if held else (middle, high)
+    return high
 
 
 def least_event(claim: Claim, nats: float) -> float | None:

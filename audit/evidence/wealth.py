@@ -9,7 +9,7 @@ Statement and proof: docs/proofs/audit.md 5 and 6.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,7 +19,7 @@ from dpledger.audit.evidence.bets import bets_on, plausible
 from dpledger.audit.evidence.births import LEADER, WINDOW, Births, Learn, Propose
 from dpledger.audit.evidence.chain import ClaimChain, grid_of
 from dpledger.audit.evidence.edges import Claim, StrataClaim, pure_or_approx
-from dpledger.audit.evidence.power import Detectable, least_event, least_stretch, needed
+from dpledger.audit.evidence.power import Detectable, as_gaussian, least_event, least_stretch, needed
 from dpledger.audit.evidence.reading import Bet, Block, NextBlock, Reading
 from dpledger.audit.evidence.tracks import Estimate, Track, estimates
 from dpledger.audit.outcomes.structure import Floats
@@ -87,7 +87,7 @@ class Engine:
 
     def _begin_chain(self, point: tuple[float, float] | None) -> None:
         self.chain: ClaimChain | None = None
-        self._delta, self._point = 0.0, point
+        self._delta = 0.0
         if point is None:
             return
         epsilon, self._delta = point
@@ -388,12 +388,27 @@ class Engine:
         return Detectable(self._stretched(primary, nats), least_event(self.claim, nats))
 
     def _stretched(self, found: Sequence[Estimate], nats: float) -> float | None:
-        """The least true epsilon over some estimates, stretched until they are refuted."""
-        epsilons = []
+        """The true epsilon of estimates that are stretched until they are refuted: at delta 0 the least. Elsewhere the
+        largest, of those that tell every cell apart: a few cells show no tail, so they would tell an epsilon of less
+        than any mechanism has that looks like that. A delta below one run is what no cell shows: a claimed curve says
+        how a tail goes on, a claim of one point says nothing. Source: docs/proofs/audit.md 6."""
+        if not self._delta:
+            return min((plausible(*pair, 0.0) for pair in self._alternatives(found, nats)), default=None)
+        seen = self._delta * self.pairs * min(self.sizes) >= 1
+        if not seen and not self.claim.is_curve:
+            return None
+        whole = [one for one in found if not self._tracks[one[0]].arms[one[1]].cells]
+        told = (
+            plausible(*pair, self._delta) if seen else as_gaussian(*pair, self._delta)
+            for pair in self._alternatives(whole, nats)
+        )
+        return max(told, default=None)
+
+    def _alternatives(self, found: Sequence[Estimate], nats: float) -> Iterator[tuple[Floats, Floats]]:
+        """Estimates, stretched until they are refuted; those that never are are left out."""
         for place, _, p, q in found:
             track = self._tracks[place]
             strata = np.repeat(np.arange(track.strata), track.cells) if isinstance(self.claim, StrataClaim) else None
             stretched = least_stretch(self.claim, p, q, strata, nats)
             if stretched is not None:
-                epsilons.append(plausible(*stretched, self._delta))
-        return min(epsilons, default=None)
+                yield stretched

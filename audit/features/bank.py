@@ -46,10 +46,11 @@ from dpledger.audit.features.parities import parities
 from dpledger.audit.features.score import MOST_CATEGORIES, Number, Place, Score, table
 from dpledger.audit.outcomes.structure import ROOT, Floats, Outcomes
 
-__all__ = ["WINDOW", "bank", "telling_places", "window"]
+__all__ = ["WINDOW", "bank", "telling_labels", "telling_places", "window"]
 
 WINDOW = 4096  # runs of each side that are looked at
 RANKED = 2048  # of them, for the rank of a score
+MOST_RANKED, FEWEST_RANKED = 2**21, 256  # labels of a side that are ranked; runs, where paths are very many
 MOST_SCORES = 200
 MOST_PLACES = 64
 MOST_PATHS = 8192
@@ -129,20 +130,43 @@ def _ranked(scores: Sequence[Score], left: Outcomes, right: Outcomes) -> list[tu
 
 def telling_places(left: Outcomes, right: Outcomes) -> tuple[Place, ...]:
     """The numbers of outcomes that vary: all up to 64, else those that differ most, in their order."""
-    found: list[tuple[float, Place]] = []
+    found: list[tuple[Place, float | None]] = []
     for path in sorted(_usual(left, right), key=lambda path: (not is_value(path), path)):
         width = max(side.numbers[path].shape[1] for side in (left, right) if path in side.numbers)
         blocks = [_wide(side, path, width) for side in (left, right)]
         varies = _varies(blocks)
-        ranks = telling.of_columns(*blocks) if width > MOST_PLACES else np.zeros(width)
-        found += [(ranks[index], Place(path, int(index), width == 1)) for index in np.flatnonzero(varies)]
+        ranks = telling.of_columns(*blocks).tolist() if width > MOST_PLACES else [None] * width
+        found += [(Place(path, int(index), width == 1), ranks[index]) for index in np.flatnonzero(varies)]
     if len(found) <= MOST_PLACES:
-        return tuple(place for _, place in found)
-    narrow = [place for rank, place in found if not rank][: MOST_PLACES // 2]
-    taken = set(narrow)
-    ranked = [place for rank, place in sorted(found, key=lambda pair: -pair[0]) if place not in taken]
-    chosen = {*narrow, *ranked[: MOST_PLACES - len(narrow)]}
-    return tuple(place for _, place in found if place in chosen)
+        return tuple(place for place, _ in found)
+    rank_of = {place: rank for place, rank in found if rank is not None}
+    narrow = [place for place, rank in found if rank is None]
+    for start in range(0, len(narrow), telling.COLUMNS):
+        some = tuple(narrow[start : start + telling.COLUMNS])
+        rank_of.update(zip(some, telling.of_columns(table(left, some), table(right, some)).tolist(), strict=True))
+    chosen = set(sorted((place for place, _ in found), key=lambda place: -rank_of[place])[:MOST_PLACES])
+    return tuple(place for place, _ in found if place in chosen)
+
+
+def telling_labels(left: Outcomes, right: Outcomes) -> list[str]:
+    """The paths whose labels vary, those of the output itself first: all up to 64, else those that differ most, in
+    their order."""
+    paths = sorted({*left.labels, *right.labels}, key=lambda path: (path != ROOT, not path.startswith(ROOT), path))
+    if len(paths) <= MOST_PLACES:
+        return paths
+    runs = min(RANKED, max(FEWEST_RANKED, MOST_RANKED // len(paths)))
+    rank_of = {path: _rank_of_labels(path, _latest(left, runs), _latest(right, runs)) for path in paths}
+    chosen = set(sorted(paths, key=lambda path: -rank_of[path])[:MOST_PLACES])
+    return [path for path in paths if path in chosen]
+
+
+def _rank_of_labels(path: str, left: Outcomes, right: Outcomes) -> float:
+    """How telling the labels at a path are; -1 where there is but one."""
+    counts = Counter([*left.labels_at(path).tolist(), *right.labels_at(path).tolist()])
+    if len(counts) < 2:
+        return -1.0
+    label = Label(path, tuple(known for known, _ in counts.most_common(MOST_LABELS)))
+    return telling.of_cells(label.of(left), label.of(right), label.categories)
 
 
 def _usual(left: Outcomes, right: Outcomes) -> list[str]:
@@ -212,9 +236,8 @@ def _sums(values: tuple[Place, ...]) -> Iterator[Number]:
 
 def _labels(left: Outcomes, right: Outcomes, inputs: Inputs, *, chief: bool) -> Iterator[Number]:
     """The kind of thing at each path; the text itself, where it is seen again or is one of the data's."""
-    paths = sorted({*left.labels, *right.labels}, key=lambda path: (path != ROOT, not path.startswith(ROOT), path))
     given = 0
-    for path in paths[:MOST_PLACES]:
+    for path in telling_labels(left, right):
         counts = Counter([*left.labels_at(path).tolist(), *right.labels_at(path).tolist()])
         seen = [label for label, count in counts.most_common(MOST_LABELS) if count > 1 or len(counts) <= MOST_LABELS]
         held = [text for text in inputs.texts if path.startswith(("text of", "word ")) and text not in seen]

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dpledger.audit.features.bank import telling_places, window
+from dpledger.audit.features import telling
+from dpledger.audit.features.bank import telling_labels, telling_places, window
 from dpledger.audit.features.cells import Label
 from dpledger.audit.features.score import MOST_CATEGORIES, Number, Place, table
 from dpledger.audit.outcomes.structure import Floats, Outcomes
@@ -78,13 +79,16 @@ def learned(left: Outcomes, right: Outcomes) -> Boosted | None:
 
 
 def _kinds(left: Outcomes, right: Outcomes) -> tuple[Label, ...]:
+    """The labels that are few and vary: all up to 16, else those that differ most, in their order."""
     found = []
-    for path in sorted({*left.labels, *right.labels}):
+    for path in sorted(telling_labels(left, right)):
         labels = sorted({*left.labels_at(path), *right.labels_at(path)})
         if 1 < len(labels) < MOST_CATEGORIES:
             found.append(Label(path, tuple(labels)))
-        if len(found) == MOST_KINDS:
-            break
+    if len(found) > MOST_KINDS:
+        ranks = {kind: telling.of_cells(kind.of(left), kind.of(right), kind.categories) for kind in found}
+        chosen = set(sorted(found, key=lambda kind: -ranks[kind])[:MOST_KINDS])
+        found = [kind for kind in found if kind in chosen]
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpledger.audit.outcomes.structure import Floats
 
-__all__ = ["of_cells", "of_columns", "of_numbers"]
+__all__ = ["COLUMNS", "of_cells", "of_columns", "of_numbers"]
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 QUANTILE_RUNS = 64  # of each side, of which they are quantiles

@@ -194,7 +194,9 @@ class _Walk:
             arrays = [np.asarray(item) for item in items]
             names = [(array.dtype, array.shape) for array in arrays]
             for (dtype, shape), part, at in _grouped(names, arrays, rows):
-                self.array(path, np.stack(part), at, prefix + _type_and_shape(dtype, shape), depth)
+                name = _type_and_shape(dtype, shape)
+                is_bare = kind is np.ndarray and not shape and not prefix
+                self.array(path, np.stack(part), at, f"array of one {name}" if is_bare else prefix + name, depth)
         else:
             self._described(path, items, rows, prefix, depth)
 

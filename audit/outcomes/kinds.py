@@ -13,7 +13,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import functools
 import numbers
+import random
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -297,6 +299,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def _time(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    name += " fold" if getattr(item, "fold", 0) else ""  # the second of two equal times, when clocks are put back
     match item:
         case datetime.datetime():
             zone = item.utcoffset()
@@ -347,6 +350,43 @@ def _opaque(item: object, _: str, name: str) -> tuple[str, Parts]:
     return f"class {item.__name__}" if isinstance(item, type) else name, {}
 
 
+def _function(item: types.FunctionType, path: str, name: str) -> tuple[str, Parts]:
+    """What a function holds: variables of where it was made, defaults, attributes."""
+    held: dict[str, object] = dict(vars(item))
+    for variable, cell in zip(item.__code__.co_freevars, item.__closure__ or (), strict=True):
+        try:
+            held[variable] = cell.cell_contents
+        except ValueError:  # it was never set
+            held[variable] = None
+    parts: Parts = {_dotted(path, variable): value for variable, value in held.items()}
+    defaults = [*(item.__defaults__ or ()), *(item.__kwdefaults__ or {}).values()]
+    return name, {**parts, f"defaults of {path}": defaults} if defaults else parts
+
+
+def _method(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    """What a method is bound to; a function of a module is bound to that."""
+    owner = getattr(item, "__self__", None)
+    return name, {} if owner is None or isinstance(owner, _OPAQUE) else {f"{path}.__self__": owner}
+
+
+def _partial(item: functools.partial[Any], path: str, name: str) -> tuple[str, Parts]:
+    return name, {f"{path}.func": item.func, f"{path}.args": item.args, f"{path}.keywords": item.keywords}
+
+
+def _generator(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    """The state of random numbers to come."""
+    match item:
+        case np.random.Generator():
+            state: object = item.bit_generator.state
+        case np.random.RandomState():
+            state = item.get_state(legacy=False)
+        case random.Random():
+            state = item.getstate()
+        case _:
+            state = item.state
+    return name, {f"state of {path}": state}
+
+
 def _is(*kinds: Any) -> Callable[[object], bool]:
     return lambda item: isinstance(item, kinds)
 
@@ -357,7 +397,11 @@ def _has(*names: str) -> Callable[[object], bool]:
 
 _KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, str, str], tuple[str, Parts]]], ...] = (
     (_is(Raised), _raised),
+    (_is(types.FunctionType), _function),
+    (_is(types.BuiltinFunctionType, types.MethodType), _method),
+    (_is(functools.partial), _partial),
     (_is(_OPAQUE), _opaque),
+    (_is(np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random), _generator),
     (_from_pandas, _pandas),
     (_is(enum.Enum), _enum),
     (_is(bool, int), lambda item, path, name: (name, {path: int(item)})),

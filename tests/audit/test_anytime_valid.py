@@ -10,18 +10,22 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from audit_oracles import at_most_so_often
+from dpledger.audit.evidence.bets import plausible
 from dpledger.audit.evidence.chain import ClaimChain, grid_of
 from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_approx
+from dpledger.audit.evidence.power import needed
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Reading, hedged
+from dpledger.audit.evidence.tracks import estimates
 from dpledger.audit.evidence.wealth import FOLLOWED, Engine
 from dpledger.audit.features.coordinates import Along, Value
 from dpledger.audit.features.score import Place, Score
 from dpledger.audit.outcomes.structure import Outcomes
 from dpledger.errors import ParameterError
-from edges_oracle import Drawn, gaussian_profile
+from edges_oracle import Drawn, gaussian_delta, gaussian_profile
 
 pytestmark = pytest.mark.sliced
 
@@ -335,3 +339,45 @@ def test_power_is_what_is_found() -> None:
     event = audited(CORRECT["response"], 1, 10_000).power().event
     assert event is not None
     assert 1e-3 <= event <= 1e-2
+
+
+def mu_at(epsilon: float, delta: float) -> float:
+    """The Gaussian shift with this epsilon at this delta."""
+    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 0.05, 8))
+
+
+def of_shift(mu: float, delta: float) -> Case:
+    return Case(gaussian(0, 1 / mu), gaussian(1, 1 / mu), pure_or_approx(1, delta), (1.0, delta))
+
+
+def least_of_all(engine: Engine) -> float:
+    """The power by a rule that takes the least epsilon of all estimates: that of four cells, which have no tail."""
+    nats = needed(float(engine.alpha)) / engine.pairs
+    return min(plausible(*pair, 0.01) for pair in engine._alternatives(estimates(engine._tracks, set()), nats))
+
+
+def test_power_at_a_delta_is_what_is_found() -> None:
+    """A Gaussian with the true epsilon that the power states, at the delta of the claim, is refuted nine times in ten;
+    one with that of a rule without tails is not."""
+    keeps = of_shift(mu_at(1, 0.01), 0.01)
+    audits = [audited(keeps, seed, 600, stop=False) for seed in range(3)]
+    told = [audit.power().stretched for audit in audits]
+    assert all(epsilon is not None and 1.5 <= epsilon <= 5 for epsilon in told)
+
+    def found(epsilon: float) -> int:
+        case = of_shift(mu_at(epsilon, 0.01), 0.01)
+        return sum(audited(case, 100 + seed, 600).refuted is not None for seed in range(12))
+
+    assert found(float(np.median([epsilon for epsilon in told if epsilon is not None]))) >= 10
+    assert found(float(np.median([least_of_all(audit) for audit in audits]))) <= 6
+
+
+def test_of_a_delta_that_no_run_shows_one_point_has_no_power_and_a_curve_that_of_its_tail() -> None:
+    mu = mu_at(1, 1e-5)
+    assert audited(of_shift(mu, 1e-5), 1, 3_000, stop=False).power().stretched is None
+    assert audited(of_shift(mu_at(1, 1e-3), 1e-3), 1, 999, stop=False).power().stretched is None
+    assert audited(of_shift(mu_at(1, 1e-3), 1e-3), 1, 1_000, stop=False).power().stretched is not None
+    curve = Case(gaussian(0, 1), gaussian(1, 1), gaussian_profile(1), (4.3772, 1e-5))
+    told = audited(curve, 1, 600, stop=False).power().stretched
+    assert told is not None
+    assert 4.3772 < told < 12

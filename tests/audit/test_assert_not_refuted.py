@@ -70,6 +70,28 @@ def test_a_test_that_can_find_nothing_does_not_pass(function: Any, changes: dict
     assert pickle.loads(pickle.dumps(failed.value)).args == failed.value.args
 
 
+def test_half_the_noise_does_not_pass_for_want_of_a_tail() -> None:
+    """A Gaussian with the true epsilon 2.16 at the delta of the claim (1, 1e-5): 2,000 runs refute it next to never."""
+    with pytest.raises(AuditTooWeak, match="at least 100,000 trials"):
+        assert_not_refuted(
+            lambda data, size, rng: data + rng.normal(0, 1 / 0.5361, size),
+            [(0.0, 1.0)],
+            dpl.ApproxDP(1, "0.00001"),
+            trials=2_000,
+            batched=True,
+        )
+
+
+def histogram(data: dict[int, int], rng: Rng) -> dict[str, float]:
+    """No noise on the last twenty of a hundred keys."""
+    return {f"cat{i:03d}": data.get(i, 0) + (rng.laplace() if i < 80 else 0.0) for i in range(100)}
+
+
+def test_a_key_without_noise_is_found_among_a_hundred() -> None:
+    with pytest.raises(ClaimRefuted):
+        assert_not_refuted(histogram, [({90: 3}, {90: 4})], dpl.PureDP(1), trials=300)
+
+
 def test_the_error_is_shared_by_all_pairs() -> None:
     results = assert_not_refuted(noisy, [(0.0, 1.0), (1.0, 0.0)], dpl.PureDP(1), alpha="0.01", trials=2_000)
     assert [result.evidence.alpha for result in results] == [results[0].evidence.alpha] * 2

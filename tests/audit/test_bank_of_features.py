@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
-from dpledger.audit.features.bank import bank
+from dpledger.audit.features.bank import bank, is_value, telling_labels, telling_places
 from dpledger.audit.features.bits import Grain, Kind, LowBits, Residue
 from dpledger.audit.features.boosted import learned
 from dpledger.audit.features.cells import EqualPairs, Extreme, Label, Matches, Order, RepeatedValues, Rows
@@ -20,7 +20,7 @@ from dpledger.audit.features.events import Above, AtMost, Equals, Event, InCateg
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Place, Score
 from dpledger.audit.outcomes.encoding import encode
-from dpledger.audit.outcomes.structure import Floats, Raised, joined
+from dpledger.audit.outcomes.structure import Floats, Outcomes, Raised, joined
 from told_outputs import found_by_bank, lower_bound
 
 pytestmark = pytest.mark.sliced
@@ -119,6 +119,58 @@ def test_a_score_of_the_bank_sees_each_fault(name: str) -> None:
 def test_no_score_sees_a_difference_where_there_is_none(name: str) -> None:
     left, right = (encode(FAULTS[name](0.0, np.random.default_rng(seed))) for seed in (7, 8))
     assert found_by_bank(left, right, (0.0, 1.0)) < 0.4
+
+
+KEEPS = float(np.exp(1) / (1 + np.exp(1)))  # a coin of epsilon 1
+CROWDED: dict[str, Callable[[int, np.random.Generator], Any]] = {
+    "a histogram without noise on its last keys": lambda x, rng: {
+        f"cat{i:03d}": 3 + (x if i == 90 else 0) + (rng.laplace() if i < 80 else 0.0) for i in range(100)
+    },
+    "a model of three arrays": lambda x, rng: {
+        "w1": rng.laplace(size=40),
+        "w2": rng.laplace(size=(8, 5)),
+        "w3": 5 + x + rng.laplace(0, 0.01, 40),
+    },
+    "a list of 100 dicts": lambda x, rng: [
+        {"id": i, "count": float(x) if i == 90 else float(rng.laplace())} for i in range(100)
+    ],
+    "person 90 answers truthfully": lambda x, rng: [
+        "yes" if (x == 0 if i == 90 else rng.random() < KEEPS) else "no" for i in range(100)
+    ],
+    "key 90 is missing": lambda x, rng: {
+        f"k{i:03d}": None if x and i == 90 else int(rng.geometric(0.3)) for i in range(100)
+    },
+}
+
+
+def crowd(name: str, x: int, seed: int, runs: int = 100) -> Outcomes:
+    rng = np.random.default_rng(seed)
+    return encode([CROWDED[name](x, rng) for _ in range(runs)])
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_what_stands_beyond_the_64th_place_is_seen(name: str) -> None:
+    assert found_by_bank(crowd(name, 0, 1), crowd(name, 1, 2), (0, 1)) > 1
+    assert found_by_bank(crowd(name, 0, 1), crowd(name, 0, 2), (0, 0)) < 0.8
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_places_and_labels_are_at_most_64_in_their_order_and_those_that_tell_most(name: str) -> None:
+    left, right = crowd(name, 0, 1), crowd(name, 1, 2)
+    places, labels = telling_places(left, right), telling_labels(left, right)
+    assert len(places) <= 64
+    assert len(labels) <= 64
+    assert list(places) == sorted(places, key=lambda place: (not is_value(place.path), place.path, place.index))
+    hidden = [*(place.path for place in places), *labels]
+    assert any("90" in path or "w3" in path for path in hidden)
+
+
+def test_what_is_learned_reads_the_kinds_that_tell_most() -> None:
+    name = "person 90 answers truthfully"
+    score = learned(crowd(name, 0, 1), crowd(name, 1, 2))
+    assert score is not None
+    assert len(score.kinds) == 16
+    assert any("[90]" in kind.path for kind in score.kinds)
 
 
 def test_the_bits_of_naive_laplace_are_seen_where_its_values_are_alike() -> None:

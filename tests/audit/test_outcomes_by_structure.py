@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
 import hashlib
 import math
 import pickle
+import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -54,13 +57,49 @@ def equal(one: Outcomes, other: Outcomes) -> bool:
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_half_the_noise_shows_in_every_type_of_output_or_it_is_said_why_not(name: str) -> None:
+def test_half_the_noise_shows_in_every_type_of_output(name: str) -> None:
     left, right = told(name, 1000, 0.0, 1), told(name, 1000, 1.0, 2)
-    if name == "function":
-        assert blindness(left, right) == "all runs of both sides gave the same output"
-    else:
-        assert blindness(left, right) is None
-        assert found_by_bank(left, right) > 1  # the claim is 1, the truth 2
+    assert blindness(left, right) is None
+    assert found_by_bank(left, right) > 1  # the claim is 1, the truth 2
+
+
+def with_attribute(x: int) -> Any:
+    def predict(times: int) -> int:
+        return times
+
+    predict.record = x  # type: ignore[attr-defined]
+    return predict
+
+
+HELD: dict[str, Callable[[int], object]] = {
+    "closure": lambda x: lambda: x,
+    "default": lambda x: lambda times=x: times,
+    "attribute of a function": with_attribute,
+    "bound method": lambda x: str(x).upper,
+    "partial": lambda x: functools.partial(max, x),
+    "numpy.Generator": np.random.default_rng,
+    "numpy.RandomState": np.random.RandomState,
+    "BitGenerator": np.random.PCG64,
+    "random.Random": random.Random,
+    "array of no axes": lambda x: np.array(1.0) if x else np.float64(1.0),
+    "fold": lambda x: datetime.datetime(2020, 1, 1, fold=x),
+    "fold of a time": lambda x: datetime.time(1, fold=x),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_a_thing_holds_is_read(name: str) -> None:
+    left, right = (encode([{"n": 1.0, "thing": HELD[name](x)} for _ in range(60)]) for x in (0, 1))
+    assert blindness(left, right) is None
+    assert found_by_bank(left, right) > 1
+    assert blindness(left, left) == "all runs of both sides gave the same output"
+
+
+def test_a_function_that_holds_itself_is_read_to_an_end() -> None:
+    def again(times: int) -> int:
+        return again(times - 1) if times else 0
+
+    assert "output" in encode([again, again]).labels
 
 
 @pytest.mark.parametrize("name", ["float", "dict of two", "text .1f", "set", "tensor"])

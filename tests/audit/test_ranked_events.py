@@ -234,6 +234,15 @@ def test_what_no_factor_and_no_event_shows_is_none() -> None:
     assert power._least((1.0, 100.0), lambda x: x, 200.0) is None
 
 
+@pytest.mark.parametrize(("mu", "delta"), [(0.3, 1e-3), (1.0, 1e-5), (4.0, 1e-9)])
+def test_sides_as_far_apart_as_a_gaussian_shift_have_its_epsilon(mu: float, delta: float) -> None:
+    apart = norm.cdf(mu / 2)
+    epsilon = power.as_gaussian(np.array([apart, 1 - apart]), np.array([1 - apart, apart]), delta)
+    left = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    assert left == pytest.approx(delta, rel=1e-6)
+    assert power.as_gaussian(np.array([0.5, 0.5]), np.array([0.5, 0.5]), delta) < 1e-6
+
+
 @pytest.mark.parametrize("nats", [1.0, 1.5, 37.0, 99.0])
 def test_the_least_of_a_search_is_next_to_the_least_there_is(nats: float) -> None:
     found = power._least((1.0, 100.0), lambda x: x, nats)
