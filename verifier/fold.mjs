@@ -534,6 +534,8 @@ function refuse(state, entry) {
 // ---- notes ----------------------------------------------------------------------------------------------------------
 
 const SLACK = 1 + 2e-9;
+const MOST_DOUBLED = 4096; // runs: a larger e-value is never told
+const OF_POINTS = ["pure_dp", "approx_dp", "privacy_curve"]; // claims that say what they allow at each delta
 const double = (size) => Number(numberText(size));
 
 function checkRelation(state, { path = [], relation }) {
@@ -584,6 +586,8 @@ function audit(state, entry) {
   const points = [[delta, lower]];
   if (refuted) {
     requireThat(passes(number(refuted.epsilon_lower), number(refuted.epsilon)), "refuted: no bound above the epsilon that fell");
+    const isOfPoints = OF_POINTS.includes(claim.kind);
+    requireThat(!isOfPoints || number(refuted.epsilon) >= allowed(claim, number(refuted.delta)), "refuted: less than the claim allows at that delta");
     points.push([number(refuted.delta), number(refuted.epsilon_lower)]);
   }
   for (const [at, bound] of points) {
@@ -600,6 +604,11 @@ function audit(state, entry) {
     const isViolation = contradicts || refuted !== undefined || together === true;
     requireThat((verdict === "violation") === isViolation, "verdict: not that of its numbers");
   }
+  const runs = entry.trials_left + entry.trials_right;
+  const largest = ONE << BigInt(Math.min(runs, MOST_DOUBLED));
+  if ("power" in entry) requireThat(double(largest) * double(ONE - number(confidence)) * SLACK >= 1, "power: of so few runs that they refute nothing");
+  if ("e_value" in entry) requireThat(number(entry.e_value) <= largest, "e_value: more than the runs can have");
+  else requireThat(verdict !== "violation" || method === "replay" || method === "threshold" || !runs, "e_value: absent of a violation");
   if ("e_value" in entry && verdict === "violation" && method !== "replay") {
     const bets = double(number(entry.e_value)) * double(ONE - number(confidence)) * SLACK;
     requireThat(bets >= 1, "e_value: below 1 / (1 - confidence)");

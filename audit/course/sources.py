@@ -111,5 +111,7 @@ def run_course(
         until = Limits(trials=course.pairs + block.pairs, stop_at_violation=limits.stop_at_violation)
         course.run(block, until)
         source.advance(2 * block.pairs)
+        if limits.stop_at_violation and course.engine.refuted is not None:
+            break  # the journal is of an audit that went on
     course.run(Recording(journal, source, runs.starts), limits)
     return course

@@ -20,12 +20,12 @@ from fractions import Fraction
 from pydantic import TypeAdapter
 
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.audit.replay.calls import RaisedCall, ReplayFinding, Run, compared, counted_choices, unpaired, used
-from dpledger.audit.replay.differences import differences
+from dpledger.audit.replay.calls import RaisedCall, ReplayFinding, Run, compared, counted_choices, still, unpaired, used
 from dpledger.audit.replay.enumerated import broken_by_coins
+from dpledger.audit.replay.pushes import PUSHES, push, varies
 from dpledger.audit.replay.result import ReplayResult
 from dpledger.audit.replay.rows import Pairing, guesses, paired
-from dpledger.audit.replay.running import Job, recorded, replayed
+from dpledger.audit.replay.running import Answer, Job, recorded, replayed
 from dpledger.audit.tested.neighbours import alike, apart, check_pair
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError
@@ -123,11 +123,13 @@ def audit_replay(
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """One dataset recorded, the other replayed. `wild`: the call from which on its own randomness decides."""
+    """One dataset recorded, the other replayed. `still`: the calls, from 0, whose value did not move. `wild`: the call
+    from which on its own randomness decides."""
 
     first: Run
     findings: tuple[ReplayFinding, ...]
     shares: tuple[Fraction, ...]
+    still: tuple[int, ...]
     wild: int | None
 
     @property
@@ -172,13 +174,20 @@ class _Audit:
         return (), (*(_softer(one, _LUCKY) for one in steady), *remarks), recordings
 
     def _steady(self, ways: tuple[_Way, _Way], accusing: list[ReplayFinding]) -> list[ReplayFinding]:
-        """Those that no noise covers which was drawn for a value that did not move: they come in every recording that
-        goes so far, and what came back does not vary with the noise."""
-        if all(share for way in ways for share in way.shares):
+        """Those that no noise covers which was drawn before for a value that did not move: they come in every recording
+        that goes so far, and what they are about does not vary with the noise, drawn anew or pushed."""
+        covered = [one for one in accusing if _may_be_covered(one, ways)]
+        if not covered:
             return accusing
         again = [self.both(number) for number in range(1, _AGAIN + 1)]
-        told = {one: {_comes(one, ways, others) for others in again} for one in accusing}
-        return [one for one in accusing if True in told[one] and False not in told[one]]
+        again += [self._pushed(ways, number) for number in range(PUSHES)]
+        told = {one: {_comes(one, ways, others) for others in again} for one in covered}
+        return [one for one in accusing if one not in told or (True in told[one] and False not in told[one])]
+
+    def _pushed(self, ways: tuple[_Way, _Way], number: int) -> tuple[_Way, _Way]:
+        """The first recordings, but noise that was drawn for a value that did not move is pushed."""
+        left, right = (self._way(side, 0, push(way.still, number)) for side, way in enumerate(ways))
+        return left, right
 
     def _sure(self, ways: tuple[_Way, _Way], accusing: list[ReplayFinding]) -> tuple[bool, int]:
         """Whether delta cannot explain it."""
@@ -192,19 +201,20 @@ class _Audit:
             hits, runs = hits + sum(way.accuses for way in self.both(number)), runs + 2
         return _frequent(hits, runs, float(2 * delta)), _MOST_RECORDINGS
 
-    def _way(self, side: int, number: int) -> _Way:
+    def _way(self, side: int, number: int, pushed: Answer | None = None) -> _Way:
         seed = (self.seed, number, side)
-        first = recorded(self.job, self.data[side], (*seed, 0))
+        first = recorded(self.job, self.data[side], (*seed, 0), push=pushed)
         if any(draw.given for draw in first.draws) and (pairing := self._pairing(side)) is not None:
-            first = recorded(self.job, self.data[side], (*seed, 0), pairing)
+            first = recorded(self.job, self.data[side], (*seed, 0), pairing, pushed)
         wild = self._wild(side, first, [(*seed, 1)])
-        findings, shares = self._found(side, first, (*seed, 2), wild)
-        if any(one.accuses for one in findings) and wild is None and not number:
+        findings, shares, kept = self._found(side, first, (*seed, 2), wild)
+        if any(one.accuses for one in findings) and wild is None and not number and pushed is None:
             other = self._replayed(side, (*seed, 2), first, self._pairing_of_coins(side, first))
             looks = (self._wild(side, first, self._witnesses(side)), self._wild(1 - side, other, self._witnesses(side)))
             wild = min((look for look in looks if look is not None), default=None)
-            findings, shares = self._found(side, first, (*seed, 2), wild) if wild is not None else (findings, shares)
-        return _Way(first, findings, shares, wild)
+            if wild is not None:
+                findings, shares, kept = self._found(side, first, (*seed, 2), wild)
+        return _Way(first, findings, shares, kept, wild)
 
     def _witnesses(self, side: int) -> list[tuple[int, ...]]:
         return [(self.seed, 0, side, 3, witness) for witness in range(_WITNESSES)]
@@ -221,18 +231,18 @@ class _Audit:
 
     def _found(
         self, side: int, first: Run, seed: tuple[int, ...], wild: int | None
-    ) -> tuple[tuple[ReplayFinding, ...], tuple[Fraction, ...]]:
+    ) -> tuple[tuple[ReplayFinding, ...], tuple[Fraction, ...], tuple[int, ...]]:
         pairing = self._pairing_of_coins(side, first)
         second = self._replayed(side, seed, first, pairing)
         found = compared(first, second, self.claim, pairing=pairing, wild=wild)
-        shares = tuple(used(first, second, pairing))
+        shares, kept = tuple(used(first, second, pairing)), still(first, second, pairing)
         if not found or any(one.accuses for one in found) or wild is not None:
-            return found, shares
+            return found, shares, kept
         tried = list(self._tries(side, first, second, seed, pairing))
         for other in tried:
             if not any(one.accuses for one in other):
-                return other, shares
-        return (tried[0] if tried else found), shares
+                return other, shares, kept
+        return (tried[0] if tried else found), shares, kept
 
     def _tries(
         self, side: int, first: Run, second: Run, seed: tuple[int, ...], pairing: Pairing | None
@@ -274,19 +284,20 @@ class _Audit:
         return pairing if pairing is None or not side else pairing.swapped
 
 
+def _may_be_covered(finding: ReplayFinding, ways: tuple[_Way, _Way]) -> bool:
+    """Whether there was noise before, for a value that did not move."""
+    return any(finding.call is None or number < finding.call - 1 for way in ways for number in way.still)
+
+
 def _comes(finding: ReplayFinding, ways: tuple[_Way, _Way], others: tuple[_Way, _Way]) -> bool | None:
-    """Whether it is found in another recording, too, and of what came back that this does not vary; None where that
-    recording ends before."""
+    """Whether it is found in another recording, too, and what it is about does not vary; None where that recording ends
+    before."""
     made = -1 if finding.call is None else finding.call - (finding.kind == "flow")
     if all(len(way.first.draws) < made for way in others):
         return None
     if not any(one.kind == finding.kind and one.accuses for way in others for one in way.findings):
         return False
-    if finding.path is None:
-        return True
-    pairs = zip(ways, others, strict=True)
-    vary = {one.path for way, other in pairs for one in differences(way.first.output, other.first.output, most=10**4)}
-    return finding.path not in vary
+    return not any(varies(finding, way.first, other.first) for way, other in zip(ways, others, strict=True))
 
 
 def _softer(finding: ReplayFinding, why: str) -> ReplayFinding:

@@ -45,7 +45,18 @@ from dpledger.mechanisms.noise import (
     Uniform,
 )
 
-__all__ = ["Kind", "RaisedCall", "ReplayFinding", "Run", "compared", "counted_choices", "unpaired", "used"]
+__all__ = [
+    "Kind",
+    "RaisedCall",
+    "ReplayFinding",
+    "Run",
+    "compared",
+    "counted_choices",
+    "grid_of",
+    "still",
+    "unpaired",
+    "used",
+]
 
 Kind = Literal["moved", "law", "flow", "raised", "returned", "answers", "coin", "enumerated"]
 COINS = (Bernoulli, Uniform)
@@ -146,6 +157,20 @@ def used(first: Run, second: Run, pairing: Pairing | None) -> list[Fraction]:
         if ours.sensitivity is not None:
             shares.append(_moved(ours, theirs).least / Fraction(ours.sensitivity.value))
     return shares
+
+
+def still(first: Run, second: Run, pairing: Pairing | None) -> tuple[int, ...]:
+    """The calls that were given the same value on both, as far as the runs go together; coins are none of them."""
+    found: list[int] = []
+    for number, (ours, theirs) in enumerate(zip(first.draws, second.draws, strict=False)):
+        if _parted(ours, theirs, pairing) is not None:
+            break
+        if isinstance(ours.law, RandomizedAnswer):
+            moved = bool(np.any(_answers(ours.law, ours.value) != _answers(ours.law, theirs.value)))
+        else:
+            moved = isinstance(ours.law, COINS) or _moved(ours, theirs).least > 0
+        found += [] if moved else [number]
+    return tuple(found)
 
 
 # ---- one call -------------------------------------------------------------------------------------------------------
@@ -269,7 +294,7 @@ def _moved(ours: Draw, theirs: Draw) -> _Distance:
     """How far the value moved, in the norm that is declared (l1 where none is), in the units of the law's scale."""
     if isinstance(ours.law, (ExponentialWeights, PermuteAndFlipChoice)):
         return _Distance(_scores_moved(ours.value, theirs.value))
-    step, gap = Fraction(_grid(ours.law)), _gap(ours.value, theirs.value)
+    step, gap = Fraction(grid_of(ours.law)), _gap(ours.value, theirs.value)
     match "l1" if ours.sensitivity is None else ours.sensitivity.norm:
         case "linf":
             return _Distance(step * int(max(gap, default=0)))
@@ -290,7 +315,8 @@ def _gap(ours: Any, theirs: Any) -> npt.NDArray[Any]:
     return gap
 
 
-def _grid(law: AnyLaw) -> Decimal:
+def grid_of(law: AnyLaw) -> Decimal:
+    """The width of a step."""
     inner = law.finest if isinstance(law, Refinement) else law
     grid: Decimal = getattr(inner, "grid", Decimal(1))
     return grid

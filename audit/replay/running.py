@@ -24,7 +24,7 @@ from dpledger.mechanisms.noise import Bernoulli, Draw, Uniform, answering, recor
 from dpledger.mechanisms.noise.randomness_log import Returned
 from dpledger.mechanisms.protocol import Mechanism
 
-__all__ = ["Job", "recorded", "replayed"]
+__all__ = ["Answer", "Job", "recorded", "replayed"]
 
 Answer = Callable[[int, Draw], Returned]
 _WANTED = "a mechanism with release(), or a function f(data), f(data, rng) or f(data, entropy)"
@@ -86,16 +86,19 @@ class Job:
                 return RaisedCall(error)
 
 
-def recorded(job: Job, data: object, seed: tuple[int, ...], forced: Pairing | None = None) -> Run:
-    """A run. `forced`: seen from this dataset; the units that only it has are in every batch."""
-    if forced is None:
+def recorded(
+    job: Job, data: object, seed: tuple[int, ...], forced: Pairing | None = None, push: Answer | None = None
+) -> Run:
+    """A run. `forced`: seen from this dataset; the units that only it has are in every batch. `push`: other answers."""
+    if forced is None and push is None:
         with recording() as draws:
             output = job.run(data, seed)
         return Run(tuple(draws), output)
-    pairing = forced
 
-    def answer(_: int, call: Draw) -> Returned:
-        return _with(call.output, pairing.only_left) if _is_batch(call, pairing.left) else call.output
+    def answer(number: int, call: Draw) -> Returned:
+        if forced is not None and _is_batch(call, forced.left):
+            return _with(call.output, forced.only_left)
+        return call.output if push is None else push(number, call)
 
     return answered(job, data, seed, answer)
 

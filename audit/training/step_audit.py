@@ -111,7 +111,9 @@ def audit_steps(
     for step, pair in enumerate(track(_pairs(states, most), "auditing steps", shown=progress)):
         taken = subject.taken(step, *pair)
         if record is None:
-            record = StepRecord(subject.note, claimed, settings, told=subject.told, paired=subject.paired)
+            record = StepRecord(subject.note, claimed, settings)
+        if subject.paired:
+            record.pair(subject.told)
         record.add(taken)
         if stop and record.is_refuted:
             break
@@ -191,12 +193,10 @@ class StepRecord:
         note: MechanismNote,
         claim: StepClaim,
         settings: Settings,
-        *,
-        told: tuple[str, ...] = (),
-        paired: bool = False,
     ) -> None:
-        self._note, self._claim, self._settings, self._told = note, claim, settings, told
-        self._wealth = StepWealth(claim, settings.alpha, paired=paired)
+        self._note, self._claim, self._settings = note, claim, settings
+        self._told: tuple[str, ...] = ()
+        self._wealth = StepWealth(claim, settings.alpha)
         self._started = time.perf_counter()
         self._causes: Counter[str] = Counter()
         self._failed = self._failed_alike = 0  # steps
@@ -206,6 +206,11 @@ class StepRecord:
     def is_refuted(self) -> bool:
         """Whether the claim is refuted."""
         return self._wealth.fell_after is not None
+
+    def pair(self, told: tuple[str, ...]) -> None:
+        """From the next step on the noise of both gradients may be one, for what was `told`."""
+        self._told = told
+        self._wealth.pair()
 
     def add(self, taken: TakenStep) -> None:
         """One step: where its noisy gradient lies along the canary, with it and without it, in deviations of the noise,

@@ -86,7 +86,7 @@ class AuditedSteps(Protocol):
     def told(self) -> tuple[str, ...]: ...
     @property
     def paired(self) -> bool:
-        """Whether the noise of both gradients of a step may be one; known once a step was taken."""
+        """Whether the noise of both gradients of a step may be one: so far, and of every step from then on."""
         ...
 
     def taken(self, step: int, state: Any, batch: Any) -> TakenStep:
@@ -207,10 +207,11 @@ class AnySteps:
     def _along(self, step: int, state: Any, data: dict[Side, Any]) -> HeldAlong:
         if self.paired:  # a rehearsal would show the noise of the step itself
             return self._as_earlier(self._directed(state))
-        count = self.rehearsals if self._freedom else max(FIRST, self.rehearsals)
-        tried = [self._drawn(state, data[Side.RIGHT], step, 2 + one) for one in range(count)]
+        tried = self._rehearsed(step, state, data[Side.RIGHT])
         if not self._freedom:
             self._begin(step, state, data, tried)
+        elif _all_alike(tried):
+            self.paired, self.told = True, (f"from step {step + 1:,} on: {UNNOISED}",)
         direction = self._directed(state)
         if self.paired:
             return HeldAlong(direction, math.nan, math.nan)
@@ -221,6 +222,14 @@ class AnySteps:
         self._squares += float(((lies - lies.mean()) ** 2).sum())
         self._freedom += lies.size - 1
         return HeldAlong(direction, float(lies.mean()), math.sqrt(self._squares / self._freedom))
+
+    def _rehearsed(self, step: int, state: Any, batch: Any) -> list[Floats]:
+        """Rehearsals of a step: more where they come out alike, which a few may by luck."""
+        count = self.rehearsals if self._freedom else max(FIRST, self.rehearsals)
+        tried = [self._drawn(state, batch, step, 2 + one) for one in range(count)]
+        while len(tried) < FIRST and _all_alike(tried):
+            tried.append(self._drawn(state, batch, step, 2 + len(tried)))
+        return tried
 
     def _as_earlier(self, direction: Floats) -> HeldAlong:
         """By what earlier steps gave without the canary."""
@@ -235,7 +244,7 @@ class AnySteps:
         if not all(np.isfinite(one).all() and one.shape == tried[0].shape for one in tried):
             self._raise_its_cause(step, state, data[Side.RIGHT])
         self._length = tried[0].size
-        if all(np.array_equal(one, tried[0]) for one in tried):
+        if _all_alike(tried):
             self.paired, self.told = True, (UNNOISED,)
         if self.direction is None:
             for one, without in enumerate(tried):
@@ -293,6 +302,12 @@ def _generator(seed: int, step: int, draw: int) -> np.random.Generator:
 def _order(seed: int, step: int) -> tuple[Side, Side]:
     """Which side is drawn first, by a coin."""
     return (Side.RIGHT, Side.LEFT) if right_first(seed, step, 1)[0] else (Side.LEFT, Side.RIGHT)
+
+
+def _all_alike(tried: list[Floats]) -> bool:
+    """Whether those that are finite are several, and the same."""
+    usable = [one for one in tried if np.isfinite(one).all()]
+    return len(usable) > 1 and all(np.array_equal(one, usable[0]) for one in usable)
 
 
 def _vector(output: Any) -> Floats:

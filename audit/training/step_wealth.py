@@ -149,6 +149,17 @@ class StepWealth:
         self._waiting: tuple[list[float], list[float]] = ([], [])
         self._seen: tuple[list[float], list[float]] = ([], [])
 
+    def pair(self) -> None:
+        """From the next step on the noise of both gradients may be one. Which step that is must depend on no noise of
+        that step or of a later one."""
+        if self._engine.paired:
+            return
+        self._end_block()
+        self._engine.paired = True
+        for bets in (self._supposed, None if self._family is None else self._family.bets):
+            if bets is not None:
+                bets.paired = True
+
     def add(self, left: float, right: float) -> None:
         """One step: where its noisy gradient lies along the canary, with and without it."""
         for waiting, side in zip(self._waiting, (left, right), strict=True):
@@ -231,13 +242,13 @@ class _Family:
 
     def __init__(self, law: StepLaw, alpha: Fraction, *, paired: bool) -> None:
         self._mus, made = _of_family(law)
-        self._bets = replace(made, paired=paired, wealth=np.zeros(len(made.left)))
+        self.bets = replace(made, paired=paired, wealth=np.zeros(len(made.left)))
         self._level = -math.log(alpha) * (1 + 1e-12)
         self._fallen = np.zeros(len(self._mus), dtype=bool)
 
     def add(self, left: float, right: float) -> None:
-        self._bets.add(left, right)
-        held = self._bets.wealth.reshape(len(self._mus), -1) + np.log(WEIGHTS)
+        self.bets.add(left, right)
+        held = self.bets.wealth.reshape(len(self._mus), -1) + np.log(WEIGHTS)
         self._fallen |= np.logaddexp.reduce(held, axis=1) >= self._level
 
     @property

@@ -37,7 +37,11 @@ WEALTH = (
     "wealth"  # the method of audits that bet: what they refute is false, so the truth is above a bound that they reach
 )
 REPLAY = "replay"  # the method that leaves nothing to chance: a violation by it needs no e-value
-COUNTED = ("threshold", WEALTH)  # methods whose bounds are those of runs, which can show so much and no more
+BY_LIMITS = "threshold"  # the method that has exact limits of two counts, and no e-value
+COUNTED = (BY_LIMITS, WEALTH)  # methods whose bounds are those of runs, which can show so much and no more
+OF_POINTS = ("pure_dp", "approx_dp", "privacy_curve")  # claims that are tested as they stand, at one delta each, and
+# not by a curve of what a mechanism is made of, which may allow less
+MOST_DOUBLED = 4096  # runs: a larger e-value is never told
 SLACK = 1 + 1e-9  # relative: what a double may be off in the few operations of `_most_shown`, and an e-value's digits
 
 
@@ -168,8 +172,8 @@ def _check_relation(state: State, body: Intended | Audited, names: tuple[str, ..
 
 def _check_numbers(body: Audited) -> None:
     """The verdict is `violation` exactly if the bound passes what the claim allows at its delta, another point of the
-    claim fell, or the claim fell as a whole; no bound is above what so many runs can show; a violation by bets has the
-    e-value for it."""
+    claim fell, or the claim fell as a whole; no bound and no e-value is above what so many runs can show; a violation
+    by bets has the e-value for it."""
     if body.blind is not None:
         _check_blind(body)
     fallen = body.refuted
@@ -178,6 +182,10 @@ def _check_numbers(body: Audited) -> None:
         if not _passes(body, fallen.epsilon_lower, fallen.epsilon):
             expected = f"a bound above the epsilon that fell, {fallen.epsilon}"
             raise ParameterError("refuted", str(fallen.epsilon_lower), expected)
+        if body.claim.kind in OF_POINTS and fallen.epsilon < body.claim.epsilon_at(fallen.delta):
+            raise ParameterError(
+                "refuted", str(fallen.epsilon), f"what the claim allows at delta {fallen.delta}, or more"
+            )
         points.append((fallen.delta, fallen.epsilon_lower))
     for delta, bound in points:
         if delta >= 1:
@@ -194,8 +202,13 @@ def _check_numbers(body: Audited) -> None:
         says = "above" if contradicts else "not above"
         expected = f"the verdict of its numbers: the bound is {says} what the claim allows at delta {body.delta}"
         raise ParameterError("verdict", body.verdict, expected)
+    if body.power is not None and not _can_refute(body):
+        most = f"none: {_runs(body)} runs refute nothing at confidence {body.confidence}"
+        raise ParameterError("power", str(body.power.epsilon), most)
     if body.e_value is not None:
         _check_e_value(body.e_value, body)
+    elif body.verdict == "violation" and body.method not in (REPLAY, BY_LIMITS) and _runs(body):
+        raise ParameterError("e_value", None, "that of the runs, as the verdict is violation")
 
 
 def _check_blind(body: Audited) -> None:
@@ -214,11 +227,31 @@ def _passes(body: Audited, bound: Decimal, allowed: Decimal) -> bool:
     return bound > allowed or (body.method == WEALTH and bound == allowed)
 
 
+def _runs(body: Audited) -> int:
+    return body.trials_left + body.trials_right
+
+
+def _can_refute(body: Audited) -> bool:
+    """Whether the largest e-value of so many runs refutes anything."""
+    return _largest(_runs(body)) * (1 - Fraction(body.confidence)) * Fraction(SLACK) >= 1
+
+
+def _largest(runs: int) -> int:
+    """The largest e-value that so many runs can have.
+
+    Claim: a run multiplies the wealth of whoever bets before it by 2 at most. Of a pair: two laws that are one and the
+    same keep every claim; let it be x or y, with probability 1/2 each. A factor f of mean at most 1 then has
+    f(x, y) <= 4. So for each unit of several runs. Source: docs/proofs/audit.md 5 (what a factor is)."""
+    return 1 << min(runs, MOST_DOUBLED)
+
+
 def _check_e_value(e_value: Decimal, body: Audited) -> None:
-    """A violation has an e-value of at least 1 / (1 - confidence). (The converse does not hold: an audit that bets
-    refutes every smaller epsilon first.)
+    """A violation has an e-value of at least 1 / (1 - confidence), and none is more than so many runs can have. (The
+    converse does not hold: an audit that bets refutes every smaller epsilon first.)
 
     Source: Ville 1939: of a true claim it is ever so large with probability at most 1 - confidence."""
+    if Fraction(e_value) > _largest(_runs(body)):
+        raise ParameterError("e_value", str(e_value), f"at most 2^{_runs(body)}, as there are so many runs")
     by_bets = body.verdict == "violation" and body.method != REPLAY
     if by_bets and Fraction(e_value) * (1 - Fraction(body.confidence)) * Fraction(SLACK) < 1:
         raise ParameterError(

@@ -199,6 +199,34 @@ def test_noise_that_both_gradients_share_accuses_nobody() -> None:
         assert result.verdict == "not_refuted"
 
 
+@pytest.mark.parametrize("begins", [1, 7])
+def test_noise_that_both_gradients_share_from_a_later_step_on_accuses_nobody(begins: int) -> None:
+    """And half of it is found."""
+
+    def keyed(secret: int, sigma: float) -> Any:
+        def gradient(step: int, rows: Rows, rng: np.random.Generator) -> float:
+            own = rng if step < begins else np.random.default_rng([secret, step])
+            return float(np.clip(rows, -1, 1).sum() + own.normal(0, sigma))
+
+        return gradient
+
+    numbered = [(step, np.zeros(5)) for step in range(120)]
+    for seed in range(2):
+        result = dpl.audit_steps(keyed(seed, 1.0), numbered, 5.0, dpl.GaussianLaw(1), seed=seed, rehearsals=2)
+        assert result.verdict == "not_refuted"
+        assert result.told[0].startswith(f"from step {begins + 1} on: ")
+    half = dpl.audit_steps(keyed(5, 0.25), numbered, 5.0, dpl.GaussianLaw(1), seed=5, rehearsals=2)
+    assert half.verdict == "violation"
+
+
+def test_a_few_rehearsals_that_come_out_alike_by_luck_are_no_noise_in_common() -> None:
+    def gradient(state: float, rows: Rows, rng: np.random.Generator) -> float:
+        return float(np.clip(rows, -1, 1).sum() + np.rint(rng.normal(0, 0.5)))
+
+    numbered = [(0.0, np.zeros(5)) for _ in range(60)]
+    assert not dpl.audit_steps(gradient, numbered, 5.0, dpl.GaussianLaw(1), seed=1, rehearsals=2).told
+
+
 # ---- the wealth -----------------------------------------------------------------------------------------------------
 
 

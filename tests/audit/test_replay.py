@@ -267,6 +267,67 @@ def test_noise_that_is_added_by_hand_may_cover_what_came_back() -> None:
     assert kinds(dpl.audit_replay(beside, [1], [1, 2])) == [("returned", None)]
 
 
+@pytest.mark.parametrize("epsilon", [4, 12])
+def test_noise_that_hardly_ever_shows_covers_as_well(epsilon: int) -> None:
+    """At epsilon 12 it is 0 in nearly every run: pushed, it decides what was found."""
+    scale = Fraction(1, epsilon)
+
+    def noise_of(entropy: Entropy) -> int:
+        return noisy(0, entropy, scale=f"{float(scale):.4f}")
+
+    def adds(rows: list[int], entropy: Entropy) -> object:
+        return len(rows) + noise_of(entropy)
+
+    def exceeds(rows: list[int], entropy: Entropy) -> object:
+        return len(rows) + noise_of(entropy) >= 2
+
+    def branches(rows: list[int], entropy: Entropy) -> object:
+        return noisy(3, entropy) if len(rows) + noise_of(entropy) >= 2 else None
+
+    def is_odd(rows: list[int], entropy: Entropy) -> object:
+        if (len(rows) + noise_of(entropy)) % 2:
+            raise ValueError
+        return 0
+
+    def scales(rows: list[int], entropy: Entropy) -> object:
+        return noisy(0, entropy, scale=10 + (len(rows) + noise_of(entropy)) % 2)
+
+    def asks(rows: list[int], entropy: Entropy) -> object:
+        return noisy(5 * (len(rows) + noise_of(entropy)), entropy)
+
+    def best(rows: list[int], entropy: Entropy) -> object:
+        law, counts = DiscreteLaplace(f"{float(scale):.4f}"), np.array([rows.count(1), rows.count(2)])
+        return int(np.argmax(counts + noise.draw(law, np.zeros(2, np.int64), sensitivity=ONE, entropy=entropy)))
+
+    def answers(rows: list[int], entropy: Entropy) -> object:
+        lie = noise.respond(noise.RandomizedAnswer(epsilon=epsilon, k=2), 0, entropy=entropy)
+        return (len(rows) + lie) % 2
+
+    for job in (adds, exceeds, branches, is_odd, scales, asks, best, answers):
+        results = [dpl.audit_replay(job, [1], [1, 2], seed=seed) for seed in range(3)]
+        assert {result.verdict for result in results} <= {"not_refuted", "blind"}, job.__name__
+
+
+def test_what_noise_for_another_value_does_not_decide_is_found_at_once() -> None:
+    """Before that noise, or beside it."""
+
+    def before(rows: list[int], entropy: Entropy) -> object:
+        return noisy(2 * len(rows), entropy), noisy(0, entropy)
+
+    def flows(rows: list[int], entropy: Entropy) -> object:
+        first = noisy(0, entropy)
+        return (first, noisy(3, entropy)) if len(rows) > 1 else (first, 3)
+
+    def raises(rows: list[int], entropy: Entropy) -> object:
+        noisy(0, entropy)
+        if len(rows) > 1:
+            raise ValueError
+        return 0
+
+    for job, kind in ((before, ("moved", 1)), (flows, ("flow", 2)), (raises, ("raised", None))):
+        assert kinds(dpl.audit_replay(job, [1], [1, 2])) == [kind]
+
+
 def test_a_promise_may_break_with_its_delta() -> None:
     """At distance 0 a value is released with probability delta: in many a recording, and it is within the claim."""
     release = dpl.stability.StableRelease(epsilon=1, delta="0.2", mode="tight")

@@ -141,6 +141,19 @@ def test_it_goes_on_with_other_jobs_and_its_own_seed_and_more_trials(tmp_path: P
     assert same(audit(resume=place, trials=2 * TRIALS), more)
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_it_goes_on_whether_or_not_it_ends_at_a_violation(first: bool, tmp_path: Path) -> None:
+    def audit(stop: bool, place: Path | None = None) -> AuditResult:
+        return dpl.audit_mechanism(
+            with_scale(0.5), 0.0, 1.0, dpl.PureDP(1), **SETTINGS | {"stop_at_violation": stop}, resume=place
+        )
+
+    place = tmp_path / "runs"
+    assert audit(first, place).verdict == "violation"
+    for stop in (not first, first):
+        assert same(audit(stop, place), audit(stop))
+
+
 def test_an_audit_out_of_time_goes_on_another_day(tmp_path: Path) -> None:
     first = AUDITS["one by one"](resume=tmp_path / "runs", seconds="0.001")
     assert first.trials_left < TRIALS

@@ -280,6 +280,24 @@ def test_both_take_the_same_privacy_curves() -> None:
     assert 10 < accepted_by_both(records) < 100
 
 
+def test_both_refuse_audits_that_contradict_themselves() -> None:
+    """What a claim of epsilon 0.25 allows, an e-value, and what so many runs can have."""
+    point = {"delta": "0", "epsilon": "0.25", "epsilon_lower": "0.3"}
+    fell: dict[str, Any] = {"verdict": "violation", "refuted": point}
+    few: dict[str, Any] = {"trials_left": 2, "trials_right": 3, "epsilon_lower": "0"}
+    by_bets = fell | {"method": "wealth"}
+    by_hand = {"verdict": "violation", "epsilon_lower": "50", "method": "by_hand"}
+    blank = {"trials_left": 0, "trials_right": 0}
+    right: list[dict[str, Any]] = [fell, by_bets | {"e_value": "20"}, by_bets | {"e_value": "1000000000"}, few]
+    right += [few | {"e_value": "32"}, by_hand | {"e_value": "20"}]
+    wrong: list[dict[str, Any]] = [by_bets, by_hand, few | {"e_value": "32.1"}, few | {"trials_left": 1}]
+    wrong += [few | blank, by_hand | few | {"e_value": "33"}, fell | {"refuted": point | {"epsilon": "0.2499"}}]
+    wrong += [fell | {"refuted": point | {"epsilon": "0.1", "delta": "0.5"}}]
+    index = first("audited")
+    assert accepted_by_both([ending_in(index, **one) for one in right]) == len(right)
+    assert accepted_by_both([ending_in(index, **one) for one in wrong]) == 0
+
+
 def test_both_want_the_rules_of_leaves_and_forms() -> None:
     index = first("reserved")
     leaf = {"kind": "ex_post", "epsilon": "0", "sense": "pure", "delta": "0.1"}

@@ -53,11 +53,11 @@ def a_scope() -> Scope:
     [
         ({"verdict": "violation"}, "verdict"),
         ({"epsilon_lower": "1.1"}, "verdict"),
-        ({"refuted": RefutedPoint("0.1", "0.2", "0.3")}, "verdict"),
+        ({"refuted": RefutedPoint("1", "0.1", "1.1")}, "verdict"),
         ({"verdict": "violation", "refuted": RefutedPoint("0.3", "0.2", "0.3")}, "above the epsilon that fell"),
-        ({"verdict": "violation", "refuted": RefutedPoint("0.3", "1", "0.4")}, "delta"),
+        ({"verdict": "violation", "refuted": RefutedPoint("1", "1", "1.4")}, "delta"),
         ({"verdict": "violation", "epsilon_lower": "5.9"}, "can show"),  # ln(1 / (1 - 0.05^(1/1000))) is 5.81
-        ({"verdict": "violation", "refuted": RefutedPoint("0.3", "0.2", "5.9")}, "can show"),
+        ({"verdict": "violation", "refuted": RefutedPoint("1", "0.2", "5.9")}, "can show"),
         ({"trials_left": 0, "trials_right": 0}, "can show"),
         ({"delta": "1"}, "delta"),
         ({"claim": ApproxDP(1, "0.1"), "delta": "0.01", "verdict": "violation"}, "verdict"),  # claims nothing there
@@ -70,13 +70,32 @@ def a_scope() -> Scope:
         ({"verdict": "violation"} | TOGETHER | {"e_value": "19.9"}, "e_value"),
         ({"verdict": "violation", "together": True}, "an e-value"),
         ({"verdict": "violation", "epsilon_lower": "1.1"} | TOGETHER, "no single point that fell"),
-        ({"verdict": "violation", "refuted": RefutedPoint("0.1", "0.2", "0.3")} | TOGETHER, "no single point"),
+        ({"verdict": "violation", "refuted": RefutedPoint("1", "0.1", "1.1")} | TOGETHER, "no single point"),
         (TOGETHER, "verdict"),
         ({"blind": BLIND}, "epsilon_lower"),
         ({"blind": BLIND, "epsilon_lower": "1.1", "verdict": "violation"}, "not_refuted of an audit that was blind"),
         ({"blind": BLIND, "epsilon_lower": "0", "verdict": "violation"} | TOGETHER, "not_refuted of an audit that was"),
         ({"blind": BLIND, "epsilon_lower": "0", "power": Power("2", "0.9")}, "power"),
         ({"blind": BLIND, "epsilon_lower": "0", "e_value": "1"}, "e_value"),
+        ({"verdict": "violation", "refuted": RefutedPoint("0.99", "0.1", "1.5")}, "what the claim allows at delta 0.1"),
+        (
+            {"claim": ApproxDP(2, "0.1"), "verdict": "violation", "refuted": RefutedPoint("2", "0.05", "2.1")},
+            "what the claim allows at delta 0.05",
+        ),
+        (
+            {"claim": PrivacyCurve(("0", "0.5"), ("0.1", "0.01")), "epsilon_lower": "0", "verdict": "violation"}
+            | {"refuted": RefutedPoint("0.4", "0.05", "0.6")},
+            "what the claim allows at delta 0.05",
+        ),
+        ({"method": "wealth", "verdict": "violation", "epsilon_lower": "1.1"}, "e_value"),
+        ({"method": "by_hand", "verdict": "violation", "epsilon_lower": "50"}, "e_value"),
+        ({"trials_left": 2, "trials_right": 2, "epsilon_lower": "0", "e_value": "16.1"}, "so many runs"),
+        (
+            {"verdict": "violation", "trials_left": 2, "trials_right": 2, "epsilon_lower": "0"} | TOGETHER,
+            "so many runs",
+        ),
+        ({"trials_left": 2, "trials_right": 2, "epsilon_lower": "0", "power": Power("9", "0.9")}, "power"),
+        ({"trials_left": 0, "trials_right": 0, "epsilon_lower": "0", "power": Power("9", "0.9")}, "power"),
         ({"intended": 1}, "no audit that is intended"),
     ],
 )
@@ -92,9 +111,13 @@ def test_an_audit_that_contradicts_something_is_not_written(changes: dict[str, A
     [
         {"epsilon_lower": "1"},  # on the claim is not above it
         {"verdict": "violation", "epsilon_lower": "1.1"},
-        {"verdict": "violation", "epsilon_lower": "0.2", "refuted": RefutedPoint("0.1", "0.2", "0.3")},
+        {"verdict": "violation", "epsilon_lower": "0.2", "refuted": RefutedPoint("1", "0.1", "1.1")},
+        {"claim": GDP(2), "verdict": "violation", "refuted": RefutedPoint("0.1", "0.2", "0.3")},  # a curve of parts
         {"verdict": "violation", "epsilon_lower": "5.8"},
-        {"method": "by_hand", "verdict": "violation", "epsilon_lower": "50"},  # no counts: its author's word
+        {"method": "by_hand", "verdict": "violation", "epsilon_lower": "50", "e_value": "20"},  # its author's word
+        {"method": "by_hand", "verdict": "violation", "epsilon_lower": "50", "trials_left": 0, "trials_right": 0},
+        {"trials_left": 2, "trials_right": 2, "epsilon_lower": "0", "e_value": "16"},
+        {"trials_left": 3, "trials_right": 2, "epsilon_lower": "0", "power": Power("9", "0.9")},
         {"epsilon_lower": "0", "trials_left": 0, "trials_right": 0},
         {"e_value": "19.9"},
         {"e_value": "20.1"},  # every smaller epsilon must fall first
