@@ -114,8 +114,9 @@ def _judged(result: AuditResult, place: int, factor: Decimal) -> AuditResult:
     if result.power is None or result.power.epsilon > wanted:
         seen = "no epsilon" if result.power is None else f"an epsilon of {float(result.power.epsilon):.4g}"
         more = "more trials"
-        if result.power is None and result.trials * result.delta < 1 and result.delta:
-            more = f"at least {math.ceil(1 / result.delta):,} trials, as fewer show no event of probability delta"
+        least = math.ceil(1 / Fraction(result.delta)) if result.delta else 0
+        if result.power is None and result.trials < least:
+            more = f"at least {least:,} trials, as fewer show no event of probability delta"
         weak = (
             f"{where}: {result.trials:,} runs a side would have refuted {seen} with probability 0.9, and must_detect "
             f"asks for {float(wanted):.4g}, {factor} times the claim: {more}, or a larger must_detect"
