@@ -7,7 +7,7 @@ not the oracles of those after it.
 
 What is marked `sliced` (many seeds, many points of one law, a module that takes more than three seconds) is dealt to
 five slices, test by test and case by case. `make test` runs one of them, `--slices=commit`, so that each commit runs
-another; `.ci/run`, and pytest by itself, all.
+another; `.ci/run` all but the one before it, `--slices=most`, to stay below twenty minutes; pytest by itself all.
 """
 
 from __future__ import annotations
@@ -43,17 +43,26 @@ settings.load_profile(PROFILE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    names = ["all", "commit", *map(str, range(SLICES))]
-    parser.addoption("--slices", choices=names, default="all", help="which slice of the cases marked `sliced` is run")
+    names = ["all", "most", "commit", *map(str, range(SLICES))]
+    parser.addoption("--slices", choices=names, default="all", help="which slices of the cases marked `sliced` are run")
 
 
-def slice_of(config: pytest.Config) -> int | None:
-    """The slice that is run; None where all are. Without git it is slice 0."""
-    asked = config.getoption("--slices")
-    if asked == "all":
-        return None
-    if asked != "commit":
-        return int(asked)
+def slices_of(config: pytest.Config) -> tuple[int, ...]:
+    """The slices that are run."""
+    asked, every = config.getoption("--slices"), range(SLICES)
+    match asked:
+        case "all":
+            return tuple(every)
+        case "most":
+            return tuple(one for one in every if one != (_of_the_commit() - 1) % SLICES)
+        case "commit":
+            return (_of_the_commit(),)
+        case _:
+            return (int(asked),)
+
+
+def _of_the_commit() -> int:
+    """The slice that the commit chooses; 0 without git."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
         commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -63,8 +72,7 @@ def slice_of(config: pytest.Config) -> int | None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    chosen = slice_of(config)
-    return "slices: all" if chosen is None else f"slices: {chosen} of 0 to {SLICES - 1} (again: --slices={chosen})"
+    return f"slices of `sliced`: {', '.join(map(str, slices_of(config)))} of 0 to {SLICES - 1} (--slices=N: one alone)"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -80,15 +88,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # before anything is left out: a case stays in its slice, whatever `-m` and `-k` say
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    chosen = slice_of(config)
-    if chosen is None:
-        return
+    chosen = slices_of(config)
     before, others = Counter[str](), list[pytest.Item]()
     for item in items:
         if item.get_closest_marker("sliced") is None or item.get_closest_marker("slow") is not None:
             continue
         test = item.nodeid.partition("[")[0]
-        if (zlib.crc32(test.encode()) + before[test]) % SLICES != chosen:
+        if (zlib.crc32(test.encode()) + before[test]) % SLICES not in chosen:
             others.append(item)
         before[test] += 1
     left_out = set(others)

@@ -151,7 +151,7 @@ export async function verifyHead(bytes, key) {
 
 /** Raises unless a head is of the ledger that `key` is named after. */
 export function requireOrigin({ origin }, { name }) {
-  if (origin !== name) throw new Invalid(`checkpoint: of the ledger ${origin}, but the key is of ${name}: perhaps the wrong key`);
+  if (origin !== name) throw new Invalid(`checkpoint: of another ledger, ${origin}, but the key is of ${name}: perhaps the wrong key`);
 }
 
 /** Raises unless `key` signed a head that was read. */

@@ -100,7 +100,7 @@ def require_origin(head: Checkpoint, key: VerifyingKey) -> None:
     """VerificationError unless `head` is of the ledger that `key` is named after."""
     if head.origin != key.name:
         raise VerificationError(
-            f"checkpoint: of the ledger {head.origin}, but the key is of {key.name}: perhaps the wrong key"
+            f"checkpoint: of another ledger, {head.origin}, but the key is of {key.name}: perhaps the wrong key"
         )
 
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import assert_never
 
 from dpledger import decimals
 from dpledger.accounting import filters
-from dpledger.accounting.filters import EitherFilter, RDPFilter
+from dpledger.accounting.filters import (
+    AllowanceFilter,
+    BasicFilter,
+    EitherFilter,
+    GDPFilter,
+    PureFilter,
+    RDPFilter,
+    ZCDPFilter,
+)
 from dpledger.accounting.guarantees import BoundedRange, PrivacyCurve
 from dpledger.ledger.accounts.overlap import NotAdded
 from dpledger.ledger.accounts.recomposition import ScopeAccount
@@ -266,8 +275,10 @@ def _left(account: ScopeAccount, scopes: Mapping[str, ScopeState]) -> tuple[str,
             deciding = [filters.fullest(rule, account.sums)]
         case EitherFilter():
             deciding = ["mixed", "delta"]
-        case _:
+        case PureFilter() | BasicFilter() | ZCDPFilter() | GDPFilter() | AllowanceFilter():
             deciding = list(account.left_by_account)
+        case _:
+            assert_never(account.filter)
     left = {name: decimals.parse(account.left_by_account[name], field=name) for name in deciding}
     return (f"Left: {', '.join(f'{words.at_least(of)} of {unit_of(name)}' for name, of in left.items())}.",)
 

@@ -153,5 +153,5 @@ def test_the_key_of_another_ledger_is_told_as_perhaps_the_wrong_one() -> None:
     other = ledger_golden.TURNS_KEY.public
     told = run("verify", ledger_golden.DATA, "--key", other.text)
     assert told.exit_code == 1
-    said = f"of the ledger {ledger_golden.KEY.public.name}, but the key is of {other.name}: perhaps the wrong key"
+    said = f"of another ledger, {ledger_golden.KEY.public.name}, but the key is of {other.name}: perhaps the wrong key"
     assert said in told.stderr

@@ -29,6 +29,7 @@ from dpledger.ledger.stores.sqlite import SQLiteStore
 from forking import DONE, ignores_fork_warnings, in_child
 from interrupting import Lines
 from ledger_workers import fresh_process
+from seed_batches import SLICES
 
 pytestmark = pytest.mark.sliced
 
@@ -226,15 +227,16 @@ def test_an_interrupt_before_any_line_leaves_neither_lock_nor_transaction(file: 
     store.close()
 
 
+@pytest.mark.parametrize("first", range(SLICES))  # of the lines, of which each slice takes its part
 def test_an_interrupt_before_any_line_of_opening_and_closing_leaves_no_lock(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     monkeypatch.setattr(connections, "_OPEN", weakref.WeakSet())  # else what other tests left open makes more lines
-    target, told = 0, True
+    target, told = first, True
     while told:
         lines = Lines(target)
         lines.run(lambda: SQLiteStore._opened(file, "rw", WriteLock(file)).close())
-        told, target = lines.has_raised, target + 1
+        told, target = lines.has_raised, target + SLICES
         WriteLock(file).take(0.0)
     assert target > 20
     assert len(leaves(SQLiteStore.open(file))) == 50

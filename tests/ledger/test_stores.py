@@ -175,7 +175,7 @@ def test_a_ledger_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeyp
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="can be written"):
+    with pytest.raises(ParameterError, match="folder that exists"):
         Ledger.create(tmp_path / "nowhere" / "clinic.ledger")
     for path in ("", "\0"):
         with pytest.raises(ParameterError):

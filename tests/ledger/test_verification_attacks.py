@@ -535,7 +535,7 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         "verdict",
     ),
     "an audit in which a point fell and nothing follows": (
-        changed(AUDITED, refuted=RefutedPoint("0.1", "0.01", "0.11")),
+        changed(AUDITED, refuted=RefutedPoint("3", "0.01", "3.1")),
         AUDITED,
         "verdict",
     ),

@@ -110,6 +110,6 @@ def composition_in(file: Path) -> Document:
     try:
         return Document.read(file) if str(file) != "-" else parse_document(document_in(file))
     except ParameterError as error:
-        if error.field.rpartition(": ")[2].count(".") <= 1:  # the document itself, or one of its fields
+        if error.field.rpartition(": ")[2].count(".") == 1:  # one of the document's fields
             error.add_note(FORM)
         raise
