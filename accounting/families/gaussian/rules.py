@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 import numpy as np
 
@@ -73,6 +74,7 @@ class JointGaussian:
 
 
 Gaussian: TypeAlias = GaussianLaw | GDP | JointGaussian
+L = TypeVar("L", GaussianLaw, GDP, JointGaussian)
 
 
 def shift_of(relation: Relation) -> int:
@@ -249,17 +251,15 @@ def divergence_of_both(both: tuple[float, float], order: Decimal) -> float:
     return scalars.log1p(math.fsum(map(scalars.expm1, exponents)) * (1 + 1e-14)) / more * (1 + 1e-14)
 
 
-GAUSSIAN = LeafRules(
-    kind=GaussianLaw,
-    attested=False,
-    price=overlapping(_law_cost, noise_fields=frozenset({"noise_multiplier"}), loss_fields=NO_FIELDS),
-    pair=PairFacts(
+def _pair(ratio: Callable[[L, Relation], tuple[int, int]]) -> PairFacts[L]:
+    """Two normal laws of one spread, whose means are apart by the root of `ratio`."""
+    return PairFacts(
         failure=never_fails,
         mirrors=mirrors_itself,
         bracket=_bracket,
         alone=_alone,
         squares=Squares(
-            ratio=_law_ratio,
+            ratio=ratio,
             together=JointGaussian,
             loss=GaussianLoss,
             in_samples=in_samples,
@@ -268,7 +268,14 @@ GAUSSIAN = LeafRules(
         renyi=HAS_A_PAIR,
         envelope=ONE_MECHANISM,
         reason=EXACT,
-    ),
+    )
+
+
+GAUSSIAN = LeafRules(
+    kind=GaussianLaw,
+    attested=False,
+    price=overlapping(_law_cost, noise_fields=frozenset({"noise_multiplier"}), loss_fields=NO_FIELDS),
+    pair=_pair(_law_ratio),
     group=GroupFacts(
         grouped=_grouped,
         relative=True,
@@ -292,22 +299,7 @@ GDP_RULES: Final[LeafRules[GDP]] = LeafRules(
         noise_fields=NO_FIELDS,
         loss_fields=frozenset({"mu"}),
     ),
-    pair=PairFacts(
-        failure=never_fails,
-        mirrors=mirrors_itself,
-        bracket=_bracket,
-        alone=_alone,
-        squares=Squares(
-            ratio=_gdp_ratio,
-            together=JointGaussian,
-            loss=GaussianLoss,
-            in_samples=in_samples,
-            exchanged=exchanged_in_samples,
-        ),
-        renyi=HAS_A_PAIR,
-        envelope=ONE_MECHANISM,
-        reason=EXACT,
-    ),
+    pair=_pair(_gdp_ratio),
     group=GroupFacts(
         grouped=_grouped,
         relative=False,
@@ -331,22 +323,7 @@ JOINT_GAUSSIAN: Final[LeafRules[JointGaussian]] = LeafRules(
         noise_fields=NO_FIELDS,
         loss_fields=NO_FIELDS,
     ),
-    pair=PairFacts(
-        failure=never_fails,
-        mirrors=mirrors_itself,
-        bracket=_bracket,
-        alone=_alone,
-        squares=Squares(
-            ratio=_joint_ratio,
-            together=JointGaussian,
-            loss=GaussianLoss,
-            in_samples=in_samples,
-            exchanged=exchanged_in_samples,
-        ),
-        renyi=HAS_A_PAIR,
-        envelope=ONE_MECHANISM,
-        reason=EXACT,
-    ),
+    pair=_pair(_joint_ratio),
     group=GroupFacts(
         grouped=_grouped,
         relative=False,
