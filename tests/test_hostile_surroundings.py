@@ -8,9 +8,12 @@ with the caches as they are: what was computed under another's context must not 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import ctypes.util
 import decimal
 import locale
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -26,9 +29,12 @@ import flint
 import mpmath
 import numpy as np
 import pytest
+import torch
 
+import dpledger as dpl
 import every_number
 from dpledger.accounting.leaves import Leaf
+from dpledger.errors import FloatsAltered
 
 pytestmark = pytest.mark.sliced
 
@@ -239,3 +245,66 @@ def test_nothing_depends_on_hashes_or_the_number_of_threads(ordinary: dict[str, 
     surroundings = {**os.environ, **chosen, "PYTHONHASHSEED": "4242", "PYTHONPATH": os.pathsep.join(sys.path)}
     found = subprocess.run([sys.executable, str(script)], env=surroundings, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == every_number.digest(ordinary)
+
+
+# ---- floats that are not those of IEEE 754 --------------------------------------------------------------------------
+
+UPWARD, DOWNWARD, TO_ZERO = (
+    (0x800, 0x400, 0xC00) if platform.machine() in {"x86_64", "AMD64"} else (1 << 22, 2 << 22, 3 << 22)
+)
+"""<fenv.h>, of x86-64 and of AArch64."""
+
+
+@contextmanager
+def rounding(mode: int) -> Iterator[None]:
+    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    before = library.fegetround()
+    assert library.fesetround(mode) == 0
+    try:
+        yield
+    finally:
+        library.fesetround(before)
+
+
+@contextmanager
+def flushed() -> Iterator[None]:
+    """What is near zero is zero, as for whoever trains on a processor and wants it fast."""
+    assert torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+ALTERED: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "flushed to zero": flushed,
+    "rounded up": lambda: rounding(UPWARD),
+    "rounded down": lambda: rounding(DOWNWARD),
+    "rounded to zero": lambda: rounding(TO_ZERO),
+}
+
+
+@pytest.mark.parametrize("how", ALTERED)
+def test_no_bound_is_computed_in_floats_that_break_its_proof(how: str) -> None:
+    """Refused with the reason, nothing spent; what needs no float is charged, and what was computed stays right."""
+    step = dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier=1), rate="0.01")
+    book = dpl.Ledger.in_memory()
+    scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
+    every_number.fresh()
+    with ALTERED[how]():
+        for call in (
+            lambda: dpl.compose((step, 10)).epsilon(delta="1e-6"),
+            lambda: dpl.compose((step, 10)).delta(epsilon=1),
+            lambda: scope.quote((step, 10), relation="add_remove"),
+        ):
+            with pytest.raises(FloatsAltered, match="nothing was computed"):
+                call()
+        scope.release(dpl.Laplace(sensitivity=1, epsilon="0.1"), 0)
+    assert float(dpl.compose((step, 10)).epsilon(delta="1e-6").upper) > 0
+    assert len(book.verify(key=book.public_key).entries) == len(book) == 4
+
+
+def test_flushing_would_take_an_upper_bound_to_zero() -> None:
+    """The mutant: what `raised` adds is lost."""
+    with flushed():
+        assert 1e-310 * 1.0 == 0

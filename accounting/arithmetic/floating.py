@@ -3,6 +3,8 @@
 Additions, multiplications, divisions and square roots are those of IEEE 754 (error at most `UNIT` relative). Of
 `elementary` and `scalars` it assumes that exp, expm1, log and log1p are within 4 units in the last place, and sin and
 cos within `CIRCULAR` in absolute terms, sin x for |x| < 1 within `CIRCULAR` |x|. docs/proofs/engine.md, section 6.
+
+A program can switch the first off for a thread of its own, and `require_ieee` sees that.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from dpledger.errors import FloatsAltered
 
 __all__ = [
     "CIRCULAR",
@@ -29,6 +33,7 @@ __all__ = [
     "lowered",
     "quietly",
     "raised",
+    "require_ieee",
     "rounded_out",
     "up",
 ]
@@ -51,6 +56,22 @@ CIRCULAR = 8 * UNIT
 """The absolute error that is assumed of sin and cos; for sin x, |x| < 1, in units of |x|."""
 SUBNORMAL = 2.0**-1068
 """More than a few roundings below the least normal float, 2^-1022, add up to: each is at most ULPS times 2^-1074."""
+
+
+def require_ieee() -> None:
+    """Raises FloatsAltered unless floats of this thread round to nearest, and keep what is below 2^-1022."""
+    one, least = 1.0, 2.0**-1022
+    if least * 0.5 == 0:
+        raise FloatsAltered(
+            "this thread takes numbers below 2^-1022 for zero, so no bound holds, and nothing was computed: call "
+            "torch.set_flush_denormal(False), or do not load, in this process, the library that was compiled with "
+            "-ffast-math"
+        )
+    if not one + UNIT == one == one - UNIT / 4:
+        raise FloatsAltered(
+            "floats of this thread do not round to nearest, so no bound holds, and nothing was computed: set the "
+            "rounding mode back (fesetround)"
+        )
 
 
 def up(value: float) -> float:
@@ -85,11 +106,13 @@ def rounded_out(lower: Array, upper: Array) -> tuple[Array, Array]:
 
 def quietly(function: Callable[P, T]) -> Callable[P, T]:
     """A decorator: what is below the normal floats is counted in errors, whatever the caller's `np.seterr` says of it.
+    FloatsAltered where it is not there at all.
 
     Each call enters a context of its own: one `np.errstate` shared by calls is not safe before numpy 2."""
 
     @functools.wraps(function)
     def quiet(*args: P.args, **kwargs: P.kwargs) -> T:
+        require_ieee()
         with np.errstate(under="ignore"):
             return function(*args, **kwargs)
 

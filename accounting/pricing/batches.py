@@ -21,6 +21,7 @@ from typing import assert_never
 import numpy as np
 
 from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic.floating import quietly
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import (
     Chain,
@@ -104,6 +105,7 @@ def _joint(leaves: list[AnyLeaf], times: int, relation: Relation) -> AnyLeaf | N
     return joint
 
 
+@quietly
 def batch_rdp(drawn: Drawn, relation: Relation, orders: Orders) -> dict[Decimal, Decimal | None]:
     """The Renyi divergences of these orders, in both directions; None where only the price of the whole is known.
 
@@ -133,6 +135,7 @@ def _divergences(drawn: Drawn, relation: Relation, orders: Orders) -> Divergence
 
 
 @functools.lru_cache(maxsize=256)
+@quietly
 def batch_rho(drawn: Drawn, relation: Relation) -> Decimal | None:
     """The zCDP price, where the losses are bounded; None where only the price of the whole is known.
 

@@ -22,6 +22,7 @@ from typing import assert_never
 
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic.floating import require_ieee
 from dpledger.accounting.arithmetic.prices import FREE, Cost, approximate_cost
 from dpledger.accounting.chains import settles_by_levels
 from dpledger.accounting.composition import (
@@ -148,6 +149,8 @@ def _of_leaf(leaf: Leaf, relation: Relation, orders: Orders) -> Cost:
     """What its kind says: the cap, and with an outcome no more than the realised loss as an epsilon. Delta and the
     other currencies are not refunded. Source: docs/proofs/filters.md, "Refunds"."""
     rules = rules_of(leaf)
+    if rules.price.in_floats:
+        require_ieee()
     if rules.outcome is None:
         return rules.price.cap(leaf, relation, orders)
     cap = rules.price.cap(rules.outcome.planned(leaf), relation, orders)

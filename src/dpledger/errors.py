@@ -8,7 +8,7 @@
                                         ForkedProcess
       EvidenceError    the record's     VerificationError (NewerThanVerifier), StoreBehind, StoreFailure,
                                         NotWitnessed, ForeignLedger; of audits in tests ClaimRefuted, AuditTooWeak
-      EngineError      ours             CannotCertify (UnboundedLoss, ClaimTooSmall, Contradiction)
+      EngineError      ours             CannotCertify (UnboundedLoss, ClaimTooSmall, Contradiction), FloatsAltered
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
 outputs or keys. What the caller gave is shown in one short line: a scalar as it is written, anything else by its type.
@@ -42,6 +42,7 @@ __all__ = [
     "DpledgerError",
     "EngineError",
     "EvidenceError",
+    "FloatsAltered",
     "ForeignLedger",
     "ForkedProcess",
     "Halted",
@@ -341,6 +342,11 @@ class AuditTooWeak(EvidenceError, AssertionError):
 
 class EngineError(DpledgerError):
     """The engine cannot do what was asked."""
+
+
+class FloatsAltered(EngineError):
+    """Floats of this thread are not those of IEEE 754, on which every bound rests: what is near zero is taken for zero,
+    or results are not rounded to nearest. Nothing was computed; the message says what to do."""
 
 
 class CannotCertify(EngineError):
