@@ -170,7 +170,7 @@ def audit_mechanism(
         relation=relation,
         pair=f"{_shape(left)} and {_shape(right)}",
         apart=apart(left, right, relation, unit),
-        told=tuple(words for words in (unlike, runs.unseeded, runs.altered, runs.alone) if words),
+        told=(*(words for words in (unlike, runs.unseeded, runs.altered, runs.alone) if words), *course.unread),
         seconds=time.perf_counter() - started,
         seed=settings.seed,
         replay=replay,
@@ -255,7 +255,7 @@ def audit_outputs(
         relation=relation,
         pair="outputs collected elsewhere",
         apart=None,
-        told=(),
+        told=course.unread,
         seconds=time.perf_counter() - started,
         seed=None,
     )
