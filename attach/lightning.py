@@ -160,7 +160,7 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
         """The token, for a checkpoint."""
         return {} if self._run is None else {"run": dict(self._run.token())}
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Hold the charge: model, optimizer and schedules are as the checkpoint has them."""
         scope, engine, optimizer, loader = self._made
         _require_only("optimizer", trainer.optimizers, optimizer)
@@ -175,6 +175,7 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
         run = charging(
             scope,
             engine,
+            pl_module,
             optimizer,
             loader,
             **self._asked,

@@ -95,8 +95,9 @@ def private_sgd(
     `data` (`ByUnit`): items, and gradients, are then one for each unit. A scope whose unit may contribute many rows
     needs it, or `grouped=True` if the items of `data` are whole units already, or `by_row=True` if they are rows that
     are drawn and clipped one by one: then a unit is charged for as many rows as it may have. First `gradients` is tried
-    on an empty batch: if it raises, or returns another shape than (0, dimension), ParameterError says what it raised,
-    and nothing is spent. `example_rows`: made-up rows in the form of `data` (with `units`: `ByUnit(rows, units=ids)`),
+    on empty batches, of floats, of whole numbers or of objects, whatever types the data have, which one record may have
+    decided: if it raises of all, or returns another shape than (0, dimension), ParameterError says what it raised, and
+    nothing is spent. `example_rows`: made-up rows in the form of `data` (with `units`: `ByUnit(rows, units=ids)`),
     never private ones, for a function that cannot take an empty batch, as `torch.func.vmap` makes them: it is tried on
     these, and not called where a batch is empty. Raises BudgetRefused, ParameterError, RelationError or AlreadySpent as
     `Scope.open` does, with nothing spent. Inside the loop, ContractViolation if `gradients` fails on a batch: the run

@@ -37,8 +37,17 @@ from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import Runs, digest, released, shares_memory
 from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.tested.claims import AuditTarget, ClaimPoint
-from dpledger.audit.tested.neighbours import alike, apart, check_pair
-from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, aim_at, claim_of, named, seconds_of, subject_of
+from dpledger.audit.tested.neighbours import alike, apart, check_pair, pair_digest
+from dpledger.audit.tested.subjects import (
+    FEWEST_TRIALS,
+    Settings,
+    aim_at,
+    claim_of,
+    code_digest,
+    named,
+    seconds_of,
+    subject_of,
+)
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import MechanismNote
@@ -73,6 +82,7 @@ def audit_mechanism(
     each_seconds: Number | None = None,
     texts: bool = False,
     floats: Literal["numbers", "bits"] = "numbers",
+    made_up: bool = False,
     seed: int | None = None,
     jobs: int = 1,
     progress: bool = True,
@@ -96,7 +106,8 @@ def audit_mechanism(
     epsilon_lower. `each_seconds`: a run that takes longer is stopped, and that is its outcome. `texts`: the message of
     an exception is part of the outcome, not only its type. `floats`: "numbers" compares floats as numbers, and reports
     apart from the verdict what only the last bits give away (`float_leak`; Mironov 2012), as noise that is drawn and
-    added in floating point nearly always does. "bits" counts them like any other outcome. `seed`: at least 0 and below
+    added in floating point nearly always does. "bits" counts them like any other outcome. `made_up`: the data are
+    about nobody, and are JSON, so an entry may name them by a digest, which hides nothing. `seed`: at least 0 and below
     2^53; None draws one, which the result names. `jobs`: processes, through joblib, whose `parallel_config` chooses the
     engine; -1 is every core. `resume`: a file that keeps each block of runs as it is drawn: the same call continues
     where a killed one was (with its seed, if none is given), and gives the result of one that was not killed; with more
@@ -125,6 +136,8 @@ def audit_mechanism(
     relation, unit = Relation.read(relation), Unit.read(unit)
     subject = subject_of(mechanism, claim, relation, unit, batched=batched)
     subject.inspect(left, right)
+    code = code_digest(mechanism)
+    named_pair = pair_digest(left, right) if flag(made_up, field="made_up") else None
     if subject.own:
         check_pair(mechanism, left, right, relation, unit)
     aim = subject.aim(relation, settings.delta)
@@ -157,10 +170,12 @@ def audit_mechanism(
         relation=relation,
         pair=f"{_shape(left)} and {_shape(right)}",
         apart=apart(left, right, relation, unit),
-        told=tuple(words for words in (unlike, runs.unseeded, runs.altered, runs.alone) if words),
+        told=(*(words for words in (unlike, runs.unseeded, runs.altered, runs.alone) if words), *course.unread),
         seconds=time.perf_counter() - started,
         seed=settings.seed,
         replay=replay,
+        code=code,
+        made_up=named_pair,
     )
 
 
@@ -240,7 +255,7 @@ def audit_outputs(
         relation=relation,
         pair="outputs collected elsewhere",
         apart=None,
-        told=(),
+        told=course.unread,
         seconds=time.perf_counter() - started,
         seed=None,
     )
@@ -267,6 +282,8 @@ def result_of(
     seconds: float,
     seed: int | None,
     replay: ReplayResult | None = None,
+    code: str | None = None,
+    made_up: str | None = None,
 ) -> AuditResult:
     """The result of runs, with what was asked."""
     if isinstance(claim, ExPostClaim) or isinstance(aim, Stated):
@@ -291,6 +308,8 @@ def result_of(
         seconds=seconds,
         seed=seed,
         replay=replay,
+        code=code,
+        made_up=made_up,
     )
 
 

@@ -11,16 +11,16 @@ import json
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from fractions import Fraction
-from hashlib import sha256
 from typing import Any, Literal
 
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.experiment import audit_mechanism
 from dpledger.audit.results.verdict import CANARIES, SCHEDULE, STEPS, AuditResult
 from dpledger.audit.strata import ExPostClaim
+from dpledger.audit.tested.neighbours import pair_digest
 from dpledger.audit.tested.subjects import FEWEST_TRIALS, Settings, code_digest, subject_of
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -30,7 +30,7 @@ from dpledger.mechanisms.protocol import Mechanism
 from dpledger.relations import Relation, Unit
 from dpledger.schema import flag, plain
 
-__all__ = ["Audit", "differences", "pair_digest"]
+__all__ = ["Audit", "differences"]
 
 OF_TRAININGS = {CANARIES: "one training with canaries", STEPS: "the steps of a training"}
 SAME = Fraction(1, 10**6)
@@ -68,6 +68,7 @@ class Audit:
     each_seconds: Number | None = None
     texts: bool = False
     floats: Literal["numbers", "bits"] = "numbers"
+    made_up: bool = False
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -99,6 +100,7 @@ class Audit:
             each_seconds=self.each_seconds,
             texts=self.texts,
             floats=self.floats,
+            made_up=self.made_up,
             seed=self.seed,
             seconds=seconds,
             jobs=jobs,
@@ -107,7 +109,8 @@ class Audit:
         )
 
     def body(self) -> Intended:
-        """The audit as a ledger says it beforehand, without its data. ParameterError for what cannot be run."""
+        """The audit as a ledger says it beforehand: without its data, with the digest of the code and, of data that are
+        `made_up`, of the pair. ParameterError for what cannot be run."""
         settings = Settings.read(
             trials=self.trials, confidence=self.confidence, delta=self.delta, seed=self.seed, jobs=1
         )
@@ -122,6 +125,8 @@ class Audit:
             confidence=settings.confidence,
             seed=settings.seed,
             schedule=SCHEDULE,
+            code=code_digest(self.mechanism),
+            pair=pair_digest(self.left, self.right) if flag(self.made_up, field="made_up") else None,
         )
 
     @classmethod
@@ -160,12 +165,6 @@ class Audit:
             batched=batched,
             seed=entry.seed,
         )
-
-    def entry(self, result: AuditResult, *, made_up: bool = False) -> Audited:
-        """What a ledger holds of its result: with the digest of the code and, of data that were `made_up` and are about
-        nobody, of the pair."""
-        pair = pair_digest(self.left, self.right) if made_up else None
-        return replace(result.body(), code=code_digest(self.mechanism), pair=pair)
 
     def changes(self, entry: Audited) -> tuple[str, ...]:
         """What is known to be another than when `entry` was recorded, in words; its result may then be another, too."""
@@ -214,15 +213,3 @@ def _said(value: object) -> str:
         return "absent"
     said = plain(value)
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-
-
-def pair_digest(left: object, right: object) -> str:
-    """The SHA-256 of two datasets as JSON, of data that were MADE UP: it hides nothing that can be guessed, and of
-    a few small rows everything can. ParameterError for what is no JSON."""
-    try:
-        said = json.dumps([left, right], sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    except (TypeError, ValueError):
-        raise ParameterError(
-            "left, right", "data that are no JSON", "data that are, to name them by a digest"
-        ) from None
-    return sha256(said.encode()).hexdigest()

@@ -129,7 +129,7 @@ def audit_service(
         relation=relation,
         pair="two sides of a service",
         apart=None,
-        told=(AGAIN, *([CONSTANT] if service.is_constant else []), *service.failures),
+        told=(AGAIN, *([CONSTANT] if service.is_constant else []), *service.failures, *course.unread),
         seconds=time.perf_counter() - began,
         seed=None,
     )

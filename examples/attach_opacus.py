@@ -47,6 +47,7 @@ with dpl.Ledger.in_memory() as book:
     with charging(
         scope,
         engine,
+        model,
         optimizer,
         loader,
         steps=steps,

@@ -49,7 +49,7 @@ def train(folder: Path, killed_after: int = 0) -> None:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(4, "1e-5"))
         public = {"steps": STEPS, "rate": 1 / 12, "expected_batch_size": 100}  # chosen without looking at the rows
         who = {"by": "A. Smith", "reason": "the model of the study"}
-        with charging(scope, engine, optimizer, loader, **public, **who, key="model", resume=resume) as run:
+        with charging(scope, engine, model, optimizer, loader, **public, **who, key="model", resume=resume) as run:
             while run.done < STEPS:
                 for batch, truth in loader:
                     optimizer.zero_grad()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from dpledger.accounting.guarantees import Guarantee
@@ -83,16 +83,34 @@ class Audits:
 
 @dataclass(frozen=True, slots=True)
 class IntendedEntry:
-    """An audit that was said to be made, and where that stands."""
+    """An audit that was said to be made, where that stands, and its result, if there is one."""
 
     index: int
     time: str
     body: Intended
+    found: Audited | None = None
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """The scopes that it would be about."""
         return tuple(level.scope for level in self.body.path)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it came to its end: to a violation, or to all runs that were intended."""
+        return self.found is not None and (self.found.verdict == "violation" or _runs(self.found) >= self.body.trials)
+
+    @property
+    def early(self) -> str:
+        """How it ended before its end; empty where no result was recorded."""
+        if self.found is None:
+            return ""
+        return f"intended for {self.body.trials:,} runs a side, ended after {_runs(self.found):,} without a violation"
+
+
+def _runs(body: Audited) -> int:
+    """Of each side, at least."""
+    return min(body.trials_left, body.trials_right)
 
 
 def _in_order(*found: tuple[AuditEntry, ...]) -> tuple[AuditEntry, ...]:
@@ -237,9 +255,11 @@ class RunsAndAudits:
 
     @property
     def unfinished(self) -> tuple[IntendedEntry, ...]:
-        """Every audit that was intended, and that no result names, in order."""
-        finished = {one.body.intended for one in self.audits}
-        return tuple(one for one in self._intended if one.index not in finished)
+        """Every audit that was intended and not finished, in order: no result names it, or one that ended without a
+        violation after fewer runs."""
+        found = {one.body.intended: one.body for one in self.audits}
+        said = (replace(one, found=found.get(one.index)) for one in self._intended)
+        return tuple(one for one in said if not one.is_finished)
 
     @functools.cached_property
     def elsewhere(self) -> RunsElsewhere:

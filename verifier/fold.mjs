@@ -631,6 +631,7 @@ function checkIntention(state, entry, names) {
     same(said.mechanism.parameters, entry.mechanism.parameters) &&
     same(said.claim ?? entry.claim, entry.claim) &&
     ["relation", "confidence", "seed", "schedule"].every((name) => said[name] === entry[name]) &&
+    ["code", "pair"].every((name) => !(name in said) || said[name] === entry[name]) &&
     same((said.path ?? []).map((one) => one.scope), names) &&
     runs <= said.trials;
   requireThat(agrees, `not the audit that entry ${entry.intended} intended`);

@@ -366,6 +366,8 @@ const KINDS = {
     confidence: open,
     "seed?": count(),
     "schedule?": id,
+    "code?": digest,
+    "pair?": digest,
   },
   audited: {
     "path?": path,

@@ -309,6 +309,7 @@ class PrivateTrainer(QuietTrainer):
         run = charging(
             self._scope,
             self.engine,
+            self.model,
             self._private,
             self._loader,
             steps=self._steps,

@@ -5,7 +5,7 @@
     model, optimizer, loader = engine.make_private(module=..., noise_multiplier=float(plan.noise_multiplier), ...)
     asked = {"steps": plan.steps, "tail_delta": plan.tail_delta}
     said = {"by": ..., "reason": ..., "key": "model", "resume": True}
-    with charging(scope, engine, optimizer, loader, **asked, **public, **said) as run:
+    with charging(scope, engine, model, optimizer, loader, **asked, **public, **said) as run:
         train(model, optimizer, loader)
     print(run.epsilons("1e-6"))
 
@@ -15,9 +15,10 @@ The planned run is held before the first step. Each step passes the optimizer's 
 in blocks, durably, before its noise is drawn; skipped steps (`BatchMemoryManager`) draw none and cost none. What does
 not fit the plan is refused there, when nothing of that step is out: less noise for the norm that gradients were clipped
 to, gradients of several passes in one sum, a higher rate, more steps, a generator whose state had given noise before,
-another optimizer state that is loaded, an update of gradients without noise. An accountant that was set back ends the
-run at its full charge. Hooks of others detach nothing: Opacus's own slot for one is not used. After the block the
-optimizer stays guarded, until another run is charged: it draws no noise that nobody pays for.
+another optimizer state that is loaded, an update of gradients without noise, a buffer of the model that changed. An
+accountant that was set back ends the run at its full charge. Hooks of others detach nothing: Opacus's own slot for one
+is not used. After the block the optimizer stays guarded, until another run is charged: it draws no noise that nobody
+pays for.
 
 The rate is the chance with which its sampler takes a row: 24 random bits below a number, a little above that number.
 Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours share under
@@ -40,7 +41,7 @@ With `key=` and `resume=` a run outlives its process: it goes on from the checkp
 ...     data_loader=torch.utils.data.DataLoader(rows, batch_size=10), noise_multiplier=4.0, max_grad_norm=1.0,
 ... )
 >>> who, public = {"by": "A. Smith", "reason": "the model of the study"}, {"rate": "0.25", "expected_batch_size": 10}
->>> with charging(scope, engine, optimizer, loader, steps=4, **public, **who) as run:
+>>> with charging(scope, engine, model, optimizer, loader, steps=4, **public, **who) as run:
 ...     for x, y in loader:
 ...         optimizer.zero_grad()
 ...         torch.nn.functional.mse_loss(model(x), y).backward()

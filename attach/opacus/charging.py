@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from dpledger.attach.extras import extra
+from dpledger.attach.opacus.layers import require_rows_apart, require_trained
 from dpledger.attach.opacus.objects import clipping_of, noise_of, require_clipped, require_relation, sampler_of
 from dpledger.attach.opacus.public import of_relation
 from dpledger.attach.opacus.run import OpacusRun, PlannedSteps, require_counted, require_free
@@ -25,7 +26,8 @@ with extra("opacus"):
 __all__ = ["ASSUMES", "BY_ROW", "CHOSEN", "GROUPED", "KIND", "NULL_ROW", "ROWS_PUBLIC", "charging"]
 
 ASSUMES = (
-    "each step is on one batch of the loader; the gradient of a row depends on it alone; sums and noise of floats "
+    "each step is on one batch of the loader; the gradient of a row depends on it alone, and layers keep nothing "
+    "else of it; sums and noise of floats "
     "count as real numbers, their generator as random"
 )
 """What the charge takes from Opacus and from the caller's code, as the record says it."""
@@ -40,6 +42,7 @@ KIND = "opacus_dp_sgd"
 def charging(
     scope: Scope,
     engine: opacus.PrivacyEngine,
+    model: torch.nn.Module,
     optimizer: DPOptimizer,
     loader: torch.utils.data.DataLoader[Any],
     *,
@@ -59,8 +62,8 @@ def charging(
     within: str | None = None,
     assumes: str | None = None,
 ) -> OpacusRun:
-    """Hold the charge of `steps` steps of `optimizer` over `loader`, as `engine` made both private: use it as a context
-    and train inside. Nothing is held, and the optimizer is as it was, before the block is entered.
+    """Hold the charge of `steps` steps of `optimizer` on `model` over `loader`, as `engine` made them private: use it
+    as a context and train inside. Nothing is held, and the optimizer is as it was, before the block is entered.
 
     `steps`: updates, not physical batches.
     `rate`, `expected_batch_size`: with which chance a row is drawn, and by what a sum is divided, both chosen without
@@ -80,8 +83,9 @@ def charging(
     Claim: if the run is as `assumes` says, it costs at most what is charged: adaptive Poisson-sampled Gaussians, at the
     rate of the sampler and at least this noise for the largest norm that a sum was clipped to.
     Source: docs/proofs/dp_sgd.md, section 7; docs/proofs/filters.md, "Runs elsewhere".
-    Raises, with nothing charged: ParameterError for batches that are no Poisson samples, for another optimizer than
-    flat or per-layer clipping has in one process, for one that is charged already, for a history that `steps_before`
+    Raises, with nothing charged: ParameterError for batches that are no Poisson samples, for a model whose
+    normalisations mix rows or keep statistics of them, for another optimizer than flat or per-layer clipping has in one
+    process, for one that is charged already, for a history that `steps_before`
     and the token of `resume` do not explain; RelationError under label_flip; the errors of
     `Scope.charging`, here or where the block is entered, where what may have changed since is looked at again. In a
     step, before its noise is drawn: Halted where it does not fit the plan, TakenOver once another process has the run,
@@ -91,6 +95,8 @@ def charging(
     before = whole(steps_before, field="steps_before")
     most = before + (0 if saved is None else saved["step"])
     _require_ready(scope, engine, optimizer, before, most, grouped=grouped, by_row=by_row, takes_rows=within is None)
+    require_trained(model, optimizer)
+    require_rows_apart(model)
     sampler = sampler_of(loader)
     public = of_relation(scope.relation, sampler, optimizer, rate=rate, expected_batch_size=expected_batch_size)
     noise = _least_noise(optimizer, noise_multiplier)
@@ -126,7 +132,7 @@ def charging(
             "assumes": "; ".join([_assumed(scope.relation, grouped, by_row), *([assumes] if assumes else [])]),
         },
     )
-    return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler, before, stays=resume is not False)
+    return OpacusRun(run, plan, scope.relation, engine, model, optimizer, sampler, before, stays=resume is not False)
 
 
 def _require_ready(

@@ -5,7 +5,7 @@
     model, optimizer, loader = engine.make_private(..., noise_multiplier=float(plan.noise_multiplier))
     asked = {"steps": plan.steps, "tail_delta": plan.tail_delta}
     said = {"by": ..., "reason": ..., "key": "model", "resume": True}
-    with charging(scope, engine, optimizer, loader, **asked, **public, **said):
+    with charging(scope, engine, model, optimizer, loader, **asked, **public, **said):
 
 >>> from dpledger.accounting.guarantees import ApproxDP
 >>> from dpledger.ledger.ledger import Ledger

@@ -12,6 +12,7 @@ from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, 
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.attach.extras import extra
 from dpledger.attach.fitting import told_what_fits
+from dpledger.attach.opacus.layers import Buffers
 from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, null_odd_rows, reseed, state_of
 from dpledger.attach.opacus.public import Public
 from dpledger.decimals import Number, read, text
@@ -77,6 +78,7 @@ class OpacusRun:
         plan: PlannedSteps,
         relation: Relation,
         engine: Any,
+        model: Any,
         optimizer: Any,
         sampler: Any,
         steps_before: int,
@@ -84,7 +86,7 @@ class OpacusRun:
         stays: bool,
     ) -> None:
         self._run, self._plan, self._relation = run, plan, relation
-        self._engine, self._optimizer, self._sampler = engine, optimizer, sampler
+        self._engine, self._model, self._optimizer, self._sampler = engine, model, optimizer, sampler
         self._grants = _grants(run, block_of(plan.steps, stays=stays))
         self._steps_before = steps_before
         self._before = self._counted = counted(engine)
@@ -204,6 +206,7 @@ class OpacusRun:
         setattr(inner, _CHARGED_IN, self)
         WholeBatches.watch(self._sampler, optimizer, reseeds=self._is_resumed)
         self._plan.public.impose(self._sampler, optimizer)
+        self._buffers = Buffers(self._model)
         optimizer.clip_and_accumulate = self._clip
         optimizer.add_noise = self._add_noise
         self._handles = (
@@ -222,6 +225,11 @@ class OpacusRun:
                 raise Halted("no batch was drawn since the run began: begin the pass over the loader inside its block")
             if rate > (planned := self._plan.public.rate):
                 raise Halted(f"the sampler took a row with probability {rate}, above the planned {planned}")
+            if (name := self._buffers.changed()) is not None:
+                raise Halted(
+                    f"{name}, a buffer of the model, changed since the run began, and is as it was again: what layers "
+                    "keep of rows has no noise (put the layer in eval(), or replace it)"
+                )
             self._clipped_to = max(self._clipped_to, clipped_to(self._optimizer))
             null_odd_rows(self._optimizer)
             self._clip_and_accumulate()

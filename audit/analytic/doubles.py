@@ -166,6 +166,10 @@ class _Told:
     def kind(self) -> str:
         return name_of(self.mechanism)
 
+    @property
+    def __wrapped__(self) -> Noisy:
+        return self.mechanism
+
     def __call__(self, data: object, rng: np.random.Generator) -> object:
         output = self.mechanism(data, rng)
         return self.answer(output) if isinstance(output, float) and math.isfinite(output) else "no finite number"

@@ -25,7 +25,7 @@ from dpledger.audit.features.blind import blindness
 from dpledger.audit.features.boosted import learned
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Score
-from dpledger.audit.outcomes import Floats, Outcomes, joined
+from dpledger.audit.outcomes import UNREAD, Floats, Outcomes, joined
 from dpledger.audit.sampling.dependence import SHARE, dependence
 from dpledger.audit.strata import Stated, Stratum, strata_of
 from dpledger.audit.tested.claims import AuditTarget
@@ -53,14 +53,16 @@ class RunSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Consecutive runs of one side: what each engine reads of them, and the first of them in order."""
+    """Consecutive runs of one side: what each engine reads of them, the first of them in order, and why not all of
+    some was read."""
 
     readings: tuple[Reading, ...]
     ordered: tuple[Outcomes, ...]
+    unread: frozenset[str] = frozenset()
 
     def __add__(self, other: Seen) -> Seen:
         readings = tuple(one + more for one, more in zip(self.readings, other.readings, strict=True))
-        return Seen(readings, self.ordered + other.ordered)
+        return Seen(readings, self.ordered + other.ordered, self.unread | other.unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ class Read:
             return self._seen(outcomes)
 
     def _seen(self, outcomes: Outcomes) -> Seen:
-        return Seen(tuple(plan.read(outcomes) for plan in self.plans), (outcomes,) if self.is_ordered else ())
+        ordered = (outcomes,) if self.is_ordered else ()
+        return Seen(tuple(plan.read(outcomes) for plan in self.plans), ordered, outcomes.unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,12 @@ class Course:
         self._room = ORDERED
         self._ordered: tuple[list[Outcomes], list[Outcomes]] = ([], [])
         self._path: list[tuple[int, float, float]] = []
+        self._unread: set[str] = set()
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """What was not read of outputs, in words."""
+        return tuple(words for why, words in UNREAD.items() if why in self._unread)
 
     @property
     def pairs(self) -> int:
@@ -222,6 +231,7 @@ class Course:
         """Add a block."""
         for kept, seen in zip(self._ordered, (left, right), strict=True):
             kept.extend(seen.ordered)
+            self._unread |= seen.unread
         if not self.pairs:
             self._fit(width_of(*left.ordered, *right.ordered))
         for engine, ours, theirs in zip(engines, left.readings, right.readings, strict=True):

@@ -115,14 +115,15 @@ def _side(seen: Seen, read: Read) -> dict[str, Any]:
     if seen.ordered:
         return {"outcomes": _outcomes(joined(seen.ordered))}
     readings = zip(seen.readings, read.plans, strict=True)
-    return {"readings": [_reading(reading) | {"plan": _digest(plan)} for reading, plan in readings]}
+    read_as = [_reading(reading) | {"plan": _digest(plan)} for reading, plan in readings]
+    return {"readings": read_as, "unread": sorted(seen.unread)}
 
 
 def _seen(side: Mapping[str, Any], read: Read) -> Seen:
     if "outcomes" in side:
         return read(_outcomes_of(side["outcomes"]))
     readings = tuple(map(_reading_of, side["readings"], read.plans))
-    return Seen(readings, ())
+    return Seen(readings, (), frozenset(side["unread"]))
 
 
 def _digest(plan: NextBlock) -> str:

@@ -25,7 +25,12 @@ import numpy.typing as npt
 from dpledger.audit.outcomes.kinds import described, key_words, to_float
 from dpledger.audit.outcomes.structure import (
     ABSENT,
+    DEEPEST,
+    MOST_PARTS,
     ROOT,
+    TOO_DEEP,
+    TOO_MANY,
+    UNREAD,
     Floats,
     Labels,
     Outcomes,
@@ -42,9 +47,7 @@ __all__ = ["Outputs", "encode"]
 T = TypeVar("T")
 Outputs: TypeAlias = "Sequence[object] | npt.NDArray[Any]"
 
-DEEPEST = 12  # levels of parts within parts
 DEEPEST_BLOCK = 3  # lists within lists that are one block
-MOST_PARTS = 4096  # parts of one run that are read, in their order
 WORD = 53  # bits of a whole number that a double holds
 EXACT = 2**WORD
 MOST_WORDS = 64  # of one whole number
@@ -111,8 +114,11 @@ class _Walk:
         self.labels: dict[str, list[tuple[Rows, str | Labels]]] = {}
         self.columns = 0  # no run has more parts
         self.parts: npt.NDArray[np.int64] | int = 0  # of each run; a number: of every run
+        self.unread: dict[str, npt.NDArray[np.bool_]] = {}  # runs of which not all is read
 
     def outcomes(self) -> Outcomes:
+        for path, runs in self.unread.items():
+            self.put(path, np.flatnonzero(runs), None, "not read")
         labels = {path: pieces for path, pieces in self.labels.items() if not self._plain(pieces)}
         return Outcomes(self.runs, gathered(self.runs, self.numbers, np.nan), gathered(self.runs, labels, ABSENT))
 
@@ -162,15 +168,22 @@ class _Walk:
     def _within(self, items: list[object], rows: Rows) -> tuple[list[object], Rows]:
         """Without the runs of which enough is read, such as a list that holds itself many times."""
         parts = np.broadcast_to(self.parts, self.runs)
-        some = np.flatnonzero((parts if rows is None else parts[rows]) <= MOST_PARTS)
+        are_few = (parts if rows is None else parts[rows]) <= MOST_PARTS
+        some = np.flatnonzero(are_few)
         if len(some) == len(items):
             return items, rows
+        self._leave(TOO_MANY, _part(rows, np.flatnonzero(~are_few)))
         return [items[place] for place in some], _part(rows, some)
+
+    def _leave(self, why: str, rows: Rows) -> None:
+        """Not all of these runs is read."""
+        self.unread.setdefault(why, np.zeros(self.runs, dtype=np.bool_))[slice(None) if rows is None else rows] = True
 
     def _alike(self, path: str, kind: Any, items: list[Any], rows: Rows, prefix: str, depth: int) -> None:
         """Items of one type."""
         if depth > DEEPEST:
             self.put(path, rows, None, f"{prefix}more than {DEEPEST} levels")
+            self._leave(TOO_DEEP, rows)
         elif kind is float:
             self.put(path, rows, np.array(items, dtype=np.float64).reshape(-1, 1), prefix.rstrip())
         elif kind is int:
@@ -207,7 +220,9 @@ class _Walk:
         for (label, *places), group, at in _grouped(forms, found, rows):
             if path not in places:
                 self.put(path, at, None, prefix + label)
-            for place in places:
+            for why in UNREAD.keys() & set(places):
+                self._leave(why, at)
+            for place in (place for place in places if place not in UNREAD):
                 inner = f"{prefix}{label} " if place == path else ""
                 self.column(place, [parts[place] for _, parts in group], at, inner, depth + 1)
 

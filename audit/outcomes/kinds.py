@@ -27,14 +27,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpledger.audit.outcomes.structure import RAISES, Raised, name_of_error
+from dpledger.audit.outcomes.structure import MOST_PARTS, RAISES, TOO_MANY, Raised, name_of_error
 from dpledger.audit.outcomes.texts import shortened
 
 __all__ = ["described", "key_words", "to_float"]
 
 Parts: TypeAlias = dict[str, object]
 
-MOST_ITEMS = 4096  # that are taken from a generator
 _QUOTED, _BARE = re.compile(r'["\\]'), re.compile(r'["\\\[\]]')
 _ADDRESS = " at 0x"  # of a thing whose text says only where it lies
 _OPAQUE = (
@@ -189,16 +188,22 @@ def _mapping(item: Mapping[Any, Any], path: str, name: str) -> tuple[str, Parts]
 
 
 def _sequence(item: Sequence[Any], path: str, name: str) -> tuple[str, Parts]:
-    return name, {path: list(islice(item, MOST_ITEMS))}
+    return name, _first_of(item, path)
+
+
+def _first_of(items: Iterable[Any], path: str) -> Parts:
+    """As many items as are read."""
+    taken = list(islice(items, MOST_PARTS + 1))
+    return {path: taken[:MOST_PARTS], **({TOO_MANY: True} if len(taken) > MOST_PARTS else {})}
 
 
 def _iterator(item: Iterator[Any], path: str, name: str) -> tuple[str, Parts]:
     taken: list[object] = []
     try:
-        taken.extend(islice(item, MOST_ITEMS))
+        taken.extend(islice(item, MOST_PARTS + 1))
     except Exception as error:  # what it gave before it raised, and how it ended
         return f"{name} that raises {name_of_error(error)}", {path: taken}
-    return name, {path: taken}
+    return name, _first_of(taken, path)
 
 
 def _bytes(item: Any, path: str, name: str) -> tuple[str, Parts]:
@@ -209,9 +214,11 @@ def _bytes(item: Any, path: str, name: str) -> tuple[str, Parts]:
         text = "\0"
     if text.isprintable() or not set(text) & set(map(chr, (*range(9), *range(14, 32)))):
         return name, {path: text}
-    parts: Parts = {f"len({path})": len(raw), f"bytes of {path}": np.frombuffer(raw[:MOST_ITEMS], dtype=np.uint8)}
+    parts: Parts = {f"len({path})": len(raw), f"bytes of {path}": np.frombuffer(raw[:MOST_PARTS], dtype=np.uint8)}
     if len(raw) % 8 == 0:
-        parts[f"doubles in {path}"] = np.frombuffer(raw[: 8 * MOST_ITEMS], dtype="<f8")
+        parts[f"doubles in {path}"] = np.frombuffer(raw[: 8 * MOST_PARTS], dtype="<f8")
+    if len(raw) > (1 if len(raw) % 8 else 8) * MOST_PARTS:
+        parts[TOO_MANY] = True
     return f"binary {name}", parts
 
 
@@ -433,6 +440,6 @@ _KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, str, str], tuple[st
     (_is(Iterator), _iterator),
     (lambda item: bool(_attributes(item)) or dataclasses.is_dataclass(item), _attributes_or_text),
     (_has("__float__"), _real),
-    (_has("__iter__", "__len__"), lambda item, path, name: (name, {path: list(islice(item, MOST_ITEMS))})),
+    (_has("__iter__", "__len__"), lambda item, path, name: (name, _first_of(item, path))),
     (lambda _: True, _attributes_or_text),
 )

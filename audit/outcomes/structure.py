@@ -26,8 +26,13 @@ import numpy.typing as npt
 
 __all__ = [
     "ABSENT",
+    "DEEPEST",
+    "MOST_PARTS",
     "RAISES",
     "ROOT",
+    "TOO_DEEP",
+    "TOO_MANY",
+    "UNREAD",
     "Chosen",
     "Columns",
     "Floats",
@@ -50,6 +55,17 @@ Piece: TypeAlias = "tuple[Rows | slice, npt.NDArray[Any] | str]"  # a text stand
 ROOT = "output"
 RAISES = "raises "  # begins the label of a run that raised
 ABSENT = "absent"  # the label of a run that has nothing at a path
+DEEPEST = 12  # levels of parts within parts
+MOST_PARTS = 4096  # parts of one run that are read, in their order
+TOO_MANY, TOO_DEEP = f"more than {MOST_PARTS:,} parts of {ROOT}", f"more than {DEEPEST} levels in {ROOT}"
+UNREAD = {
+    TOO_MANY: f"some outputs have more than {MOST_PARTS:,} parts, and what comes after those was not read: return "
+    "arrays of numbers, or only what may tell the two datasets apart",
+    TOO_DEEP: f"some outputs have more than {DEEPEST} levels of parts within parts, and what is deeper was not read: "
+    "return it in fewer levels",
+}
+"""Paths of runs of which not all is read, and what their author is told."""
+
 FEW = 8  # a column that less than one in so many runs have is held as those runs
 
 
@@ -176,6 +192,11 @@ class Outcomes:
 
     def __len__(self) -> int:
         return self.runs
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Why not all of some outputs was read: names of `UNREAD`."""
+        return frozenset(path for path in UNREAD if path in self.labels)
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -60,7 +60,8 @@ class AuditResult:
     `told`: what the author of the mechanism should know. `replay`: of a mechanism's own claim, what `audit_replay`
     found before anything was drawn. `searched`: how `audit_search` found the pair. `seed`: None where the runs were
     collected by somebody else. `schedule`: in which order runs were drawn; of the steps of a training they are the
-    pairs of its steps.
+    pairs of its steps. `code`: the SHA-256 of the source file of what was audited, None where there is none; `made_up`:
+    that of both datasets, where these were said to be made up.
 
     Of an ex-post claim `claim` is the largest loss that it claims; `strata` are those of the claimed losses, and they
     are tested together.
@@ -85,6 +86,8 @@ class AuditResult:
     replay: ReplayResult | None = None
     schedule: str = SCHEDULE
     searched: PairSearch | None = None
+    code: str | None = None
+    made_up: str | None = None
 
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]:
@@ -322,6 +325,8 @@ class AuditResult:
             together=True if self.fell_as_a_whole else None,
             blind=self.blind,
             apart=self.apart,
+            code=self.code,
+            pair=self.made_up,
             schedule=None if self.seed is None else self.schedule,
             arms=len(self.evidence.budget),
         )

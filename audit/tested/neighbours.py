@@ -13,10 +13,12 @@ Whether somebody's own function takes its list for rows, nobody here knows; so o
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from hashlib import sha256
 from typing import TypeAlias, TypeGuard, assert_never
 
 import numpy as np
@@ -30,7 +32,7 @@ from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.numeric.one_shot import OneShot, Vouched
 from dpledger.relations import Relation, Unit
 
-__all__ = ["ONE_UNIT", "OfNumbers", "alike", "apart", "as_read", "check_pair", "norm_of"]
+__all__ = ["ONE_UNIT", "OfNumbers", "alike", "apart", "as_read", "check_pair", "norm_of", "pair_digest"]
 
 ONE_UNIT = (
     "differ in one unit (replace_one exchanges a row for another, max_contributions allows several rows of a unit)"
@@ -161,3 +163,15 @@ def _compared(row: object) -> object:
     if isinstance(row, (list, tuple)):
         return tuple(map(_compared, row))
     return "nan" if row != row else row
+
+
+def pair_digest(left: object, right: object) -> str:
+    """The SHA-256 of two datasets as JSON, of data that were MADE UP: it hides nothing that can be guessed, and of
+    a few small rows everything can. ParameterError for what is no JSON."""
+    try:
+        said = json.dumps([left, right], sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "left, right", "data that are no JSON", "data that are, to name them by a digest"
+        ) from None
+    return sha256(said.encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import platform
 import secrets
@@ -213,10 +214,13 @@ def seconds_of(given: Number | None, field: str) -> float | None:
 
 def code_digest(mechanism: object) -> str | None:
     """The SHA-256 of the source file that a function, or the class of a mechanism, stands in; None where there is none.
-    What it imports is not in it."""
+    What it imports is not in it. Of what wraps a function (`__wrapped__`, a partial) it is that of the function."""
     try:
-        file = inspect.getsourcefile(inspect.unwrap(mechanism) if inspect.isroutine(mechanism) else type(mechanism))
-    except TypeError:  # built in, or written at a prompt
+        while isinstance(mechanism, functools.partial):
+            mechanism = mechanism.func
+        code = inspect.unwrap(mechanism) if callable(mechanism) else mechanism
+        file = inspect.getsourcefile(code if inspect.isroutine(code) else type(code))
+    except (TypeError, ValueError):  # built in, written at a prompt, or wrapped in itself
         return None
     path = None if file is None else Path(file)
     return sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None

@@ -268,6 +268,10 @@ class _Scored:
     def kind(self) -> str:
         return name_of(self.train)
 
+    @property
+    def __wrapped__(self) -> Callable[[Any, np.random.Generator], Any]:
+        return self.train
+
     def __call__(self, data: Any, rng: np.random.Generator) -> float:
         return float(self.score(self.train(data, rng), self.canary))
 

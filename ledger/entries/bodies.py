@@ -253,7 +253,8 @@ class Declared:
 @record
 class Intended:
     """An audit that is about to be made, said before its first run: of what, and with which numbers. The `audited`
-    entry that names this one ends it; `trials`: at most so many runs a side. Of an ex-post claim `claim` is absent."""
+    entry that names this one ends it; `trials`: at most so many runs a side. Of an ex-post claim `claim` is absent.
+    `code`, `pair`: as in `Audited`."""
 
     mechanism: MechanismNote
     relation: Relation
@@ -262,6 +263,8 @@ class Intended:
     claim: Guarantee | None = given(default=None)
     seed: Index | None = given(default=None)
     schedule: Id | None = given(default=None)
+    code: Hash | None = given(default=None)
+    pair: Hash | None = given(default=None)
     path: tuple[Step, ...] = given(default=())
     kind: Literal["intended"] = tag(default="intended")
     version: Literal[1] = given(default=1)

@@ -139,8 +139,8 @@ def _scopes(body: Intended | Audited) -> tuple[str, ...]:
 
 
 def _check_finishes(state: State, body: Audited, names: tuple[str, ...]) -> None:
-    """An audit that names an intention is what was intended, in every number that was said beforehand, and the first
-    to name it."""
+    """An audit that names an intention is what was intended, in all that was said beforehand, and the first to name
+    it."""
     if body.intended is None:
         return
     said = state.intended.get(str(body.intended))
@@ -155,6 +155,8 @@ def _check_finishes(state: State, body: Audited, names: tuple[str, ...]) -> None
         ("confidence", said.confidence, body.confidence),
         ("seed", said.seed, body.seed),
         ("schedule", said.schedule, body.schedule),
+        ("code", said.code or body.code, body.code),
+        ("pair", said.pair or body.pair, body.pair),
         ("scopes", _scopes(said), names),
         ("trials", said.trials, max(said.trials, runs)),
     )

@@ -21,6 +21,7 @@ from dpledger.errors import ParameterError, shortened
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers
 from dpledger.mechanisms.training.batches import Positions
+from dpledger.mechanisms.training.nobody import empty_batches
 from dpledger.mechanisms.units import Units
 
 __all__ = ["BrokenShape", "Gradients", "not_on_nobody", "probe", "unit_rows"]
@@ -34,6 +35,10 @@ whose last bits change with the size of the batch. `check_batch_invariance` find
 
 _LONGEST_CAUSE = 300  # characters of what a function raised
 _REAL = "biuf"  # kinds of dtype that become float64 as each entry by itself would: booleans, whole numbers, floats
+
+
+class _Unfit(Exception):
+    """What a function did wrong on a batch that is public."""
 
 
 class BrokenShape(Exception):
@@ -70,28 +75,47 @@ def probe(
     examples: Units | None = None,
     microbatch: int | None = None,
 ) -> int:
-    """Call `gradients` on no units, and return the length of a gradient; on `examples`, made-up ones, if there are any,
-    `microbatch` of them where the run calls it on as many. ParameterError, with what it raised, unless it returns real
-    numbers of shape (items, dimension). What is seen is public: the batch is empty, or made up."""
-    batch, where = np.zeros(0, dtype=np.int64), "an empty batch"
-    if examples is not None:
+    """Call `gradients` on no units, until it takes those of one type (`nobody`), and return the length of a gradient;
+    on `examples`, made-up ones, if there are any, `microbatch` of them where the run calls it on as many.
+    ParameterError, with what it raised first, unless it returns real numbers of shape (items, dimension). What is seen
+    is public: the batch is empty and of types that no record decides, or made up."""
+    if examples is None:
+        batches, count, where = empty_batches(units), 0, "an empty batch"
+    else:
         if not len(examples):
             raise ParameterError("example_rows", "none", "at least one made-up row")
-        batch = np.resize(np.arange(len(examples)), microbatch or len(examples))
-        units, where = examples, f"{len(batch)} made-up row{'s' * (len(batch) > 1)}"
+        positions = np.resize(np.arange(len(examples)), microbatch or len(examples))
+        units, count = examples, len(positions)
+        batches, where = iter([units.take(positions)]), f"{count} made-up row{'s' * (count > 1)}"
     expected = f"real numbers of shape (rows, {dimension or 'dimension'}), one row a unit"
     if examples is None:
-        expected += ", also for no units (or example_rows=, made-up rows, of a function that cannot take none)"
+        expected += (
+            ", also for no units, of types that no record decides (or example_rows=, made-up rows, of a function that "
+            "cannot take none)"
+        )
     if any(isinstance(column, (list, tuple)) for column in units.columns):
         expected += "; rows in a list come as a list: give numpy.array(rows) where the function computes with arrays"
+    wrong: list[_Unfit] = []
+    for batch in batches:
+        try:
+            return _length(gradients, batch, (count, dimension), where)
+        except _Unfit as unfit:
+            wrong.append(unfit)
+    told = shortened(str(wrong[0]), limit=_LONGEST_CAUSE)
+    raise ParameterError("gradients", told, expected) from wrong[0].__cause__
+
+
+def _length(gradients: Gradients, batch: Any, shape: tuple[int, int | None], where: str) -> int:
+    """The length of a gradient of `batch`. _Unfit, naming the batch by `where`, unless there are as many as `shape`
+    says, of that length or of any."""
     try:
-        found = _array(gradients(units.take(batch)))
+        found = _array(gradients(batch))
     except Exception as error:
-        told = shortened(f"{type(error).__name__} on {where}: {' '.join(str(error).split())}", limit=_LONGEST_CAUSE)
-        raise ParameterError("gradients", told, expected) from error
-    fits = found.ndim == 2 and len(found) == len(batch) and dimension in (None, found.shape[1])
+        raise _Unfit(f"{type(error).__name__} on {where}: {' '.join(str(error).split())}") from error
+    count, dimension = shape
+    fits = found.ndim == 2 and len(found) == count and dimension in (None, found.shape[1])
     if not fits or found.dtype.kind not in _REAL + "O":
-        raise ParameterError("gradients", f"{found.dtype} of shape {found.shape} on {where}", expected)
+        raise _Unfit(f"{found.dtype} of shape {found.shape} on {where}")
     return int(found.shape[1])
 
 

@@ -177,8 +177,8 @@ class OfGradients(ABC):
         return {}
 
     def probe(self, gradients: Gradients, data: object, example_rows: object = None) -> None:
-        """Call `gradients` on an empty batch of `data`, or, where they cannot take one, on `example_rows`, made-up ones
-        in the same form: ParameterError, with what they raised, unless they return real numbers of shape
+        """Call `gradients` on empty batches in the form of `data`, or, where they cannot take one, on `example_rows`,
+        made-up ones in the same form: ParameterError, with what they raised, unless they return real numbers of shape
         (items, dimension). Nothing is drawn or spent: do it before a scope opens the run, as `attach.training` does."""
         examples = None if example_rows is None else Units.of(example_rows)
         probe(gradients, Units.of(data), self.dimension, examples=examples, microbatch=self.microbatch)

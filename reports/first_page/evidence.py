@@ -141,7 +141,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
     if distant := [one for one in (*audits.here, *audits.concerning) if one.body.apart is not None]:
         lines.append(f"On data that differ by more than one unit, if they are rows: {_of(distant)}.")
     if left := known.unfinished:
-        lines.append(f"Intended but never finished: {words.count(len(left), 'audit')} ({_intended(left)}).")
+        lines += _unfinished(left)
     untied = tuple(one for one in audits.apart if one.body.verdict == "violation")
     if untied:
         found = f"{words.count(len(untied), 'violation')} of what nothing ties to this ledger: {_kinds(untied)}"
@@ -183,8 +183,16 @@ def _not_all(known: RunsAndAudits) -> Iterator[str]:
         yield f"No test of what ran here: {'; '.join(why_not)}."
 
 
-def _intended(left: Sequence[IntendedEntry]) -> str:
-    return _listed(plainly(one.body.mechanism.kind for one in left))
+def _unfinished(left: Sequence[IntendedEntry]) -> Iterator[str]:
+    """Audits without a result, and those that ended early."""
+    never = [one for one in left if one.found is None]
+    if never:
+        names = _listed(plainly(one.body.mechanism.kind for one in never))
+        yield f"Intended but never finished: {words.count(len(never), 'audit')} ({names})."
+    told = [f"{plain(one.body.mechanism.kind)}, {one.early}" for one in left if one.early]
+    if told:
+        more = f"; {len(told) - MOST:,} more" if len(told) > MOST else ""
+        yield f"Ended early, so not finished: {'; '.join(told[:MOST])}{more}."
 
 
 def _verdict(ran: frozenset[str], tests: TestedKinds, violations: Sequence[str]) -> str:

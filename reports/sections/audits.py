@@ -61,8 +61,9 @@ ABOUT_A_BUDGET = "Claims against audited lower bounds, about a budget, of mechan
 BLIND = "Audits that could see nothing: they do not count"
 UNFINISHED = "Audits that were intended but never finished"
 UNFINISHED_SAYS = (
-    "Somebody said that these audits would be made, and no result was recorded. It would look like this if somebody "
-    "repeated an audit until they liked the result, and left out the others.",
+    "Somebody said that these audits would be made, and recorded no result, or one that ended early without a "
+    "violation. It would look like this if somebody repeated an audit until they liked the result, and left out the "
+    "others, or ended one before it could find anything.",
 )
 VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 
@@ -247,7 +248,7 @@ def _unfinished_table(found: tuple[IntendedEntry, ...]) -> Table:
                 Cell(words.tag(one.body.mechanism.kind), one.body.mechanism.kind, tone="warning"),
                 Cell(str(one.index), one.index, note=f"on {one.time}"),
                 Cell(_intended_claim(one.body.claim), note=words.relation(one.body.relation)),
-                Cell(f"at most {one.body.trials:,} a side", one.body.trials, note=_seeded(one.body.seed)),
+                Cell(f"at most {one.body.trials:,} a side", one.body.trials, note=_how(one)),
                 Cell(", ".join(map(visible, one.scopes)) or "none is named"),
             )
             for one in found
@@ -258,6 +259,10 @@ def _unfinished_table(found: tuple[IntendedEntry, ...]) -> Table:
 
 def _intended_claim(claim: Guarantee | None) -> str:
     return "the realised loss of each outcome" if claim is None else words.guarantee(claim)
+
+
+def _how(one: IntendedEntry) -> str:
+    return "; ".join(part for part in (_seeded(one.body.seed), one.early) if part)
 
 
 def _seeded(seed: int | None) -> str:

@@ -275,3 +275,11 @@ def test_a_run_of_which_all_steps_were_granted_ends_without_another(scope: Scope
     assert (charged.run.taken, charged.run.done) == (0, 3)
     assert torch.equal(before, second.weights())
     assert [one.status for one in scope.releases()] == ["committed"]
+
+
+def test_a_module_whose_layers_keep_statistics_is_refused_with_nothing_charged(book: Ledger, scope: Scope) -> None:
+    one = Process()
+    one.module.normal = torch.nn.BatchNorm1d(2, affine=False)  # beside the private model, in the same checkpoint
+    with pytest.raises(ParameterError, match=r"model: .*got normal, a BatchNorm1d that mixes the rows of a batch"):
+        fit(one.charged(scope), one.module, one.loader)
+    assert len(book) == OPENED

@@ -97,10 +97,10 @@ def note_of(book: Ledger) -> MechanismNote:
 class Study:
     """A model, an optimizer and a loader as `make_private` returns them, and a loop over them."""
 
-    def __init__(self, accountant: str = "rdp", **options: Any) -> None:
+    def __init__(self, accountant: str = "rdp", *layers: torch.nn.Module, **options: Any) -> None:
         rows = torch.randn(ROWS, 4)
         labels = (rows[:, 0] > 0).long()
-        module = torch.nn.Linear(4, 2)
+        module = torch.nn.Sequential(torch.nn.Linear(4, 2), *layers) if layers else torch.nn.Linear(4, 2)
         self.engine: Any = opacus.PrivacyEngine(accountant=accountant)
         given = {"noise_multiplier": 2.0, "max_grad_norm": 1.0} | options
         make: Any = self.engine.make_private_with_epsilon if "target_epsilon" in given else self.engine.make_private
@@ -118,7 +118,8 @@ class Study:
 
     def charging(self, scope: Scope, steps: int = 12, **options: Any) -> OpacusRun:
         """With the public numbers that Opacus took from the rows here too, unless others are given."""
-        return charging(scope, self.engine, self.optimizer, self.loader, steps=steps, **WHO, **PUBLIC | options)
+        asked = {"steps": steps, **WHO, **PUBLIC, **options}
+        return charging(scope, self.engine, self.model, self.optimizer, self.loader, **asked)
 
     def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         while True:
@@ -333,7 +334,7 @@ def test_batches_that_are_no_poisson_samples_are_refused() -> None:
         Study(poisson_sampling=False).charging(scope)
     study = Study()
     with pytest.raises(ParameterError, match="loader"):
-        charging(scope, study.engine, study.optimizer, NOTHING, steps=1, **WHO)
+        charging(scope, study.engine, study.model, study.optimizer, NOTHING, steps=1, **WHO)
     assert len(book.entries()) == OPENED
 
 
@@ -391,9 +392,9 @@ def test_wrong_parameters_are_named_with_nothing_charged() -> None:
     with pytest.raises(ParameterError, match="scope"):
         study.charging("rows")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="engine"):
-        charging(scope, NOTHING, study.optimizer, study.loader, steps=1, **WHO)
+        charging(scope, NOTHING, study.model, study.optimizer, study.loader, steps=1, **WHO)
     with pytest.raises(ParameterError, match="DPOptimizer"):
-        charging(scope, study.engine, study.optimizer.original_optimizer, study.loader, steps=1, **WHO)
+        charging(scope, study.engine, study.model, study.optimizer.original_optimizer, study.loader, steps=1, **WHO)
     study.loader.batch_sampler.sample_rate = 2.0
     with pytest.raises(ParameterError, match="sample rate"):
         study.charging(scope_of("zero_out")[1], rate=None, expected_batch_size=None)
@@ -992,3 +993,77 @@ def test_opacus_calls_what_is_guarded() -> None:
         setattr(study.optimizer, name, watched(name))
     study.train(1)
     assert called == ["clip_and_accumulate", "add_noise"]
+
+
+# ---- what layers do with rows beside their gradients ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layer", "does"),
+    [
+        (torch.nn.BatchNorm1d(2, affine=False), "1, a BatchNorm1d that mixes the rows of a batch"),
+        (torch.nn.BatchNorm1d(2, affine=False, track_running_stats=False).eval(), "1, a BatchNorm1d that mixes"),
+        (torch.nn.InstanceNorm1d(2, track_running_stats=True), "1, a InstanceNorm1d that keeps running statistics"),
+    ],
+    ids=["batch", "batch-eval", "instance"],
+)
+def test_a_layer_that_mixes_rows_or_keeps_statistics_of_them_is_refused_with_nothing_charged(
+    layer: torch.nn.Module, does: str
+) -> None:
+    book, scope = scope_of()
+    study = Study("rdp", layer)
+    if not layer.training:
+        study.model.eval()  # in which it takes those of the batch all the same
+    with pytest.raises(ParameterError, match=f"model: .*GroupNorm.*got .*{does}"):
+        study.charging(scope)
+    assert len(book) == OPENED
+
+
+class Remembers(torch.nn.Module):  # type: ignore[misc]
+    """Adds up what it saw, in a buffer of its own."""
+
+    seen: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(2))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.seen = self.seen + rows.detach().sum(0)
+        return rows
+
+
+def test_a_buffer_that_changes_is_refused_in_the_step_and_is_as_it_was_again() -> None:
+    _, scope = scope_of()
+    layer = Remembers()
+    study = Study("rdp", layer)
+    with study.charging(scope) as run:
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "1.seen, a buffer of the model, changed")
+        assert study.model.state_dict()["_module.1.seen"].tolist() == [0, 0]
+        assert run.granted == 0
+        layer.eval()
+        study.train(2)
+        assert run.taken == 2
+
+
+def test_a_normalisation_with_public_statistics_stays_as_it_is() -> None:
+    _, scope = scope_of()
+    frozen = torch.nn.BatchNorm1d(2, affine=False).eval()
+    study = Study("rdp", frozen)
+    frozen.eval()  # make_private put all layers in training
+    with study.charging(scope) as run:
+        study.train(2)
+        assert run.taken == 2
+        frozen.train()
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "running_mean, a buffer")
+        assert frozen.state_dict()["running_mean"].tolist() == [0, 0]
+
+
+def test_another_model_than_the_one_that_is_trained_is_refused() -> None:
+    book, scope = scope_of()
+    study = Study()
+    for model, found in ((torch.nn.Linear(4, 2), "a Linear without them"), (study.optimizer, "DPOptimizer")):
+        with pytest.raises(ParameterError, match=f"model: .*got {found}"):
+            charging(scope, study.engine, model, study.optimizer, study.loader, steps=2, **WHO, **PUBLIC)
+    assert len(book) == OPENED

@@ -41,8 +41,8 @@ def model() -> torch.nn.Module:
     return torch.nn.Linear(3, 2)
 
 
-def made_private(loader: DataLoader[Any], noise: float) -> tuple[Any, Any, Any]:
-    """The engine, the optimizer and the loader that `make_private` returns."""
+def made_private(loader: DataLoader[Any], noise: float) -> tuple[Any, Any, Any, Any]:
+    """The engine, the model, the optimizer and the loader that `make_private` returns."""
     module, engine = model(), opacus.PrivacyEngine(accountant="rdp")
     made: Any = engine.make_private(
         module=module,
@@ -51,7 +51,7 @@ def made_private(loader: DataLoader[Any], noise: float) -> tuple[Any, Any, Any]:
         noise_multiplier=noise,
         max_grad_norm=1.0,
     )
-    return engine, made[1], made[2]
+    return engine, *made
 
 
 def plan_of(scope: Scope, loader: DataLoader[Any]) -> TrainingPlan:
@@ -65,7 +65,7 @@ def plan_of(scope: Scope, loader: DataLoader[Any]) -> TrainingPlan:
 def test_the_rate_is_that_of_the_sampler_that_is_made(rows: int, batch: int, drop_last: bool) -> None:
     loader, scope = loader_of(rows, batch, drop_last=drop_last), scope_of(ApproxDP(60, "0.00001"), "zero_out")
     plan = plan_training(scope, model(), loader, steps=3)
-    _, _, private = made_private(loader, 1.0)
+    *_, private = made_private(loader, 1.0)
     assert plan.rate == rate_of(private.batch_sampler)
     assert plan_training(scope, model(), private, steps=3) == plan
 
@@ -187,9 +187,9 @@ def test_the_plan_of_a_run_that_is_open_is_the_one_that_it_was_admitted_with() -
 
     def script(*, fails: bool) -> TrainingPlan:
         plan = plan_training(scope, model(), loader_of(), steps=STEPS, **PUBLIC, key="model")
-        engine, optimizer, loader = made_private(loader_of(), float(plan.noise_multiplier))
+        private = made_private(loader_of(), float(plan.noise_multiplier))
         asked: dict[str, Any] = {"steps": plan.steps, "tail_delta": plan.tail_delta, **PUBLIC, **WHO}
-        with charging(scope, engine, optimizer, loader, **asked, key="model", resume=True) as run:
+        with charging(scope, *private, **asked, key="model", resume=True) as run:
             if fails:
                 raise OSError("the machine goes down")
             assert run.left == STEPS

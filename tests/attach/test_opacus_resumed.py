@@ -72,9 +72,8 @@ class Process:
         """What each step gave the optimizer below."""
 
     def charging(self, scope: Scope, resume: Any = True, **more: Any) -> OpacusRun:
-        return charging(
-            scope, self.engine, self.optimizer, self.loader, **{"steps": STEPS, **PUBLIC, **more}, resume=resume
-        )
+        private: tuple[Any, Any, Any, Any] = self.engine, self.model, self.optimizer, self.loader
+        return charging(scope, *private, **{"steps": STEPS, **PUBLIC, **more}, resume=resume)
 
     def train(self, steps: int) -> None:
         done = 0
@@ -254,7 +253,7 @@ model, optimizer, loader = engine.make_private(
 )
 scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(3, "1e-5"))
 try:
-    charging(scope, engine, optimizer, loader, steps=3, rate=1 / 6, expected_batch_size=10, by="A", reason="b")
+    charging(scope, engine, model, optimizer, loader, steps=3, rate=1 / 6, expected_batch_size=10, by="A", reason="b")
 except dpl.errors.ParameterError as error:
     print(type(optimizer).__name__, error, len(scope._ledger))
 torch.distributed.destroy_process_group()

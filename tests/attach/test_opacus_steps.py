@@ -107,7 +107,8 @@ def test_what_an_audit_draws_takes_no_step_from_a_charged_run() -> None:
     model, engine, optimizer, loader = made()
     scope = dpl.Ledger.in_memory().scope("r", unit="record", relation="add_remove", budget=dpl.ApproxDP(90, "1e-6"))
     public: dict[str, Any] = {"rate": "0.17", "expected_batch_size": 10, "by": "me", "reason": "test"}
-    with charging(scope, engine, optimizer, loader, steps=6, **public) as run, auditing_steps(optimizer) as audit:
+    run = charging(scope, engine, model, optimizer, loader, steps=6, **public)
+    with run, auditing_steps(optimizer) as audit:
         train(model, optimizer, loader, 1)
     assert run.taken == 6
     assert audit.result().trials == 6

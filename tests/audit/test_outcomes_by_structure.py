@@ -31,7 +31,7 @@ from dpledger.audit.features.bank import bank
 from dpledger.audit.features.blind import blindness
 from dpledger.audit.features.score import public_path
 from dpledger.audit.outcomes.encoding import encode
-from dpledger.audit.outcomes.structure import Outcomes, Raised, joined
+from dpledger.audit.outcomes.structure import TOO_DEEP, TOO_MANY, Outcomes, Raised, joined
 from dpledger.mechanisms.protocol import Release
 from told_outputs import TOLD, found_by_bank, told
 from work_counter import lines_run, peak_bytes
@@ -508,6 +508,43 @@ def test_a_run_of_very_many_parts_is_read_in_their_order() -> None:
     assert found.column("len(output)")[0] == 10_000
     counts = encode([dict.fromkeys(range(10000), 1)])
     assert counts.numbers["keys of output"].shape == (1, 10_000)
+
+
+def nested(levels: int) -> object:
+    inside: object = 1.0
+    for _ in range(levels):
+        inside = [inside, None]
+    return inside
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda more: [None] * (4095 + more), TOO_MANY),
+        (lambda more: dict.fromkeys(range(4094 + more), "text"), TOO_MANY),
+        (lambda more: iter([0.5] * (4096 + more)), TOO_MANY),
+        (lambda more: bytes([255]) * (4096 * (1 if more else 8) + more), TOO_MANY),
+        (lambda more: nested(12 + more), TOO_DEEP),
+    ],
+)
+def test_what_is_not_read_of_a_run_is_said_of_that_run(make: Callable[[int], object], why: str) -> None:
+    assert not encode([make(0)]).unread
+    found = encode([0.5, make(1), make(0)])
+    assert found.unread == {why}
+    assert found.labels[why].tolist() == ["absent", "not read", "absent"]
+    assert equal(joined([encode([one]) for one in (0.5, make(1), make(0))]), found)
+
+
+@pytest.mark.parametrize("runs", [2, 2000])
+def test_an_author_is_told_what_was_not_read_of_the_outputs(runs: int) -> None:
+    def deep(data: int, rng: np.random.Generator) -> object:
+        return [nested(13), data, rng.random()] if rng.random() < 2 / runs else rng.random()
+
+    result = audit_mechanism(deep, 1, 1, PureDP(1), trials=2000, seed=1, progress=False)
+    (told,) = (words for words in result.told if "12 levels" in words)
+    assert "return it in fewer levels" in told
+    assert told in str(result)
+    assert told in result.public_summary
 
 
 def test_two_places_never_share_a_path() -> None:

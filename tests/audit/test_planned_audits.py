@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import sys
 from dataclasses import replace
 from decimal import Decimal
 from hashlib import sha256
@@ -12,7 +15,8 @@ import numpy as np
 import pytest
 
 import dpledger as dpl
-from dpledger.audit.planned import Audit, differences, pair_digest
+from dpledger.audit.planned import Audit, differences
+from dpledger.audit.tested.neighbours import pair_digest
 from dpledger.audit.tested.subjects import code_digest
 from dpledger.audit.zoo import case
 from dpledger.errors import ParameterError
@@ -58,6 +62,8 @@ def test_a_seed_that_is_not_given_is_drawn_once() -> None:
         ({"mechanism": noisy}, "claim"),
         ({"mechanism": 3}, "mechanism"),
         ({"delta": "1"}, "delta"),
+        ({"made_up": True, "left": {1}}, "JSON"),
+        ({"made_up": 1}, "made_up"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_it_is_intended(changes: dict[str, Any], told: str) -> None:
@@ -133,6 +139,55 @@ def test_the_digest_of_code_is_that_of_the_file_it_stands_in() -> None:
     assert code_digest(COUNT) == sha256(count.read_bytes()).hexdigest()
     assert code_digest(len) is None
     assert code_digest(eval("lambda data: data")) is None
+    assert code_digest(functools.partial(functools.partial(noisy, [1]), rng=None)) == here
+    assert code_digest(functools.lru_cache(noisy)) == here
+
+
+def test_the_result_of_what_is_wrapped_names_the_code_that_was_given() -> None:
+    def drawn(data: float, rng: np.random.Generator) -> float:
+        return data + rng.laplace()
+
+    found = dpl.analytic.audit_doubles(drawn, 0.0, 1.0, dpl.PureDP(1), trials=100, seed=1, progress=False)
+    assert found.body().code == sha256(Path(__file__).read_bytes()).hexdigest()
+
+
+def test_another_pair_is_not_what_was_intended() -> None:
+    audit, tame = (an_audit(left=left, made_up=True, trials=100) for left in ([1], [1, 2, 3]))
+    with dpl.Ledger.in_memory() as book:
+        said = book.intend(audit)
+        assert isinstance(said.body, Intended)
+        assert said.body.pair == sha256(b"[[1],[1,2]]").hexdigest()
+        with pytest.raises(ParameterError, match="pair differs"):
+            book.record(tame.run(progress=False), intended=said.index)
+        entry = book.record(audit.run(progress=False), intended=said.index)
+        assert isinstance(entry.body, Audited)
+        assert entry.body.pair == said.body.pair
+        book.verify()
+
+
+def test_code_that_changed_is_not_what_was_intended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = tmp_path / "job_intended.py"
+    job.write_text("def noisy(data, rng):\n    return len(data) + rng.laplace()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("job_intended")
+    monkeypatch.delitem(sys.modules, "job_intended")
+    audit = an_audit(mechanism=module.noisy, claim=dpl.PureDP(1), trials=100)
+    with dpl.Ledger.in_memory() as book:
+        said = book.intend(audit)
+        assert isinstance(said.body, Intended)
+        assert said.body.code == sha256(job.read_bytes()).hexdigest()
+        job.write_text(job.read_text() + "# tame from here on\n")
+        with pytest.raises(ParameterError, match="code differs"):
+            book.record(audit.run(progress=False), intended=said.index)
+
+
+def test_no_digest_of_data_that_nobody_said_are_made_up() -> None:
+    audit = an_audit(trials=100)
+    assert audit.body().pair is None
+    found = audit.run(progress=False).body()
+    assert found.pair is None
+    of_made_up = replace(found, pair="ab" * 32)
+    assert Audit.again(of_made_up, COUNT, [1], [1, 2]).run(progress=False).body().pair is None
 
 
 def test_the_digest_of_a_pair_is_that_of_its_one_text() -> None:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import dpledger as dpl
+from dpledger.audit.course import blocks
 from dpledger.audit.course.journal import Journal
 from dpledger.audit.results.verdict import AuditResult
 from dpledger.audit.sampling import runs as sampled_runs
@@ -78,6 +79,26 @@ def test_what_was_cut_off_anywhere_goes_on_to_the_same_end(name: str, tmp_path: 
     for end in [ends[len(ends) // 2] + 100, ends[-1] - 1]:
         place.write_bytes(written[:end])
         assert same(audit(resume=place), whole), end
+
+
+def test_what_was_not_read_before_it_was_killed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of runs whose order is not tested, which are written down as they were counted."""
+    monkeypatch.setattr(blocks, "ORDERED", 16)
+    made = 0
+    deep: list[object] = [0.0, None]
+    for _ in range(13):
+        deep = [deep, None]
+
+    def deep_once(data: float, rng: np.random.Generator) -> object:
+        nonlocal made
+        made += 1
+        return deep if made == TRIALS else data + rng.laplace()
+
+    given: dict[str, Any] = {"mechanism": deep_once, "left": 0.0, "right": 0.0, "claim": dpl.PureDP(1)}
+    first = dpl.audit_mechanism(**given, **SETTINGS, resume=tmp_path / "runs")
+    assert any("12 levels" in words for words in first.told)
+    again = dpl.audit_mechanism(**given, **SETTINGS, resume=tmp_path / "runs")
+    assert any("12 levels" in words for words in again.told)
 
 
 def test_a_slower_machine_is_no_other_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def test_an_audit_is_said_before_it_is_run_and_its_entry_names_that(run: Run) ->
     *_, said, found = bodies()
     assert (said.kind, said.trials, said.seed) == ("intended", 2000, found.seed)
     assert (found.intended, found.relation) == (2, dpl.Relation.REPLACE_ONE)
-    assert found.code == sha256(CODE.encode()).hexdigest()
+    assert found.code == said.code == sha256(CODE.encode()).hexdigest()
     assert found.pair is None
 
 
@@ -60,6 +60,9 @@ def test_an_audit_that_dies_was_intended(run: Run, tmp_path: Path) -> None:
 def test_data_that_are_made_up_are_named_by_their_digest(run: Run) -> None:
     assert run(*ASKED, "--made-up").exit_code == 0
     assert bodies()[-1].pair == sha256(b"[[1],[1,2]]").hexdigest()
+    assert run(*ASKED, "--made-up", "--intend").exit_code == 0
+    *_, said, found = bodies()
+    assert found.pair == said.pair == sha256(b"[[1],[1,2]]").hexdigest()
 
 
 @pytest.mark.parametrize("scope", [(), ("--scope", "patients")])

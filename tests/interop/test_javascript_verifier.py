@@ -298,6 +298,22 @@ def test_both_refuse_audits_that_contradict_themselves() -> None:
     assert accepted_by_both([ending_in(index, **one) for one in wrong]) == 0
 
 
+def test_both_refuse_another_pair_or_other_code_than_was_intended() -> None:
+    leaves, key = tuple(bundle.read(ledger_golden.KINDS_DATA)[0]), ledger_golden.KINDS_KEY
+    payloads = [wire.parse(envelope.parse_unverified(leaf).payload) for leaf in leaves]
+    said = next(one for one in payloads if one["kind"] == "intended")
+    index = next(place for place, one in enumerate(payloads) if one.get("intended") == said["index"])
+    records = []
+    for name in ("code", "pair"):
+        without = {member: value for member, value in payloads[index].items() if member != name}
+        for forged in ({**without, name: "ef" * 32}, without):
+            record = (*leaves[:index], envelope.seal(wire.dump(forged), key))
+            records.append((joined(record), signed_head(record, key)))
+    verdicts = judged(case_of(content, head, key.public.text) for content, head in records)
+    for (content, head), verdict in zip(records, verdicts, strict=True):
+        assert (verdict.accepted, verdict.index) == python_says(content, head, key) == (False, index)
+
+
 def test_both_want_the_rules_of_leaves_and_forms() -> None:
     index = first("reserved")
     leaf = {"kind": "ex_post", "epsilon": "0", "sense": "pure", "delta": "0.1"}

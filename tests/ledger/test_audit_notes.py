@@ -217,6 +217,10 @@ def test_an_audit_that_was_intended_names_the_entry_that_said_so_and_ends_it() -
         ({"trials": 999}, {}, "trials"),
         ({}, {"mechanism": MechanismNote("laplace", {"epsilon": "2"}, "dpledger")}, "parameters"),
         ({}, {"mechanism": MechanismNote("gaussian", {"epsilon": "1"}, "dpledger")}, "mechanism"),
+        ({"code": "ab" * 32}, {"code": "cd" * 32}, "code"),
+        ({"code": "ab" * 32}, {}, "code"),
+        ({"pair": "ab" * 32}, {"pair": "cd" * 32}, "pair"),
+        ({"pair": "ab" * 32}, {}, "pair"),
     ],
 )
 def test_an_audit_of_other_numbers_is_not_the_one_that_was_intended(
@@ -241,6 +245,8 @@ def test_an_audit_that_stops_early_or_was_blind_or_is_of_realised_losses_is_the_
         ({}, {"trials_left": 900, "trials_right": 800}),
         ({}, {"blind": BLIND, "epsilon_lower": "0"}),
         ({"claim": None}, {"claim": PureDP(2)}),  # which stratum falls is not known before
+        ({"code": "ab" * 32, "pair": "cd" * 32}, {"code": "ab" * 32, "pair": "cd" * 32}),
+        ({}, {"code": "ab" * 32, "pair": "cd" * 32}),
     )
     for said, found in told:
         entry = scope.intend(replace(INTENDED, **said))

@@ -116,6 +116,34 @@ def test_what_was_intended_and_never_finished_is_told_until_it_is_finished() -> 
         assert "audits/unfinished" not in {block.id for block in blocks(model.sections) if isinstance(block, Table)}
 
 
+def test_an_audit_that_ended_early_without_a_violation_is_not_finished() -> None:
+    found = audit("laplace", PureDP("0.5"), "0.4", "not_refuted")
+    said = Intended(
+        mechanism=found.mechanism,
+        claim=found.claim,
+        relation=found.relation,
+        trials=1_000_000,
+        confidence=found.confidence,
+        seed=found.seed,
+    )
+    few: dict[str, Any] = {"trials_left": 1_000, "trials_right": 1_000, "power": None}
+    refuted = replace(audit("laplace", PureDP("0.5"), "0.9", "violation"), **few)
+    ended = "intended for 1,000,000 runs a side, ended after 1,000 without a violation"
+    with dpl.Ledger.in_memory() as book:
+        for result in (refuted, replace(found, trials_left=1_000_000, trials_right=1_000_000)):
+            book.record(result, intended=book.intend(said).index)
+        assert "audits/unfinished" not in {
+            block.id for block in blocks(build(book.verify()).sections) if isinstance(block, Table)
+        }
+        early = book.intend(said)
+        book.record(replace(found, **few), intended=early.index)
+        model = build(book.verify())
+    assert f"Ended early, so not finished: noisy numbers, {ended}." in answer_of(model).lines
+    assert not any("never finished" in line for line in answer_of(model).lines)
+    (row,) = table_of(model, "audits/unfinished").rows
+    assert (row[1].text, row[3].note) == (str(early.index), f"seed 7; {ended}")
+
+
 def test_rows_that_are_no_pair_and_strata_that_fell_together_are_told_beside_the_verdict() -> None:
     distant = "no neighbours under add_remove: 0 rows in left alone, 3 in right alone, 1 a unit"
     record = one_scope("0.5")

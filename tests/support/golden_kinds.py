@@ -322,7 +322,8 @@ def _note(book: Ledger) -> None:
         "seed": 11,
         "schedule": "blocks_1",
     }
-    said = book.scope("either").intend(Intended(mechanism=told, trials=20_000, **numbers))
+    digests: dict[str, Any] = {"code": "ab" * 32, "pair": "cd" * 32}
+    said = book.scope("either").intend(Intended(mechanism=told, trials=20_000, **numbers, **digests))
     found: dict[str, Any] = {
         **numbers, "mechanism": told, "claim": TENTH_OF_MU, "delta": "0.00001", "method": "wealth",
         "epsilon_lower": "0", "event": "output >= 3",
@@ -330,14 +331,13 @@ def _note(book: Ledger) -> None:
     book.scope("either").record(
         Audited(
             **found,
+            **digests,
             verdict="violation",
             trials_left=16_384,
             trials_right=16_384,
             e_value=Decimal("20.5"),
             together=True,
             arms=12,
-            code="ab" * 32,
-            pair="cd" * 32,
         ),
         intended=said.index,
     )

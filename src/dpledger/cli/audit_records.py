@@ -85,7 +85,7 @@ class Record:
         with Ledger.open(self._required("intend", "an audit"), passphrase=passphrases.asked) as book:
             return book.intend(asked, about=self._about()).index
 
-    def note(self, asked: Audit, result: AuditResult, intended: int | None, *, made_up: bool) -> dict[str, Any]:
+    def note(self, result: AuditResult, intended: int | None) -> dict[str, Any]:
         """The index of its entry, or why there is none; the result stands either way."""
         if self.ledger is None:
             return {}
@@ -93,8 +93,7 @@ class Record:
 
         try:
             with Ledger.open(self.ledger, passphrase=passphrases.asked) as book:
-                entry = asked.entry(result, made_up=made_up)
-                return {"entry": book.record(entry, about=self._about(), intended=intended).index}
+                return {"entry": book.record(result, about=self._about(), intended=intended).index}
         except DpledgerError as error:
             return {"not_recorded": str(error)}
 

@@ -158,7 +158,8 @@ def audit(
 
                 chosen["seed"] = seed_in(resume)
             named = {name: value for name, value in chosen.items() if value is not None}
-            ways = {"stop_at_violation": not all_runs, "floats": floats, "each_seconds": each_seconds, "texts": texts}
+            ways = {"stop_at_violation": not all_runs, "floats": floats, "each_seconds": each_seconds, "texts": texts,
+                    "made_up": made_up}  # fmt: skip
             asked = _asked(subject, claim, rules | named | ways)
         else:
             beside |= {"relation": relation, "scope": scope} | ({} if loss is not None else {"delta": delta != "0"})
@@ -171,10 +172,7 @@ def audit(
         if plot is not None:
             result.plot(plot)
             voice.say(f"wrote {plot}")
-        if earlier is None:
-            noted = record.note(asked, result, said, made_up=made_up)
-        else:
-            noted = _compared(asked, result, earlier) | {"again": again}
+        noted = record.note(result, said) if earlier is None else _compared(asked, result, earlier) | {"again": again}
         if as_json:
             print(json.dumps(json.loads(result.to_json()) | noted, indent=2))
         for line in _as_told(noted, ledger):
@@ -237,7 +235,7 @@ def _require_alone(way: str, given: Mapping[str, object]) -> None:
 def _compared(asked: Audit, result: AuditResult, earlier: Audited) -> dict[str, Any]:
     from dpledger.audit.planned import differences
 
-    return {"changes": list(asked.changes(earlier)), "differences": list(differences(earlier, asked.entry(result)))}
+    return {"changes": list(asked.changes(earlier)), "differences": list(differences(earlier, result.body()))}
 
 
 def _as_told(noted: Mapping[str, Any], ledger: str | None) -> Iterator[str]:
