@@ -21,7 +21,7 @@ from dpledger.errors import ParameterError, shortened
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers
 from dpledger.mechanisms.training.batches import Positions
-from dpledger.mechanisms.training.nobody import empty_batches
+from dpledger.mechanisms.training.empty_batches import empty_batches
 from dpledger.mechanisms.units import Units
 
 __all__ = ["BrokenShape", "Gradients", "not_on_nobody", "probe", "unit_rows"]
@@ -75,7 +75,7 @@ def probe(
     examples: Units | None = None,
     microbatch: int | None = None,
 ) -> int:
-    """Call `gradients` on no units, until it takes those of one type (`nobody`), and return the length of a gradient;
+    """Call `gradients` on no units, until it takes those of one type (`empty_batches`), and return the length of a gradient;
     on `examples`, made-up ones, if there are any, `microbatch` of them where the run calls it on as many.
     ParameterError, with what it raised first, unless it returns real numbers of shape (items, dimension). What is seen
     is public: the batch is empty and of types that no record decides, or made up."""

@@ -19,7 +19,7 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.training import DPSGD
-from dpledger.mechanisms.training.nobody import empty_batches
+from dpledger.mechanisms.training.empty_batches import empty_batches
 from dpledger.mechanisms.units import ByUnit, Units
 
 PLAN: dict[str, Any] = {
