@@ -75,8 +75,8 @@ def probe(
     examples: Units | None = None,
     microbatch: int | None = None,
 ) -> int:
-    """Call `gradients` on no units, until it takes those of one type (`empty_batches`), and return the length of a gradient;
-    on `examples`, made-up ones, if there are any, `microbatch` of them where the run calls it on as many.
+    """Call `gradients` on no units, until it takes those of one type (`empty_batches`), and return the length of a
+    gradient; on `examples`, made-up ones, if there are any, `microbatch` of them where the run calls it on as many.
     ParameterError, with what it raised first, unless it returns real numbers of shape (items, dimension). What is seen
     is public: the batch is empty and of types that no record decides, or made up."""
     if examples is None:
