@@ -15,7 +15,7 @@ that the code raises leaves it, since it may depend on one record.
 >>> ask([1, 2, 3])
 4
 >>> ask.charged, [(one.mechanism.kind, one.attested.by) for one in scope.releases()]
-('pure_dp(epsilon=0.4)', [('dpledger.ledger.guards.lambda', 'A. Smith')])
+('pure_dp(epsilon=0.4)', [('dpledger.ledger.guards.lambda_line_1', 'A. Smith')])
 """
 
 from __future__ import annotations
