@@ -15,7 +15,7 @@ that the code raises leaves it, since it may depend on one record.
 >>> ask([1, 2, 3])
 4
 >>> ask.charged, [(one.mechanism.kind, one.attested.by) for one in scope.releases()]
-('pure_dp(epsilon=0.4)', [('dpledger.ledger.guards.lambda', 'A. Smith')])
+('pure_dp(epsilon=0.4)', [('dpledger.ledger.guards.lambda_line_1', 'A. Smith')])
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import sys
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from dpledger.accounting import filters
@@ -290,7 +291,8 @@ def _delta_of(scope: ScopeState) -> Any:
 
 def name_of(code: object) -> str:
     """What a function, or an object that is called, goes by, where it is audited and where it is charged: its own
-    `kind`, else its module and name. A script that runs is the module that it would be imported as."""
+    `kind`, else its module and name. A script that runs is the module that it would be imported as. A lambda goes by
+    its line: name what you mean to audit with `def`."""
     while isinstance(code, functools.partial):
         code = code.func
     kind = getattr(code, "kind", None)
@@ -298,6 +300,8 @@ def name_of(code: object) -> str:
         return str(kind)
     module = getattr(code, "__module__", None) or type(code).__module__
     name = str(getattr(code, "__qualname__", type(code).__qualname__))
+    if isinstance(code, FunctionType) and name.endswith("<lambda>"):
+        name += f"_line_{code.__code__.co_firstlineno}"
     return f"{_imported(module)}.{name.replace('<locals>.', '').replace('<lambda>', 'lambda')}"
 
 

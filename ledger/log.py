@@ -159,8 +159,9 @@ class Handle(Appending):
         """Verify the whole ledger, bytes first, against `key` (default: its own; then this shows that the file is
         consistent, not whose it is). `since`: heads that you kept from before, or the bytes of such files; what they
         cover must still be there. `witnesses`: a policy, its file, or the key of one witness: those that you trust to
-        have cosigned these files, a quorum of them each. Raises VerificationError with the index and the reason;
-        ForeignLedger for a store that is damaged, StoreBehind for one whose charges are not those of the entries."""
+        have cosigned these files, one or more, a quorum of them each. Raises VerificationError with the index and the
+        reason; ForeignLedger for a store that is damaged, StoreBehind for one whose charges are not those of the
+        entries."""
         if key is not None and not isinstance(key, keys.VerifyingKey):
             raise ParameterError("key", type(key).__name__, "a VerifyingKey (VerifyingKey.parse reads its text)")
         kept = listed(since, field="since")
@@ -172,6 +173,8 @@ class Handle(Appending):
         leaves = self._leaves(told.size)
         trusted = None if witnesses is None else read_policy(witnesses)
         files = [head for head in kept if isinstance(head, bytes)]
+        if trusted is not None and not files:
+            raise ParameterError("since", "no file", "the bytes of a checkpoint that witnesses cosigned (`cosigned`)")
         cosigned = [] if trusted is None else [read_cosigned(file, trusted) for file in files]
         verified = verification.verify(leaves, _head_of(told), own, since=kept, advance=advance)
         rows = TableRows()

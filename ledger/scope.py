@@ -19,7 +19,7 @@ from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
 from dpledger.accounting.reach import Of
-from dpledger.decimals import Number, RoundsDown, whole
+from dpledger.decimals import Number, RoundsDown, text, whole
 from dpledger.errors import AlreadySpent, ContractViolation, ParameterError
 from dpledger.ledger import requests
 from dpledger.ledger.accounts import readings, recomposition
@@ -57,7 +57,7 @@ from dpledger.mechanisms.protocol import (
     reads,
     value_of,
 )
-from dpledger.mechanisms.training.training_plans import TrainingPlan, training_plan
+from dpledger.mechanisms.training.training_plans import TrainingPlan, charged_plan, training_plan
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Receipt", "Reservation", "Scope", "Session"]
@@ -228,25 +228,40 @@ class Scope(GuardsCode):
         expected_batch_size: Number,
         dimension: int,
         digits: int = 6,
+        key: str | None = None,
     ) -> TrainingPlan:
-        """The least noise with which this scope admits this many steps of DP-SGD now, by the cheapest way of asking.
+        """The least noise with which this scope admits this many steps of DP-SGD now, by the cheapest way of asking. Of
+        a run that is charged under `key` already: the noise and the `tail_delta` that it was admitted with, so that the
+        script that began it goes on with it.
 
         Pass its numbers on: `private_sgd(scope, ..., noise_multiplier=plan.noise_multiplier,
         tail_delta=plan.tail_delta)`. `plan.others` says what other ways would need.
-        Claim: such a request is admitted as long as nothing else is charged before it.
-        Raises ParameterError naming the field, InfeasiblePlan where no noise is admitted, CannotCertify where no
-        theorem prices such a run here, ScopeError in a closed scope."""
+        Claim: such a request is admitted as long as nothing else is charged before it, or is charged.
+        Raises ParameterError naming the field, or the key of what is no training, InfeasiblePlan where no noise is
+        admitted, CannotCertify where no theorem prices such a run here, ScopeError in a closed scope."""
         state = self._ledger.refresh()
         scope = state.scope(self.name)
         gate.require_open(state, scope)
-        return training_plan(
-            requested.levels_of(state, scope),
-            rate=rate,
-            steps=steps,
-            expected_batch_size=expected_batch_size,
-            dimension=dimension,
-            digits=digits,
-        )
+        sizes: Any = {
+            "rate": rate,
+            "steps": steps,
+            "expected_batch_size": expected_batch_size,
+            "dimension": dimension,
+        }
+        charged = None if key is None else self._charged_under(wire.check_id(key, "key"))
+        if charged is None:
+            return training_plan(requested.levels_of(state, scope), **sizes, digits=digits)
+        noise = charged.mechanism.parameters.get("noise_multiplier")
+        if noise is None:
+            expected = "one under which nothing was charged yet, or a training with noise"
+            raise ParameterError("key", f"that of {charged.mechanism.kind}", expected)
+        prices = {charged.account: text(charged.reserved[charged.account])}
+        return charged_plan(str(noise), charged.tail_delta, prices, **sizes)
+
+    def _charged_under(self, key: str) -> recomposition.Admission | None:
+        """What was charged here under `key` and not given back; None where nothing was."""
+        every = (one for one in self.releases() if one.status != "aborted")
+        return next((one for one in every if (one.scope, one.key) == (self.name, key)), None)
 
     # ---- running ----------------------------------------------------------------------------------------------------
 

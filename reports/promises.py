@@ -19,6 +19,7 @@ from dpledger.ledger.requests import DECLARED
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.relations import Relation, Unit
 from dpledger.reports.explain import worst_case
+from dpledger.spelling import spelt_alike
 
 __all__ = ["Promise", "concerning", "covering", "is_read", "look_alikes", "members", "promises"]
 
@@ -91,19 +92,18 @@ def _of_scope(account: ScopeAccount) -> Promise:
 
 
 def look_alikes(scopes: Mapping[str, ScopeState]) -> tuple[NotAdded, ...]:
-    """The scopes whose datasets are told apart by case or spaces alone: nobody adds them up, and most likely they hold
-    the same people. One that is charged to another of them is in that one's promise."""
-    found: dict[str, list[ScopeState]] = {}
+    """The scopes whose datasets are spelt nearly alike: nobody adds them up, and most likely they hold the same people.
+    One that is charged to another of them is in that one's promise."""
+    named: dict[str, list[ScopeState]] = {}
     for scope in scopes.values():
         if scope.dataset is not None:
-            found.setdefault(" ".join(scope.dataset.split()).casefold(), []).append(scope)
+            named.setdefault(scope.dataset, []).append(scope)
     groups = []
-    for _, alike in sorted(found.items()):
-        named = {scope.scope for scope in alike}
-        tops = [scope for scope in alike if named.isdisjoint(set(scope.path) - {scope.scope})]
-        if len(texts := sorted({scope.dataset or "" for scope in tops})) > 1:
-            told = ", ".join(f"“{text}”" for text in texts)
-            reason = f"the datasets that they name differ only in case or spaces: {told}"
+    for texts in spelt_alike(named):
+        alike = {scope.scope: scope for text in texts for scope in named[text]}
+        tops = [scope for scope in alike.values() if alike.keys().isdisjoint(set(scope.path) - {scope.scope})]
+        if len(apart := sorted({scope.dataset or "" for scope in tops})) > 1:
+            reason = f"the datasets that they name are spelt nearly alike: {', '.join(f'“{text}”' for text in apart)}"
             groups.append(NotAdded(scopes=tuple(sorted(scope.scope for scope in tops)), reason=reason))
     return tuple(groups)
 

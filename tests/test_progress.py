@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -54,3 +55,15 @@ def test_the_time_left_is_told_where_a_step_takes_minutes(monkeypatch: pytest.Mo
             now[0] += 120
             advance(1)
         assert made[0].tasks[0].time_remaining == 7 * 120
+
+
+def test_a_bar_leaves_the_generator_of_random_as_it_was() -> None:
+    """In a process of its own: rich draws from it as it is imported."""
+    script = (
+        "import random, sys\nfrom dpledger.progress import track\nsys.stderr.isatty = lambda: True\n"
+        "assert 'rich' not in sys.modules\nrandom.seed(1)\nbefore = random.getstate()\n"
+        "assert list(track([1, 2], 'counting')) == [1, 2]\nassert 'rich' in sys.modules\n"
+        "assert random.getstate() == before"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

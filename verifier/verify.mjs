@@ -7,12 +7,14 @@ import { balance } from "./prices.mjs";
 import { parse } from "./profile.mjs";
 import { requireEntry } from "./schema.mjs";
 import { envelope, Key, leafHash, parseHead, parseProof, requireHeadSigned, requireIncluded, requireOrigin, Tree } from "./signed.mjs";
-import { cosigned } from "./witnesses.mjs";
+import { cosigned, isCosigned } from "./witnesses.mjs";
 
 const TOGETHER = 256; // signatures that are checked at once
 const LONGEST_LINE = 65535;
 const ZEROS = "0".repeat(64);
 const LF = 10;
+const COSIGNED =
+  "too few of the witnesses that you trust cosigned the record's own checkpoint: give a cosigned one as well, from a witness or from the team (dpledger witness ask)";
 
 /** The leaves of `entries.jsonl`, at most `most`: what stands before each line feed. */
 export function lines(data, most = Infinity) {
@@ -101,7 +103,7 @@ function attempt(make) {
  * Verifies a bundle: `entries` and `head` are the bytes of its two files, `key` a Key of the verifier's own. `advance`
  * is called with (done, all) now and then, and waited for. `since`: the bytes of a head that the verifier kept.
  * `witnesses`: a Policy of the verifier's own, a quorum of which must have cosigned that head, or without one the
- * record's. Raises Invalid at the first breach, Newer at what a later version wrote.
+ * record's, or else Unusable asks for one. Raises Invalid at the first breach, Newer at what a later version wrote.
  *
  * What is returned says what was verified, what is left of each scope's budget, what was not recomputed, and how many
  * entries stand under a head that somebody else holds (`witnessed`).
@@ -109,6 +111,7 @@ function attempt(make) {
 export async function verify(entries, head, key, { advance = () => {}, since, witnesses } = {}) {
   const signed = await headOf(head, key);
   const kept = since && keptHead(since, key);
+  if (witnesses && !kept && !(await isCosigned(signed, witnesses))) throw new Unusable(COSIGNED);
   const seen = witnesses ? await cosigned(kept ?? signed, witnesses) : [];
   const leaves = lines(entries, signed.size + 1);
   const tree = new Tree();

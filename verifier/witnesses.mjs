@@ -119,8 +119,19 @@ function inOneText([what, name, least, ...members]) {
   return [what, name, { any: "1", all: String(members.length) }[least] ?? least, ...members];
 }
 
-/** Who of a policy cosigned a head (of `verifyHead`), and when: a list of key and time, the newest of each. */
+/** Who of a policy cosigned a head (of `verifyHead`), and when: a list of key and time, the newest of each; Invalid for no quorum. */
 export async function cosigned(head, policy) {
+  const found = await cosignatures(head, policy);
+  requireThat(areQuorum(found, policy), "too few of those that you trust cosigned the checkpoint");
+  return found;
+}
+
+/** Whether a quorum of a policy cosigned a head. */
+export const isCosigned = async (head, policy) => areQuorum(await cosignatures(head, policy), policy);
+
+const areQuorum = (found, policy) => policy.isMet(new Set(found.map(({ witness }) => witness)));
+
+async function cosignatures(head, policy) {
   const found = new Map();
   for (const key of policy.keys.values()) {
     for (const line of head.lines.filter((one) => one.name === key.name && one.id === key.id)) {
@@ -133,6 +144,5 @@ export async function cosigned(head, policy) {
       if (!(found.get(key) >= time)) found.set(key, time);
     }
   }
-  requireThat(policy.isMet(new Set([...found.keys()].map((key) => key.text))), "too few of those that you trust cosigned the checkpoint");
   return [...found].map(([key, time]) => ({ witness: key.text, time: String(time) }));
 }

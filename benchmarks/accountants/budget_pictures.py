@@ -19,7 +19,7 @@ STYLES = {
     "one plan, default scope": ("#0072b2", "-", "s"),
     "runs of a hundredth": ("#d55e00", "-", "^"),
     "single steps": ("#009e73", "-", "D"),
-    "before: single steps": ("0.6", ":", "x"),
+    "one Renyi order, single steps": ("0.6", ":", "x"),
 }
 MOST = 10**6
 

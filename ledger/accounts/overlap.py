@@ -21,6 +21,7 @@ from dpledger.errors import UnrelatedScopes
 from dpledger.ledger.entries.bodies import ScopeOpened
 from dpledger.ledger.rules.scope_state import ScopeState, State
 from dpledger.relations import Relation, Unit
+from dpledger.spelling import spelt_alike
 
 __all__ = ["NotAdded", "SamePeople", "Together", "same_people", "warn_where_unrelated"]
 
@@ -192,20 +193,16 @@ def warn_where_unrelated(state: State, opening: ScopeOpened) -> None:
 
 
 def _warn_where_respelt(state: State, opening: ScopeOpened) -> None:
-    """Warn of a dataset that another scope spells otherwise, and none alike: `Visits` or `visit` beside `visits`."""
+    """Warn of a dataset that other scopes spell otherwise, and none alike: `Visits` or `vists` for `visits`."""
     given = opening.dataset
     named = {scope.dataset for scope in state.scopes.in_any_order() if scope.dataset is not None}
     if given is None or given in named:
         return
-    alike = min((one for one in named if _spelling(one) == _spelling(given)), default=None)
-    if alike is not None:
+    near = next((group for group in spelt_alike([*named, given]) if given in group), ())
+    if near:
+        other = next(one for one in near if one != given)
         words = (
-            f"scope {opening.path[0].scope} is of dataset {given!r}, and another scope is of {alike!r}: did you mean "
+            f"scope {opening.path[0].scope} is of dataset {given!r}, and another scope is of {other!r}: did you mean "
             "that? Two texts are two datasets, whose budgets are not added up"
         )
         warnings.warn(words, UnrelatedScopes, stacklevel=4)
-
-
-def _spelling(dataset: str) -> str:
-    """Its letters and digits, without case and a last s."""
-    return "".join(filter(str.isalnum, dataset.casefold())).removesuffix("s")

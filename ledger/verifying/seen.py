@@ -16,7 +16,7 @@ from dpledger.ledger.verifying.verification import Verified
 from dpledger.ledger.witnessing.cosigning import Cosignature, cosigned_by
 from dpledger.ledger.witnessing.policy import WitnessPolicy
 
-__all__ = ["CosignedHead", "read_cosigned", "with_seen"]
+__all__ = ["CosignedHead", "is_cosigned", "read_cosigned", "with_seen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,29 @@ class CosignedHead:
     head: Checkpoint
     by: tuple[Cosignature, ...]
 
+    def is_by(self, policy: WitnessPolicy) -> bool:
+        """Whether those are a quorum."""
+        return policy.is_met({one.key for one in self.by})
+
 
 def read_cosigned(note: bytes, policy: WitnessPolicy) -> CosignedHead:
     """The head in `note`, cosigned by a quorum of `policy`; VerificationError for another one. Whose record it is, and
     that the ledger signed it, is verified with the record (`since`)."""
+    found = _read(note, policy)
+    if not found.is_by(policy):
+        seen = len(found.by)
+        raise VerificationError(f"checkpoint: {seen} of the witnesses that you trust cosigned it, which is too few")
+    return found
+
+
+def is_cosigned(note: bytes, policy: WitnessPolicy) -> bool:
+    """Whether a quorum of `policy` cosigned the head in `note`; VerificationError for a cosignature that is wrong."""
+    return _read(note, policy).is_by(policy)
+
+
+def _read(note: bytes, policy: WitnessPolicy) -> CosignedHead:
     head, lines = checkpoint.parse_unverified(note)
-    by = cosigned_by(lines, head, policy.keys)
-    if not policy.is_met({one.key for one in by}):
-        raise VerificationError(f"checkpoint: {len(by)} of the witnesses that you trust cosigned it, which is too few")
-    return CosignedHead(head, by)
+    return CosignedHead(head, cosigned_by(lines, head, policy.keys))
 
 
 def with_seen(found: Verified, heads: Sequence[CosignedHead]) -> Verified:

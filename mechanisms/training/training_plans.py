@@ -27,6 +27,7 @@ __all__ = [
     "PlansTraining",
     "Sizes",
     "TrainingPlan",
+    "charged_plan",
     "dpsgd_plan",
     "planned",
     "signal_to_noise",
@@ -141,13 +142,7 @@ def training_plan(
     Claim: `planning.admits(levels, result.parts(), result.tail_delta)`. Raises ParameterError naming the field,
     InfeasiblePlan where no noise from 0.01 to 10^6 is admitted in any way, CannotCertify where no theorem prices such a
     run under the relation."""
-    chance, size = read(rate, field="rate"), read(expected_batch_size, field="expected_batch_size")
-    if not 0 < chance <= 1:
-        raise ParameterError("rate", chance, "a probability in (0, 1]")
-    if not size > 0:
-        raise ParameterError("expected_batch_size", size, "a number above 0")
-    planned = whole(steps, field="steps", least=1, most=MOST_STEPS)
-    entries = whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)
+    chance, planned, size, entries = _checked(rate, steps, expected_batch_size, dimension)
     found = least(
         levels,
         lambda noise: _plan(chance, planned, noise),
@@ -165,6 +160,43 @@ def training_plan(
         )
     plan = _told(levels, chance, planned, found.value, found.tail_delta, size, entries)
     return replace(plan, levels=levels)
+
+
+def charged_plan(
+    noise_multiplier: Number,
+    tail_delta: Decimal,
+    prices: Mapping[str, str],
+    *,
+    rate: Number,
+    steps: int,
+    expected_batch_size: Number,
+    dimension: int,
+) -> TrainingPlan:
+    """The plan of a run that a scope admitted with this noise and these prices. ParameterError naming the field."""
+    chance, planned, size, entries = _checked(rate, steps, expected_batch_size, dimension)
+    noise = read(noise_multiplier, field="noise_multiplier")
+    return TrainingPlan(
+        rate=chance,
+        steps=planned,
+        noise_multiplier=RoundsUp(noise),
+        expected_batch_size=size,
+        tail_delta=tail_delta,
+        prices=prices,
+        fits=True,
+        signal_to_noise=signal_to_noise(size, noise, entries),
+    )
+
+
+def _checked(
+    rate: Number, steps: int, expected_batch_size: Number, dimension: int
+) -> tuple[Decimal, int, Decimal, int]:
+    chance, size = read(rate, field="rate"), read(expected_batch_size, field="expected_batch_size")
+    if not 0 < chance <= 1:
+        raise ParameterError("rate", chance, "a probability in (0, 1]")
+    if not size > 0:
+        raise ParameterError("expected_batch_size", size, "a number above 0")
+    planned = whole(steps, field="steps", least=1, most=MOST_STEPS)
+    return chance, planned, size, whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)
 
 
 def _require_theorem(levels: Levels, plan: Composition) -> None:

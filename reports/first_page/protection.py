@@ -114,7 +114,7 @@ def promised(
     warned = (
         *(() if unknown else (*warnings_of(promise.epsilon), *_large_delta(promise, accounts, declarations))),
         *(
-            f"{budgets(one.scopes)} name datasets that differ only in case or spaces. Each is added up by itself."
+            f"{budgets(one.scopes)} name datasets that are spelt nearly alike. Each is added up by itself."
             for one in alike
         ),
     )

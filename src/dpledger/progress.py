@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
@@ -28,8 +29,12 @@ def bar(description: str, total: int | None, *, shown: bool = True) -> Iterator[
     if not shown or not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console
-    from rich.progress import Progress
+    drawn = random.getstate()  # which rich draws from as it is imported, and the caller may have seeded
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    finally:
+        random.setstate(drawn)
 
     home = Home("a progress bar")
     display = Progress(console=Console(stderr=True), transient=True, speed_estimate_period=LOOKS_BACK)

@@ -183,6 +183,10 @@ def test_a_head_from_before_and_witnesses_are_held_against_the_record(page: Page
     picture(page, "verify_witnessed")
     assert "too few of those that you trust" in answer(page, files(LEAVES), kept=HEAD, witnesses=north)
     assert answer(page, files(LEAVES), witnesses="nobody").startswith("Nothing was verified")
+    asked = answer(page, files(LEAVES), witnesses=north)
+    assert asked.startswith("Nothing was verified")
+    assert "give a cosigned one as well" in asked
+    assert "Witnesses cosigned the newest entry" in answer(page, files(LEAVES, cosigned), witnesses=north)
 
 
 def test_a_record_whose_keys_took_turns_names_the_key_in_force(page: Page) -> None:

@@ -131,7 +131,7 @@ def test_a_record_that_no_witness_cosigned_says_where_a_cosigned_checkpoint_is(t
     assert run("witness", "init", tmp_path / "wit", "--name", "north.example/w").exit_code == 0
     words = ("verify", ledger_golden.DATA, "--key", ledger_golden.KEY.public.text)
     done = run(*words, "--witness", tmp_path / "wit.policy")
-    assert (done.exit_code, "give it as --since" in done.stderr) == (1, True)
+    assert (done.exit_code, "since: expected a cosigned checkpoint" in done.stderr) == (2, True)
 
 
 def test_a_report_is_not_written_where_it_cannot_be_recorded(ledger: Path, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_what_a_rotation_says_to_do_is_enough(folder: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_checkpoint_that_no_trusted_witness_cosigned_is_refused() -> None:
+def test_a_checkpoint_that_no_trusted_witness_cosigned_is_refused_and_one_is_asked_for() -> None:
     for name in ("north", "south"):
         told("witness", "init", f"{name}.witness", "--name", f"{name}.example/w")
     with Ledger.create("clinic.ledger", witnesses="north.witness.policy") as book:
@@ -122,7 +122,9 @@ def test_a_checkpoint_that_no_trusted_witness_cosigned_is_refused() -> None:
         book.export("bundle")
     key = ("--key", "clinic.ledger.pub")
     done = run("verify", "bundle", *key, "--witness", "south.witness.policy")
-    assert (done.exit_code, "0 of the witnesses that you trust cosigned it" in done.output) == (1, True)
+    assert (done.exit_code, "since: expected a cosigned checkpoint, from a witness" in done.stderr) == (2, True)
+    done = run("verify", "bundle", *key, "--since", "bundle", "--witness", "south.witness.policy")
+    assert (done.exit_code, "0 of the witnesses that you trust cosigned it" in done.stderr) == (1, True)
     assert run("witness", "ask", "clinic.ledger", "-o", "cosigned").exit_code == 2
     assert run("witness", "ask", "clinic.ledger", "-o", "x", "--witnesses", "south.witness.policy").exit_code == 2
     assert not Path("cosigned").exists()

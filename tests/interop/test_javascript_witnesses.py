@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import c2sp_reader
 import ledger_golden
+from dpledger.cli import app
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.verifying import bundle
 from dpledger.ledger.verifying.seen import read_cosigned
 from dpledger.ledger.witnessing.policy import WitnessPolicy, read_policy
-from javascript_verifier import data, judged
+from javascript_verifier import CLI, data, judged, node
 
 pytestmark = pytest.mark.sliced
 
@@ -112,3 +116,20 @@ def test_both_read_the_policy_of_a_verifier_as_a_file_of_c2sp() -> None:
         (verdict,) = judged([{**cosigned(line), "witnesses": source}])
         assert verdict.accepted, verdict
     assert read_policy(KEYS[0]).keys == WitnessPolicy.parse(file).keys[:1]
+
+
+def test_both_commands_ask_for_a_cosigned_checkpoint_where_the_record_holds_none(tmp_path: Path) -> None:
+    entries = (ledger_golden.DATA / bundle.ENTRIES).read_bytes()
+    text = HEAD.partition(b"\n\n")[0] + b"\n"
+    line = c2sp_reader.cosigned(text, NAMES[0], SEEDS[0], 7)
+    refuted = c2sp_reader.cosigned(text + b"more\n", NAMES[0], SEEDS[0], 7)
+    cases = {"bare": (HEAD, 2), "cosigned": (HEAD + line, 3), "wrong": (HEAD + refuted, 1)}  # 3: its rollback
+    for name, (head, code) in cases.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / bundle.ENTRIES).write_bytes(entries)
+        (tmp_path / name / bundle.CHECKPOINT).write_bytes(head)
+        words = [str(tmp_path / name), "--key", KEY.text, "--witness", KEYS[0]]
+        ran = subprocess.run([node(), str(CLI), *words], capture_output=True, text=True, check=False)
+        done = CliRunner().invoke(app, ["verify", *words])
+        assert (ran.returncode, done.exit_code) == (code, code), (name, ran.stderr, done.output)
+        assert ("cosigned one as well" in ran.stderr, "since: expected a cosigned" in done.stderr) == (code == 2,) * 2

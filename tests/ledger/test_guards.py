@@ -467,6 +467,17 @@ def test_a_script_is_named_as_the_module_that_others_import(tmp_path: Path, how:
     assert done.stdout.split() == [name, name]
 
 
+def test_two_lambdas_of_a_module_have_two_names_and_each_the_same_in_the_next_process(tmp_path: Path) -> None:
+    """An audit of one is none of the other."""
+    (tmp_path / "job.py").write_text(
+        "from dpledger.ledger.guards import name_of\nJOBS = [\n    lambda rows: 1,\n    lambda rows: 2,\n]\n"
+        "def made():\n    return lambda rows: 3\nprint(*map(name_of, [*JOBS, made()]))\n"
+    )
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["job.lambda_line_3", "job.lambda_line_4", "job.made.lambda_line_7"]
+
+
 def test_code_goes_by_one_name_where_it_is_charged_and_where_it_is_audited() -> None:
     named = SimpleNamespace(kind="clinic.mean")
     odd = type("Anfälle je Tag", (), {"__call__": lambda self, rows: 1})()

@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from types import FrameType
@@ -24,11 +24,13 @@ import pytest
 import dpledger as dpl
 from dpledger.accounting.composition import GaussianLaw, Repeated
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from dpledger.decimals import text
 from dpledger.errors import (
     AlreadySpent,
     ChargeInProgress,
     ContractViolation,
     Halted,
+    InfeasiblePlan,
     KeyReused,
     ParameterError,
     PolicyError,
@@ -45,6 +47,7 @@ from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.stores.protocol import Addition
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.training.training_plans import TrainingPlan
 from forking import PATIENCE, ignores_fork_warnings, in_child
 from interrupting import LEDGER, Lines
 from ledger_mechanisms import Training, TrainingRun, stream, training
@@ -221,6 +224,41 @@ def test_a_token_of_another_run_or_a_later_one_is_refused(book: Ledger, scope: S
     for odd in odds:
         with pytest.raises(ParameterError, match="resume"):
             opened(scope, odd)
+
+
+def test_the_plan_of_a_run_that_is_open_is_the_one_that_it_was_admitted_with(book: Ledger) -> None:
+    """A script that dies, run again with nothing changed: the scope has nothing left for a second run."""
+    scope = book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(2, "1e-6"))
+    sizes: dict[str, Any] = {"rate": "0.1", "steps": 20, "expected_batch_size": 5, "dimension": 2}
+
+    def script(*, fails: bool) -> TrainingPlan:
+        plan = scope.plan_training(**sizes, **KEY)
+        asked: Any = {**sizes, "noise_multiplier": plan.noise_multiplier, "tail_delta": plan.tail_delta}
+        with dpl.private_sgd(
+            scope, np.ones((50, 2)), lambda batch: -batch, **asked, clip_norm=1, **KEY, resume=True
+        ) as run:
+            for _ in run:
+                if fails:
+                    raise OSError("the machine goes down")
+        return plan
+
+    with pytest.raises(OSError, match="goes down"):
+        script(fails=True)
+    with pytest.raises(InfeasiblePlan, match="is open already"):
+        scope.plan_training(**sizes)
+    plan = script(fails=False)
+    (one,) = scope.releases()
+    assert (one.status, one.granted, one.tail_delta) == ("committed", 20, plan.tail_delta)
+    assert isinstance(one.parts, Repeated)
+    assert replace(one.parts, done=None) == plan.parts()
+    assert (plan.prices, plan.others, plan.fits) == ({one.account: text(one.reserved[one.account])}, {}, True)
+    with pytest.raises(InfeasiblePlan):
+        scope.plan_training(**sizes, key="another")
+    other = book.scope("other", unit="visit", relation="add_remove", budget=ApproxDP(2, "1e-6"))
+    other.release(dpl.Count(epsilon="0.1", of="rows"), [1], key="count")
+    with pytest.raises(ParameterError, match="key: expected one under which nothing was charged yet"):
+        other.plan_training(**sizes, key="count")
+    assert other.plan_training(**sizes, **KEY).others  # of this scope nothing is charged under the key
 
 
 def test_what_cannot_be_resumed_says_so(book: Ledger, scope: Scope) -> None:

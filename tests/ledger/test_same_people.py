@@ -193,11 +193,14 @@ def test_whoever_opens_a_second_scope_is_asked_for_a_dataset_or_parents() -> Non
 
 
 def test_a_dataset_that_is_spelt_otherwise_is_asked_about() -> None:
-    for spelt in ("Visits", "visit", "vis-its"):
+    for spelt in ("Visits", "visit", "vis-its", "vists", "vistis", "vissits", "visids"):
         (words,) = opened(named("a", "visits"), named("b", spelt))
         assert f"is of dataset {spelt!r}, and another scope is of 'visits': did you mean that?" in words
         assert opened(named("a", "visits"), named("b", spelt), named("c", spelt), named("d", "visits")) == [words]
-    assert opened(named("a", "visits 2025"), named("b", "visits 2026")) == []
+    for one, other in (("visits 2025", "visits 2026"), ("cohort a", "cohort b"), ("cohortA", "cohortB")):
+        assert opened(named("a", one), named("b", other)) == []
+    for one, other in (("men visits", "women visits"), ("cases", "bases"), ("wave i", "wave ii"), ("cat", "cab")):
+        assert opened(named("a", one), named("b", other)) == []
 
 
 def test_nobody_is_asked_what_is_known() -> None:

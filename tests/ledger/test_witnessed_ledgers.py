@@ -22,6 +22,7 @@ from dpledger.errors import NotWitnessed, ParameterError, StoreBehind, StoreFail
 from dpledger.ledger.entries.bodies import Committed, Progress, Reserved, Started
 from dpledger.ledger.entries.entry import entry_of
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.signed import checkpoint
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.verifying import verification
@@ -595,6 +596,9 @@ def test_a_verifier_sees_who_saw_it_and_until_where(tmp_path: Path, witness: Run
         stranger = witness.policy.keys[0].text.replace("w0.example", "w1.example")
         with pytest.raises(ParameterError):
             book.verify(since=[cosigned], witnesses=stranger)
+        for kept in ([], [checkpoint.parse_unverified(cosigned)[0]]):  # nothing that a witness could have cosigned
+            with pytest.raises(ParameterError, match="expected the bytes of a checkpoint that witnesses cosigned"):
+                book.verify(since=kept, witnesses=witness.policy)
 
 
 def test_a_copy_that_lost_what_a_witness_saw_does_not_verify(tmp_path: Path, witness: Running) -> None:

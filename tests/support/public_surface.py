@@ -1060,7 +1060,7 @@ DOORS: dict[str, Door] = {
     ),
     "Scope.plan_training": Door(
         of(squares, "plan_training"),
-        {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
+        {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2, "key": None},
     ),
     "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES),
     "Scope.guard": Door(

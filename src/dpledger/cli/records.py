@@ -49,9 +49,9 @@ STATEMENT = ".intoto.json"  # after a file's name, where `dpledger attest` puts 
 REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
 NOT_ALL = 3  # the exit status where what was verified holds, and not all was, or entries are missing or untrusted
 MOST_SECONDS = 3600.0  # that the prices of a record may take, unless a command is told otherwise
-COSIGNED_ELSEWHERE = (
-    "the record's own checkpoint need not be cosigned: ask a witness for the newest head, or the team for a cosigned "
-    "one (dpledger witness ask), and give it as --since"
+COSIGNED = (
+    "a cosigned checkpoint, from a witness or from the team (dpledger witness ask): too few of the witnesses that you "
+    "trust cosigned the record's own"
 )
 BEGINNING = 16  # bytes of a file, by which an envelope and a proof are told from a ledger
 
@@ -190,9 +190,9 @@ def verified(
     witness: str | None = None,
 ) -> Verified:
     """`source`, verified with a key (of a ledger file, without one, with that beside it), against a checkpoint that was
-    kept if one is given. `witness`: who has to have cosigned that checkpoint, or without one the record's own. The rest
-    is as in `verification.verify`."""
-    from dpledger.errors import VerificationError
+    kept if one is given. `witness`: who has to have cosigned that checkpoint, or without one the record's own, or else
+    `since` is asked for. The rest is as in `verification.verify`."""
+    from dpledger.errors import ParameterError
     from dpledger.ledger.signed import checkpoint
     from dpledger.ledger.verifying import seen, verification
     from dpledger.ledger.witnessing.policy import read_policy
@@ -204,12 +204,9 @@ def verified(
         cosigned = []
         if witness is not None:
             policy = read_policy(witness)
-            try:
-                cosigned.append(seen.read_cosigned(kept[0] if kept else signed.head, policy))
-            except VerificationError as error:
-                if not kept:
-                    error.add_note(COSIGNED_ELSEWHERE)
-                raise
+            if not kept and not seen.is_cosigned(signed.head, policy):
+                raise ParameterError("since", "none", COSIGNED)
+            cosigned.append(seen.read_cosigned(kept[0] if kept else signed.head, policy))
         with bar("verifying", checkpoint.parse_unverified(signed.head)[0].size) as advance:
             if quick:
                 found = verification.verify_quick(signed.leaves, signed.head, trusted, since=kept)
