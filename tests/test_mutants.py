@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -59,10 +60,20 @@ def test_of_tests_of_a_module_those_come_first_that_name_what_is_changed() -> No
     assert "running_log_of_sum" in (ROOT / first).read_text()
 
 
-def test_a_line_is_in_functions_that_others_use() -> None:
-    tree = ast.parse(
+def test_a_line_is_in_functions_that_others_use(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(
         "def inner() -> int:\n    return 1\n\n\nclass Outer:\n    def asked(self) -> int:\n        return inner()\n"
     )
-    assert mutants.functions(tree, 2) == ({"inner"}, {"asked", "Outer"})
-    assert mutants.functions(tree, 7) == ({"asked", "Outer"}, set())
-    assert mutants.functions(tree, 3) == (set(), set())
+    assert mutants.functions(file, 2) == {"inner"}
+    assert mutants.functions(file, 7) == {"asked", "Outer"}
+    assert mutants.functions(file, 3) == set()
+    assert mutants.using(file, {"inner"}) == {"asked", "Outer"}
+
+
+def test_what_leads_to_a_line_is_the_nearer_the_fewer_imports_lie_between() -> None:
+    file = ROOT / "ledger/rules/course.py"
+    line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "charge.form ==" in text)
+    leading = mutants.leading_to("ledger/rules/course.py", line)
+    assert leading["dpledger.ledger.rules.course"] == 1 > leading["dpledger.ledger.charges"] > 0
+    assert all(test.startswith("tests/ledger/") for test in mutants.nearest("ledger/rules/course.py", line, 3))
