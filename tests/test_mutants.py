@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import mutants
 from near import ROOT
 
-FILE = "accounting/arithmetic/prices.py"
+FILE, COSTS = "accounting/arithmetic/prices.py", "accounting/pricing/costs.py"
 
 
 def test_a_sample_is_the_same_each_time_and_another_for_another_seed() -> None:
@@ -21,7 +22,7 @@ def test_a_sample_is_the_same_each_time_and_another_for_another_seed() -> None:
 
 
 def test_a_mutant_is_one_change_of_one_line_and_runs() -> None:
-    plain = ast.unparse(ast.parse((ROOT / FILE).read_text())).splitlines()
+    plain = ast.unparse(mutants.with_both((ROOT / FILE).read_text())).splitlines()
     assert mutants.places(FILE) > 50
     for number in range(0, mutants.places(FILE), 7):
         found = mutants.mutant(FILE, number)
@@ -45,6 +46,17 @@ def test_a_mutant_is_one_change_of_one_line_and_runs() -> None:
 )
 def test_only_what_runs_and_decides_is_changed(source: str, count: int) -> None:
     assert len(list(mutants.edits(ast.parse(source)))) == count
+
+
+def test_a_bound_that_is_rounded_the_other_way_is_rounded() -> None:
+    """Not a name that the module does not have, which any test would find."""
+    for number in range(mutants.places(COSTS)):
+        found = mutants.mutant(COSTS, number)
+        if "round_down(" in found.told:
+            assert "round_down" not in (ROOT / COSTS).read_text()
+            assert re.search(r"from dpledger\.decimals import .*round_down", found.source)
+            return
+    pytest.fail("no mutant rounds a cost down")
 
 
 def test_the_nearest_tests_have_the_module_itself() -> None:

@@ -120,13 +120,24 @@ def places(file: str) -> int:
 
 def mutant(file: str, number: int) -> Mutant:
     """One of them, in the order in which the file is walked."""
-    tree = ast.parse((ROOT / file).read_text())
+    tree = with_both((ROOT / file).read_text())
     plain = ast.unparse(tree).splitlines()
     line, make = next(itertools.islice(edits(tree), number, None))
     make()
     source = ast.unparse(ast.fix_missing_locations(tree))
     old, new = next(pair for pair in zip(plain, source.splitlines(), strict=True) if pair[0] != pair[1])
     return Mutant(file, line, f"{old.strip()}  ->  {new.strip()}", source)
+
+
+def with_both(source: str) -> ast.Module:
+    """A module that imports of two functions that are called for each other both, where it imports one."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = dict.fromkeys(name.name for name in node.names if name.asname is None)
+            more = [CALLED[name] for name in names if name in CALLED and CALLED[name] not in names]
+            node.names += [ast.alias(name) for name in more]
+    return tree
 
 
 def sampled(count: int, seed: int, where: tuple[str, ...] = WHERE) -> list[Mutant]:
