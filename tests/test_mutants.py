@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
+from pathlib import Path
 
 import pytest
 
 import mutants
 from near import ROOT
 
-FILE = "accounting/arithmetic/prices.py"
+FILE, COSTS = "accounting/arithmetic/prices.py", "accounting/pricing/costs.py"
 
 
 def test_a_sample_is_the_same_each_time_and_another_for_another_seed() -> None:
@@ -20,7 +22,7 @@ def test_a_sample_is_the_same_each_time_and_another_for_another_seed() -> None:
 
 
 def test_a_mutant_is_one_change_of_one_line_and_runs() -> None:
-    plain = ast.unparse(ast.parse((ROOT / FILE).read_text())).splitlines()
+    plain = ast.unparse(mutants.with_both((ROOT / FILE).read_text())).splitlines()
     assert mutants.places(FILE) > 50
     for number in range(0, mutants.places(FILE), 7):
         found = mutants.mutant(FILE, number)
@@ -46,6 +48,17 @@ def test_only_what_runs_and_decides_is_changed(source: str, count: int) -> None:
     assert len(list(mutants.edits(ast.parse(source)))) == count
 
 
+def test_a_bound_that_is_rounded_the_other_way_is_rounded() -> None:
+    """Not a name that the module does not have, which any test would find."""
+    for number in range(mutants.places(COSTS)):
+        found = mutants.mutant(COSTS, number)
+        if "round_down(" in found.told:
+            assert "round_down" not in (ROOT / COSTS).read_text()
+            assert re.search(r"from dpledger\.decimals import .*round_down", found.source)
+            return
+    pytest.fail("no mutant rounds a cost down")
+
+
 def test_the_nearest_tests_have_the_module_itself() -> None:
     assert "tests/mechanisms/test_noise_chains.py" in mutants.nearest("mechanisms/noise/noise_chains.py", 1, 5)
     assert len(mutants.nearest("accounting/families/laplace/price.py", 1, 4)) == 4
@@ -59,10 +72,20 @@ def test_of_tests_of_a_module_those_come_first_that_name_what_is_changed() -> No
     assert "running_log_of_sum" in (ROOT / first).read_text()
 
 
-def test_a_line_is_in_functions_that_others_use() -> None:
-    tree = ast.parse(
+def test_a_line_is_in_functions_that_others_use(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(
         "def inner() -> int:\n    return 1\n\n\nclass Outer:\n    def asked(self) -> int:\n        return inner()\n"
     )
-    assert mutants.functions(tree, 2) == ({"inner"}, {"asked", "Outer"})
-    assert mutants.functions(tree, 7) == ({"asked", "Outer"}, set())
-    assert mutants.functions(tree, 3) == (set(), set())
+    assert mutants.functions(file, 2) == {"inner"}
+    assert mutants.functions(file, 7) == {"asked", "Outer"}
+    assert mutants.functions(file, 3) == set()
+    assert mutants.using(file, {"inner"}) == {"asked", "Outer"}
+
+
+def test_what_leads_to_a_line_is_the_nearer_the_fewer_imports_lie_between() -> None:
+    file = ROOT / "ledger/rules/course.py"
+    line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "charge.form ==" in text)
+    leading = mutants.leading_to("ledger/rules/course.py", line)
+    assert leading["dpledger.ledger.rules.course"] == 1 > leading["dpledger.ledger.charges"] > 0
+    assert all(test.startswith("tests/ledger/") for test in mutants.nearest("ledger/rules/course.py", line, 3))

@@ -26,7 +26,7 @@ _BEYOND = 1e-38
 def at_least(trials: int, rate: Fraction, least: int) -> tuple[float, float]:
     """Bounds of P(Bin(trials, rate) >= least), 0 < rate < 1.
 
-    Claim: lower <= the probability <= upper. Source: ratios of neighbouring masses from the mode; beyond, Bernstein's
+    Claim: lower <= the probability <= upper. Source: ratios of neighbouring masses; beyond, Bernstein's
     inequality. Raises CannotCertify where more than MOST_TERMS numbers are likely."""
     if least <= 0 or least > trials:
         return (1.0, 1.0) if least <= 0 else (0.0, 0.0)
@@ -35,8 +35,8 @@ def at_least(trials: int, rate: Fraction, least: int) -> tuple[float, float]:
         raise CannotCertify(
             f"a batch whose size spreads over more than {MOST_TERMS} numbers has no certified bound here"
         )
-    mode = min(trials, math.floor((trials + 1) * rate))
-    first, last = max(0, mode - spread), min(trials, mode + spread)
+    mean = math.floor(trials * rate)
+    first, last = max(0, mean - spread), min(trials, mean + spread)
     numbers = np.arange(first, last, dtype=np.float64)
     rises = elementary.log((trials - numbers) / (numbers + 1)) + scalars.log(float(rate / (1 - rate)))
     logs = np.concatenate([[0.0], np.cumsum(rises)])

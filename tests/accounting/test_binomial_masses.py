@@ -54,7 +54,7 @@ def test_a_tail_of_many_trials_is_that_of_the_beta_law(trials: int, rate: str, d
 
 @pytest.mark.parametrize("rate", [Fraction(1, 10**6), Fraction(1, 2), Fraction(10**6 - 1, 10**6)])
 def test_numbers_that_are_left_out_have_less_mass_than_is_said(rate: Fraction) -> None:
-    """Beyond 14 deviations and 200 more, on both sides of the mode, by Bernstein's inequality."""
+    """Beyond 14 deviations and 200 more, on both sides of the mean, by Bernstein's inequality."""
     trials = 10**5
     deviation = math.sqrt(trials * rate * (1 - rate))
     apart = 14 * deviation + 199

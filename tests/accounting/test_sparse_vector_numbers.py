@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.families.sparse_vector import (
+    calls,
     certify,
     difference_tail,
     ex_post_epsilon,
@@ -151,6 +152,45 @@ def test_the_published_scales_of_target_charging(cutoff: int, delta: str, scale:
     law = sparse_vector_law(Decimal(1), Decimal(delta), cutoff, "target_charging")
     assert law.query_scale == close(scale, 9)
     assert (law.threshold_scale, law.calls) == (Decimal(0), calls)
+
+
+@given(
+    st.sampled_from(["0.1", "1", "7.3", "40"]).map(Decimal),
+    st.sampled_from(["1e-9", "1e-4", "0.1", "0.45"]).map(Decimal),
+    st.integers(1, 12),
+    st.integers(2, 60),
+)
+@settings(max_examples=12, deadline=None)
+def test_target_charging_plans_the_best_number_of_calls(
+    epsilon: Decimal, delta: Decimal, cutoff: int, twentieths: int
+) -> None:
+    """Of all numbers; none is planned only where none keeps delta."""
+    step = Fraction(epsilon) * Fraction(twentieths, 20) / cutoff
+    planned = calls.best_calls(float(epsilon), float(delta), cutoff, float(step))
+    deltas = {number: target_delta(epsilon, step, cutoff, number) for number in range(cutoff, 30 * cutoff + 60)}
+    if planned is None or min(deltas.values()) > delta:
+        assert min(deltas.values()) >= delta
+    else:
+        assert deltas[planned] <= min(deltas.values()) * (1 + Decimal("1e-9"))
+
+
+@pytest.mark.parametrize("cutoff", [1, 50])
+def test_a_huge_epsilon_is_planned_in_few_steps(cutoff: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of 10^8 calls, among which the search looks at hundreds: as many more or fewer have a larger delta."""
+    epsilon, looked = Decimal(2**31), list[int]()
+    law = sparse_vector_law(epsilon, Decimal("1e-6"), cutoff, "target_charging")
+    step, mass = 1 / Fraction(law.query_scale), calls._mass
+
+    def counted(trials: int, hits: int, chance: float) -> float:
+        looked.append(trials)
+        return mass(trials, hits, chance)
+
+    monkeypatch.setattr(calls, "_mass", counted)
+    planned = calls.best_calls(float(epsilon), 1e-6, cutoff, float(step))
+    assert planned is not None
+    assert len(looked) < 1000
+    deltas = [target_delta(epsilon, step, cutoff, planned + more) for more in (0, -1000, -2, -1, 1, 2, 1000)]
+    assert min(deltas) == deltas[0]
 
 
 @given(

@@ -24,7 +24,7 @@ from dpledger.mechanisms.noise.floats import (
 )
 
 HALF = Fraction(1, 2)
-UNSURE = Fraction(1, 2**50)  # of a fraction: nearer to its boundary the float comparison may go either way
+UNSURE = Fraction(1, 2**52)  # of a fraction: nearer to its boundary the float comparison may go either way
 
 
 def power(exponent: int) -> Fraction:
@@ -61,6 +61,18 @@ def test_a_cell_is_certain_where_the_tolerance_of_the_proof_lies_in_one(
     exponential: float, scale: float, offset: float, coarse: float
 ) -> None:
     """2^-47 y + 2^-52 r + 2^-51, times what it is widened by (docs/proofs/noise.md, 3.1); plain numbers and arrays."""
+    require_as_proven(exponential, scale, offset, coarse)
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.5])
+@pytest.mark.parametrize("boundary", [1, 2, 3])
+def test_no_part_of_the_tolerance_is_left_out_beside_a_boundary(boundary: int, offset: float) -> None:
+    """Where it is a few units in the last place, each of its three parts decides of some."""
+    for units in range(-200, 200):
+        require_as_proven(boundary + units * 2.0**-52 - offset, 1.0, offset, 1.0)
+
+
+def require_as_proven(exponential: float, scale: float, offset: float, coarse: float) -> None:
     y = exponential * scale + offset if offset else max(exponential * scale, 0.5)
     tolerance = Fraction(coarse) * (Fraction(y) * power(-47) + Fraction(scale) * power(-52) + power(-51))
     one = cells_of(-exponential, scale, offset, coarse, math)

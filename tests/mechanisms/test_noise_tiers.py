@@ -164,6 +164,19 @@ def test_the_second_tier_keeps_its_bounds(scale: Fraction) -> None:
     assert worst > 0.01 or scale < 1
 
 
+@pytest.mark.parametrize("scale", [Fraction(1, 2**20), Fraction(1), Fraction(2**40)], ids=str)
+def test_the_tolerances_of_the_second_tier_are_those_of_the_proof(scale: Fraction) -> None:
+    """r (2^-62 / U + 2^-61) + 2^-50, and r F (2^-60 + 2^-61 / M) + 2^-50."""
+    steps, r = pairs.ScaledSteps.of(scale), float(scale)
+    prefixes, point = uniform_prefixes(100, pairs._SMALLEST_PREFIX), points(100)
+    uniform, squares = prefixes * 2.0**-63, float_squares(point)
+    m = -np.log(squares)
+    exponential = r * (2.0**-62 / uniform + 2.0**-61) + 2.0**-50
+    normal = r * np.sqrt(2 * m / squares) * (2.0**-60 + 2.0**-61 / m) + 2.0**-50
+    assert np.allclose(pairs.exponential_cells(steps, 0.5, prefixes).tolerance, exponential, rtol=1e-9, atol=0)
+    assert np.allclose(pairs.polar_cells(steps, point, squares).tolerance, normal, rtol=1e-9, atol=0)
+
+
 # ---- twins that claim more ------------------------------------------------------------------------------------------
 
 

@@ -4,9 +4,9 @@
     python tests/support/mutants.py 30 --seed 2   another one
 
 Each mutant is one change of one place: a comparison, a sign, a bound that is rounded the other way, a whole number, a
-condition. It is made in a copy of the checkout and judged by the nearest tests there, those that import the module,
-first those that name the function, and few others: what fails beside it must pass without it. A mutant that no test
-finds is printed as a line that may be looked at; some of them change nothing that anybody could see.
+condition. It is made in a copy of the checkout and judged by the nearest tests there, those that use names which lead
+to the place and which few other tests use: what fails must pass without the mutant. A mutant that no test finds is
+printed as a line that may be looked at; some of them change nothing that anybody could see.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -28,7 +29,7 @@ from pathlib import Path
 
 import grimp
 
-from near import ROOT, TESTS, reads
+from near import PACKAGE, ROOT, TESTS, reads
 
 WHERE = ("accounting", "ledger/rules", "mechanisms/noise", "audit/evidence")
 NEAREST = 5  # test files that judge a mutant
@@ -119,13 +120,24 @@ def places(file: str) -> int:
 
 def mutant(file: str, number: int) -> Mutant:
     """One of them, in the order in which the file is walked."""
-    tree = ast.parse((ROOT / file).read_text())
+    tree = with_both((ROOT / file).read_text())
     plain = ast.unparse(tree).splitlines()
     line, make = next(itertools.islice(edits(tree), number, None))
     make()
     source = ast.unparse(ast.fix_missing_locations(tree))
     old, new = next(pair for pair in zip(plain, source.splitlines(), strict=True) if pair[0] != pair[1])
     return Mutant(file, line, f"{old.strip()}  ->  {new.strip()}", source)
+
+
+def with_both(source: str) -> ast.Module:
+    """A module that imports of two functions that are called for each other both, where it imports one."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = dict.fromkeys(name.name for name in node.names if name.asname is None)
+            more = [CALLED[name] for name in names if name in CALLED and CALLED[name] not in names]
+            node.names += [ast.alias(name) for name in more]
+    return tree
 
 
 def sampled(count: int, seed: int, where: tuple[str, ...] = WHERE) -> list[Mutant]:
@@ -136,59 +148,83 @@ def sampled(count: int, seed: int, where: tuple[str, ...] = WHERE) -> list[Mutan
 
 
 def nearest(file: str, line: int, most: int) -> list[str]:
-    """The test files that have a module directly, first those that name the function of this line or one that calls it,
-    the most particular ones first; then those of what imports it."""
+    """The test files that tell most about a line: a name that leads to it tells the more, the nearer it is and the
+    fewer test files use it, and four times as much in the tests of its own room."""
+    leading, used = leading_to(file, line), uses()
+
+    def tells(test: Path) -> float:
+        told = sum(near / used[name] for name, near in leading.items() if name in words(test))
+        return told * (4 if test.parent.name == Path(file).parts[0] else 1)
+
+    tests = sorted(TESTS.rglob("test_*.py"), key=lambda test: (-tells(test), len(words(test)), test))
+    return [str(test.relative_to(ROOT)) for test in tests[:most]]
+
+
+def leading_to(file: str, line: int) -> dict[str, float]:
+    """The names that lead to a line: 1 for the functions and classes that it is in and for its module, an eighth for
+    what uses those in the module, a 64th for what uses these in modules that import it, and for these, and so on."""
     module = ".".join(("dpledger", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
-    tests = {test: reads(test) for test in sorted(TESTS.rglob("test_*.py"))}
-    own, others = functions(ast.parse((ROOT / file).read_text()), line)
-    found: list[Path] = []
-    seen, wanted = {module}, {module}
-
-    def order(test: Path) -> tuple[int, int, Path]:
-        said = words(test)
-        return 0 if own & said else 1 if others & said else 2, len(tests[test]), test
-
-    while wanted and len(found) < most:
-        having = {test for test, read in tests.items() if any(_is_in(name, wanted) for name in read)}
-        found += sorted(having - set(found), key=order)
-        wanted = {above for one in wanted for above in imports().find_modules_that_directly_import(one)} - seen
-        seen |= wanted
-    return [str(test.relative_to(ROOT)) for test in found[:most]]
+    found = dict.fromkeys(functions(ROOT / file, line), 1.0)
+    ring, near = {module}, 1.0
+    while ring:
+        found |= dict.fromkeys(ring, near)
+        near /= 8
+        found |= dict.fromkeys(set().union(*(using(source(one), set(found)) for one in ring)), near)
+        ring = {above for one in ring for above in imports().find_modules_that_directly_import(one)} - set(found)
+    return found
 
 
-def functions(tree: ast.Module, line: int) -> tuple[set[str], set[str]]:
-    """The names of the functions and classes that a line is in; and of those of the module that use them."""
-    made = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    own = {node.name for node in made if node.lineno <= line <= (node.end_lineno or 0) and node.name[:2] != "__"}
-    found, more = set(own), True
+def functions(file: Path, line: int) -> set[str]:
+    """The names of the functions and classes that a line is in."""
+    return {node.name for node, _ in _made(file) if node.lineno <= line <= (node.end_lineno or 0)}
+
+
+def using(file: Path, wanted: set[str]) -> set[str]:
+    """The functions and classes of a file that use one of these names, or one another that does."""
+    found, more = set(wanted), True
     while more:
-        using = {node.name for node in made if node.name[:2] != "__" and found & names(node)}
-        more = not using <= found
-        found |= using
-    return own, found - own
+        users = {node.name for node, used in _made(file) if not found.isdisjoint(used)}
+        more = not users <= found
+        found |= users
+    return found - wanted
 
 
-def names(tree: ast.AST) -> set[str]:
+@cache
+def _made(file: Path) -> list[tuple[ast.FunctionDef | ast.ClassDef, frozenset[str]]]:
+    """The functions and classes of a file, with the names that each uses."""
+    made = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return [(node, names(node)) for node in made if node.name[:2] != "__"]
+
+
+def names(tree: ast.AST) -> frozenset[str]:
     """Every name that is used below a node, and every attribute."""
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return frozenset(found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
 
 
 @cache
 def words(test: Path) -> frozenset[str]:
-    """The names that a file of tests uses."""
-    return frozenset(names(ast.parse(test.read_text())))
+    """The names that a file of tests uses, and the modules that it has, itself or through tests/support."""
+    modules = (name if name in imports().modules else name.rpartition(".")[0] for name in reads(test))
+    return names(ast.parse(test.read_text())) | {module for module in modules if module.startswith("dpledger.")}
+
+
+@cache
+def uses() -> Counter[str]:
+    """In how many files of tests each name is used."""
+    return Counter(name for test in TESTS.rglob("test_*.py") for name in words(test))
+
+
+def source(module: str) -> Path:
+    """The file of a module of the package."""
+    inside = PACKAGE.joinpath(*module.split(".")[1:])
+    return inside / "__init__.py" if inside.is_dir() else inside.with_suffix(".py")
 
 
 @cache
 def imports() -> grimp.ImportGraph:
     """Which module imports which."""
     return grimp.build_graph("dpledger", cache_dir=None)
-
-
-def _is_in(name: str, modules: set[str]) -> bool:
-    """Whether a name that a test reads is one of the modules, or of what is in one; a module of a package is not."""
-    return name in modules or (name not in imports().modules and name.rpartition(".")[0] in modules)
 
 
 class Judge:

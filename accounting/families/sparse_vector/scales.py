@@ -18,9 +18,9 @@ from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.accounting.families.sparse_vector.accuracy import svt_alpha
-from dpledger.accounting.families.sparse_vector.calls import fewest_losses
+from dpledger.accounting.families.sparse_vector.calls import best_calls
 from dpledger.accounting.families.sparse_vector.leaf import SparseVectorLaw
-from dpledger.accounting.families.sparse_vector.losses import certify, epoch_epsilon, target_delta
+from dpledger.accounting.families.sparse_vector.losses import certify, target_delta
 from dpledger.accounting.families.sparse_vector.pure_steps import kov_delta
 from dpledger.decimals import ZERO, add, multiply, round_up, subtract
 from dpledger.errors import CannotCertify, ClaimTooSmall, InfeasiblePlan, ParameterError, WorkLimit
@@ -166,22 +166,17 @@ def _kov_scale(epsilon: Decimal, delta: Decimal, cutoff: int) -> Decimal:
 
 
 def _target_charging(epsilon: Decimal, delta: Decimal, cutoff: int) -> SparseVectorLaw:
-    """The least query scale for which some number of calls keeps (epsilon, delta): found in doubles, then certified."""
+    """The least query scale for which some number of calls, found in doubles, is certified to keep (epsilon, delta)."""
 
-    def law_at(scale: Decimal) -> SparseVectorLaw:
-        calls = fewest_losses(float(epsilon), float(delta), cutoff, 1 / float(scale))[1]
-        return SparseVectorLaw("target_charging", cutoff, epsilon, delta, ZERO, scale, calls)
+    def calls_at(scale: Decimal) -> int | None:
+        return best_calls(float(epsilon), float(delta), cutoff, 1 / float(scale))
 
-    def seems_enough(scale: Decimal) -> bool:
-        return fewest_losses(float(epsilon), float(delta), cutoff, 1 / float(scale))[0] <= float(delta)
+    def enough(scale: Decimal) -> bool:
+        calls = calls_at(scale)
+        return calls is not None and target_delta(epsilon, 1 / Fraction(scale), cutoff, calls) <= delta
 
-    scale, step = _least_scale(seems_enough, round_up(cutoff / Fraction(epsilon))), SEARCH_WIDTH
-    while step < 1:
-        law = law_at(scale)
-        if target_delta(epsilon, epoch_epsilon(law), cutoff, law.calls or cutoff) <= delta:
-            return law
-        scale, step = round_up(multiply(scale, add(ONE, step))), multiply(step, 4)
-    raise InfeasiblePlan(f"no scale of mode target_charging keeps delta {delta} at epsilon {epsilon}")
+    scale = _least_scale(enough, round_up(cutoff / Fraction(epsilon)))
+    return SparseVectorLaw("target_charging", cutoff, epsilon, delta, ZERO, scale, calls_at(scale))
 
 
 def _least_scale(enough: Callable[[Decimal], bool], start: Decimal) -> Decimal:
