@@ -195,8 +195,10 @@ def warn_where_unrelated(state: State, opening: ScopeOpened) -> None:
 def _warn_where_respelt(state: State, opening: ScopeOpened) -> None:
     """Warn of a dataset that other scopes spell otherwise, and none alike: `Visits` or `vists` for `visits`."""
     given = opening.dataset
+    if given is None:
+        return
     named = {scope.dataset for scope in state.scopes.in_any_order() if scope.dataset is not None}
-    if given is None or given in named:
+    if given in named:
         return
     near = next((group for group in spelt_alike([*named, given]) if given in group), ())
     if near:
