@@ -79,7 +79,11 @@ def require_rows(dataset: object) -> int:
 
 
 def require_unpacked(collator: object) -> None:
-    """ParameterError for a collator that packs rows into one."""
+    """ParameterError for a collator that packs rows into one, or draws from a seed that may be known."""
+    seed = getattr(collator, "seed", None)
+    if seed is not None:
+        expected = "None: what it draws comes from the operating system, since a row more moves the draws of others"
+        raise ParameterError("data_collator", f"one with the seed {seed}", expected)
     if type(collator).__name__ == "DataCollatorWithFlattening":
         raise ParameterError(
             "data_collator", type(collator).__name__, "one that keeps rows apart: packed rows have one gradient"
