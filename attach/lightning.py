@@ -68,7 +68,7 @@ with extra("lightning"):
     import pytorch_lightning
 
     from dpledger.attach.opacus import OpacusRun, charging
-    from dpledger.attach.opacus.objects import WholeBatches, forget_seeds, reseed, sampler_of
+    from dpledger.attach.opacus.objects import WholeBatches, forget_seeds, sampler_of
     from dpledger.attach.opacus.public import of_relation
 
 __all__ = ["ChargedTraining"]
@@ -148,9 +148,8 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
             )
             raise ParameterError("loader", "one of pieces of batches", expected)
         of_relation(scope.relation, sampler, optimizer, **self._public).impose(sampler, optimizer)
-        forget_seeds()  # before batches are drawn ahead
-        reseed(optimizer, sampler)
-        WholeBatches.watch(sampler, optimizer, reseeds=False)
+        forget_seeds()
+        WholeBatches.watch(sampler, optimizer)  # before batches are drawn ahead
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The token in a checkpoint."""
@@ -185,7 +184,6 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
             assumes=VALIDATED,
         )
         forget_seeds()
-        reseed(optimizer, sampler_of(loader))
         run.__enter__()
         self._run, self._is_open = run, True
         self._stop_when_done(trainer)

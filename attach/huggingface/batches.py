@@ -18,6 +18,7 @@ from typing import Any
 from dpledger.attach.extras import extra
 from dpledger.attach.huggingface.refusals import require_rows
 from dpledger.attach.huggingface.rows import IGNORED, Batch
+from dpledger.attach.opacus.objects import freshen
 from dpledger.attach.opacus.public import Public, by_declaration, require_declared
 from dpledger.decimals import Number, whole
 from dpledger.errors import ParameterError
@@ -37,7 +38,6 @@ __all__ = [
     "are_padded",
     "checkpoint",
     "drawn",
-    "fresh",
     "public_numbers",
     "require_labels",
     "stacked",
@@ -155,7 +155,10 @@ def steps_of(args: Any, public: Public) -> int:
 def drawn(dataset: Any, pieces: Pieces, public: Public, args: Any) -> Any:
     """A loader of Poisson samples of `dataset`, in pieces."""
     sampler = UniformWithReplacementSampler(
-        num_samples=len(dataset), sample_rate=public.sample_rate, generator=fresh("cpu"), steps=public.batches
+        num_samples=len(dataset),
+        sample_rate=public.sample_rate,
+        generator=freshen(torch.Generator()),
+        steps=public.batches,
     )
     return torch.utils.data.DataLoader(
         dataset,
@@ -166,13 +169,6 @@ def drawn(dataset: Any, pieces: Pieces, public: Public, args: Any) -> Any:
         persistent_workers=args.dataloader_persistent_workers,
         prefetch_factor=args.dataloader_prefetch_factor,
     )
-
-
-def fresh(device: Any) -> torch.Generator:
-    """A generator that the operating system seeds."""
-    made = torch.Generator(device=device)
-    made.seed()
-    return made
 
 
 def checkpoint(asked: str | os.PathLike[str] | bool | None, folder: Path) -> Path | None:

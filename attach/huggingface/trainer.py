@@ -66,7 +66,6 @@ from dpledger.attach.huggingface.batches import (
     are_padded,
     checkpoint,
     drawn,
-    fresh,
     public_numbers,
     require_labels,
     stacked,
@@ -83,7 +82,7 @@ from dpledger.attach.huggingface.rows import (
     row_losses_of,
 )
 from dpledger.attach.opacus import OpacusRun, charging
-from dpledger.attach.opacus.objects import forget_seeds, require_relation
+from dpledger.attach.opacus.objects import forget_seeds, freshen, require_relation
 from dpledger.attach.opacus.planning import charged_noise, charged_under
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ChargeInProgress, ContractViolation, ParameterError, ScopeError
@@ -265,7 +264,7 @@ class PrivateTrainer(QuietTrainer):
             poisson_sampling=False,  # which is below, at the rate that is declared
             noise_multiplier=float(noise),
             max_grad_norm=self._clip_norm,
-            noise_generator=fresh(self.args.device),
+            noise_generator=freshen(torch.Generator(device=self.args.device)),
             wrap_model=False,
         )
         self._hooks.forbid_grad_accumulation()

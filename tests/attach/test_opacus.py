@@ -30,7 +30,7 @@ from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.profile import compose
 from dpledger.attach.opacus import OpacusRun, charging
 from dpledger.attach.opacus.charging import ASSUMES, BY_ROW, CHOSEN, GROUPED, NULL_ROW, ROWS_PUBLIC
-from dpledger.attach.opacus.objects import null_odd_rows, rate_of
+from dpledger.attach.opacus.objects import freshen, null_odd_rows, rate_of
 from dpledger.errors import (
     BudgetRefused,
     ContractViolation,
@@ -485,25 +485,14 @@ def test_a_step_beyond_the_plan_or_after_the_block_changes_nothing() -> None:
     assert len(scope.releases()) == 2
 
 
-def test_noise_of_an_earlier_run_is_not_drawn_again() -> None:
-    _, scope = scope_of()
-    study = Study(noise_generator=torch.Generator().manual_seed(3))
-    with study.charging(scope):
-        study.train(1)
-    study.optimizer.generator.manual_seed(3)
-    with study.charging(scope, steps_before=1) as second:
-        study.keeps_its_weights_when(lambda: study.train(1), Halted, "gave noise before")
-    assert second.taken == 0
-
-
-def test_a_step_that_opacus_itself_refuses_draws_nothing_and_can_be_made_up_for() -> None:
-    """A gradient that is used twice: it says so before its generator moves."""
+def test_noise_without_gradients_is_refused_and_can_be_made_up_for() -> None:
     _, scope = scope_of()
     study = Study(noise_generator=torch.Generator().manual_seed(3))
     with study.charging(scope) as run:
         study.train(1)
         study.loader.batch_sampler.unused = 1
-        study.keeps_its_weights_when(study.optimizer.add_noise, ValueError, "cleared")
+        study.keeps_its_weights_when(study.optimizer.add_noise, Halted, "noise without gradients")
+        assert run.granted == 1
         study.train(1)
     assert run.taken == 2
 
@@ -711,19 +700,57 @@ def test_a_higher_rate_is_refused_and_a_lower_one_is_not() -> None:
 
 
 @pytest.mark.parametrize("own_generator", [False, True], ids=["default", "own"])
-def test_noise_from_a_state_that_gave_noise_before_is_refused(own_generator: bool) -> None:
-    """A loop that seeds at each epoch draws the same noise twice, and the difference of the two has none."""
+def test_neither_noise_nor_batches_follow_what_a_loop_seeds(own_generator: bool) -> None:
+    """Of a seed that comes back two steps would have the same noise, and their difference none."""
     _, scope = scope_of()
     generator = torch.Generator().manual_seed(3) if own_generator else torch.default_generator
     study = Study(noise_generator=generator) if own_generator else Study()
+    drawn, noises = [], []
+    steps_before = 0
+    for _ in range(2):
+        torch.manual_seed(5)
+        generator.manual_seed(5)
+        with study.charging(scope, steps=6, steps_before=steps_before) as run:
+            for rows, labels in study.loader:
+                study.optimizer.zero_grad()
+                study.backward((rows, labels))
+                study.optimizer.clip_and_accumulate()
+                before = torch.cat([one.summed_grad.flatten() for one in study.optimizer.params])
+                study.optimizer.add_noise()
+                noisy = torch.cat([one.grad.flatten() for one in study.optimizer.params])
+                drawn.append(rows[:, 0].tolist())
+                noises.append(tuple((noisy - before).tolist()))
+                torch.manual_seed(5)
+                generator.manual_seed(5)
+        assert run.taken == 6
+    assert len(set(noises)) == 12
+    assert len(set(map(tuple, drawn))) == 12
+
+
+def test_the_noise_of_a_step_is_no_function_of_a_seed_of_32_bits() -> None:
+    """Of 32 bits one would find them all, and of 100,000 steps two would be alike."""
+    fresh = freshen(torch.Generator())
+    seeded = torch.Generator().manual_seed(fresh.initial_seed())
+    assert not torch.equal(torch.rand(4, generator=fresh), torch.rand(4, generator=seeded))
+    words = fresh.get_state()[24:5016].view(torch.int64)
+    assert len(set(words.tolist())) == 624
+    assert all(0 <= word < 2**32 for word in words.tolist())
+    draws = torch.rand(20_000, generator=freshen(torch.Generator()))
+    assert abs(float(draws.mean()) - 0.5) < 0.02
+
+
+def test_no_gradient_of_a_row_is_left_beside_the_weights() -> None:
+    """`torch.save(model)` writes what hangs on its parameters."""
+    _, scope = scope_of()
+    study = Study()
+    left = {"grad_sample", "summed_grad"}
     with study.charging(scope) as run:
-        generator.manual_seed(5)
-        study.train(1)
-        generator.manual_seed(5)
-        study.keeps_its_weights_when(lambda: study.train(1), Halted, "gave noise before")
-        generator.manual_seed(6)
-        study.train(1)
-    assert run.granted == run.taken == 2
+        study.train(2)
+        assert not any(vars(one).get(name) is not None for one in study.model.parameters() for name in left)
+        study.backward(next(iter(study.loader)))
+    assert run.taken == 2
+    assert not any(vars(one).get(name) is not None for one in study.model.parameters() for name in left)
+    assert not any(one.grad is not None and one.grad.any() for one in study.model.parameters())
 
 
 def test_an_update_without_noise_is_refused() -> None:
